@@ -16,7 +16,7 @@ PLAN = NOUNS | {"sim/plan", "sim/transport"}
 MECHANISM = PLAN | {"sim/collective", "sim/mechanism"}
 PIPELINE = {"sim/planner/parallel", "sim/planner/pipeline"}
 PLANNER = MECHANISM | {"sim/planner", "sim/planner/iteration"} | PIPELINE
-RUN = PLANNER | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/print", "sim/report"}
+RUN = PLANNER | {"sim/saved", "sim/scenario", "sim/serving", "sim/analytic", "sim/engine", "sim/print", "sim/report"}
 SIM = RUN | {"sim/import", "sim/profile", "sim/linkfit", "sim/export", "sim/flags", "sim/run", "sim/html", "sim/evidence"}
 
 # What each folder may include besides itself.
@@ -31,6 +31,7 @@ MAY_INCLUDE = {
     "sim/trace": BASE,
     "sim/import": BASE | {"sim/trace"},
     "sim/model": BASE,
+    "sim/serving": NOUNS,
     "sim/plan": NOUNS | {"sim/transport"},
     "sim/saved": PLAN | {"sim/planner/parallel"},
     "sim/linkfit": PLAN,
@@ -39,7 +40,7 @@ MAY_INCLUDE = {
     "sim/mechanism": PLAN | {"sim/collective"},
     "sim/planner": MECHANISM,
     "sim/planner/iteration": MECHANISM | PIPELINE | {"sim/planner"},
-    "sim/scenario": PLANNER | {"sim/saved"},
+    "sim/scenario": PLANNER | {"sim/saved", "sim/serving"},
     "sim/flags": PLANNER | {"sim/print", "sim/saved", "sim/scenario"},
     "sim/analytic": PLAN,
     "sim/engine": PLAN,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that every data line of models/{moe,dense,gpu,software}, topologies and transports says where its value comes from.
+"""Checks that every data line of models/{moe,dense,gpu,software,engine}, topologies and transports says where its value comes from.
 
 usage: check_sources.py [FILE.yaml ...]          (default: all of them, below the repository root)
 
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("models/moe", "models/dense", "models/gpu", "models/software", "topologies", "transports")
+FOLDERS = ("models/moe", "models/dense", "models/gpu", "models/software", "models/engine", "topologies", "transports")
 EXEMPT = re.compile(r"(name|description|source)\s*:")
 
 

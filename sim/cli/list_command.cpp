@@ -22,6 +22,7 @@
 #include "sim/planner/schedule/schedule.h"
 #include "sim/planner/system.h"
 #include "sim/scenario/scenario.h"
+#include "sim/serving/engine/engine_reader.h"
 #include "sim/topology/reader.h"
 #include "sim/trace/routing_trace.h"
 #include "sim/trace/trace_json.h"
@@ -163,6 +164,17 @@ Table list_software() {
   return table;
 }
 
+Table list_engines() {
+  Table table = table_of_section("engines", 1, {"engine", "version", "description", "source"});
+  for (const std::string& name : data_names("models/engine")) {
+    const EngineModel e = engine_named(name);
+    table.rows.push_back({name, e.options.version, e.description, e.source});
+  }
+  table.columns[1].kind = TableColumn::Kind::words;
+  table.columns.back().kind = TableColumn::Kind::prose;
+  return table;
+}
+
 template <class Mechanisms>
 void add_mechanisms(Table& table, const std::string& kind, const Mechanisms& mechanisms) {
   for (const auto& m : mechanisms) table.rows.push_back({kind, m.name, m.description});
@@ -230,6 +242,7 @@ const std::vector<Section> sections = {
     {"dense-models", "dense models (models/dense)", list_dense_models},
     {"gpus", "gpus (models/gpu)", list_gpus},
     {"software", "software (models/software)", list_software},
+    {"engines", "engines (models/engine)", list_engines},
     {"scenarios", "scenarios", list_scenarios},
     {"traces", "traces", list_traces},
     {"papers", "published tables (moesim papers)", list_papers},

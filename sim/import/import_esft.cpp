@@ -9,11 +9,11 @@
 #include <memory>
 #include <type_traits>
 
+#include "sim/base/line_file.h"
 #include "sim/base/most.h"
 #include "sim/base/text.h"
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
-#include "sim/import/line_file.h"
 #include "sim/trace/verify.h"
 
 namespace moesim {

@@ -12,11 +12,11 @@
 
 #include "sim/base/files.h"
 #include "sim/base/json.h"
+#include "sim/base/line_file.h"
 #include "sim/base/most.h"
 #include "sim/import/counts.h"
 #include "sim/import/formats.h"
 #include "sim/import/input_hash.h"
-#include "sim/import/line_file.h"
 
 namespace moesim {
 namespace {

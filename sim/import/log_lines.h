@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/import/line_file.h"
+#include "sim/base/line_file.h"
 #include "sim/import/table_rows.h"
 
 namespace moesim {

@@ -7,10 +7,10 @@
 #include <cmath>
 
 #include "sim/base/error.h"
+#include "sim/base/line_file.h"
 #include "sim/import/delimited.h"
 #include "sim/import/file_content.h"
 #include "sim/import/json_rows.h"
-#include "sim/import/line_file.h"
 #include "sim/import/log_lines.h"
 #include "sim/import/table_values.h"
 

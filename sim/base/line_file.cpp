@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/import/line_file.h"
+#include "sim/base/line_file.h"
 
 namespace moesim {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "sim/import/text_blocks.h"
+#include "sim/base/text_blocks.h"
 
 namespace moesim {
 

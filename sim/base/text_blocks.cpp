@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/import/text_blocks.h"
+#include "sim/base/text_blocks.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/serving/deployment/deployment.h"
+
+#include <algorithm>
+#include <memory>
+#include <queue>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/serving/deployment/check_deployment.h"
+
+namespace moesim {
+namespace {
+
+enum class EventKind { arrival, pass_end, kv_arrival, loss, recovered, rank_back };
+
+struct ServingEvent {
+  Seconds time{};
+  std::int64_t order = 0;  // in which it was added: what is at one time comes in this order
+  EventKind kind{};
+  std::int64_t of = 0;      // request, instance or loss
+  std::int64_t serial = 0;  // of the pass: one that was lost does not end
+  bool operator>(const ServingEvent& other) const {
+    return std::pair(time.value, order) > std::pair(other.time.value, other.order);
+  }
+};
+
+class ServingLoop {
+ public:
+  ServingLoop(const Deployment& deployment, const RequestLog& log)
+      : deployment_(deployment),
+        log_(log),
+        router_(deployment.router),
+        decode_router_(deployment.router),
+        last_token_(log.requests.size()) {
+    add_pool(deployment.pool);
+    if (deployment.decode) add_pool(*deployment.decode);
+    for (const ServingRequest& request : log.requests) {
+      run_.requests.push_back({request.arrival, {}, {}, request.input, request.output});
+    }
+  }
+
+  ServingRun run(const std::function<void(double)>& progress) {
+    const std::int64_t count = std::ssize(log_.requests);
+    const std::int64_t at_first = log_.concurrency > 0 ? std::min(log_.concurrency, count) : count;
+    for (; next_ < at_first; ++next_) {
+      add(log_.concurrency > 0 ? Seconds{} : request(next_).arrival, EventKind::arrival, next_);
+    }
+    for (std::int64_t i = 0; i < std::ssize(deployment_.losses); ++i) {
+      add(deployment_.losses[static_cast<std::size_t>(i)].at, EventKind::loss, i);
+    }
+    while (finished_ < count && !events_.empty()) {
+      now_ = events_.top().time;
+      while (!events_.empty() && events_.top().time == now_) {
+        const ServingEvent event = events_.top();
+        events_.pop();
+        handle(event);
+      }
+      for (std::size_t i = 0; i < places_.size(); ++i) begin_pass(i);
+      if (progress) progress(static_cast<double>(finished_) / static_cast<double>(count));
+    }
+    if (finished_ < count) throw Error("requests wait that no rank can take");
+    return summary();
+  }
+
+ private:
+  struct Place {
+    std::unique_ptr<ServingInstance> instance;
+    std::int64_t recovering = 0;  // losses that it has not recovered from
+    std::int64_t serial = 0, kv_most = 0;
+  };
+
+  void add_pool(const ServingPool& pool) {
+    for (int i = 0; i < pool.instances; ++i) {
+      places_.push_back(
+          {std::make_unique<ServingInstance>(pool.engine, log_.prefix_tokens, *pool.prices), 0, 0,
+           0});
+    }
+  }
+
+  const ServingRequest& request(std::int64_t number) const {
+    return log_.requests[static_cast<std::size_t>(number)];
+  }
+  bool decodes_apart() const { return deployment_.decode.has_value(); }
+  std::size_t prompt_places() const { return static_cast<std::size_t>(deployment_.pool.instances); }
+  std::span<const std::uint64_t> hashes(std::int64_t number) const {
+    if (log_.prefixes.empty()) return {};
+    const auto all = log_.prefixes[static_cast<std::size_t>(number)];
+    // The last hash may cover less than a chunk: only whole chunks are shared.
+    const auto whole = static_cast<std::size_t>(request(number).input / log_.prefix_tokens);
+    return all.first(std::min(all.size(), whole));
+  }
+
+  void add(Seconds time, EventKind kind, std::int64_t of, std::int64_t serial = 0) {
+    events_.push({time, order_++, kind, of, serial});
+  }
+
+  void handle(const ServingEvent& event) {
+    switch (event.kind) {
+      case EventKind::arrival:
+        return arrive(event.of);
+      case EventKind::pass_end:
+        if (places_[static_cast<std::size_t>(event.of)].serial == event.serial) {
+          end_pass(static_cast<std::size_t>(event.of));
+        }
+        return;
+      case EventKind::kv_arrival:
+        return continue_decoding(event.of);
+      case EventKind::loss:
+        return lose(event.of);
+      case EventKind::recovered:
+        --places_[static_cast<std::size_t>(event.of)].recovering;
+        return;
+      case EventKind::rank_back: {
+        const RankLoss& loss = deployment_.losses[static_cast<std::size_t>(event.of)];
+        return places_[static_cast<std::size_t>(loss.instance)].instance->restore(loss.rank);
+      }
+    }
+  }
+
+  /// The instance that takes a request, among `count` from `first` on.
+  std::size_t choose(Router& router, std::size_t first, std::size_t count, std::int64_t number) {
+    if (count == 1) return first;
+    std::vector<TargetLoad> loads;
+    for (std::size_t i = first; i < first + count; ++i) {
+      loads.push_back(places_[i].instance->load(
+          router.asks_for_cached() ? hashes(number) : std::span<const std::uint64_t>{}));
+    }
+    const int chosen = router.choose(loads, request(number).input);
+    if (chosen < 0) throw Error("no instance is left");
+    return first + static_cast<std::size_t>(chosen);
+  }
+
+  void arrive(std::int64_t number) {
+    run_.requests[static_cast<std::size_t>(number)].arrival = now_;
+    ServingSequence sequence;
+    sequence.request = number;
+    sequence.hashes = hashes(number);
+    sequence.known = request(number).input;
+    sequence.hands_over = decodes_apart() && request(number).output > 1;
+    sequence.output = sequence.hands_over ? 1 : request(number).output;
+    places_[choose(router_, 0, prompt_places(), number)].instance->submit(std::move(sequence));
+  }
+
+  void begin_pass(std::size_t at) {
+    Place& place = places_[at];
+    if (place.recovering > 0 || place.instance->in_pass() || !place.instance->begin(now_)) return;
+    add(now_ + place.instance->pass().time, EventKind::pass_end, static_cast<std::int64_t>(at),
+        ++place.serial);
+  }
+
+  void end_pass(std::size_t at) {
+    Place& place = places_[at];
+    gains_.clear();
+    place.instance->end(gains_);
+    for (const PassGain& gain : gains_) take(gain, at);
+    const TargetLoad load = place.instance->load({});
+    const std::int64_t block = engine_of(at).kv.block;
+    const std::int64_t kv = place.instance->kv_blocks_in_use() * block;
+    place.kv_most = std::max(place.kv_most, kv);
+    run_.samples.push_back({now_, static_cast<int>(at), kv, load.waiting, load.running});
+  }
+
+  const EngineOptions& engine_of(std::size_t at) const {
+    return at < prompt_places() ? deployment_.pool.engine : deployment_.decode->engine;
+  }
+
+  void take(const PassGain& gain, std::size_t at) {
+    const auto number = static_cast<std::size_t>(gain.request);
+    RequestOutcome& outcome = run_.requests[number];
+    if (outcome.emitted == 0) {
+      outcome.first = now_;
+    } else {
+      ++run_.gaps[(now_ - last_token_[number]).value];
+    }
+    last_token_[number] = now_;
+    outcome.emitted += gain.tokens;
+    if (!gain.finished) return;
+    if (at < prompt_places() && decodes_apart() && outcome.output > 1) {
+      return hand_over(gain.request, at);
+    }
+    outcome.finish = now_;
+    ++outcome.finishes;
+    ++finished_;
+    if (log_.concurrency > 0 && next_ < std::ssize(log_.requests)) {
+      add(now_, EventKind::arrival, next_++);
+    }
+  }
+
+  void hand_over(std::int64_t number, std::size_t from) {
+    const auto count = static_cast<std::size_t>(deployment_.decode->instances);
+    const std::size_t to = choose(decode_router_, prompt_places(), count, number);
+    const Seconds there =
+        deployment_.transfers->arrival(now_, request(number).input, static_cast<int>(from),
+                                       static_cast<int>(to - prompt_places()));
+    moving_[number] = {from, to};
+    ++run_.moved_requests;
+    add(there, EventKind::kv_arrival, number);
+  }
+
+  void continue_decoding(std::int64_t number) {
+    const auto [from, to] = moving_.at(number);
+    moving_.erase(number);
+    places_[from].instance->release(number);
+    ServingSequence sequence;
+    sequence.request = number;
+    sequence.hashes = hashes(number);
+    sequence.known = request(number).input + 1;
+    sequence.output = request(number).output;
+    sequence.emitted = 1;
+    sequence.carried = request(number).input;
+    places_[to].instance->submit(std::move(sequence));
+  }
+
+  void lose(std::int64_t which) {
+    const RankLoss& loss = deployment_.losses[static_cast<std::size_t>(which)];
+    Place& place = places_[static_cast<std::size_t>(loss.instance)];
+    ++place.serial;
+    ++place.recovering;
+    place.instance->lose(loss.rank, now_, loss.recovery);
+    add(now_ + loss.recovery, EventKind::recovered, loss.instance);
+    if (loss.back) add(now_ + *loss.back, EventKind::rank_back, which);
+  }
+
+  ServingRun summary() {
+    run_.end = now_;
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      const ServingInstance& instance = *places_[i].instance;
+      InstanceSummary of;
+      of.decodes_only = i >= prompt_places();
+      of.counts = instance.counts();
+      of.kv_tokens_most = places_[i].kv_most;
+      of.kv_left = instance.kv_blocks_in_use();
+      const std::int64_t capacity = engine_of(i).kv.capacity;
+      of.kv_capacity = capacity == no_limit ? no_limit : capacity * engine_of(i).ranks;
+      for (const RankScheduler& rank : instance.ranks()) of.ranks += rank.counts();
+      run_.instances.push_back(of);
+    }
+    return std::move(run_);
+  }
+
+  const Deployment& deployment_;
+  const RequestLog& log_;
+  Router router_, decode_router_;
+  std::vector<Place> places_;  // those of the pool for prompts first
+  std::priority_queue<ServingEvent, std::vector<ServingEvent>, std::greater<>> events_;
+  std::map<std::int64_t, std::pair<std::size_t, std::size_t>> moving_;  // request -> from, to
+  std::vector<Seconds> last_token_;
+  std::vector<PassGain> gains_;
+  ServingRun run_;
+  Seconds now_{};
+  std::int64_t order_ = 0, next_ = 0, finished_ = 0;
+};
+
+}  // namespace
+
+ServingRun run_serving(const Deployment& deployment, const RequestLog& log,
+                       const std::function<void(double)>& progress) {
+  check_deployment(deployment, log);
+  return ServingLoop(deployment, log).run(progress);
+}
+
+}  // namespace moesim

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys and values on their way from instances that compute prompts to those that decode.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+class KvTransfers {
+ public:
+  virtual ~KvTransfers() = default;
+  /// When the keys and values of so many tokens that leave at `now` are there; calls come in the
+  /// order of `now`.
+  virtual Seconds arrival(Seconds now, std::int64_t tokens, int from, int to) = 0;
+};
+
+/// Each instance sends and receives at one bandwidth, one transfer after the other: a transfer
+/// begins when its sender and its receiver are free.
+class LinkTransfers : public KvTransfers {
+ public:
+  struct Link {
+    Bytes per_token{};           // of all layers of one sequence
+    BytesPerSecond bandwidth{};  // of one instance, all its GPUs together
+    Seconds latency{};
+  };
+  LinkTransfers(const Link& link, int senders, int receivers);
+  Seconds arrival(Seconds now, std::int64_t tokens, int from, int to) override;
+  Bytes moved() const { return moved_; }
+
+ private:
+  Link link_;
+  std::vector<Seconds> sender_free_, receiver_free_;
+  Bytes moved_{};
+};
+
+}  // namespace moesim

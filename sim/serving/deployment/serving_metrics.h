@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Figures of a serving run.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "sim/base/types.h"
+#include "sim/serving/deployment/serving_run.h"
+
+namespace moesim {
+
+/// Nearest rank: the least value that at least `percent` of all values do not exceed. Infinitely
+/// many equal values count one by one: `counts` is value -> how often. 0 if there is none.
+double nearest_rank(const std::map<double, std::int64_t>& counts, double percent);
+
+struct LatencyFigures {
+  std::int64_t count = 0;
+  double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0, most = 0;  // s
+};
+LatencyFigures latency_figures(const std::map<double, std::int64_t>& counts);
+
+/// What a user accepts, of each request; absent: anything.
+struct ServingSla {
+  std::optional<Seconds> ttft, tpot;
+};
+
+/// - TTFT: from arrival to the end of the pass that gave the first token;
+/// - TPOT: from there to the last token, over the later tokens; requests of one token have none;
+/// - gap (ITL): between passes that gave tokens to a request;
+/// - latency: from arrival to the last token.
+/// Percentiles are of requests that finished, without the first `warmup` of the log; gaps are of
+/// all. Rates are of the whole run.
+struct ServingMetrics {
+  std::int64_t requests = 0, warmup = 0;
+  LatencyFigures ttft, tpot, gap, latency;
+  Seconds time{};           // of the run
+  double output_rate = 0;   // generated tokens per second
+  double input_rate = 0;    // prompt tokens per second
+  double request_rate = 0;  // finished per second
+  double output_rate_per_gpu = 0;
+  double output_rate_per_user = 0;  // 1 / median TPOT
+  double goodput = 0;               // requests per second that met the SLA
+  double good_share = 0;            // of counted requests
+  double kv_mean = 0, kv_most = 0;  // share of the capacity; 0 without bound
+  double waiting_mean = 0;          // requests, over time
+  std::int64_t waiting_most = 0;
+  double running_mean = 0;
+  double cached_share = 0;  // of prompt tokens: found in the prefix cache
+  std::int64_t passes = 0, preemptions = 0;
+  double busy = 0;                               // share of the run in which instances ran passes
+  std::array<double, pass_parts> part_shares{};  // of busy time
+  double stall_share = 0, padding_share = 0;     // of busy time; of tokens
+};
+
+ServingMetrics serving_metrics(const ServingRun& run, const ServingSla& sla, std::int64_t warmup,
+                               std::int64_t gpus);
+
+/// KV use and queue over time for pictures: at most `most` samples, the last of equal spans.
+std::vector<ServingSample> thinned(const std::vector<ServingSample>& samples, std::size_t most);
+
+}  // namespace moesim

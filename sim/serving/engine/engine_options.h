@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a serving engine forms its passes.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+inline constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
+
+/// Which of several ranks or instances takes a request.
+struct RouterOptions {
+  enum class Kind { round_robin, least_requests, least_tokens, prefix };
+  Kind kind = Kind::round_robin;
+  /// least_requests: a waiting request counts as so many running ones.
+  double waiting_weight = 1;
+  /// prefix: the longest cached prefix wins if it covers this share of the prompt, unless the most
+  /// loaded has more requests than the least loaded by both of these; else least_requests.
+  double match = 0.5;
+  std::int64_t imbalance = 64;
+  double imbalance_ratio = 1.5;
+};
+inline const std::vector<std::string> router_names = {"round-robin", "least-requests",
+                                                      "least-tokens", "prefix"};
+
+/// How much of a running request's answer keeps KV blocks free of newcomers: a share of the tokens
+/// that are still to come. 0: none, so that running requests may be preempted; 1: all, so that none
+/// ever is.
+struct ReserveOptions {
+  double initial = 0, least = 0;
+  std::int64_t passes = 0;  // decode passes in which it falls from one to the other
+};
+
+struct KvOptions {
+  std::int64_t block = 16;           // tokens
+  std::int64_t capacity = no_limit;  // tokens per rank
+  bool prefix_cache = true;
+  ReserveOptions reserve;
+};
+
+/// What moves experts now and then.
+struct RebalanceOptions {
+  std::int64_t interval = 0;  // passes; 0: never
+  Seconds stall{};            // of the pass that it happens in
+  /// Movement behind passes: so long are they slower by that share.
+  Seconds movement{};
+  double slowdown = 0;
+};
+
+struct EngineOptions {
+  std::string name;                       // of the preset; empty: none
+  std::string version;                    // of the engine that it describes
+  int ranks = 1;                          // of attention data parallelism
+  std::int64_t max_sequences = no_limit;  // running ones, per rank
+  std::int64_t max_tokens = no_limit;     // of a pass, per rank
+  std::int64_t chunk = no_limit;          // tokens of one prompt in a pass
+  bool chunked_prefill = true;            // else a prompt is computed in one pass
+  bool mixed = true;         // prompts and answers share passes; else prompts have their own
+  std::int64_t cadence = 0;  // decode passes between two passes that compute prompts
+  bool idle_passes = true;   // ranks without work join the passes of the others by one token
+  /// Sequences of a decode pass for which a graph is recorded, ascending: smaller ones are padded.
+  std::vector<std::int64_t> graph_sizes;
+  bool graphs_alike = true;  // all ranks are padded to the largest
+  int drafts = 0;            // tokens that each sequence verifies per decode pass
+  /// [n - 1] the share of decode passes in which a sequence gains n tokens; drafts + 1 shares.
+  std::vector<double> gained = {1};
+  std::uint64_t seed = 0;  // of what is gained
+  KvOptions kv;
+  RouterOptions router;  // between the ranks
+  RebalanceOptions rebalance;
+};
+
+}  // namespace moesim

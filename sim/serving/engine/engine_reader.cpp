@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/serving/engine/engine_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "sim/base/data_files.h"
+
+namespace moesim {
+namespace {
+
+constexpr Range counted{1, 1 << 30};
+constexpr Range shares{0, 1};
+
+void read_count(const YamlMap& map, const char* key, std::int64_t& count) {
+  if (const auto value = map.find(key)) count = value->integer(counted);
+}
+
+void read_share(const YamlMap& map, const char* key, double& share) {
+  if (const auto value = map.find(key)) share = value->number(shares);
+}
+
+/// Numbers and ranges {from, to, step}, both ends included.
+std::vector<std::int64_t> read_sizes(const YamlValue& value) {
+  std::vector<std::int64_t> sizes;
+  for (const YamlValue& item : value.list()) {
+    if (!item.is_map()) {
+      sizes.push_back(item.integer(counted));
+      continue;
+    }
+    const YamlMap range = item.map();
+    const std::int64_t from = range.integer("from", counted), to = range.integer("to", counted);
+    const std::int64_t step = range.integer("step", counted);
+    if (!range.good({"from", "to", "step"})) return {};
+    for (std::int64_t size = from; size <= to && sizes.size() < 4096; size += step) {
+      sizes.push_back(size);
+    }
+  }
+  if (!std::ranges::is_sorted(sizes)) {
+    value.error(fmt::format("'{}' does not ascend", value.path()), "[1, 2, 4, 8, 16]");
+  }
+  return sizes;
+}
+
+void read_reserve(const YamlMap& map, EngineModel& model) {
+  ReserveOptions& reserve = model.options.kv.reserve;
+  reserve.initial = map.number("initial", shares);
+  reserve.least = map.number("least", shares, reserve.initial);
+  reserve.passes = map.integer("passes", {0, 1 << 30}, 0);
+  model.reserve_of_many_ranks = map.number("of_many_ranks", shares, model.reserve_of_many_ranks);
+  if (reserve.least > reserve.initial && map.good({"initial", "least"})) {
+    map.value().error(
+        fmt::format("'{}' rises from {} to {}", map.value().path(), reserve.initial, reserve.least),
+        "what is reserved falls from initial to least");
+  }
+}
+
+void read_kv(const YamlMap& map, EngineModel& model) {
+  KvOptions& kv = model.options.kv;
+  read_count(map, "block", kv.block);
+  read_count(map, "tokens", kv.capacity);
+  kv.prefix_cache = map.boolean("prefix_cache", kv.prefix_cache);
+  if (const auto reserve = map.find("reserve")) read_reserve(reserve->map(), model);
+}
+
+void read_memory(const YamlMap& map, EngineMemory& memory) {
+  memory.share = map.number("share", {0.05, 1});
+  memory.of_free = map.choice("of", {"all", "free"}, memory.of_free ? 1 : 0) == 1;
+}
+
+void read_drafts(const YamlMap& map, EngineOptions& options) {
+  options.drafts = static_cast<int>(map.integer("tokens", {0, 15}));
+  options.gained.clear();
+  const auto gained = map.get("gained");
+  if (!gained) return;
+  for (const YamlValue& share : gained->list()) options.gained.push_back(share.number(shares));
+  const double sum = std::accumulate(options.gained.begin(), options.gained.end(), 0.0);
+  if (std::ssize(options.gained) != options.drafts + 1 || std::abs(sum - 1) > 1e-6) {
+    gained->error(fmt::format("'{}' has {} shares that sum to {}", gained->path(),
+                              options.gained.size(), sum),
+                  fmt::format("{} shares that sum to 1: of passes that give 1, 2, ... tokens",
+                              options.drafts + 1));
+  }
+}
+
+void read_rebalance(const YamlMap& map, RebalanceOptions& rebalance) {
+  rebalance.interval = map.integer("interval", {0, 1 << 30});
+  rebalance.stall = map.seconds("stall", Seconds(0));
+  rebalance.movement = map.seconds("movement", Seconds(0));
+  rebalance.slowdown = map.number("slowdown", non_negative, 0);
+}
+
+}  // namespace
+
+RouterOptions read_router(const YamlValue& value, RouterOptions absent) {
+  RouterOptions router = absent;
+  if (value.is_scalar()) {
+    router.kind = static_cast<RouterOptions::Kind>(value.choice(router_names));
+    return router;
+  }
+  const YamlMap map = value.map();
+  router.kind = static_cast<RouterOptions::Kind>(map.choice("kind", router_names));
+  router.waiting_weight = map.number("waiting_weight", non_negative, router.waiting_weight);
+  read_share(map, "match", router.match);
+  router.imbalance = map.integer("imbalance", {0, 1 << 30}, router.imbalance);
+  router.imbalance_ratio = map.number("imbalance_ratio", non_negative, router.imbalance_ratio);
+  return router;
+}
+
+void read_engine_keys(const YamlMap& map, EngineModel& model) {
+  EngineOptions& options = model.options;
+  read_count(map, "max_sequences", options.max_sequences);
+  read_count(map, "max_tokens", options.max_tokens);
+  read_count(map, "max_tokens_of_all_ranks", model.tokens_of_all_ranks);
+  read_count(map, "chunk", options.chunk);
+  options.chunked_prefill = map.boolean("chunked_prefill", options.chunked_prefill);
+  options.mixed = map.boolean("mixed", options.mixed);
+  options.cadence = map.integer("cadence", {0, 1 << 30}, options.cadence);
+  options.idle_passes = map.boolean("idle_passes", options.idle_passes);
+  if (const auto sizes = map.find("graph_sizes")) options.graph_sizes = read_sizes(*sizes);
+  options.graphs_alike = map.boolean("graphs_alike", options.graphs_alike);
+  if (const auto value = map.find("router")) options.router = read_router(*value, options.router);
+  if (const auto value = map.find("kv")) read_kv(value->map(), model);
+  if (const auto value = map.find("memory")) read_memory(value->map(), model.memory);
+  if (const auto value = map.find("drafts")) read_drafts(value->map(), options);
+  if (const auto value = map.find("rebalance")) {
+    read_rebalance(value->map(), options.rebalance);
+  }
+}
+
+EngineOptions EngineModel::for_ranks(int ranks) const {
+  EngineOptions of = options;
+  of.ranks = ranks;
+  if (tokens_of_all_ranks != no_limit) {
+    const std::int64_t share = std::max<std::int64_t>(tokens_of_all_ranks / ranks, 1);
+    of.max_tokens = std::min(of.max_tokens, std::max<std::int64_t>(share, 1 + of.drafts));
+  }
+  if (ranks > 1) {
+    of.kv.reserve.initial *= reserve_of_many_ranks;
+    of.kv.reserve.least *= reserve_of_many_ranks;
+  }
+  return of;
+}
+
+EngineModel read_engine(const std::string& path) {
+  const auto document = YamlDocument::from_file(path);
+  EngineModel model;
+  {
+    const YamlMap map = document->root().map();
+    model.name = map.string("name");
+    model.description = map.string("description");
+    model.source = map.string("source");
+    model.options.name = model.name;
+    model.options.version = map.string("version");
+    read_engine_keys(map, model);
+  }
+  document->finish();
+  return model;
+}
+
+EngineModel engine_named(const std::string& name, const std::string& from) {
+  return read_engine(data_file("models/engine", name, from));
+}
+
+}  // namespace moesim

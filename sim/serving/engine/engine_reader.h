@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines in YAML: presets of models/engine, and keys that change them.
+#pragma once
+
+#include <string>
+
+#include "sim/base/yaml.h"
+#include "sim/serving/engine/engine_options.h"
+
+namespace moesim {
+
+/// What an engine takes of a GPU's memory for weights and cache: a share of all of it, or of what
+/// is free once the weights and the work of a pass are there.
+struct EngineMemory {
+  double share = 0.9;
+  bool of_free = false;
+};
+
+/// A preset of models/engine.
+struct EngineModel {
+  std::string name, description, source;
+  EngineOptions options;  // those per rank, for one rank
+  /// Of a pass, all ranks together: shared evenly by the ranks; no_limit: EngineOptions::max_tokens
+  /// says all.
+  std::int64_t tokens_of_all_ranks = no_limit;
+  double reserve_of_many_ranks = 1;  // times KvOptions::reserve if there are several ranks
+  EngineMemory memory;
+
+  /// The options for so many ranks.
+  EngineOptions for_ranks(int ranks) const;
+};
+
+/// Throws Error with all mistakes.
+EngineModel read_engine(const std::string& path);
+/// The preset of a name, or a file.
+EngineModel engine_named(const std::string& name, const std::string& from = "");
+
+/// Reads the keys of an engine over what `model` has. Mistakes are recorded.
+void read_engine_keys(const YamlMap& map, EngineModel& model);
+RouterOptions read_router(const YamlValue& value, RouterOptions absent);
+
+}  // namespace moesim

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/serving/engine/instance.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+
+ServingInstance::ServingInstance(const EngineOptions& options, std::int64_t chunk_tokens,
+                                 StepPrices& prices)
+    : options_(options),
+      prices_(prices),
+      router_(options.router),
+      ranks_(static_cast<std::size_t>(options.ranks), RankScheduler(options, chunk_tokens)),
+      up_(static_cast<std::size_t>(options.ranks), true) {
+  batch_.ranks.resize(ranks_.size());
+}
+
+void ServingInstance::submit(ServingSequence sequence) {
+  const std::span<const std::uint64_t> asked =
+      router_.asks_for_cached() ? sequence.hashes : std::span<const std::uint64_t>{};
+  std::vector<TargetLoad> loads;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    loads.push_back(ranks_[rank].load(asked));
+    loads.back().up = up_[rank];
+  }
+  const int rank = router_.choose(loads, sequence.known);
+  if (rank < 0) throw Error("no rank of an engine is left", "lose fewer ranks at a time");
+  ranks_[static_cast<std::size_t>(rank)].submit(std::move(sequence));
+}
+
+namespace {
+
+/// Sequences without a request that are like the last ones are counted with them.
+void add_step(std::vector<SequenceStep>& steps, const SequenceStep& step) {
+  if (!steps.empty() && step.request < 0 && steps.back().request < 0 &&
+      steps.back().context == step.context && steps.back().tokens == step.tokens) {
+    steps.back().count += step.count;
+    return;
+  }
+  steps.push_back(step);
+}
+
+}  // namespace
+
+bool ServingInstance::begin(Seconds now) {
+  pass_ = {};
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    auto& steps = batch_.ranks[rank];
+    steps.clear();
+    if (!up_[rank]) continue;
+    for (const PassEntry& entry : ranks_[rank].plan()) {
+      const ServingSequence& sequence = ranks_[rank].running()[entry.place];
+      add_step(steps, {sequence.computed, entry.tokens, 1, sequence.request});
+      (entry.prompt ? pass_.prompt_tokens : pass_.decode_tokens) += entry.tokens;
+      ++pass_.sequences;
+    }
+  }
+  if (pass_.sequences == 0) return false;
+  add_dummies(pass_.prompt_tokens == 0);
+  price_pass(now);
+  in_pass_ = true;
+  return true;
+}
+
+void ServingInstance::price_pass(Seconds now) {
+  pass_.begin = now;
+  pass_.price = prices_.price(batch_);
+  if (now < moving_until_) pass_.stall = options_.rebalance.slowdown * pass_.price.time;
+  pass_.stall += rebalance_stall();
+  pass_.time = pass_.price.time + pass_.stall;
+}
+
+/// Of a pass that ends an interval; movement behind passes begins with it.
+Seconds ServingInstance::rebalance_stall() {
+  const RebalanceOptions& rebalance = options_.rebalance;
+  if (rebalance.interval == 0 || (counts_.passes + 1) % rebalance.interval != 0) return {};
+  ++counts_.rebalances;
+  moving_until_ = pass_.begin + pass_.price.time + rebalance.stall + rebalance.movement;
+  return rebalance.stall;
+}
+
+/// Rows of a rank with `own` sequences if the graph is recorded for `most` or more; as many as it
+/// has if no graph is.
+std::int64_t ServingInstance::padded(std::int64_t own, std::int64_t most) const {
+  const auto size = std::ranges::lower_bound(options_.graph_sizes, most);
+  return size == options_.graph_sizes.end() ? own : *size;
+}
+
+void ServingInstance::add_dummies(bool decode_only) {
+  const std::int64_t tokens = decode_only ? 1 + options_.drafts : 1;
+  std::int64_t most = 0;
+  for (const auto& steps : batch_.ranks) most = std::max<std::int64_t>(most, std::ssize(steps));
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    auto& steps = batch_.ranks[rank];
+    if (!up_[rank]) continue;
+    const std::int64_t own = std::ssize(steps);
+    std::int64_t rows = own == 0 && options_.idle_passes ? 1 : own;
+    if (decode_only && rows > 0) rows = padded(rows, options_.graphs_alike ? most : rows);
+    if (rows <= own) continue;
+    pass_.padding += (rows - own) * tokens;
+    add_step(steps, {1, tokens, rows - own, -1});
+  }
+}
+
+void ServingInstance::end(std::vector<PassGain>& gains) {
+  in_pass_ = false;
+  for (RankScheduler& rank : ranks_) rank.commit(gains);
+  ++counts_.passes;
+  if (pass_.prompt_tokens > 0)
+    ++(pass_.decode_tokens > 0 ? counts_.mixed_passes : counts_.prompt_passes);
+  counts_.padding += pass_.padding;
+  counts_.busy += pass_.time;
+  counts_.stalled += pass_.stall;
+  for (std::size_t part = 0; part < pass_parts; ++part) {
+    counts_.parts[part] += pass_.price.parts[part];
+  }
+}
+
+void ServingInstance::release(std::int64_t request) {
+  for (RankScheduler& rank : ranks_) rank.release(request);
+}
+
+void ServingInstance::lose(int rank, Seconds now, Seconds recovery) {
+  const auto at = static_cast<std::size_t>(rank);
+  if (!up_[at]) return;
+  up_[at] = false;
+  if (in_pass_) {
+    in_pass_ = false;
+    counts_.lost += now - pass_.begin;
+    for (RankScheduler& each : ranks_) each.abandon();
+  }
+  counts_.lost += recovery;
+  for (ServingSequence& sequence : ranks_[at].lose()) submit(std::move(sequence));
+}
+
+void ServingInstance::restore(int rank) { up_[static_cast<std::size_t>(rank)] = true; }
+
+TargetLoad ServingInstance::load(std::span<const std::uint64_t> hashes) const {
+  TargetLoad all;
+  all.up = std::ranges::find(up_, true) != up_.end();
+  for (const RankScheduler& rank : ranks_) {
+    const TargetLoad load = rank.load(hashes);
+    all.waiting += load.waiting;
+    all.running += load.running;
+    all.tokens += load.tokens;
+    all.cached = std::max(all.cached, load.cached);
+  }
+  return all;
+}
+
+std::int64_t ServingInstance::kv_blocks_in_use() const {
+  std::int64_t blocks = 0;
+  for (const RankScheduler& rank : ranks_) blocks += rank.kv().in_use();
+  return blocks;
+}
+
+}  // namespace moesim

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// One engine: its ranks run passes together, one after the other.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/serving/engine/engine_options.h"
+#include "sim/serving/engine/rank_scheduler.h"
+#include "sim/serving/engine/router.h"
+#include "sim/serving/engine/step_prices.h"
+
+namespace moesim {
+
+/// A pass that an instance ran, or runs.
+struct ServingPass {
+  Seconds begin{}, time{}, stall{};                   // `time` with the stall
+  std::int64_t prompt_tokens = 0, decode_tokens = 0;  // all ranks; no dummies
+  std::int64_t sequences = 0;
+  std::int64_t padding = 0;  // dummy tokens: of idle ranks and of graphs
+  StepPrice price;
+};
+
+/// Sums over the passes of an instance.
+struct InstanceCounts {
+  std::int64_t passes = 0, prompt_passes = 0, mixed_passes = 0;
+  std::int64_t padding = 0;
+  std::int64_t rebalances = 0;
+  Seconds busy{}, stalled{};
+  Seconds lost{};  // passes that a lost rank ended, and the recovery after them
+  std::array<Seconds, pass_parts> parts{};
+};
+
+class ServingInstance {
+ public:
+  ServingInstance(const EngineOptions& options, std::int64_t chunk_tokens, StepPrices& prices);
+
+  /// Hands a sequence to one of its ranks.
+  void submit(ServingSequence sequence);
+  /// Begins the next pass; false if there is nothing to do.
+  bool begin(Seconds now);
+  /// The pass ended: appends what it gave.
+  void end(std::vector<PassGain>& gains);
+  const ServingPass& pass() const { return pass_; }
+  bool in_pass() const { return in_pass_; }
+
+  /// Frees the blocks of a request that was handed over.
+  void release(std::int64_t request);
+  /// The rank is gone: the pass in progress is lost, sequences of the rank start again on others.
+  /// Throws Error if no rank is left.
+  void lose(int rank, Seconds now, Seconds recovery);
+  void restore(int rank);
+
+  /// All ranks together, as a router of instances sees them; `cached` of the best rank.
+  TargetLoad load(std::span<const std::uint64_t> hashes) const;
+  const std::vector<RankScheduler>& ranks() const { return ranks_; }
+  const InstanceCounts& counts() const { return counts_; }
+  std::int64_t kv_blocks_in_use() const;
+
+ private:
+  std::int64_t padded(std::int64_t own, std::int64_t most) const;
+  void add_dummies(bool decode_only);
+  Seconds rebalance_stall();
+  void price_pass(Seconds now);
+
+  EngineOptions options_;
+  StepPrices& prices_;
+  Router router_;
+  std::vector<RankScheduler> ranks_;
+  std::vector<bool> up_;
+  ServingBatch batch_;
+  ServingPass pass_;
+  bool in_pass_ = false;
+  Seconds moving_until_{};
+  InstanceCounts counts_;
+};
+
+}  // namespace moesim

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/serving/engine/price_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace moesim {
+namespace {
+
+bool is_context(std::size_t axis) {
+  return axis == static_cast<std::size_t>(ShapeAxis::context) ||
+         axis == static_cast<std::size_t>(ShapeAxis::prompt_context);
+}
+
+/// How much of each of two prices.
+void add_share(StepPrice& sum, const StepPrice& price, double share) {
+  sum.time += price.time * share;
+  for (std::size_t part = 0; part < pass_parts; ++part) {
+    sum.parts[part] += price.parts[part] * share;
+  }
+}
+
+}  // namespace
+
+/// 0, then powers of two with equal steps between them.
+double PriceTable::grid_value(std::size_t axis, std::int32_t number) const {
+  if (number == 0) return 0;
+  const double first = is_context(axis) ? options_.least_context : 1;
+  const int octave = (number - 1) / options_.per_octave, step = (number - 1) % options_.per_octave;
+  return std::ldexp(first * (1 + static_cast<double>(step) / options_.per_octave), octave);
+}
+
+/// The largest grid value that is not above.
+std::int32_t PriceTable::grid_number(std::size_t axis, double value) const {
+  const double first = is_context(axis) ? options_.least_context : 1;
+  if (value < first) return 0;
+  int octave = 0;
+  const double mantissa = 2 * std::frexp(value / first, &octave);
+  const int step = static_cast<int>((mantissa - 1) * options_.per_octave);
+  return 1 + (octave - 1) * options_.per_octave + std::min(step, options_.per_octave - 1);
+}
+
+const StepPrice& PriceTable::price_at(const Point& point, std::size_t ranks) {
+  const auto [at, is_new] = prices_.try_emplace(point);
+  if (is_new) {
+    BatchShape shape{};
+    for (std::size_t axis = 0; axis < shape_axes; ++axis) {
+      shape[axis] = grid_value(axis, point[axis]);
+    }
+    at->second = exact_.price(batch_of(shape, ranks, options_.decode_tokens));
+  }
+  return at->second;
+}
+
+StepPrice PriceTable::interpolated(const ServingBatch& batch) {
+  const BatchShape shape = shape_of(batch, options_.decode_tokens);
+  Point point{};
+  std::array<double, shape_axes> rest{};
+  for (std::size_t axis = 0; axis < shape_axes; ++axis) {
+    point[axis] = grid_number(axis, shape[axis]);
+    const double below = grid_value(axis, point[axis]);
+    rest[axis] = (shape[axis] - below) / (grid_value(axis, point[axis] + 1) - below);
+    if (rest[axis] < 1e-9) rest[axis] = 0;
+  }
+  std::array<std::size_t, shape_axes> order{};
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return rest[a] > rest[b]; });
+  StepPrice price;
+  double before = 1;
+  for (const std::size_t axis : order) {
+    if (before > rest[axis]) {
+      add_share(price, price_at(point, batch.ranks.size()), before - rest[axis]);
+    }
+    before = rest[axis];
+    if (before == 0) return price;
+    ++point[axis];
+  }
+  add_share(price, price_at(point, batch.ranks.size()), before);
+  return price;
+}
+
+StepPrice PriceTable::price(const ServingBatch& batch) {
+  StepPrice price = interpolated(batch);
+  if (options_.check_every > 0 && asked_++ % options_.check_every == options_.check_every / 2) {
+    checked_.push_back({price.time.value, exact_.price(batch).time.value});
+  }
+  return price;
+}
+
+PriceErrors PriceTable::errors() const {
+  PriceErrors errors;
+  double table = 0, exact = 0;
+  for (const auto& [of_table, of_exact] : checked_) {
+    table += of_table;
+    exact += of_exact;
+    const double error = std::abs(of_table / of_exact - 1);
+    errors.mean += error;
+    errors.most = std::max(errors.most, error);
+    ++errors.checks;
+  }
+  if (errors.checks == 0) return errors;
+  errors.mean /= static_cast<double>(errors.checks);
+  errors.sum = table / exact - 1;
+  return errors;
+}
+
+}  // namespace moesim

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a pass of a serving engine costs: the engine only knows this interface.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "sim/base/types.h"
+#include "sim/model/serving_batch.h"
+
+namespace moesim {
+
+/// Where the time of a pass is spent.
+enum class PassPart { attention, experts, exchange, wait, other };
+inline constexpr std::size_t pass_parts = 5;
+inline const std::vector<std::string> pass_part_names = {"attention", "experts", "exchange", "wait",
+                                                         "other"};
+
+struct StepPrice {
+  Seconds time{};
+  std::array<Seconds, pass_parts> parts{};  // of the critical path; all zero: not known
+};
+
+class StepPrices {
+ public:
+  virtual ~StepPrices() = default;
+  /// The pass that runs this batch; never called with a batch without tokens.
+  virtual StepPrice price(const ServingBatch& batch) = 0;
+};
+
+}  // namespace moesim

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests that a serving run answers: when each comes and how long it is, never what it says.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/base/ragged.h"
+#include "sim/base/types.h"
+
+namespace moesim {
+
+struct ServingRequest {
+  Seconds arrival{};        // after the start of the run
+  std::int64_t input = 1;   // tokens of the prompt
+  std::int64_t output = 1;  // tokens to generate
+  bool operator==(const ServingRequest&) const = default;
+};
+
+struct RequestLog {
+  std::vector<ServingRequest> requests;  // by arrival
+  /// [request] a hash per `prefix_tokens` tokens of the prompt from its first on; equal hashes mean
+  /// that all tokens up to there are equal. Without rows: nothing is known of prefixes.
+  Ragged<std::uint64_t> prefixes;
+  std::int64_t prefix_tokens = 0;
+  /// Closed loop: so many requests are in flight, the next comes when one finishes, and arrivals
+  /// are ignored. 0: requests come when they arrive.
+  std::int64_t concurrency = 0;
+};
+
+}  // namespace moesim

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/serving/requests/request_log_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "sim/base/error.h"
+#include "sim/base/json.h"
+#include "sim/base/line_file.h"
+
+namespace moesim {
+namespace {
+
+constexpr std::int64_t mooncake_block = 512;
+/// Longer than any context: a length above it is a time or an id in the wrong column.
+constexpr std::int64_t most_tokens = 1'000'000'000;
+constexpr const char* log_hint =
+    "each line is {\"timestamp\": ms, \"input_length\": n, \"output_length\": n}, or a row below "
+    "the line arrival,input,output";
+
+/// Adds requests in the order of a file, and says at which line one cannot be.
+class RequestSink {
+ public:
+  RequestSink(const LineFile& lines, RequestLog& log) : lines_(lines), log_(log) {}
+
+  [[noreturn]] void fail(const std::string& message, const std::string& hint = log_hint) const {
+    throw error_in(lines_.path(), message, hint, lines_.line_number());
+  }
+
+  void add(double seconds, double input, double output) {
+    if (!std::isfinite(seconds) || seconds < 0) fail("the time is not a number of 0 or more");
+    if (!log_.requests.empty() && seconds < last_) {
+      fail(fmt::format("the time {} s is before that of the request before, {} s", seconds, last_),
+           "sort the log by time");
+    }
+    if (log_.requests.empty()) first_ = seconds;
+    last_ = seconds;
+    log_.requests.push_back(
+        {Seconds(seconds - first_), length(input, "input"), length(output, "output")});
+  }
+
+ private:
+  std::int64_t length(double tokens, const char* of) const {
+    if (!(tokens >= 1 && tokens <= most_tokens) || tokens != std::floor(tokens)) {
+      fail(fmt::format("the {} length is {}: it must be a whole number of 1 or more", of, tokens),
+           "leave the request out, or give it the length it had");
+    }
+    return static_cast<std::int64_t>(tokens);
+  }
+
+  const LineFile& lines_;
+  RequestLog& log_;
+  double first_ = 0, last_ = 0;
+};
+
+double number_member(const nlohmann::ordered_json& item, const char* key, const RequestSink& sink) {
+  const auto at = item.find(key);
+  if (at == item.end()) sink.fail(fmt::format("has no {}", key));
+  if (!at->is_number()) sink.fail(fmt::format("{} is not a number", key));
+  return at->get<double>();
+}
+
+void read_json_line(const std::string& line, const LineFile& lines, RequestSink& sink,
+                    RequestLog& log) {
+  const auto item = parse_json(line, {lines.path(), lines.line_number(), log_hint});
+  if (!item.is_object()) sink.fail("is not an object");
+  sink.add(number_member(item, "timestamp", sink) * 1e-3, number_member(item, "input_length", sink),
+           number_member(item, "output_length", sink));
+  std::vector<std::uint64_t> hashes;
+  if (const auto at = item.find("hash_ids"); at != item.end()) {
+    if (!at->is_array()) sink.fail("hash_ids is not a list");
+    for (const auto& hash : *at) {
+      if (!hash.is_number_integer()) sink.fail("hash_ids holds what is not a whole number");
+      hashes.push_back(static_cast<std::uint64_t>(hash.get<std::int64_t>()));
+    }
+    const std::int64_t input = log.requests.back().input;
+    if (std::ssize(hashes) > (input + mooncake_block - 1) / mooncake_block) {
+      sink.fail(fmt::format("has {} hash_ids of {} tokens each, but {} tokens of input",
+                            hashes.size(), mooncake_block, input));
+    }
+    log.prefix_tokens = mooncake_block;
+  }
+  log.prefixes.add_row(hashes);
+}
+
+std::vector<std::string_view> fields_of(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  std::vector<std::string_view> fields;
+  for (;;) {
+    const auto comma = line.find(',');
+    std::string_view field = line.substr(0, comma);
+    while (field.starts_with(' ')) field.remove_prefix(1);
+    while (field.ends_with(' ')) field.remove_suffix(1);
+    fields.push_back(field);
+    if (comma == std::string_view::npos) return fields;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+/// Where time, input and output are among the columns.
+using RequestColumns = std::array<std::size_t, 3>;
+
+RequestColumns columns_of(const std::string& heading, const RequestSink& sink) {
+  constexpr std::array<std::array<std::string_view, 2>, 3> names = {
+      {{"arrival", "arrived_at"},
+       {"input", "num_prefill_tokens"},
+       {"output", "num_decode_tokens"}}};
+  const auto fields = fields_of(heading);
+  RequestColumns columns{};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto at = std::ranges::find_first_of(fields, names[i]);
+    if (at == fields.end()) sink.fail(fmt::format("names no column {}", names[i][0]));
+    columns[i] = static_cast<std::size_t>(at - fields.begin());
+  }
+  return columns;
+}
+
+void read_row(const std::string& line, const RequestColumns& columns, RequestSink& sink) {
+  const auto fields = fields_of(line);
+  std::array<double, 3> values{};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (columns[i] >= fields.size()) sink.fail("has too few columns");
+    const std::string_view text = fields[columns[i]];
+    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), values[i]);
+    if (status != std::errc() || end != text.data() + text.size()) {
+      sink.fail(fmt::format("column {} is not a number", columns[i] + 1));
+    }
+  }
+  sink.add(values[0], values[1], values[2]);
+}
+
+}  // namespace
+
+RequestLog read_request_log(const std::string& path, std::int64_t most) {
+  LineFile lines(path);
+  RequestLog log;
+  RequestSink sink(lines, log);
+  std::optional<RequestColumns> columns;
+  std::string line;
+  while ((most == 0 || std::ssize(log.requests) < most) && lines.next(line)) {
+    if (columns) {
+      read_row(line, *columns, sink);
+    } else if (line.find_first_not_of(" \t") == line.find('{')) {
+      read_json_line(line, lines, sink, log);
+    } else if (log.requests.empty()) {
+      columns = columns_of(line, sink);
+    } else {
+      sink.fail("is not an object");
+    }
+  }
+  if (log.requests.empty()) throw error_in(path, "has no requests", log_hint);
+  return log;
+}
+
+}  // namespace moesim

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include "sim/base/error.h"
+#include "sim/serving/deployment/rate_match.h"
+#include "tests/serving/simple_prices.h"
+
+namespace moesim {
+namespace {
+
+using namespace testing;
+using ::testing::HasSubstr;
+
+/// 100 tokens take a second, and half a second more to arrive.
+const LinkTransfers::Link slow_link = {Bytes(1'000'000), BytesPerSecond(100e6), Seconds(0.5)};
+
+TEST(Deployments, KeysAndValuesMoveFromPromptsToDecoding) {
+  FormulaPrices prompts = second_per_pass(), decodes = second_per_pass();
+  Deployment deployment = one_engine({}, prompts);
+  deployment.decode = ServingPool{{}, 1, &decodes};
+  LinkTransfers links(slow_link, 1, 1);
+  deployment.transfers = &links;
+  const ServingRun run = run_serving(deployment, at_once({{100, 3}, {50, 1}}));
+  EXPECT_NEAR(run.requests[0].first.value, 1.15, tiny);
+  EXPECT_NEAR(run.requests[0].finish.value, 1.15 + 1.5 + 2 * 1.001, tiny);
+  EXPECT_NEAR(run.requests[1].finish.value, 1.15, tiny) << "it has no later tokens";
+  EXPECT_EQ(run.moved_requests, 1);
+  EXPECT_EQ(links.moved(), Bytes(100'000'000));
+  EXPECT_EQ(prompts.asked.size(), 1U);
+  EXPECT_THAT(decodes.asked[0].ranks[0], ::testing::ElementsAre(SequenceStep{100, 1, 1, 0}));
+  EXPECT_EQ(run.instances[0].kv_left + run.instances[1].kv_left, 0);
+}
+
+TEST(Deployments, TransfersQueueAtBothEnds) {
+  LinkTransfers links(slow_link, 2, 2);
+  EXPECT_NEAR(links.arrival(Seconds(0), 100, 0, 0).value, 1.5, tiny);
+  EXPECT_NEAR(links.arrival(Seconds(0), 100, 0, 1).value, 2.5, tiny) << "the same sender";
+  EXPECT_NEAR(links.arrival(Seconds(0), 100, 1, 0).value, 2.5, tiny) << "the same receiver";
+  EXPECT_NEAR(links.arrival(Seconds(9), 100, 1, 0).value, 10.5, tiny);
+}
+
+TEST(Deployments, BlocksOfPromptsStayUntilTheyAreCopied) {
+  FormulaPrices prompts = second_per_pass(), decodes = second_per_pass();
+  EngineOptions engine;
+  engine.kv.capacity = 112;
+  Deployment deployment = one_engine(engine, prompts);
+  engine.kv.capacity = 1000;
+  deployment.decode = ServingPool{engine, 1, &decodes};
+  LinkTransfers links(slow_link, 1, 1);
+  deployment.transfers = &links;
+  const ServingRun run = run_serving(deployment, at_once({{100, 2}, {100, 2}}));
+  EXPECT_NEAR(run.requests[1].first.value, 1.1 + 1.5 + 1.1, tiny);
+}
+
+TEST(Deployments, InstancesShareRequests) {
+  FormulaPrices prices = second_per_pass();
+  Deployment deployment = one_engine({}, prices);
+  deployment.pool.instances = 2;
+  const ServingRun run = run_serving(deployment, at_once({{10, 1}, {20, 1}, {30, 1}}));
+  EXPECT_NEAR(run.requests[0].first.value, 1.04, tiny);
+  EXPECT_NEAR(run.requests[1].first.value, 1.02, tiny);
+}
+
+TEST(Deployments, ClosedLoopsKeepTheirConcurrency) {
+  FormulaPrices prices = second_per_pass();
+  RequestLog log = at_once({{5, 2}, {5, 3}, {5, 2}, {5, 2}, {5, 2}});
+  log.concurrency = 2;
+  const ServingRun run = run_serving(one_engine({}, prices), log);
+  for (const ServingBatch& batch : prices.asked) EXPECT_LE(batch.ranks[0].size(), 2U);
+  EXPECT_EQ(run.requests[2].arrival, run.requests[0].finish);
+  EXPECT_EQ(run.requests[3].arrival, run.requests[1].finish);
+}
+
+TEST(Deployments, ALostRankCostsItsTokensAndNoRequest) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.ranks = 2;
+  Deployment deployment = one_engine(engine, prices);
+  deployment.losses = {{Seconds(1.5), 0, 1, Seconds(2), Seconds(4)}};
+  RequestLog log = at_once({{10, 5}, {10, 3}, {10, 1}});
+  log.requests[2].arrival = Seconds(6);
+  const ServingRun run = run_serving(deployment, log);
+  // The first pass ends at 1.02; the second is lost; at 3.5 the first rank continues with both.
+  ASSERT_GE(prices.asked.size(), 3U);
+  EXPECT_THAT(prices.asked[2].ranks[0],
+              ::testing::ElementsAre(SequenceStep{10, 1, 1, 0}, SequenceStep{0, 11, 1, 1}));
+  EXPECT_TRUE(prices.asked[2].ranks[1].empty());
+  EXPECT_NEAR(run.instances[0].counts.lost.value, 0.48 + 2, tiny);
+  EXPECT_EQ(run.instances[0].ranks.lost_tokens, 10);
+  for (const RequestOutcome& request : run.requests) {
+    EXPECT_EQ(request.emitted, request.output);
+    EXPECT_EQ(request.finishes, 1);
+  }
+  EXPECT_NEAR(run.requests[1].first.value, 1.02, tiny) << "the first token was sent before";
+}
+
+std::string error_of(const EngineOptions& engine, const RequestLog& log) {
+  FormulaPrices prices = second_per_pass();
+  try {
+    run_serving(one_engine(engine, prices), log);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Deployments, WhatCannotRunIsSaidBefore) {
+  EngineOptions engine;
+  engine.kv.capacity = 100;
+  EXPECT_THAT(error_of(engine, at_once({{10, 10}, {90, 20}})),
+              HasSubstr("request 1 needs 110 tokens of KV cache, but a rank holds 100"));
+  engine = {};
+  engine.chunked_prefill = false;
+  engine.max_tokens = 50;
+  EXPECT_THAT(error_of(engine, at_once({{60, 1}})), HasSubstr("chunked prefill"));
+  engine = {};
+  engine.drafts = 1;
+  EXPECT_THAT(error_of(engine, at_once({{60, 1}})), HasSubstr("need 2 shares"));
+  engine.gained = {0.5, 0.6};
+  EXPECT_THAT(error_of(engine, at_once({{60, 1}})), HasSubstr("sum to 1.1"));
+  engine = {};
+  RequestLog log = at_once({{60, 1}});
+  log.prefix_tokens = 24;
+  EXPECT_THAT(error_of(engine, log), HasSubstr("do not divide"));
+  FormulaPrices prices = second_per_pass();
+  Deployment deployment = one_engine({}, prices);
+  deployment.losses = {{Seconds(0), 0, 1, Seconds(1), {}}};
+  EXPECT_THROW(run_serving(deployment, at_once({{1, 1}})), Error);
+  deployment.losses[0].rank = 0;
+  EXPECT_THROW(run_serving(deployment, at_once({{1, 1}})), Error) << "no rank is left";
+}
+
+TEST(Deployments, ProgressReachesTheEndAndMayEndTheRun) {
+  FormulaPrices prices = second_per_pass();
+  double last = -1;
+  run_serving(one_engine({}, prices), at_once({{5, 2}, {5, 4}}), [&](double done) {
+    EXPECT_GE(done, last);
+    last = done;
+  });
+  EXPECT_EQ(last, 1);
+  EXPECT_THROW(run_serving(one_engine({}, prices), at_once({{5, 2}}),
+                           [](double) { throw std::runtime_error("stop"); }),
+               std::runtime_error);
+}
+
+TEST(RateMatches, PoolsAnswerAsManyRequestsAsTheyGet) {
+  // A decode instance of 2 GPUs answers half of what a prompt instance of 1 GPU computes.
+  const RateMatch match = match_rates({10, 1}, {5, 2}, 11);
+  EXPECT_EQ(match.prompt_instances, 2);
+  EXPECT_EQ(match.decode_instances, 4);
+  EXPECT_NEAR(match.requests_per_second, 20, tiny);
+  EXPECT_NEAR(match.requests_per_second_per_gpu, 2, tiny);
+  EXPECT_EQ(match_rates({10, 4}, {5, 8}, 11).prompt_instances, 0) << "not even one of each fits";
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/serving/engine/engine_reader.h"
+
+#include <gmock/gmock.h>
+
+#include <numeric>
+
+#include "sim/base/data_files.h"
+#include "sim/base/files.h"
+#include "sim/base/temporary_folder.h"
+
+namespace moesim {
+namespace {
+
+using ::testing::HasSubstr;
+
+EngineModel model_of(const std::string& keys) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/engine.yaml";
+  write_file(path, "name: own\ndescription: d\nsource: s\nversion: 1\n" + keys);
+  return read_engine(path);
+}
+
+std::string mistakes_in(const std::string& keys) {
+  try {
+    model_of(keys);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(EngineFiles, PresetsAreReadAndDiffer) {
+  const EngineModel vllm = engine_named("vllm"), sglang = engine_named("sglang"),
+                    trtllm = engine_named("trtllm");
+  EXPECT_TRUE(vllm.options.mixed);
+  EXPECT_FALSE(sglang.options.mixed);
+  EXPECT_FALSE(trtllm.options.chunked_prefill);
+  EXPECT_EQ(vllm.options.kv.reserve.initial, 0) << "it preempts";
+  EXPECT_EQ(trtllm.options.kv.reserve.least, 1) << "it never does";
+  EXPECT_EQ(vllm.options.graph_sizes.size(), 3U + 31 + 17);
+  EXPECT_EQ(vllm.options.graph_sizes.back(), 512);
+  for (const std::string& name : data_names("models/engine")) {
+    const EngineModel model = engine_named(name);
+    EXPECT_EQ(model.name, name);
+    EXPECT_FALSE(model.options.version.empty());
+  }
+}
+
+TEST(EngineFiles, RanksShareTokensOfAPass) {
+  const EngineModel sglang = engine_named("sglang");
+  EXPECT_EQ(sglang.for_ranks(1).max_tokens, 8192);
+  EXPECT_EQ(sglang.for_ranks(32).max_tokens, 256);
+  EXPECT_DOUBLE_EQ(sglang.for_ranks(1).kv.reserve.initial, 0.7);
+  EXPECT_DOUBLE_EQ(sglang.for_ranks(32).kv.reserve.initial, 0.21);
+  EXPECT_EQ(engine_named("vllm").for_ranks(32).max_tokens, 8192);
+}
+
+TEST(EngineFiles, EveryKey) {
+  const EngineModel model = model_of(
+      "max_sequences: 5\nmax_tokens: 100\nchunk: 7\nmixed: false\ncadence: 3\n"
+      "idle_passes: false\ngraph_sizes: [1, {from: 4, to: 8, step: 2}]\ngraphs_alike: false\n"
+      "router: {kind: prefix, match: 0.3, imbalance: 8, imbalance_ratio: 2}\n"
+      "kv: {block: 64, tokens: 5000, prefix_cache: false, reserve: {initial: 0.5, least: 0.25, "
+      "passes: 10}}\n"
+      "drafts: {tokens: 1, gained: [0.25, 0.75]}\nmemory: {share: 0.8, of: free}\n"
+      "rebalance: {interval: 100, stall: 2 s, movement: 1 ms, slowdown: 0.1}\n");
+  const EngineOptions options = model.for_ranks(2);
+  EXPECT_EQ(options.max_sequences, 5);
+  EXPECT_EQ(options.chunk, 7);
+  EXPECT_EQ(options.cadence, 3);
+  EXPECT_THAT(options.graph_sizes, ::testing::ElementsAre(1, 4, 6, 8));
+  EXPECT_EQ(options.router.kind, RouterOptions::Kind::prefix);
+  EXPECT_EQ(options.router.imbalance, 8);
+  EXPECT_EQ(options.kv.capacity, 5000);
+  EXPECT_EQ(options.kv.reserve.least, 0.25);
+  EXPECT_EQ(options.gained[1], 0.75);
+  EXPECT_EQ(options.rebalance.stall, Seconds(2));
+  EXPECT_TRUE(model.memory.of_free);
+}
+
+TEST(EngineFiles, MistakesAreSaidTogether) {
+  const std::string text = mistakes_in(
+      "max_sequence: 5\ngraph_sizes: [4, 2]\ndrafts: {tokens: 2, gained: [0.5, 0.5]}\n"
+      "kv: {reserve: {initial: 0.1, least: 0.2}}\nrouter: nearest\n");
+  EXPECT_THAT(text, HasSubstr("max_sequence"));
+  EXPECT_THAT(text, HasSubstr("does not ascend"));
+  EXPECT_THAT(text, HasSubstr("2 shares that sum to 1"));
+  EXPECT_THAT(text, HasSubstr("rises from 0.1 to 0.2"));
+  EXPECT_THAT(text, HasSubstr("nearest"));
+}
+
+}  // namespace
+}  // namespace moesim

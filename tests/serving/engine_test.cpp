@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include "tests/serving/simple_prices.h"
+
+namespace moesim {
+namespace {
+
+using namespace testing;
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+
+TEST(Engines, ABatchOfOneIsItsPassesInARow) {
+  FormulaPrices prices = second_per_pass();
+  const ServingRun run = run_serving(one_engine({}, prices), at_once({{100, 4}}));
+  EXPECT_NEAR(run.requests[0].first.value, 1.1, tiny);
+  EXPECT_NEAR(run.requests[0].finish.value, 1.1 + 3 * 1.001, tiny);
+  ASSERT_EQ(prices.asked.size(), 4U);
+  EXPECT_THAT(prices.asked[0].ranks[0], ElementsAre(SequenceStep{0, 100, 1, 0}));
+  EXPECT_THAT(prices.asked[3].ranks[0], ElementsAre(SequenceStep{102, 1, 1, 0}));
+}
+
+TEST(Engines, ARunOfOneStepIsTheStep) {
+  FormulaPrices prices = second_per_pass();
+  const ServingRun run = run_serving(one_engine({}, prices), at_once({{7, 1}, {9, 1}}));
+  const ServingBatch step{{{{0, 7, 1, 0}, {0, 9, 1, 1}}}};
+  EXPECT_THAT(prices.asked, ElementsAre(step));
+  EXPECT_EQ(run.end, second_per_pass().price(step).time);
+}
+
+TEST(Engines, EqualRequestsAreTheAnalyticFormula) {
+  constexpr double n = 5, input = 300, output = 40;
+  FormulaPrices prices([](const ServingBatch& batch) {
+    double context = 0;
+    for (const SequenceStep& step : batch.ranks[0]) context += static_cast<double>(step.context);
+    return 0.01 + 1e-4 * tokens_in(batch) + 1e-6 * context;
+  });
+  const ServingRun run = run_serving(
+      one_engine({}, prices), at_once({{300, 40}, {300, 40}, {300, 40}, {300, 40}, {300, 40}}));
+  for (const RequestOutcome& request : run.requests) {
+    EXPECT_NEAR(request.first.value, 0.01 + 1e-4 * n * input, tiny);
+    const double steps = output - 1, mean_context = input + (steps - 1) / 2;
+    EXPECT_NEAR((request.finish - request.first).value,
+                steps * (0.01 + 1e-4 * n + 1e-6 * n * mean_context), tiny);
+  }
+}
+
+TEST(Engines, PromptsAreCutIntoChunksAndShareWhatIsLeft) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.max_tokens = 64;
+  const ServingRun run = run_serving(one_engine(engine, prices), at_once({{100, 2}, {10, 2}}));
+  EXPECT_THAT(prices.asked[0].ranks[0], ElementsAre(SequenceStep{0, 64, 1, 0}));
+  EXPECT_THAT(prices.asked[1].ranks[0],
+              ElementsAre(SequenceStep{64, 36, 1, 0}, SequenceStep{0, 10, 1, 1}));
+  EXPECT_NEAR(run.requests[1].first.value, 1.064 + 1.046, tiny);
+
+  prices.asked.clear();
+  engine.chunked_prefill = false;
+  engine.max_tokens = 105;
+  run_serving(one_engine(engine, prices), at_once({{100, 2}, {10, 2}}));
+  EXPECT_EQ(prices.asked[0].ranks[0].size(), 1U) << "the second prompt does not fit whole";
+}
+
+/// The passes of two requests, the second of which comes during the second pass.
+std::vector<ServingBatch> two_passes(const EngineOptions& engine) {
+  FormulaPrices prices = second_per_pass();
+  RequestLog log = at_once({{10, 5}, {20, 2}});
+  log.requests[1].arrival = Seconds(1.5);
+  run_serving(one_engine(engine, prices), log);
+  return prices.asked;
+}
+
+TEST(Engines, PromptsShareAPassWithAnswersOrHaveTheirOwn) {
+  EngineOptions engine;
+  EXPECT_THAT(two_passes(engine)[2].ranks[0],
+              ElementsAre(SequenceStep{11, 1, 1, 0}, SequenceStep{0, 20, 1, 1}));
+  engine.mixed = false;
+  const auto passes = two_passes(engine);
+  EXPECT_THAT(passes[2].ranks[0], ElementsAre(SequenceStep{0, 20, 1, 1}));
+  EXPECT_THAT(passes[3].ranks[0],
+              ElementsAre(SequenceStep{11, 1, 1, 0}, SequenceStep{20, 1, 1, 1}));
+}
+
+TEST(Engines, PromptsComeAtTheirCadence) {
+  EngineOptions engine;
+  engine.mixed = false;
+  engine.cadence = 3;
+  const auto passes = two_passes(engine);
+  EXPECT_THAT(passes[3].ranks[0], ElementsAre(SequenceStep{12, 1, 1, 0}));
+  EXPECT_THAT(passes[4].ranks[0], ElementsAre(SequenceStep{0, 20, 1, 1}));
+}
+
+/// Two requests of 16 tokens of prompt and 20 of answer: three blocks of 16 each in the end.
+ServingRun tight_run(ReserveOptions reserve) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.kv.capacity = 64;
+  engine.kv.reserve = reserve;
+  return run_serving(one_engine(engine, prices), at_once({{16, 20}, {16, 20}}));
+}
+
+TEST(Engines, TheLastOneIsPreemptedAndComputedAgain) {
+  const ServingRun run = tight_run({});
+  const RankCounts& counts = run.instances[0].ranks;
+  // When both have 32 tokens, all four blocks are full: the second leaves, and returns with its 33
+  // known tokens when the first has its last 3.
+  EXPECT_EQ(counts.preemptions, 1);
+  EXPECT_EQ(counts.lost_tokens, 32);
+  EXPECT_EQ(counts.prompt_tokens, 16 + 16 + 33);
+  EXPECT_EQ(counts.decode_tokens, 19 + 18);
+  EXPECT_EQ(run.requests[1].emitted, 20);
+  EXPECT_EQ(run.instances[0].kv_tokens_most, 64);
+}
+
+TEST(Engines, WhatIsReservedForAnswersIsNeverPreempted) {
+  const ServingRun run = tight_run({1, 1, 0});
+  EXPECT_EQ(run.instances[0].ranks.preemptions, 0);
+  EXPECT_GT(run.requests[1].first, run.requests[0].finish) << "it waits for the first to end";
+}
+
+TEST(Engines, PrefixesAreComputedOnce) {
+  FormulaPrices prices = second_per_pass();
+  RequestLog log = at_once({{64, 1}, {70, 1}, {64, 1}});
+  log.requests[1].arrival = log.requests[2].arrival = Seconds(5);
+  log.prefix_tokens = 32;
+  log.prefixes = {{1, 2}, {1, 3}, {1, 2}};
+  const ServingRun run = run_serving(one_engine({}, prices), log);
+  EXPECT_THAT(prices.asked[1].ranks[0],
+              ElementsAre(SequenceStep{32, 38, 1, 1}, SequenceStep{63, 1, 1, 2}))
+      << "the last token of a cached prompt is computed";
+  EXPECT_EQ(run.instances[0].ranks.cached_tokens, 32 + 63);
+}
+
+/// Tokens per rank of the last pass, with three sequences on the first rank and one on the second.
+std::vector<double> padded_ranks(EngineOptions engine, std::size_t requests) {
+  FormulaPrices prices = second_per_pass();
+  engine.ranks = 2;
+  RequestLog log = at_once({{5, 3}, {5, 2}, {5, 3}, {5, 2}, {5, 3}, {5, 3}});
+  log.requests.resize(requests);
+  run_serving(one_engine(engine, prices), log);
+  std::vector<double> tokens;
+  for (const auto& steps : prices.asked.back().ranks) tokens.push_back(tokens_in({{steps}}));
+  return tokens;
+}
+
+TEST(Engines, DecodePassesArePaddedToTheSizesOfTheirGraphs) {
+  EngineOptions engine;
+  EXPECT_THAT(padded_ranks(engine, 6), ElementsAre(3, 1));
+  engine.graph_sizes = {1, 2, 4, 8};
+  EXPECT_THAT(padded_ranks(engine, 6), ElementsAre(4, 4));
+  engine.graphs_alike = false;
+  EXPECT_THAT(padded_ranks(engine, 6), ElementsAre(4, 1));
+  engine.graph_sizes = {2};
+  EXPECT_THAT(padded_ranks(engine, 6), ElementsAre(3, 2)) << "no graph is large enough for three";
+  engine.graphs_alike = true;
+  EXPECT_THAT(padded_ranks(engine, 6), ElementsAre(3, 1));
+}
+
+TEST(Engines, IdleRanksJoinByOneToken) {
+  EngineOptions engine;
+  EXPECT_THAT(padded_ranks(engine, 1), ElementsAre(1, 1));
+  engine.idle_passes = false;
+  EXPECT_THAT(padded_ranks(engine, 1), ElementsAre(1, 0));
+}
+
+TEST(Engines, DraftsGiveSeveralTokensPerPass) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.drafts = 2;
+  engine.gained = {0, 0, 1};
+  ServingRun run = run_serving(one_engine(engine, prices), at_once({{10, 6}}));
+  EXPECT_NEAR(run.requests[0].finish.value, 1.01 + 2 * 1.003, tiny) << "1, 3 and the last 2";
+  EXPECT_THAT(prices.asked[2].ranks[0], ElementsAre(SequenceStep{13, 3, 1, 0}));
+
+  engine.drafts = 1;
+  engine.gained = {0.25, 0.75};
+  run = run_serving(one_engine(engine, prices), at_once({{10, 20001}}));
+  const double passes = static_cast<double>(run.instances[0].counts.passes - 1);
+  EXPECT_NEAR(20000 / passes, 1.75, 0.02);
+}
+
+TEST(Engines, MovingExpertsStallsOrSlowsPasses) {
+  FormulaPrices prices([](const ServingBatch&) { return 1.0; });
+  EngineOptions engine;
+  engine.rebalance = {2, Seconds(5), {}, 0};
+  ServingRun run = run_serving(one_engine(engine, prices), at_once({{10, 5}}));
+  EXPECT_NEAR(run.end.value, 5 + 2 * 5, tiny) << "of five passes the second and fourth";
+  EXPECT_EQ(run.instances[0].counts.rebalances, 2);
+  EXPECT_NEAR(run.instances[0].counts.stalled.value, 10, tiny);
+  // Behind passes: 2.5 s from the end of the third pass on, in which three passes begin.
+  engine.rebalance = {3, {}, Seconds(2.5), 0.1};
+  run = run_serving(one_engine(engine, prices), at_once({{10, 6}}));
+  EXPECT_NEAR(run.end.value, 6 + 0.3, tiny);
+}
+
+TEST(Engines, BoundsOfSequencesHold) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.max_sequences = 2;
+  run_serving(one_engine(engine, prices), at_once({{5, 3}, {5, 4}, {5, 3}}));
+  for (const ServingBatch& batch : prices.asked) EXPECT_LE(batch.ranks[0].size(), 2U);
+  EXPECT_THAT(prices.asked[3].ranks[0],
+              ElementsAre(SequenceStep{7, 1, 1, 1}, SequenceStep{0, 5, 1, 2}));
+}
+
+}  // namespace
+}  // namespace moesim

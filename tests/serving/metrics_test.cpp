@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "sim/serving/deployment/serving_metrics.h"
+#include "sim/serving/requests/request_generator.h"
+#include "tests/serving/simple_prices.h"
+
+namespace moesim {
+namespace {
+
+using namespace testing;
+
+/// The definition, value by value.
+double by_sorting(std::vector<double> values, double percent) {
+  std::ranges::sort(values);
+  for (const double value : values) {
+    const auto not_above = std::ranges::count_if(values, [&](double x) { return x <= value; });
+    if (100.0 * static_cast<double>(not_above) >= percent * static_cast<double>(values.size())) {
+      return value;
+    }
+  }
+  return 0;
+}
+
+ServingRun some_run() {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.ranks = 2;
+  engine.max_sequences = 4;
+  engine.kv.capacity = 4096;
+  RequestDraw draw;
+  draw.count = 137;
+  draw.arrivals = {ArrivalLaw::Kind::poisson, 0.5, 1};
+  draw.input = {LengthLaw::Kind::uniform, 100, 90};
+  draw.output = {LengthLaw::Kind::uniform, 10, 9};
+  return run_serving(one_engine(engine, prices), draw_requests(draw));
+}
+
+TEST(ServingFigures, PercentilesAreTheNearestRanks) {
+  const ServingRun run = some_run();
+  const ServingMetrics metrics = serving_metrics(run, {}, 10, 4);
+  std::vector<double> ttft, tpot, latency;
+  for (std::size_t i = 10; i < run.requests.size(); ++i) {
+    const RequestOutcome& request = run.requests[i];
+    ttft.push_back((request.first - request.arrival).value);
+    latency.push_back((request.finish - request.arrival).value);
+    if (request.output > 1) {
+      tpot.push_back((request.finish - request.first).value /
+                     static_cast<double>(request.output - 1));
+    }
+  }
+  const auto same = [](const LatencyFigures& figures, const std::vector<double>& values) {
+    EXPECT_EQ(figures.count, std::ssize(values));
+    EXPECT_EQ(figures.p50, by_sorting(values, 50));
+    EXPECT_EQ(figures.p90, by_sorting(values, 90));
+    EXPECT_EQ(figures.p95, by_sorting(values, 95));
+    EXPECT_EQ(figures.p99, by_sorting(values, 99));
+    EXPECT_EQ(figures.most, by_sorting(values, 100));
+  };
+  same(metrics.ttft, ttft);
+  same(metrics.tpot, tpot);
+  same(metrics.latency, latency);
+  EXPECT_EQ(nearest_rank({{1.0, 999}, {2.0, 1}}, 99.9), 1);
+  EXPECT_EQ(nearest_rank({{1.0, 998}, {2.0, 2}}, 99.9), 2);
+  EXPECT_EQ(nearest_rank({}, 50), 0);
+}
+
+TEST(ServingFigures, GapsAreTheTimesBetweenTokens) {
+  FormulaPrices prices = second_per_pass();
+  const ServingRun run = run_serving(one_engine({}, prices), at_once({{100, 4}, {10, 2}}));
+  // After the first pass one of two tokens, then two of one token.
+  std::vector<double> gaps;
+  for (const auto& [gap, times] : run.gaps) gaps.insert(gaps.end(), std::size_t(times), gap);
+  ASSERT_EQ(gaps.size(), 4U);
+  EXPECT_NEAR(gaps[1], 1.001, 1e-9);
+  EXPECT_NEAR(gaps[3], 1.002, 1e-9);
+}
+
+TEST(ServingFigures, RatesAndGoodput) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.max_sequences = 1;
+  const ServingRun run = run_serving(one_engine(engine, prices), at_once({{1000, 3}, {1000, 3}}));
+  // Prompts take 2 s, later tokens 1.001 s: the second request waits 4.002 s.
+  const double end = 2 * 4.002;
+  ServingMetrics metrics = serving_metrics(run, {Seconds(2.5), {}}, 0, 4);
+  EXPECT_NEAR(metrics.output_rate, 6 / end, 1e-9);
+  EXPECT_NEAR(metrics.output_rate_per_gpu, 6 / end / 4, 1e-9);
+  EXPECT_NEAR(metrics.input_rate, 2000 / end, 1e-9);
+  EXPECT_NEAR(metrics.output_rate_per_user, 1 / 1.001, 1e-9);
+  EXPECT_EQ(metrics.good_share, 0.5);
+  EXPECT_NEAR(metrics.goodput, 1 / end, 1e-9);
+  EXPECT_EQ(serving_metrics(run, {Seconds(9), Seconds(1)}, 0, 4).good_share, 0);
+  EXPECT_EQ(serving_metrics(run, {Seconds(2.5), {}}, 1, 4).good_share, 0) << "only the second";
+  EXPECT_NEAR(metrics.busy, 1, 1e-9);
+  EXPECT_EQ(metrics.passes, 6);
+}
+
+TEST(ServingFigures, SamplesAreWeighedByTime) {
+  ServingRun run;
+  run.end = Seconds(10);
+  run.instances.resize(1);
+  run.instances[0].kv_capacity = 100;
+  run.instances[0].kv_tokens_most = 80;
+  run.samples = {{Seconds(2), 0, 80, 4, 2}, {Seconds(4), 0, 20, 0, 1}};
+  const ServingMetrics metrics = serving_metrics(run, {}, 0, 1);
+  EXPECT_NEAR(metrics.kv_mean, (2 * 0.8 + 6 * 0.2) / 10, 1e-12);
+  EXPECT_NEAR(metrics.waiting_mean, 0.8, 1e-12);
+  EXPECT_NEAR(metrics.running_mean, (2 * 2 + 6 * 1) / 10.0, 1e-12);
+  EXPECT_EQ(metrics.waiting_most, 4);
+  EXPECT_EQ(metrics.kv_most, 0.8);
+}
+
+TEST(ServingFigures, ThinnedSamplesEndWithTheLast) {
+  std::vector<ServingSample> samples(1000);
+  for (std::size_t i = 0; i < 1000; ++i) samples[i].time = Seconds(static_cast<double>(i));
+  const auto few = thinned(samples, 7);
+  ASSERT_EQ(few.size(), 7U);
+  EXPECT_EQ(few.back().time, Seconds(999));
+  EXPECT_EQ(thinned(samples, 2000).size(), 1000U);
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/base/gzip.h"
+#include "sim/base/temporary_folder.h"
+#include "sim/serving/requests/request_generator.h"
+#include "sim/serving/requests/request_log_reader.h"
+
+namespace moesim {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+RequestLog log_of(const std::string& text) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/log";
+  write_file(path, text);
+  return read_request_log(path);
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    log_of(text);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(RequestLogs, MooncakesLines) {
+  const RequestLog log = log_of(
+      R"({"timestamp": 500, "input_length": 1030, "output_length": 5, "hash_ids": [7, 8, 9]})"
+      "\n\n"
+      R"({"timestamp": 2000, "input_length": 3, "output_length": 1, "prompt": "left out"})"
+      "\n");
+  EXPECT_THAT(log.requests,
+              ElementsAre(ServingRequest{Seconds(0), 1030, 5}, ServingRequest{Seconds(1.5), 3, 1}));
+  EXPECT_EQ(log.prefix_tokens, 512);
+  EXPECT_THAT(log.prefixes[0], ElementsAre(7, 8, 9));
+  EXPECT_TRUE(log.prefixes[1].empty());
+}
+
+TEST(RequestLogs, TablesByTheNamesOfTheirColumns) {
+  const RequestLog log =
+      log_of("num_decode_tokens,arrived_at,user,num_prefill_tokens\n4,1.0,a,10\n8,1.25,b,20\r\n");
+  EXPECT_THAT(log.requests,
+              ElementsAre(ServingRequest{Seconds(0), 10, 4}, ServingRequest{Seconds(0.25), 20, 8}));
+  EXPECT_EQ(log_of("arrival, input, output\n0,1,2\n").requests.size(), 1U);
+}
+
+TEST(RequestLogs, WhatIsPackedIsReadAndOnlyAsMuchAsIsAskedFor) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/log.gz";
+  write_file(path, gzipped("arrival,input,output\n0,1,2\n1,3,4\nbroken\n"));
+  EXPECT_EQ(read_request_log(path, 2).requests.size(), 2U);
+  EXPECT_THROW(read_request_log(path), Error);
+}
+
+TEST(RequestLogs, MistakesHaveTheirLine) {
+  const std::string good = R"({"timestamp": 5, "input_length": 2, "output_length": 2})";
+  EXPECT_THAT(error_of(good + "\n{\"timestamp\": 6,\n"), HasSubstr(":2:"));
+  EXPECT_THAT(error_of(good + "\n" + R"({"timestamp": 4, "input_length": 2, "output_length": 2})"),
+              ::testing::AllOf(HasSubstr(":2:"), HasSubstr("before")));
+  EXPECT_THAT(error_of(R"({"timestamp": 4, "input_length": 0, "output_length": 2})"),
+              ::testing::AllOf(HasSubstr(":1:"), HasSubstr("input length")));
+  EXPECT_THAT(error_of("arrival,input,output\n0,1,1\n0,1,0\n"),
+              ::testing::AllOf(HasSubstr(":3:"), HasSubstr("output length")));
+  EXPECT_THAT(error_of("arrival,input\n0,1\n"), HasSubstr("no column output"));
+  EXPECT_THAT(error_of("arrival,input,output\n0,1\n"), HasSubstr(":2:"));
+  EXPECT_THAT(error_of(R"({"timestamp": 4, "output_length": 2})"), HasSubstr("no input_length"));
+  EXPECT_THAT(
+      error_of(R"({"timestamp": 4, "input_length": 5, "output_length": 2, "hash_ids": [1, 2]})"),
+      HasSubstr("2 hash_ids"));
+  EXPECT_THAT(error_of("\n"), HasSubstr("no requests"));
+}
+
+TEST(RequestLogs, WhatAPromptSaysIsNotPrinted) {
+  const std::string secret = R"({"timestamp": -1, "prompt": "secret", "input_length": 1, )"
+                             R"("output_length": 1})";
+  EXPECT_THAT(error_of(secret), ::testing::Not(HasSubstr("secret")));
+  EXPECT_THAT(error_of("arrival,input,output,text\nx,1,1,secret\n"),
+              ::testing::Not(HasSubstr("secret")));
+}
+
+TEST(RequestLogs, RecordedOnes) {
+  const std::string folder = MOESIM_SHARED "/traces/requests/";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no recorded logs next to the project";
+  const RequestLog chat = read_request_log(folder + "mooncake_conversation.jsonl.gz");
+  EXPECT_EQ(chat.requests.size(), 12031U);
+  EXPECT_EQ(chat.requests[1], (ServingRequest{Seconds(0), 7322, 490}));
+  EXPECT_EQ(read_request_log(folder + "splitwise_code.csv.gz").requests.size(), 8819U);
+  EXPECT_EQ(read_request_log(folder + "splitwise_conv.csv.gz").requests.size(), 19366U);
+}
+
+struct Moments {
+  double mean = 0, deviation = 0;
+};
+
+template <class Value>
+Moments moments(const std::vector<ServingRequest>& requests, const Value& value) {
+  double sum = 0, squares = 0;
+  for (std::size_t i = 1; i < requests.size(); ++i) {
+    const double x = value(requests[i - 1], requests[i]);
+    sum += x;
+    squares += x * x;
+  }
+  const auto count = static_cast<double>(requests.size() - 1);
+  return {sum / count, std::sqrt(squares / count - sum * sum / count / count)};
+}
+
+Moments gaps(ArrivalLaw law) {
+  RequestDraw draw;
+  draw.count = 40000;
+  draw.arrivals = law;
+  return moments(draw_requests(draw).requests,
+                 [](const auto& a, const auto& b) { return (b.arrival - a.arrival).value; });
+}
+
+TEST(DrawnRequests, GapsHaveTheMeanAndVariationOfTheirLaw) {
+  // Sampling errors of 40,000 draws: 0.5 % of the mean times the variation; five of them.
+  const Moments poisson = gaps({ArrivalLaw::Kind::poisson, 4, 1});
+  EXPECT_NEAR(poisson.mean, 0.25, 0.025 * 0.25);
+  EXPECT_NEAR(poisson.deviation, 0.25, 0.04 * 0.25);
+  for (const double variation : {0.5, 2.0}) {
+    const Moments gamma = gaps({ArrivalLaw::Kind::gamma, 4, variation});
+    EXPECT_NEAR(gamma.mean, 0.25, 0.025 * variation * 0.25);
+    EXPECT_NEAR(gamma.deviation, variation * 0.25, 0.08 * variation * 0.25);
+  }
+  const Moments even = gaps({ArrivalLaw::Kind::even, 4, 1});
+  EXPECT_NEAR(even.mean, 0.25, 1e-9);
+  EXPECT_NEAR(even.deviation, 0, 1e-4);
+}
+
+TEST(DrawnRequests, LengthsHaveTheirLaw) {
+  RequestDraw draw;
+  draw.count = 40000;
+  draw.input = {LengthLaw::Kind::uniform, 1000, 200};
+  draw.output = {LengthLaw::Kind::lognormal, 300, 300};
+  const auto requests = draw_requests(draw).requests;
+  const Moments input =
+      moments(requests, [](const auto&, const auto& b) { return double(b.input); });
+  EXPECT_NEAR(input.mean, 1000, 3);
+  EXPECT_NEAR(input.deviation, 200 / std::sqrt(3.0), 3);
+  const Moments output =
+      moments(requests, [](const auto&, const auto& b) { return double(b.output); });
+  EXPECT_NEAR(output.mean, 300, 7.5);
+  EXPECT_NEAR(output.deviation, 300, 30);
+}
+
+TEST(DrawnRequests, OneLawLeavesTheOthersAsTheyWere) {
+  RequestDraw draw;
+  draw.count = 50;
+  draw.arrivals = {ArrivalLaw::Kind::poisson, 4, 1};
+  draw.input = {LengthLaw::Kind::uniform, 100, 50};
+  const auto before = draw_requests(draw);
+  EXPECT_EQ(before.requests, draw_requests(draw).requests);
+  draw.output = {LengthLaw::Kind::uniform, 100, 50};
+  const auto after = draw_requests(draw);
+  for (std::size_t i = 0; i < 50; ++i) {
+    EXPECT_EQ(after.requests[i].input, before.requests[i].input);
+    EXPECT_EQ(after.requests[i].arrival, before.requests[i].arrival);
+  }
+  draw.seed = 1;
+  EXPECT_NE(after.requests, draw_requests(draw).requests);
+}
+
+TEST(DrawnRequests, PromptsThatAreLongEnoughShareTheirBeginning) {
+  RequestDraw draw;
+  draw.count = 20;
+  draw.input = {LengthLaw::Kind::uniform, 100, 90};
+  draw.shared_prefix = 96;
+  const RequestLog log = draw_requests(draw);
+  EXPECT_EQ(log.prefix_tokens, 96);
+  for (std::size_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(log.prefixes[i].size(), log.requests[i].input >= 96 ? 1U : 0U);
+  }
+}
+
+}  // namespace
+}  // namespace moesim
