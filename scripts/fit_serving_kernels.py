@@ -8,6 +8,7 @@ FOLDER holds the tables of ai-dynamo/aiconfigurator in `aiconfigurator/`, as CSV
 as fit_kernels.py does, by decade of bytes read from the cache (attention of a prefill: of flop). Last come errors of
 the shipped fits of products with few rows (`few rows`) that no fit here saw.
 """
+import re
 import sys
 from pathlib import Path
 
@@ -26,7 +27,8 @@ def cached(queries, attended, keys, heads, key_width, widths, size):
         return products * (1 + p["half_keys"] / attended)
 
     def moved(p):
-        return size * (keys * key_width * (1 + p["half_keys"] / attended) + queries * heads * widths)
+        passes = 1 + p.get("query_passes", 0)
+        return size * (keys * key_width * (1 + p["half_keys"] / attended) + passes * queries * heads * widths)
 
     return (flop, moved)
 
@@ -72,6 +74,51 @@ def latent(file, cache, size, keep=lambda heads: heads != 32, least=1.25):
     return read
 
 
+def model_text(name):
+    return (Path(__file__).parent.parent / f"models/gpu/{name}-measured.yaml").read_text()
+
+
+def shipped(name, kind, dtype, leave_out=("launch", "query_passes")):
+    """The fit of a kind of kernels that a GPU model has; empty: it has none."""
+    block = re.search(rf"\n  {kind}:\n((?:    .*\n?)+)", model_text(name))
+    found = block and re.search(rf"    {dtype}: {{(.*?)}}", block[1])
+    fields = (field.split(": ") for field in found[1].split(", ")) if found else ()
+    return {key: float(value.split()[0]) for key, value in fields if key not in leave_out}
+
+
+HIDDEN, Q_RANK, KV_RANK, NOPE, ROPE, VALUE = 7168, 1536, 512, 128, 64, 128  # DeepSeek-V3
+
+
+def module_rest(file, name, gpu, cache, size, launch=3.0):
+    """What of an MLA module's decode no product and no other kernel takes, at contexts below 300 tokens."""
+    def read(folder):
+        one = shipped(name, "gemm", "bf16", ())
+        many = shipped(name, "grouped_gemm", "bf16", ()) or one
+        memory = float(re.search(r"memory: ([0-9.]+) +# as of GEMMs", model_text(name))[1])
+
+        def product(p, m, n, k, groups=1):
+            fit = Fit("", gpu, "bf16", None, {"memory": 1.0, "sharpness": 100.0, "launch": launch} | p)
+            return base.seconds(fit, fit.start, Row("", [gemm(m, n, k, 2, groups)], 0, 0, 0))
+
+        def moved(elements):
+            return launch * 1e-6 + 2 * elements / (gpu.bandwidth * memory)
+
+        for r in table(folder / "aiconfigurator" / file):
+            if r["kv_cache_dtype"] != cache or r["gemm_type"] != "bfloat16" or int(r["step"]) > 300:
+                continue
+            batch, heads, keys = int(r["batch_size"]), int(r["num_heads"]), int(r["step"]) + 1
+            others = (product(one, batch, Q_RANK + KV_RANK + ROPE, HIDDEN) + product(one, batch, heads * 192, Q_RANK)
+                      + product(many, batch, KV_RANK, NOPE, heads) + product(many, batch, VALUE, KV_RANK, heads)
+                      + product(one, batch, HIDDEN, heads * VALUE) + moved(batch * (Q_RANK + KV_RANK) * 2)
+                      + moved(batch * (heads + 1) * ROPE * 2) + moved(batch * (KV_RANK + ROPE) * 2))
+            rest = float(r["latency"]) * 1e-3 - others
+            if heads < 16 or heads == 32 or rest <= 5e-6:
+                continue
+            yield Row(f"{batch} {keys} {heads}", [cached(batch, keys, batch * keys, heads, 576, 576 + 512, size)], 0, rest,
+                      float(batch * heads))
+    return read
+
+
 def prefill_fp8(file):
     """Causal attention of whole sequences to keys in FP8."""
     def read(folder):
@@ -109,6 +156,7 @@ def deep_gemm(gpu):
 
 
 DECODE = {"efficiency": 0.5, "memory": 0.8, "launch": 10.0, "sharpness": 2.0, "half_keys": 100.0}
+MODULE = {"launch": 20.0, "query_passes": 5.0}
 LATENT = {"efficiency": 0.5, "memory": 0.8, "sharpness": 2.0}
 
 
@@ -126,6 +174,10 @@ def fits_of(name, gpu, part):
             {"half_keys": PAGE, "launch": 0.0}, 1e6, {"32 heads": latent(module, "bfloat16", 2, of_32)}),
         Fit(f"{name} latent decode fp8", gpu, "fp8", latent(module, "fp8", 1), LATENT,
             {"half_keys": PAGE, "launch": 0.0}, 1e6, {"32 heads": latent(module, "fp8", 1, of_32)}),
+        Fit(f"{name} MLA module", gpu, "bf16", module_rest(module, name, gpu, "bfloat16", 2), MODULE,
+            shipped(name, "latent_decode", "bf16"), 1),
+        Fit(f"{name} MLA module fp8", gpu, "fp8", module_rest(module, name, gpu, "fp8", 1), MODULE,
+            shipped(name, "latent_decode", "fp8"), 1),
         Fit(f"{name} attention fp8", gpu, "fp8", prefill_fp8(prefill), ATTENTION, {"memory": 0.8, "sharpness": 1.0}),
     ]
 

@@ -70,6 +70,8 @@ GpuModel changed(const GpuModel& gpu, const GpuFactors& factors) {
   change(after.fitted.gemm, factors.launch);
   change(after.fitted.grouped_gemm, factors.launch);
   change(after.fitted.attention, factors.launch);
+  change(after.fitted.decode, factors.launch);
+  change(after.fitted.latent_decode, factors.launch);
   KernelTables tables = gpu.tables;
   const Rooflines rooflines{before, after, factors.flops};
   for (GemmTable& table : tables.gemm) change(table, rooflines);

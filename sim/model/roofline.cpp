@@ -39,14 +39,17 @@ Flops with_losses(const Roofline& roofline, const Kernel& kernel, const OpType& 
   return with_losses(roofline, std::get<FusedAttention>(kernel));
 }
 
-/// Bytes of keys in vain: each sequence of a decode reads whole tiles.
-Bytes in_vain(const Roofline& roofline, const Kernel& kernel) {
+/// Bytes of a decode besides: each sequence reads whole tiles of keys, and queries and results pass
+/// through further kernels.
+Bytes of_decode(const Roofline& roofline, const Kernel& kernel) {
   const auto* attention = std::get_if<FusedAttention>(&kernel);
   if (attention == nullptr || !attention->is_decode()) return Bytes(0);
   FusedAttention no_queries = *attention;
   no_queries.queries = 0;
-  return Bytes(std::llround(static_cast<double>(memory_traffic_of(no_queries).value) *
-                            roofline.half_keys / static_cast<double>(attention->attended)));
+  const auto keys = static_cast<double>(memory_traffic_of(no_queries).value);
+  const double queries = static_cast<double>(memory_traffic_of(kernel).value) - keys;
+  const double tiles = roofline.half_keys / static_cast<double>(attention->attended);
+  return Bytes(std::llround(keys * tiles + queries * roofline.query_passes));
 }
 
 Seconds together(Seconds compute, Seconds memory, double sharpness) {
@@ -63,7 +66,8 @@ KernelTime Roofline::time(const Kernel& kernel, const OpType& op, FlopsPerSecond
   KernelTime time;
   time.launch = launch;
   time.compute = with_losses(*this, kernel, op) / (peak * efficiency);
-  time.memory = (memory_traffic_of(kernel) + in_vain(*this, kernel) + more) / (bandwidth * memory);
+  time.memory =
+      (memory_traffic_of(kernel) + of_decode(*this, kernel) + more) / (bandwidth * memory);
   time.total = launch + together(time.compute, time.memory, sharpness);
   return time;
 }

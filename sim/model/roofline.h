@@ -34,10 +34,12 @@ struct Roofline {
   double group_rows = 0;  // that each group with rows computes besides, if there are many
   double wgrad = 1;       // efficiency of weight gradients / of other products
   // Attention:
-  double half_keys = 0;   // by the keys per query; decode reads more of them as well
-  double half_width = 0;  // by the mean of both widths per head
-  double uneven = 1;      // efficiency if queries and values differ in width (MLA) / elsewhere
-  double backward = 1;    // efficiency of the backward pass / of the forward pass
+  double half_keys = 0;     // by the keys per query; decode reads more of them as well
+  double query_passes = 0;  // decode: how often queries and results pass through memory besides,
+                            // in kernels around it (MLA: products by W_UK, joins, casts)
+  double half_width = 0;    // by the mean of both widths per head
+  double uneven = 1;        // efficiency if queries and values differ in width (MLA) / elsewhere
+  double backward = 1;      // efficiency of the backward pass / of the forward pass
 
   /// For a peak of the kernel's type and a bandwidth of the memory; `more`: bytes in addition to
   /// those of its operands.

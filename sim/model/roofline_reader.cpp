@@ -51,6 +51,7 @@ FittedKernels read_fitted_kernels(const YamlMap& map) {
   const auto attention = [](const YamlMap& fields, Roofline& roofline) {
     roofline.half_keys = fields.number("half_keys", lengths, 0);
     roofline.half_width = fields.number("half_width", lengths, 0);
+    roofline.query_passes = fields.number("query_passes", {0, 1000}, 0);
     roofline.uneven = fields.number("uneven", efficiencies, 1);
     roofline.backward = fields.number("backward", efficiencies, 1);
   };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a GPU runs in a pass of serving: closed forms and counts by hand.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "sim/model/blocks.h"
@@ -178,6 +179,22 @@ TEST(ServedBlocks, TakeTheRooflineOfTheirKind) {
   EXPECT_NEAR(gpu.time(FusedAttention{1, 1000, latent, 1000}).value, 7e-6 + 4 * (cache / 2 + query),
               1e-12);
   EXPECT_NEAR(gpu.time(FusedAttention{100, 1000, heads, 1000}).value, cache + 100 * query, 1e-12);
+}
+
+TEST(ServedBlocks, PassQueriesThroughMemoryAsOftenAsFitted) {
+  const auto microseconds = [](int passes) {
+    const GpuModel gpu = parse_gpu_model(
+        fmt::format("name: toy\nsource: none\nmemory: 1 GB\nmemory_bandwidth: 1 GB/s\n"
+                    "peak: {{bf16: 1 PFLOP/s}}\nkernels:\n  latent_decode:\n"
+                    "    bf16: {{efficiency: 1, query_passes: {}}}\n",
+                    passes),
+        "g.yaml");
+    AttentionHeads latent{16, 1, 576, 512};
+    latent.latent = true;
+    return gpu.time(FusedAttention{10, 300, latent, 3000}).value * 1e6;
+  };
+  // 10 queries of 16 heads: 576 elements in and 512 out, of two bytes, four times more.
+  EXPECT_NEAR(microseconds(4) - microseconds(0), 4 * 10 * 16 * 1088 * 2 * 1e-3, 1e-6);
 }
 
 TEST(ServedBlocks, ReadWholeTilesOfEverySequence) {
