@@ -222,6 +222,10 @@ GEMM_A100, GEMM_H100 = (f"gemm_perf_{g}.csv" for g in ("a100_sxm_vllm0.14.0", "h
 MOE_A100, MOE_H100 = (f.replace("gemm", "moe") for f in (GEMM_A100, GEMM_H100))
 
 
+def ungrouped(hidden, ffn, count):
+    return (hidden, ffn, count) != (7168, 2048, 256)  # DeepSeek-V3: its balanced tokens take half of the groups
+
+
 def blackwell(name, gpu, part):
     """The fits of a GPU of this family, whose kernels are of one version of vLLM."""
     gemms, layers, scores = (f"{kind}_{part}_vllm0.24.0.csv" for kind in ("gemm_perf", "moe_perf", "context_attention"))
@@ -232,6 +236,8 @@ def blackwell(name, gpu, part):
         Fit(f"{name} gemm fp4", gpu, "fp4", dense(gemms, "nvfp4", FP4), GEMM, least_flop=1e11),
         Fit(f"{name} MoE", gpu, "bf16", experts(layers, "bfloat16", 2), GROUPED),
         Fit(f"{name} MoE fp8", gpu, "fp8", experts(layers, "fp8", 1), GROUPED),
+        Fit(f"{name} MoE fp8 block", gpu, "fp8", experts(layers, "fp8_block", 1, keep=ungrouped), GROUPED,
+            {"launch": 3.0}, 1e8),
         Fit(f"{name} MoE fp4", gpu, "fp4", experts(layers, "nvfp4", FP4), GROUPED),
         Fit(f"{name} attention", gpu, "bf16", prefill(scores), ATTENTION, {"memory": 0.78, "sharpness": 1.0}),
     ]
