@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads of a block: calls after one another, or contexts that change at barriers.
+#include <fmt/format.h>
 #include <setjmp.h>
 #include <ucontext.h>
 
-#include <cstdio>
-#include <cstdlib>
+#include <array>
+#include <map>
 #include <memory>
-#include <vector>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <set>
+#include <utility>
 
 #include "tests/realhw/emulated/emulated.h"
 
@@ -14,36 +19,82 @@ namespace moesim::emulated {
 namespace {
 
 constexpr std::size_t stack_bytes = 64 << 10;
+constexpr unsigned warp_size = 32;
 
-/// What a kernel throws that comes to a barrier when its threads are mere calls.
-struct NeedsContexts {};
+enum class State { runs, at_barrier, at_warp, ended };
 
 struct Context {
   ucontext_t start{};
   jmp_buf paused{};
-  bool started = false, ended = false;
-  int calls = 0;  // of of_warp
-  std::unique_ptr<char[]> stack{new char[stack_bytes]};
+  State state = State::runs;
+  bool started = false;
+  unsigned mask = 0;       // of the warp's call it waits in
+  std::uint32_t mine = 0;  // what it gives there
+  std::array<std::uint32_t, warp_size> given{};
+  std::unique_ptr<std::byte[]> stack{new std::byte[stack_bytes]};
 };
 
-std::vector<std::unique_ptr<Context>> contexts;
-std::vector<std::uint32_t> given[2];  // [thread], of of_warp: the last call's and the one's before
-jmp_buf scheduler;
-unsigned current = 0;
-bool in_contexts = false;
-const std::function<void()>* body = nullptr;
+struct SharedArray {
+  std::byte* at = nullptr;
+  std::size_t bytes = 0;
+  std::uint32_t block = 0;  // the one it was poisoned for
+};
+
+struct Blocks {
+  std::vector<std::unique_ptr<Context>> contexts;
+  std::vector<std::uint8_t> warp_turns;
+  std::map<std::string, SharedArray> shared;
+  jmp_buf scheduler, left;
+  const Launch* launch = nullptr;
+  void (*call)(const void*) = nullptr;
+  const void* arguments = nullptr;
+  bool in_contexts = false;
+  std::array<std::vector<unsigned>, 4> orders;
+  std::uint64_t seed = 0;
+  std::uint32_t segments = 1;
+  int watch_every = 1, unwatched = 0;
+  std::mutex mutex;
+  std::set<std::string> launches;
+};
+Blocks blocks;
+
+enum class Of { rows, columns, warps, lanes };
+
+/// 0 to n in an order of its own for every seed. Kept here: leaving a kernel destroys nothing.
+const std::vector<unsigned>& order_of(Of what, unsigned n, std::uint64_t salt) {
+  std::vector<unsigned>& order = blocks.orders[static_cast<std::size_t>(what)];
+  order.resize(n);
+  std::iota(order.begin(), order.end(), 0u);
+  if (blocks.seed == 0 || n < 2) return order;
+  std::mt19937_64 chance(blocks.seed * 0x9e3779b97f4a7c15 + salt);
+  if (n > 4096) {  // whole permutations of large grids take longer than their kernels
+    std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(chance() % n),
+                order.end());
+    if (chance() % 2 == 0) std::reverse(order.begin(), order.end());
+  } else {
+    std::shuffle(order.begin(), order.end(), chance);
+  }
+  return order;
+}
+
+void enter(unsigned thread) {
+  builtins.thread = dim3(thread);
+  executing.thread = static_cast<std::uint16_t>(thread);
+  executing.warp_turn = blocks.warp_turns[thread / warp_size];
+}
 
 void begin() {
-  (*body)();
-  contexts[current]->ended = true;
-  _longjmp(scheduler, 1);
+  blocks.call(blocks.arguments);
+  blocks.contexts[executing.thread]->state = State::ended;
+  _longjmp(blocks.scheduler, 1);
 }
 
 void resume(unsigned thread) {
-  current = thread;
-  threadIdx.x = thread;
-  Context& context = *contexts[thread];
-  if (_setjmp(scheduler) != 0) return;
+  enter(thread);
+  Context& context = *blocks.contexts[thread];
+  executing.stack_begin = context.stack.get();
+  executing.stack_end = context.stack.get() + stack_bytes;
+  if (_setjmp(blocks.scheduler) != 0) return;
   if (context.started) _longjmp(context.paused, 1);
   context.started = true;
   getcontext(&context.start);
@@ -53,62 +104,193 @@ void resume(unsigned thread) {
   setcontext(&context.start);
 }
 
-void run_in_contexts(unsigned threads) {
-  while (contexts.size() < threads) contexts.push_back(std::make_unique<Context>());
-  for (auto& values : given) values.resize(threads);
-  for (unsigned t = 0; t < threads; ++t) {
-    contexts[t]->started = contexts[t]->ended = false;
-    contexts[t]->calls = 0;
-  }
-  in_contexts = true;
-  for (unsigned turn = 0, ended = 0; ended < threads; ++turn) {
-    ended = 0;
-    for (unsigned i = 0; i < threads; ++i) {
-      const unsigned t = turn % 2 == 0 ? i : threads - 1 - i;
-      resume(t);
-      ended += contexts[t]->ended ? 1 : 0;
-    }
-    if (ended == 0 || ended == threads) continue;
-    std::fprintf(stderr, "emulated: a barrier that %u of %u threads never reach\n", ended, threads);
-    std::abort();
-  }
-  in_contexts = false;
+void pause(State state) {
+  Context& context = *blocks.contexts[executing.thread];
+  context.state = state;
+  if (_setjmp(context.paused) == 0) _longjmp(blocks.scheduler, 1);
 }
 
-void run_in_calls(unsigned threads) {
-  for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) (*body)();
+std::string block_text() {
+  return fmt::format("{}: block ({}, {})", blocks.launch->kernel, builtins.block.x,
+                     builtins.block.y);
+}
+
+void count_waiting(unsigned threads, std::array<unsigned, 4>& in_state) {
+  in_state = {};
+  for (unsigned t = 0; t < threads; ++t) {
+    ++in_state[static_cast<std::size_t>(blocks.contexts[t]->state)];
+  }
+}
+
+/// Lets lanes go on that all of their mask have come to. Returns whether there were any.
+bool release_warps(unsigned threads) {
+  bool released = false;
+  for (unsigned t = 0; t < threads; ++t) {
+    Context& context = *blocks.contexts[t];
+    if (context.state != State::at_warp) continue;
+    const unsigned first = t / warp_size * warp_size;
+    bool all = (context.mask >> (t % warp_size) & 1) != 0;
+    for (unsigned lane = 0; all && lane < warp_size; ++lane) {
+      if ((context.mask >> lane & 1) == 0) continue;
+      const unsigned other = first + lane;
+      all = other < threads && blocks.contexts[other]->state == State::at_warp &&
+            blocks.contexts[other]->mask == context.mask;
+    }
+    if (!all) continue;
+    const unsigned mask = context.mask;
+    std::array<std::uint32_t, warp_size> given{};
+    for (unsigned lane = 0; lane < warp_size; ++lane) {
+      if (mask >> lane & 1) given[lane] = blocks.contexts[first + lane]->mine;
+    }
+    for (unsigned lane = 0; lane < warp_size; ++lane) {
+      if ((mask >> lane & 1) == 0) continue;
+      blocks.contexts[first + lane]->given = given;
+      blocks.contexts[first + lane]->state = State::runs;
+    }
+    released = true;
+  }
+  return released;
+}
+
+/// False: the block cannot go on.
+bool release_barrier(unsigned threads, const std::array<unsigned, 4>& in_state) {
+  const unsigned waiting = in_state[1], lanes = in_state[2], ended = in_state[3];
+  if (lanes > 0 || ended > 0) {
+    add_fault(
+        FaultKind::barrier,
+        fmt::format("{}: {} threads wait at a barrier, {} in a call of their warp, {} have ended",
+                    block_text(), waiting, lanes, ended));
+    return false;
+  }
+  executing.segment = ++blocks.segments;
+  blocks.warp_turns.assign(blocks.warp_turns.size(), 0);
+  for (unsigned t = 0; t < threads; ++t) blocks.contexts[t]->state = State::runs;
+  return true;
+}
+
+/// One turn of all warps; a warp runs on through its own calls, or leaves them to the next turn.
+void run_warps(unsigned threads, std::uint64_t salt) {
+  const unsigned warps = (threads + warp_size - 1) / warp_size;
+  for (const unsigned warp : order_of(Of::warps, warps, salt)) {
+    const unsigned first = warp * warp_size, lanes = std::min(warp_size, threads - first);
+    for (const unsigned lane : order_of(Of::lanes, lanes, salt + 1 + warp)) {
+      if (blocks.contexts[first + lane]->state == State::runs) resume(first + lane);
+    }
+  }
+}
+
+void run_in_contexts(unsigned threads, std::uint64_t salt) {
+  while (blocks.contexts.size() < threads) blocks.contexts.push_back(std::make_unique<Context>());
+  for (unsigned t = 0; t < threads; ++t) {
+    blocks.contexts[t]->state = State::runs;
+    blocks.contexts[t]->started = false;
+  }
+  blocks.in_contexts = true;
+  std::array<unsigned, 4> in_state{};
+  for (std::uint64_t turn = 0; in_state[3] < threads; ++turn) {
+    run_warps(threads, salt + turn * 101);
+    count_waiting(threads, in_state);
+    if (in_state[0] > 0 || release_warps(threads) || in_state[3] == threads) continue;
+    if (!release_barrier(threads, in_state)) break;
+  }
+  blocks.in_contexts = false;
+}
+
+void run_in_calls(unsigned threads, std::uint64_t salt) {
+  const unsigned warps = (threads + warp_size - 1) / warp_size;
+  for (const unsigned warp : order_of(Of::warps, warps, salt)) {
+    for (unsigned lane = 0; lane < warp_size && warp * warp_size + lane < threads; ++lane) {
+      enter(warp * warp_size + lane);
+      blocks.call(blocks.arguments);
+    }
+  }
+}
+
+void run_block(unsigned x, unsigned y) {
+  builtins.block = dim3(x, y);
+  executing.segment = executing.block_begin = ++blocks.segments;
+  blocks.warp_turns.assign(blocks.launch->block.x / warp_size + 1, 0);
+  const std::uint64_t salt = (std::uint64_t{y} << 32 | x) * 7919;
+  if (blocks.launch->has_barriers) return run_in_contexts(blocks.launch->block.x, salt);
+  run_in_calls(blocks.launch->block.x, salt);
 }
 
 }  // namespace
 
+void set_block_seed(std::uint64_t seed) { blocks.seed = seed; }
+
+void watch_every(int launches) {
+  blocks.watch_every = launches;
+  blocks.unwatched = 0;
+}
+
+std::vector<std::string> take_launches() {
+  const std::lock_guard lock(blocks.mutex);
+  const auto taken = std::exchange(blocks.launches, {});
+  return {taken.begin(), taken.end()};
+}
+
+void leave_kernel() { _longjmp(blocks.left, 1); }
+
 void barrier() {
-  if (!in_contexts) throw NeedsContexts();
-  if (_setjmp(contexts[current]->paused) == 0) _longjmp(scheduler, 1);
+  if (blocks.in_contexts) return pause(State::at_barrier);
+  add_fault(FaultKind::barrier, block_text() + ": its source has no barrier");
+  leave_kernel();
 }
 
-const std::uint32_t* of_warp(std::uint32_t mine) {
-  if (!in_contexts) throw NeedsContexts();
-  std::vector<std::uint32_t>& values = given[contexts[current]->calls++ % 2];
-  values[current] = mine;
-  barrier();
-  return &values[current / 32 * 32];
+std::array<std::uint32_t, warp_size> of_warp(unsigned mask, std::uint32_t mine) {
+  Context& context = *blocks.contexts[executing.thread];
+  context.mask = mask;
+  context.mine = mine;
+  pause(State::at_warp);
+  return blocks.contexts[executing.thread]->given;
 }
 
-void run_blocks(dim3 grid, dim3 block, const std::function<void()>& thread) {
-  body = &thread;
-  gridDim = grid;
-  blockDim = block;
-  bool has_barriers = false;
-  for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y) {
-    for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
-      try {
-        if (!has_barriers) run_in_calls(block.x);
-      } catch (const NeedsContexts&) {  // of the first thread, which begins anew
-        has_barriers = true;
-      }
-      if (has_barriers) run_in_contexts(block.x);
+/// Lanes of the warp see each other's accesses of before.
+void warp_barrier(unsigned mask) {
+  const std::uint8_t turn = executing.warp_turn;
+  of_warp(mask, 0);
+  executing.warp_turn = static_cast<std::uint8_t>(turn + 1);
+  blocks.warp_turns[executing.thread / warp_size] = executing.warp_turn;
+}
+
+void* shared_memory(const char* name, std::size_t bytes) {
+  const std::size_t size = *name == 0 ? blocks.launch->shared : bytes;
+  SharedArray& array = blocks.shared[fmt::format("{}.{}.{}", blocks.launch->kernel, name, size)];
+  if (array.at == nullptr) {
+    array = {static_cast<std::byte*>(allocate(size, Space::shared)), size, 0};
+  }
+  if (std::exchange(array.block, executing.block_begin) != executing.block_begin) {
+    std::fill_n(array.at, size, std::byte{0xa5});
+    forget_writes(array.at, size);
+  }
+  return array.at;
+}
+
+void run_blocks(const Launch& launch, void (*call)(const void*), const void* arguments,
+                std::size_t bytes) {
+  blocks.launch = &launch;
+  blocks.call = call;
+  blocks.arguments = arguments;
+  builtins.grid_size = launch.grid;
+  builtins.block_size = launch.block;
+  executing = {blocks.unwatched == 0, launch.kernel, ++blocks.segments};
+  blocks.unwatched = (blocks.unwatched + 1) % blocks.watch_every;
+  executing.call_begin = static_cast<const std::byte*>(arguments);
+  executing.call_end = executing.call_begin + bytes;
+  use_own_stack();
+  {
+    const std::lock_guard lock(blocks.mutex);
+    blocks.launches.insert(fmt::format("{} grid {}x{} block {}", launch.kernel, launch.grid.x,
+                                       launch.grid.y, launch.block.x));
+  }
+  if (_setjmp(blocks.left) == 0) {
+    for (const unsigned y : order_of(Of::rows, launch.grid.y, 1)) {
+      for (const unsigned x : order_of(Of::columns, launch.grid.x, 2 + y)) run_block(x, y);
     }
   }
+  blocks.in_contexts = false;
+  executing.in_kernel = false;
 }
 
 }  // namespace moesim::emulated

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "realhw/core/row_codec.h"
+#include "tests/realhw/emulated/watch.h"
 
 namespace {
 
@@ -24,6 +25,14 @@ struct Matrix {
     const std::int64_t i = transposed ? row * ld + column : column * ld + row;
     if (type == CUDA_R_32F) return static_cast<const float*>(at)[i];
     return moesim::from_bfloat16(static_cast<const std::uint16_t*>(at)[i]);
+  }
+  /// Whether all of it is memory of the GPU.
+  bool is_there(std::int64_t rows, std::int64_t columns) const {
+    if (transposed) std::swap(rows, columns);
+    const std::int64_t elements = rows == 0 || columns == 0 ? 0 : (columns - 1) * ld + rows;
+    const std::int64_t size = type == CUDA_R_32F ? 4 : 2;
+    return moesim::emulated::require_device(at, static_cast<std::size_t>(elements * size),
+                                            "a product");
   }
 };
 
@@ -41,6 +50,7 @@ struct Gemm {
     std::abort();
   }
   void run() const {
+    if (!a.is_there(m, k) || !b.is_there(k, n) || !c.is_there(m, n)) return;
     std::vector<float> column(static_cast<std::size_t>(m));
     for (std::int64_t j = 0; j < n; ++j) {
       std::fill(column.begin(), column.end(), 0.0f);

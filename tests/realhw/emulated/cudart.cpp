@@ -6,10 +6,14 @@
 #include <utility>
 
 #include "tests/realhw/emulated/runtime.h"
+#include "tests/realhw/emulated/watch.h"
 
 namespace {
 
 using moesim::Clock;
+using moesim::emulated::allocate;
+using moesim::emulated::release;
+using moesim::emulated::require_device;
 using moesim::emulated::Runtime;
 
 Runtime& runtime() { return Runtime::get(); }
@@ -31,6 +35,14 @@ void add(std::vector<std::size_t>& after, const std::vector<std::size_t>& more) 
   for (const std::size_t node : more) {
     if (std::ranges::find(after, node) == after.end()) after.push_back(node);
   }
+}
+
+/// Checked when it is called, and again when it runs.
+bool is_copied(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  const bool from_device =
+      kind == cudaMemcpyHostToDevice || require_device(from, bytes, "a copy reads");
+  return from_device &&
+         (kind == cudaMemcpyDeviceToHost || require_device(to, bytes, "a copy writes"));
 }
 
 }  // namespace
@@ -55,20 +67,21 @@ const char* cudaGetErrorName(cudaError_t error) {
 cudaError_t cudaGetLastError() { return std::exchange(runtime().last_error, cudaSuccess); }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
-  *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  *memory = allocate(bytes);
   if (*memory != nullptr) std::memset(*memory, 0xa5, std::min<std::size_t>(bytes, 1 << 20));
   return *memory == nullptr ? failed(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
-  if (memory != nullptr) runtime().wait_for_all();
-  std::free(memory);
-  return cudaSuccess;
+  if (memory == nullptr) return cudaSuccess;
+  runtime().wait_for_all();
+  return release(memory), cudaSuccess;
 }
 
 /// To the GPU it copies from a buffer of its own, and may return before; from there it waits.
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   const auto* first = static_cast<const std::byte*>(from);
   if (kind == cudaMemcpyHostToDevice) {
+    if (!require_device(to, bytes, "cudaMemcpy")) return failed(cudaErrorInvalidValue);
     runtime().put(&runtime().legacy, [to, staged = std::vector(first, first + bytes)] {
       std::memcpy(to, staged.data(), staged.size());
     });
@@ -78,12 +91,16 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
   std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  runtime().put(stream, [=] { std::memcpy(to, from, bytes); });
+  if (!is_copied(to, from, bytes, kind)) return failed(cudaErrorInvalidValue);
+  runtime().put(stream, [=] {
+    if (is_copied(to, from, bytes, kind)) std::memcpy(to, from, bytes);
+  });
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  if (!require_device(to, bytes, "cudaMemsetAsync")) return failed(cudaErrorInvalidValue);
   runtime().put(stream, [=] { std::memset(to, value, bytes); });
   return cudaSuccess;
 }

@@ -1,68 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CUDA sources need of a compiler for CPUs. The threads of a block run one after the other;
-// those of a kernel with barriers change at every one, in turns of changing order.
+// What CUDA sources need of a compiler for CPUs. Threads of a kernel without barriers are calls;
+// those of the others are contexts. Blocks, warps and lanes take turns in an order that a seed
+// decides.
 #pragma once
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime_api.h>
 #include <vector_functions.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <tuple>
 
-#undef __shared__
-#define __shared__ static  // blocks follow each other
-#define __launch_bounds__(...)
+#include "tests/realhw/emulated/watch.h"
 
-inline dim3 threadIdx, blockIdx, blockDim, gridDim;
+#undef __shared__  // translate.py makes calls of them
+#define __launch_bounds__(...)
 
 namespace moesim::emulated {
 
+struct Builtins {
+  dim3 thread, block, block_size, grid_size;
+};
+inline Builtins builtins;
+
+/// A kernel and its arguments.
+struct Launch {
+  const char* kernel = "";
+  bool has_barriers = false;
+  dim3 grid, block;
+  std::size_t shared = 0;  // bytes of dynamic shared memory
+};
+
+/// Runs every thread of every block; `call` is called once for each with its arguments, which are
+/// `bytes` large.
+void run_blocks(const Launch& launch, void (*call)(const void*), const void* arguments,
+                std::size_t bytes);
 /// Puts work on a stream.
 void put(cudaStream_t stream, std::function<void()> work);
-/// Runs a kernel's body once per thread of every block.
-void run_blocks(dim3 grid, dim3 block, const std::function<void()>& thread);
-/// Ends the program unless all threads of the block come to the same barrier.
+/// Whether a GPU takes it; if not, cudaGetLastError says so.
+bool may_launch(const Launch& launch);
+
+/// An order of blocks and threads for every number; 0: ascending.
+void set_block_seed(std::uint64_t seed);
+/// Of so many launches one is watched, the first of them; 1: all. The others take a tenth of the
+/// time.
+void watch_every(int launches);
+/// Launches so far, by kernel: "row_sums grid 5x1 block 128".
+std::vector<std::string> take_launches();
+
+/// Shared memory of the block, by its name; dynamic memory has none.
+void* shared_memory(const char* name, std::size_t bytes);
+template <class T>
+T& shared(const char* name) {
+  return *static_cast<T*>(shared_memory(name, sizeof(T)));
+}
+template <class T>
+T* dynamic_shared() {
+  return static_cast<T*>(shared_memory("", 0));
+}
+
 void barrier();
-/// What all threads of the warp have given; all of the block come.
-const std::uint32_t* of_warp(std::uint32_t mine);
+/// What each lane of the mask has given, by lane.
+std::array<std::uint32_t, 32> of_warp(unsigned mask, std::uint32_t mine);
+/// Orders what the lanes of the mask did before it.
+void warp_barrier(unsigned mask);
+
+template <class... Parameters>
+struct KernelCall {
+  void (*kernel)(Parameters...);
+  std::tuple<Parameters...> given;
+  static void run(const void* call) {
+    const auto* self = static_cast<const KernelCall*>(call);
+    std::apply(self->kernel, self->given);
+  }
+};
 
 template <class... Parameters, class... Arguments>
-void launch(dim3 grid, dim3 block, std::size_t, cudaStream_t stream, void (*kernel)(Parameters...),
-            Arguments... arguments) {
-  put(stream, [grid, block, kernel, given = std::tuple<Parameters...>(arguments...)] {
-    run_blocks(grid, block, [&] { std::apply(kernel, given); });
+void launch(const char* name, bool has_barriers, dim3 grid, dim3 block, std::size_t shared,
+            cudaStream_t stream, void (*kernel)(Parameters...), Arguments... arguments) {
+  const Launch launch{name, has_barriers, grid, block, shared};
+  if (!may_launch(launch)) return;
+  put(stream, [launch, call = KernelCall<Parameters...>{kernel, {arguments...}}] {
+    run_blocks(launch, &KernelCall<Parameters...>::run, &call, sizeof call);
   });
 }
 
 }  // namespace moesim::emulated
 
-inline void __syncthreads() { moesim::emulated::barrier(); }
-inline unsigned __ballot_sync(unsigned, int flag) {
-  const std::uint32_t* flags = moesim::emulated::of_warp(flag != 0 ? 1 : 0);
-  unsigned votes = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) votes |= flags[lane] << lane;
-  return votes;
-}
-inline int __reduce_add_sync(unsigned, int value) {
-  const std::uint32_t* values = moesim::emulated::of_warp(static_cast<std::uint32_t>(value));
-  std::uint32_t sum = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) sum += values[lane];
-  return static_cast<int>(sum);
-}
-inline int __popc(unsigned bits) { return std::popcount(bits); }
-inline float __fadd_rn(float a, float b) { return a + b; }
-inline float __fsub_rn(float a, float b) { return a - b; }
-inline float __fmul_rn(float a, float b) { return a * b; }
-inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
-template <class T>
-void atomicAdd(T* at, T value) {
-  *at += value;
-}
-template <class T>
-void atomicMin(T* at, T value) {
-  *at = value < *at ? value : *at;
-}
+#define threadIdx (moesim::emulated::builtins.thread)
+#define blockIdx (moesim::emulated::builtins.block)
+#define blockDim (moesim::emulated::builtins.block_size)
+#define gridDim (moesim::emulated::builtins.grid_size)
+
+#include "tests/realhw/emulated/intrinsics.h"

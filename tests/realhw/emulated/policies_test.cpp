@@ -2,11 +2,14 @@
 // A step of every policy of scenarios/gpu.yaml on the code of GPUs, all ranks in this process.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "realhw/cuda/cuda_device.h"
 #include "realhw/host/local_run.h"
 #include "realhw/measure/measure.h"
 #include "realhw/measure/planned_source.h"
 #include "sim/scenario/inputs.h"
+#include "tests/realhw/emulated/emulated.h"
 
 namespace moesim {
 namespace {
@@ -43,6 +46,7 @@ TEST_P(EmulatedPolicies, ComputeWhatTheRoutingSays) {
                                           {{"steps", "0:1", ""}, {"tokens_per_rank", "8", ""}});
   const auto source = planned_source(scenario, open_inputs(scenario));
   EXPECT_EQ(source->policies().size(), 10u);
+  emulated::watch_every(std::getenv("MOESIM_EMULATED_ALL") == nullptr ? 31 : 1);
   for (std::size_t policy = 0; policy < source->policies().size(); ++policy) {
     SCOPED_TRACE(source->policies()[policy]);
     source->begin(policy);
@@ -53,6 +57,7 @@ TEST_P(EmulatedPolicies, ComputeWhatTheRoutingSays) {
     EXPECT_GT(compared.weight_gradients, 0);
     EXPECT_EQ(compared.wrong(), 0);
   }
+  emulated::watch_every(1);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/realhw/emulated/runtime.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "tests/realhw/emulated/emulated.h"
@@ -96,6 +98,20 @@ void Runtime::run_graph(const CUgraph_st& graph) {
     done[node] = true;
     left.erase(left.begin() + static_cast<std::ptrdiff_t>(place));
   }
+}
+
+/// Limits of sm_80 and later.
+bool may_launch(const Launch& launch) {
+  const auto& [kernel, has_barriers, grid, block, shared] = launch;
+  const bool fits = grid.x > 0 && grid.x <= 0x7fffffff && grid.y > 0 && grid.y <= 65535 &&
+                    grid.z == 1 && block.x > 0 && block.x <= 1024 && block.y == 1 && block.z == 1 &&
+                    shared <= 48 << 10;
+  if (fits) return true;
+  add_fault(FaultKind::launch,
+            fmt::format("{}: grid {}x{}x{}, block {}x{}x{}, {} bytes of shared memory", kernel,
+                        grid.x, grid.y, grid.z, block.x, block.y, block.z, shared));
+  Runtime::get().last_error = cudaErrorInvalidConfiguration;
+  return false;
 }
 
 void put(cudaStream_t stream, std::function<void()> work) {
