@@ -159,7 +159,8 @@ TimeBounds TimeBounds::operator*(double factor) const {
 Timeline without_exchanges(const Plan& plan, const GpuModels& gpus, bool together) {
   Progress progress(plan, gpus);
   FreeExchanges apart(plan, progress);
-  for (auto joined = progress.take_joined(); !joined.empty(); joined = progress.take_joined()) {
+  std::vector<Progress::Joined> joined;
+  for (progress.take_joined(joined); !joined.empty(); progress.take_joined(joined)) {
     for (const Progress::Joined& one : joined) {
       if (!together) {
         apart.join(one);
@@ -173,7 +174,8 @@ Timeline without_exchanges(const Plan& plan, const GpuModels& gpus, bool togethe
 
 Seconds least_time(const PricedPlan& plan, const GpuModels& gpus) {
   Progress progress(plan.plan(), gpus);
-  for (auto joined = progress.take_joined(); !joined.empty(); joined = progress.take_joined()) {
+  std::vector<Progress::Joined> joined;
+  for (progress.take_joined(joined); !joined.empty(); progress.take_joined(joined)) {
     for (const Progress::Joined& one : joined) {
       if (one.all) progress.end(one.op, *one.all + plan[one.op]->alone.total());
     }

@@ -6,6 +6,7 @@
 
 #include <stdexcept>
 #include <tuple>
+#include <vector>
 
 #include "tests/engine/fixtures.h"
 #include "tests/plan/fixtures.h"
@@ -23,7 +24,9 @@ Op working(int gpu, std::int64_t seconds, std::initializer_list<int> after = {})
 /// (op, participant, seconds, seconds of the last one or -1) of who joined.
 std::vector<std::tuple<int, int, double, double>> joined_by(Progress& progress) {
   std::vector<std::tuple<int, int, double, double>> list;
-  for (const Progress::Joined& j : progress.take_joined()) {
+  std::vector<Progress::Joined> joined;
+  progress.take_joined(joined);
+  for (const Progress::Joined& j : joined) {
     list.emplace_back(j.op.value, j.participant, j.at.value, j.all ? j.all->value : -1);
   }
   return list;
@@ -77,6 +80,27 @@ std::string unfinished(int ops) {
     return error.what();
   }
   return "";
+}
+
+TEST(Progress, OfAChainTheFirstKernelJoinsAndTheLastEnds) {
+  const Plan plan{
+      "p", 1, {working(0, 4), working(0, 2), kernel("h", 0, {}, HostWork{5}), working(0, 1)}};
+  Progress progress(plan, test_gpus(1), Progress::KernelEnds::told_by_chain);
+  EXPECT_EQ(joined_by(progress), (std::vector<std::tuple<int, int, double, double>>{{0, 0, 0, 0}}));
+  EXPECT_EQ(progress.next_in_chain(OpId(0)), OpId(1));
+  EXPECT_LT(progress.next_in_chain(OpId(1)), OpId(0));  // host work ends by itself
+  EXPECT_EQ(progress.start(OpId(1), 0, Seconds(10)), Seconds(10));
+  progress.pass_on(OpId(0), 0, Seconds(10));
+  EXPECT_EQ(joined_by(progress), (std::vector<std::tuple<int, int, double, double>>()));
+  progress.end(OpId(1), 0, Seconds(16));
+  const auto joined = joined_by(progress);
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(std::get<0>(joined[0]), 3);
+  progress.end(OpId(3), 0, Seconds(32));
+  const Timeline timeline = progress.finish();
+  EXPECT_EQ(timeline.ops[0][0], (Interval{Seconds(0), Seconds(10)}));
+  EXPECT_EQ(timeline.ops[1][0], (Interval{Seconds(10), Seconds(16)}));
+  EXPECT_EQ(timeline.makespan, Seconds(32));
 }
 
 TEST(Progress, NamesFiveOpsThatNeverEnded) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "sim/plan/simulate/slowdown.h"
 
@@ -33,15 +34,16 @@ class Driver {
 
  private:
   void hand_on() {
-    for (const Progress::Joined& joined : progress_.take_joined()) {
-      if (slowdown_ != nullptr)
-        slowdown_->join(joined, progress_.duration(joined.op, joined.participant));
+    progress_.take_joined(joined_);
+    for (const Progress::Joined& joined : joined_) {
+      if (slowdown_ != nullptr) slowdown_->join(joined);
       if (plan_[joined.op] != nullptr) {
         network_->join(joined);
       } else if (hosts_ == HostsCompute::shared) {
         network_->compute(joined, progress_.duration(joined.op, joined.participant));
       }
     }
+    if (slowdown_ != nullptr) slowdown_->settle();
   }
 
   const PricedPlan& plan_;
@@ -50,7 +52,13 @@ class Driver {
   HostsCompute hosts_;
   Network* network_ = nullptr;
   Slowdown* slowdown_ = nullptr;  // none if nothing slows anything
+  std::vector<Progress::Joined> joined_;
 };
+
+Progress::KernelEnds kernel_ends(const GpuModels& gpus, HostsCompute hosts, bool slowed) {
+  if (slowed) return Slowdown::kernel_ends(gpus);
+  return hosts == HostsCompute::shared ? Progress::KernelEnds::told : Progress::KernelEnds::timed;
+}
 
 }  // namespace
 
@@ -59,15 +67,13 @@ Execution::Execution(const PricedPlan& plan, const GpuModels& gpus, HostsCompute
       gpus_(gpus),
       hosts_(hosts),
       slowed_(hosts == HostsCompute::alone && slows(plan.plan(), gpus)),
-      progress_(plan.plan(), gpus,
-                slowed_ || hosts == HostsCompute::shared ? Progress::KernelEnds::told
-                                                         : Progress::KernelEnds::timed) {}
+      progress_(plan.plan(), gpus, kernel_ends(gpus, hosts, slowed_)) {}
 
 Timeline Execution::run(Events& events, const MakeNetwork& make_network) && {
   Driver driver(plan_, progress_, events, hosts_);
   const Network::Ended end = [&](OpId op, std::int32_t who) { driver.end(op, who); };
   if (slowed_) {
-    Slowdown slowdown(plan_, gpus_, events, end);
+    Slowdown slowdown(plan_, gpus_, events, progress_, end);
     driver.drive(*make_network([&](OpId op, std::int32_t who) { slowdown.carried(op, who); }),
                  &slowdown);
   } else {

@@ -36,6 +36,8 @@ class HostProgram {
     return wait_[at] < 0 ? issued_[at]
                          : resumed_[static_cast<std::size_t>(wait_[at])] + issued_[at];
   }
+  /// Whether hosts wait for an op.
+  bool waits_for(std::size_t op) const { return takes_time() && first_wait_[op] >= 0; }
   /// The op has ended for a member: its host continues where it has waited for it.
   void ended(std::size_t op, std::int32_t member, Seconds at) {
     if (first_wait_[op] >= 0) resumed_[static_cast<std::size_t>(first_wait_[op] + member)] = at;

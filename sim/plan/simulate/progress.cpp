@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Progress: one pass over the edges of the plan, then constant work per edge.
+// Progress: one pass over the waits of ops, then constant work per wait of a member.
 #include "sim/plan/simulate/progress.h"
 
 #include <fmt/format.h>
@@ -17,30 +17,12 @@
 
 namespace moesim {
 
-template <class Visit>
-void Progress::visit_waits(Visit visit) const {
-  for_each_wait(plan_, visit);
-  if (host_.takes_time()) host_.for_each_wait(visit);
-}
-
-/// Between steps: the links of a chain are none.
-template <class Visit>
-void Progress::visit_edges(Visit visit) const {
-  visit_waits([&](OpId earlier, std::size_t its_member, OpId op, std::size_t member) {
-    const auto from = static_cast<std::size_t>(head_[earlier.index()]);
-    const auto to = static_cast<std::size_t>(head_[op.index()]);
-    if (next_in_chain_[earlier.index()] == static_cast<std::int32_t>(op.value)) return;
-    visit(first_step_[from] + static_cast<std::int64_t>(its_member),
-          first_step_[to] + static_cast<std::int64_t>(member));
-  });
-}
-
 bool is_computing(const Op& op) {
   return op.stream == Stream::compute && op.kernels() != nullptr &&
          !std::holds_alternative<HostWork>(op.kernels()->each().front());
 }
 
-Progress::Durations::Durations(const Plan& plan, const GpuModels& gpus) {
+Progress::Durations::Durations(const Plan& plan, const GpuModels& gpus, bool bounds) {
   const auto model_of = [&](GpuId gpu) { return gpus[gpu.index()].get(); };
   const bool alike = std::ranges::all_of(gpus, [&](const auto& gpu) { return gpu == gpus[0]; });
   // Ops that share kernels have the same times, on GPUs that differ if they share the group, too.
@@ -63,7 +45,11 @@ Progress::Durations::Durations(const Plan& plan, const GpuModels& gpus) {
       same->second = {std::ssize(times_), agree};
       const std::size_t count = agree ? 1 : op.group.size();
       for (std::size_t m = 0; m < count; ++m) {
-        times_.push_back(model_of(op.group[m])->time(kernels->of(m), op.key.type()));
+        const GpuModel& gpu = *model_of(op.group[m]);
+        const Kernel& kernel = kernels->of(m);
+        times_.push_back(gpu.time(kernel, op.key.type()));
+        by_compute_.push_back(bounds && !std::holds_alternative<HostWork>(kernel) &&
+                              gpu.bound(kernel, op.key.type()) == KernelBound::compute);
       }
     }
     ops_.push_back(same->second);
@@ -73,7 +59,7 @@ Progress::Durations::Durations(const Plan& plan, const GpuModels& gpus) {
 Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends)
     : plan_(plan),
       kernel_ends_(kernel_ends),
-      durations_((check_gpus(plan, gpus.size()), plan), gpus),
+      durations_((check_gpus(plan, gpus.size()), plan), gpus, kernel_ends != KernelEnds::timed),
       host_(plan, gpus,
             [this](std::size_t op, std::int32_t member) { return durations_.of(op, member); }) {
   std::size_t members = 0;
@@ -84,98 +70,149 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_en
     runs_by_itself_.push_back(op.kernels() != nullptr &&
                               (kernel_ends_ == KernelEnds::timed || !is_computing(op)));
   }
+  find_waits();
   find_chains();
-  make_steps();
-  std::vector<std::int64_t> free;
-  for (std::size_t step = 0; step < steps_.size(); ++step) {
-    if (steps_[step].waits == 0) free.push_back(static_cast<std::int64_t>(step));
+  count_waits();
+  std::vector<std::pair<std::size_t, std::int32_t>> free;
+  for (std::size_t op = 0; op < plan.ops.size(); ++op) {
+    for (std::int32_t m = 0; first_wait_[op] >= 0 && m < absent_[op]; ++m) {
+      if (waits_[static_cast<std::size_t>(first_wait_[op] + m)] == 0) free.emplace_back(op, m);
+    }
   }
-  for (std::int64_t step : free) join(step, Seconds(0));
+  for (const auto& [op, member] : free) join(op, member, Seconds(0));
   propagate();
 }
 
-/// Exact, because all that happens to a chain happens to its first op, and all that it causes to
-/// the ops that wait for its last.
-void Progress::find_chains() {
-  constexpr std::int32_t none = -1, several = -2;
+/// What has run before on a stream of a member is waited for by all members that run it, also by
+/// members for whom other ops came between: they end later there, so that nothing changes.
+void Progress::find_waits() {
   const std::size_t ops = plan_.ops.size();
-  std::vector<std::int32_t> before(ops, none), behind(ops, none);
-  const auto note = [](std::int32_t& only, std::size_t other) {
-    if (only == none) only = static_cast<std::int32_t>(other);
-    if (only != static_cast<std::int32_t>(other)) only = several;
-  };
-  visit_waits([&](OpId earlier, std::size_t, OpId op, std::size_t) {
-    note(before[op.index()], earlier.index());
-    note(behind[earlier.index()], op.index());
-  });
-  next_in_chain_.assign(ops, none);
-  head_.resize(ops);
-  std::iota(head_.begin(), head_.end(), 0);
-  for (std::size_t op = 0; op < ops; ++op) {
-    if (before[op] < 0) continue;
-    const auto earlier = static_cast<std::size_t>(before[op]);
-    const Op &first = plan_.ops[earlier], &second = plan_.ops[op];
-    if (behind[earlier] != static_cast<std::int32_t>(op) || !runs_by_itself_[earlier] ||
-        !runs_by_itself_[op]) {
-      continue;
+  std::vector<std::pair<std::int32_t, std::int32_t>> of_hosts;  // waiting, awaited
+  if (host_.takes_time()) {
+    host_.for_each_wait([&](OpId earlier, std::size_t, OpId op, std::size_t) {
+      const std::pair wait(op.value, earlier.value);
+      if (of_hosts.empty() || of_hosts.back() != wait) of_hosts.push_back(wait);
+    });
+  }
+  auto of_host = of_hosts.begin();  // ops ascend
+  const auto gpus = static_cast<std::size_t>(plan_.gpus);
+  std::vector<std::int32_t> last(gpus * stream_count, -1);
+  std::vector<std::int32_t> earlier;
+  first_waited_for_.assign(1, 0);
+  first_waited_for_.reserve(ops + 1);
+  first_dependent_.assign(ops + 2, 0);
+  for (std::size_t id = 0; id < ops; ++id) {
+    const Op& op = plan_.ops[id];
+    earlier.clear();
+    for (const OpId after : op.after) earlier.push_back(after.value);
+    const auto stream = std::span(last).subspan(static_cast<std::size_t>(op.stream) * gpus, gpus);
+    std::int32_t noted = -1;
+    for (const GpuId gpu : op.group) {
+      const std::int32_t before = std::exchange(stream[gpu.index()], static_cast<std::int32_t>(id));
+      if (before != noted && before >= 0) earlier.push_back(noted = before);
     }
-    if (earlier >= op || first.stream != second.stream || !(first.group == second.group)) continue;
-    next_in_chain_[earlier] = static_cast<std::int32_t>(op);
-    head_[op] = head_[earlier];
+    for (; of_host != of_hosts.end() && of_host->first == static_cast<std::int32_t>(id);
+         ++of_host) {
+      earlier.push_back(of_host->second);
+    }
+    std::ranges::sort(earlier);
+    earlier.erase(std::ranges::unique(earlier).begin(), earlier.end());
+    waited_for_.insert(waited_for_.end(), earlier.begin(), earlier.end());
+    first_waited_for_.push_back(waited_for_.size());
+    for (const std::int32_t before : earlier)
+      ++first_dependent_[static_cast<std::size_t>(before) + 2];
+  }
+  // Counted one place late, so that filling the lists moves each start to where it belongs.
+  std::partial_sum(first_dependent_.begin(), first_dependent_.end(), first_dependent_.begin());
+  dependents_.resize(waited_for_.size());
+  for (std::size_t id = 0; id < ops; ++id) {
+    for (const std::int32_t before : waited_for(id)) {
+      dependents_[first_dependent_[static_cast<std::size_t>(before) + 1]++] =
+          static_cast<std::int32_t>(id);
+    }
   }
 }
 
-/// Millions of steps; each list takes what it needs and no more.
-void Progress::make_steps() {
-  const std::size_t ops = plan_.ops.size();
-  std::size_t steps = 0;
-  const auto is_head = [&](std::size_t op) { return head_[op] == static_cast<std::int32_t>(op); };
-  for (std::size_t op = 0; op < ops; ++op) {
-    if (is_head(op)) steps += plan_.ops[op].group.size();
+/// Exact, because all that happens to a chain happens to its first op, and all that it causes to
+/// the ops that wait for its last. A host that waits is told of the end first.
+bool Progress::may_chain(std::size_t earlier, std::size_t op) const {
+  const Op &first = plan_.ops[earlier], &second = plan_.ops[op];
+  if (earlier >= op || dependents(earlier).size() != 1) return false;
+  if (runs_by_itself_[earlier] != runs_by_itself_[op]) return false;
+  if (!runs_by_itself_[op]) {
+    if (kernel_ends_ != KernelEnds::told_by_chain || host_.waits_for(earlier)) return false;
+    if (!is_computing(first) || !is_computing(second)) return false;
   }
-  steps_.reserve(steps);
-  first_step_.assign(ops, -1);
+  return first.stream == second.stream && first.group == second.group;
+}
+
+void Progress::find_chains() {
+  const std::size_t ops = plan_.ops.size();
+  next_in_chain_.assign(ops, -1);
+  std::size_t members = 0;
   for (std::size_t op = 0; op < ops; ++op) {
     const std::size_t count = plan_.ops[op].group.size();
     absent_.push_back(static_cast<std::int32_t>(count));
-    if (!is_head(op)) continue;
-    first_step_[op] = static_cast<std::int64_t>(steps_.size());
-    steps_.insert(steps_.end(), count, Joining{static_cast<std::int32_t>(op), 0, Seconds(0)});
+    const auto waits = waited_for(op);
+    if (waits.size() == 1 && may_chain(static_cast<std::size_t>(waits[0]), op)) {
+      next_in_chain_[static_cast<std::size_t>(waits[0])] = static_cast<std::int32_t>(op);
+      first_wait_.push_back(-1);
+    } else {
+      first_wait_.push_back(static_cast<std::int64_t>(members));
+      members += count;
+    }
   }
   unfinished_ = absent_;
-  // Counted one place late, so that filling the lists moves each start to where it belongs.
-  first_dependent_.resize(steps_.size() + 2);
-  visit_edges([&](std::int64_t before, std::int64_t step) {
-    ++first_dependent_[static_cast<std::size_t>(before) + 2];
-    ++steps_[static_cast<std::size_t>(step)].waits;
-  });
-  std::partial_sum(first_dependent_.begin(), first_dependent_.end(), first_dependent_.begin());
-  dependents_.resize(static_cast<std::size_t>(first_dependent_.back()));
-  visit_edges([&](std::int64_t before, std::int64_t step) {
-    auto& next = first_dependent_[static_cast<std::size_t>(before) + 1];
-    dependents_[static_cast<std::size_t>(next++)] = static_cast<std::int32_t>(step);
-  });
+  waits_.resize(members);
 }
 
-std::vector<Progress::Joined> Progress::take_joined() {
-  std::ranges::sort(joined_, {}, [](const Joined& j) { return std::pair(j.op, j.participant); });
-  return std::exchange(joined_, {});
+void Progress::count_waits() {
+  for (std::size_t op = 0; op < plan_.ops.size(); ++op) {
+    if (first_wait_[op] < 0) continue;
+    const std::span waits = std::span(waits_).subspan(static_cast<std::size_t>(first_wait_[op]),
+                                                      plan_.ops[op].group.size());
+    for (const std::int32_t earlier : waited_for(op)) {
+      for_each_common(plan_.ops[static_cast<std::size_t>(earlier)].group, plan_.ops[op].group,
+                      [&](std::size_t, std::size_t member) { ++waits[member]; });
+    }
+  }
+  first_waited_for_ = {};
+  waited_for_ = {};
+}
+
+void Progress::take_joined(std::vector<Joined>& joined) {
+  joined.clear();
+  joined.swap(joined_);
+  std::ranges::sort(joined, {}, [](const Joined& j) { return std::pair(j.op, j.participant); });
+}
+
+void Progress::record_end(std::size_t op, std::int32_t member, Seconds at) {
+  --unfinished_[op];
+  timeline_.ops[op][static_cast<std::size_t>(member)].end = at;
+  tell_host(op, member, at);
 }
 
 void Progress::end(OpId op, Seconds at) {
-  const auto members = static_cast<std::int64_t>(plan_[op].group.size());
-  for (std::int64_t m = 0; m < members; ++m) ended_.push_back({first_step_[op.index()] + m, at});
+  const auto members = static_cast<std::int32_t>(plan_[op].group.size());
+  for (std::int32_t m = 0; m < members; ++m) record_end(op.index(), m, at);
+  ended_.push_back({op.value, everyone, at});
   propagate();
 }
 
 void Progress::end(OpId op, std::int32_t participant, Seconds at) {
-  ended_.push_back({first_step_[op.index()] + participant, at});
+  record_end(op.index(), participant, at);
+  ended_.push_back({op.value, participant, at});
   propagate();
 }
 
-void Progress::join(std::int64_t step, Seconds at) {
-  const auto op = static_cast<std::size_t>(steps_[static_cast<std::size_t>(step)].op);
-  const auto participant = static_cast<std::int32_t>(step - first_step_[op]);
+void Progress::pass_on(OpId op, std::int32_t participant, Seconds end) {
+  record_end(op.index(), participant, end);
+  const auto next = static_cast<std::size_t>(next_in_chain_[op.index()]);
+  timeline_.ops[next][static_cast<std::size_t>(participant)].start = start(next, participant, end);
+  --absent_[next];
+}
+
+void Progress::join(std::size_t op, std::int32_t participant, Seconds at) {
   if (runs_by_itself_[op]) return run_chain(op, participant, at);
   at = start(op, participant, at);
   timeline_.ops[op][static_cast<std::size_t>(participant)].start = at;
@@ -188,41 +225,43 @@ void Progress::join(std::int64_t step, Seconds at) {
 
 /// All but the end of the last, which is reported to the ops that wait for it.
 void Progress::run_chain(std::size_t op, std::int32_t member, Seconds at) {
-  const std::int64_t step = first_step_[op] + member;
   while (true) {
-    Interval& interval = timeline_.ops[op][static_cast<std::size_t>(member)];
-    interval.start = at = start(op, member, at);
+    timeline_.ops[op][static_cast<std::size_t>(member)].start = at = start(op, member, at);
     --absent_[op];
     at += durations_.of(op, member);
-    tell_host(op, member, at);
+    record_end(op, member, at);
     if (next_in_chain_[op] < 0) break;
-    interval.end = at;
-    --unfinished_[op];
     op = static_cast<std::size_t>(next_in_chain_[op]);
   }
-  timeline_.ops[op][static_cast<std::size_t>(member)].end = at;
-  --unfinished_[op];
-  ended_.push_back({step, at});
+  ended_.push_back({static_cast<std::int32_t>(op), member, at});
+}
+
+void Progress::arrive(std::size_t op, std::size_t member, Seconds at) {
+  Seconds& start = timeline_.ops[op][member].start;
+  start = std::max(start, at);
+  if (--waits_[static_cast<std::size_t>(first_wait_[op]) + member] == 0) {
+    join(op, static_cast<std::int32_t>(member), start);
+  }
 }
 
 void Progress::propagate() {
   while (!ended_.empty()) {
-    const auto [ended, at] = ended_.back();
+    const Ended ended = ended_.back();
     ended_.pop_back();
-    const auto op = static_cast<std::size_t>(steps_[static_cast<std::size_t>(ended)].op);
-    if (!runs_by_itself_[op]) {
-      const std::int64_t member = ended - first_step_[op];
-      --unfinished_[op];
-      timeline_.ops[op][static_cast<std::size_t>(member)].end = at;
-      tell_host(op, static_cast<std::int32_t>(member), at);
-    }
-    timeline_.makespan = std::max(timeline_.makespan, at);
-    const auto last = first_dependent_[static_cast<std::size_t>(ended) + 1];
-    for (auto d = first_dependent_[static_cast<std::size_t>(ended)]; d < last; ++d) {
-      const std::int64_t id = dependents_[static_cast<std::size_t>(d)];
-      Joining& step = steps_[static_cast<std::size_t>(id)];
-      step.at = std::max(step.at, at);
-      if (--step.waits == 0) join(id, step.at);
+    timeline_.makespan = std::max(timeline_.makespan, ended.at);
+    const auto op = static_cast<std::size_t>(ended.op);
+    const Group& group = plan_.ops[op].group;
+    for (const std::int32_t waiting : dependents(op)) {
+      const auto next = static_cast<std::size_t>(waiting);
+      const Group& others = plan_.ops[next].group;
+      if (ended.member == everyone) {
+        for_each_common(group, others,
+                        [&](std::size_t, std::size_t member) { arrive(next, member, ended.at); });
+        continue;
+      }
+      const auto own = static_cast<std::size_t>(ended.member);
+      const std::size_t member = group.shares_list(others) ? own : others.member(group[own]);
+      if (member < others.size()) arrive(next, member, ended.at);
     }
   }
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <utility>
 
 #include "sim/plan/check.h"
@@ -34,182 +33,247 @@ bool slows(const Plan& plan, const GpuModels& gpus) {
   return takes || std::ranges::any_of(gpus, [](const auto& gpu) { return gpu->overlap.any(); });
 }
 
+namespace {
+
+bool slows_exchanges(const GpuModels& gpus) {
+  return std::ranges::any_of(gpus, [](const auto& gpu) { return gpu->overlap.communication > 1; });
+}
+
+}  // namespace
+
 Slowdown::Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events,
-                   Network::Ended ended)
+                   Progress& progress, Network::Ended ended)
     : plan_(plan),
-      takes_sms_(takes_sms(plan.plan())),
-      slows_exchanges_(std::ranges::any_of(
-          gpus, [](const auto& gpu) { return gpu->overlap.communication > 1; })),
+      progress_(progress),
+      slows_exchanges_(slows_exchanges(gpus)),
       sms_(plan.plan()),
       events_(events),
       ended_(std::move(ended)) {
-  for (const auto& gpu : gpus) gpus_.push_back({gpu.get(), {}, {}, {}});
-  bounds_.resize(plan.plan().ops.size());
+  for (const auto& gpu : gpus) gpus_.push_back({gpu.get()});
   active_.resize(plan.plan().ops.size());
+}
+
+Progress::KernelEnds Slowdown::kernel_ends(const GpuModels& gpus) {
+  const bool wait = std::ranges::any_of(gpus, [](const auto& g) { return g->host.takes_time(); });
+  return slows_exchanges(gpus) && wait ? Progress::KernelEnds::told
+                                       : Progress::KernelEnds::told_by_chain;
 }
 
 template <class Function>
 void Slowdown::at_time(Seconds time, Function function) {
-  time <= events_.now() ? function() : events_.call(time, std::move(function));
-}
-
-/// By what exchanges cost them now.
-void Slowdown::slow_kernels(Gpu& gpu) {
-  const double by_memory = gpu.exchanging > 0 ? gpu.model->overlap.compute : 1;
-  const int sms = gpu.model->sms, taken = sms_.on(GpuId(&gpu - gpus_.data()));
-  const double by_sms = taken > 0 ? static_cast<double>(sms) / std::max(1, sms - taken) : 1;
-  gpu.other_kernels.set_factor(events_.now(), by_memory);
-  gpu.bound_by_compute.set_factor(events_.now(), by_memory * by_sms);
-}
-
-void Slowdown::slow_exchanges(Gpu& gpu) {
-  gpu.exchanges.set_factor(events_.now(), gpu.computing > 0 ? gpu.model->overlap.communication : 1);
+  if (time <= events_.now()) return function();
+  events_.call(time, [this, function] {
+    function();
+    settle();
+  });
 }
 
 GpuId Slowdown::gpu_of(OpId op, std::int32_t participant) const {
   return plan_.plan()[op].group[static_cast<std::size_t>(participant)];
 }
 
-bool Slowdown::is_bound_by_compute(OpId id, std::int32_t participant) {
-  if (!takes_sms_) return false;
-  const GpuModel* model = at(gpu_of(id, participant)).model;
-  Bound& known = bounds_[id.index()];
-  if (known.model == model) return known.by_compute;
-  const Op& op = plan_.plan()[id];
-  const Kernels& kernels = *op.kernels();
-  const bool by_compute = model->bound(kernels.of(static_cast<std::size_t>(participant)),
-                                       op.key.type()) == KernelBound::compute;
-  if (kernels.each().size() == 1) known = {model, by_compute};  // of all participants
-  return by_compute;
+void Slowdown::change(GpuId id) {
+  if (std::exchange(at(id).changed, true)) return;
+  changed_.push_back(id);
 }
 
-void Slowdown::join(const Progress::Joined& joined, Seconds duration) {
+/// Once for all that happens to a GPU at one time: phases that follow each other in an exchange
+/// leave and enter it.
+void Slowdown::settle() {
+  for (const GpuId id : changed_) {
+    at(id).changed = false;
+    settle(at(id));
+  }
+  changed_.clear();
+}
+
+/// Kernels that become slower end later: the look that is awaited comes early enough. What is then
+/// found to take longer is looked at once more.
+void Slowdown::settle(Gpu& gpu) {
+  const Seconds now = events_.now();
+  gpu.kernels.run(progress_, gpu.slower, now);
+  const GpuId id(&gpu - gpus_.data());
+  const KernelFactors before = std::exchange(gpu.slower, factors(gpu, sms_.on(id)));
+  if (slows_exchanges_) slow_exchanges(gpu);
+  const bool faster =
+      gpu.slower.others < before.others || gpu.slower.bound_by_compute < before.bound_by_compute;
+  if (!std::exchange(gpu.foretell, false) && !faster) return;
+  const Seconds next = std::max(now, gpu.kernels.end(progress_, gpu.slower));
+  if (next >= gpu.awaited) return;
+  gpu.awaited = next;
+  events_.call(next, [this, id, number = ++gpu.looks] {
+    if (at(id).looks == number) look(id);
+  });
+}
+
+/// By what exchanges cost its kernels now.
+KernelFactors Slowdown::factors(const Gpu& gpu, int taken) const {
+  const int sms = gpu.model->sms;
+  const double by_memory = gpu.exchanging > 0 ? gpu.model->overlap.compute : 1;
+  const double by_sms = taken > 0 ? static_cast<double>(sms) / std::max(1, sms - taken) : 1;
+  return {.bound_by_compute = by_memory * by_sms, .others = by_memory};
+}
+
+void Slowdown::slow_exchanges(Gpu& gpu) {
+  const double before = gpu.lost.factor();
+  gpu.lost.set_factor(events_.now(), gpu.kernels.running() ? gpu.model->overlap.communication : 1);
+  if (gpu.lost.factor() >= before) return;
+  for (const Part& part : std::vector(gpu.slowest)) foretell(part);
+}
+
+void Slowdown::join(const Progress::Joined& joined) {
   const auto& [op, participant, time, all] = joined;
   const ExchangePrice& price = plan_[op];
   if (!price) {
-    return at_time(time, [this, op = op, participant = participant, duration] {
-      start_kernel(op, participant, duration);
-    });
+    return at_time(time,
+                   [this, op = op, participant = participant] { start_kernel(op, participant); });
   }
   if (price->loads.uses.empty()) return;  // it carries nothing
-  if (active(op) == nullptr) {
-    Active& begun = active_[op.index()];
-    begun.working = plan_.plan()[op].group.size();
-    begun.participants.resize(begun.working);
+  if (auto& begun = active_[op.index()]; begun == nullptr) {
+    begun = std::make_unique<Active>();
+    begun->working = plan_.plan()[op].group.size();
+    begun->participants.resize(begun->working);
   }
   at_time(time, [this, op = op, participant = participant] { enter(op, participant); });
   if (all && slows_exchanges_) at_time(*all, [this, op = op] { all_joined(op); });
 }
 
-void Slowdown::start_kernel(OpId op, std::int32_t participant, Seconds duration) {
+void Slowdown::start_kernel(OpId op, std::int32_t participant) {
   const GpuId id = gpu_of(op, participant);
-  Gpu& gpu = at(id);
-  const Seconds now = events_.now();
-  ++gpu.computing;
-  slow_exchanges(gpu);
-  SlowedWork& kernels =
-      is_bound_by_compute(op, participant) ? gpu.bound_by_compute : gpu.other_kernels;
-  kernels.add({op, participant, now + duration, kernels.lost(now)});
-  changed(id);
+  at(id).kernels.start(progress_, op, participant, events_.now());
+  at(id).foretell = true;
+  change(id);
 }
 
-/// Kernels end later by it: the look that is awaited comes early enough.
 void Slowdown::enter(OpId exchange, std::int32_t participant) {
-  Active* const into = active(exchange);
+  Active* const into = active_[exchange.index()].get();
   if (into == nullptr) return;  // through at the very time when it joined
   into->participants[static_cast<std::size_t>(participant)].inside = true;
   const GpuId id = gpu_of(exchange, participant);
-  Gpu& gpu = at(id);
-  ++gpu.exchanging;
+  ++at(id).exchanging;
   sms_.enter(exchange, id);
-  slow_kernels(gpu);
+  change(id);
 }
 
 void Slowdown::all_joined(OpId exchange) {
-  Active* const joined = active(exchange);
+  Active* const joined = active_[exchange.index()].get();
   if (joined == nullptr) return;
   joined->all_joined = true;
   std::int32_t participant = 0;
   for (Participant& p : joined->participants) {
-    p.lost = at(gpu_of(exchange, participant++)).exchanges.lost(events_.now());
+    p.lost = at(gpu_of(exchange, participant++)).lost.until(events_.now());
   }
 }
 
 void Slowdown::carried(OpId exchange, std::int32_t participant) {
-  Active* const moved = active(exchange);
+  Active* const moved = active_[exchange.index()].get();
   if (moved == nullptr) return ended_(exchange, participant);  // it carries nothing
   moved->together = participant == Network::everyone;
-  const auto carried_for = [&](std::int32_t p) {
-    slows_exchanges_ ? add_work(exchange, p) : end_exchange(exchange, p);
-  };
-  if (!moved->together) return carried_for(participant);
-  const auto count = static_cast<std::int32_t>(moved->participants.size());
-  for (std::int32_t p = 0; p < count; ++p) carried_for(p);
+  const Part part{exchange, moved->together ? 0 : participant};
+  slows_exchanges_ ? start_rest(part) : end_exchange(part);
+  settle();
 }
 
-/// The rest of the work: what the GPU has lost since all had joined.
-void Slowdown::add_work(OpId exchange, std::int32_t participant) {
-  const Active& moved = active_[exchange.index()];
-  const GpuId id = gpu_of(exchange, participant);
+/// From the first on.
+std::pair<std::int32_t, std::int32_t> Slowdown::participants(const Part& part) const {
+  const Active& moved = *active_[part.exchange.index()];
+  const auto count = static_cast<std::int32_t>(moved.participants.size());
+  return {part.first, moved.together ? count : part.first + 1};
+}
+
+Slowdown::Participant& Slowdown::first_of(const Part& part) {
+  return active_[part.exchange.index()]->participants[static_cast<std::size_t>(part.first)];
+}
+
+/// The rest of the work: what each GPU has lost since all had joined.
+void Slowdown::start_rest(const Part& part) {
+  Active& moved = *active_[part.exchange.index()];
   const Seconds now = events_.now();
-  const Seconds before = moved.all_joined
-                             ? moved.participants[static_cast<std::size_t>(participant)].lost
-                             : at(id).exchanges.lost(now);
-  at(id).exchanges.add({exchange, participant, now, before});
-  changed(id);
+  const auto [first, last] = participants(part);
+  for (std::int32_t p = first; p < last; ++p) {
+    Participant& who = moved.participants[static_cast<std::size_t>(p)];
+    who.carried = now;
+    if (!moved.all_joined) who.lost = at(gpu_of(part.exchange, p)).lost.until(now);
+  }
+  look(part);
 }
 
-void Slowdown::end_work(GpuId id) {
+Seconds Slowdown::end_of_rest(const Part& part, std::int32_t participant) {
+  const Participant& who =
+      active_[part.exchange.index()]->participants[static_cast<std::size_t>(participant)];
+  return at(gpu_of(part.exchange, participant)).lost.end_of(who.carried, who.lost, events_.now());
+}
+
+/// The GPU that ends it last is asked again when exchanges become faster there; if they become
+/// slower anywhere, it is looked at too early, and then once more.
+void Slowdown::foretell(const Part& part) {
+  const auto [first, last] = participants(part);
+  Seconds end(0);
+  std::int32_t slowest = first;
+  for (std::int32_t p = first; p < last; ++p) {
+    const Seconds its_end = end_of_rest(part, p);
+    if (its_end > end) slowest = p;
+    end = std::max(end, its_end);
+  }
+  Participant& looks = first_of(part);
+  auto& parts = at(gpu_of(part.exchange, slowest)).slowest;
+  if (std::ranges::find(parts, part) == parts.end()) parts.push_back(part);
+  if (end >= looks.awaited) return;
+  looks.awaited = std::max(end, events_.now());
+  events_.call(looks.awaited, [this, part, number = ++looks.looks] {
+    if (active_[part.exchange.index()] == nullptr || first_of(part).looks != number) return;
+    look(part);
+    settle();
+  });
+}
+
+/// Whether it has ended now.
+void Slowdown::look(const Part& part) {
+  const Seconds now = events_.now();
+  first_of(part).awaited = never;
+  const auto [first, last] = participants(part);
+  for (std::int32_t p = first; p < last; ++p) {
+    if (end_of_rest(part, p) > now) return foretell(part);
+  }
+  end_exchange(part);
+}
+
+/// For what a GPU's kernels end now.
+void Slowdown::look(GpuId id) {
   Gpu& gpu = at(id);
   const Seconds now = events_.now();
-  std::vector<SlowedWork::Item> kernels = gpu.bound_by_compute.take_ended(now);
-  std::ranges::copy(gpu.other_kernels.take_ended(now), std::back_inserter(kernels));
-  const std::vector<SlowedWork::Item> exchanges = gpu.exchanges.take_ended(now);
-  gpu.computing -= static_cast<int>(kernels.size());
-  slow_exchanges(gpu);
-  changed(id);
-  for (const SlowedWork::Item& kernel : kernels) ended_(kernel.op, kernel.participant);
-  for (const SlowedWork::Item& item : exchanges) end_exchange(item.op, item.participant);
+  gpu.awaited = never;
+  gpu.foretell = true;
+  change(id);
+  gpu.kernels.run(progress_, gpu.slower, now);
+  if (gpu.kernels.through(now)) {
+    const RunningChain ended = std::exchange(gpu.kernels, {});
+    ended_(ended.op(), ended.participant());
+  }
+  settle();
 }
 
-void Slowdown::end_exchange(OpId exchange, std::int32_t participant) {
-  Active& ending = active_[exchange.index()];
-  const bool last = --ending.working == 0;
+void Slowdown::end_exchange(const Part& part) {
+  Active& ending = *active_[part.exchange.index()];
   const bool together = ending.together;
-  if (!together) leave(exchange, participant);
-  if (last && together) {
-    const auto count = static_cast<std::int32_t>(ending.participants.size());
-    for (std::int32_t p = 0; p < count; ++p) leave(exchange, p);
+  ++first_of(part).looks;  // so that none that is still to come finds it
+  const auto [first, last] = participants(part);
+  for (std::int32_t p = first; p < last; ++p) {
+    std::erase(at(gpu_of(part.exchange, p)).slowest, part);
+    leave(part.exchange, p);
   }
-  if (last) ending = {};
-  if (last || !together) ended_(exchange, together ? Network::everyone : participant);
+  ending.working -= static_cast<std::size_t>(last - first);
+  if (ending.working == 0) active_[part.exchange.index()].reset();
+  ended_(part.exchange, together ? Network::everyone : part.first);
 }
 
 void Slowdown::leave(OpId exchange, std::int32_t participant) {
-  const Active& left = active_[exchange.index()];
+  const Active& left = *active_[exchange.index()];
   if (!left.participants[static_cast<std::size_t>(participant)].inside) return;
   const GpuId id = gpu_of(exchange, participant);
-  Gpu& gpu = at(id);
-  --gpu.exchanging;
+  --at(id).exchanging;
   sms_.leave(exchange, id);
-  slow_kernels(gpu);
-  changed(id);
-}
-
-/// Looks again when the GPU's next work ends, or before: what is then found to take longer is
-/// looked at once more.
-void Slowdown::changed(GpuId id) {
-  Gpu& gpu = at(id);
-  const Seconds now = events_.now();
-  const Seconds next = std::min(
-      {gpu.bound_by_compute.next(now), gpu.other_kernels.next(now), gpu.exchanges.next(now)});
-  if (next >= gpu.awaited) return;
-  gpu.awaited = next;
-  events_.call(next, [this, id, next] {
-    if (at(id).awaited != next) return;
-    at(id).awaited = never;
-    end_work(id);
-  });
+  change(id);
 }
 
 }  // namespace moesim

@@ -2,15 +2,19 @@
 // Kernels and exchanges of one GPU that slow each other (GpuModel::overlap), as they begin and end.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <limits>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "sim/model/gpu_model.h"
 #include "sim/plan/priced.h"
 #include "sim/plan/simulate/events.h"
+#include "sim/plan/simulate/lost_time.h"
 #include "sim/plan/simulate/network.h"
-#include "sim/plan/simulate/slowed_work.h"
+#include "sim/plan/simulate/progress.h"
+#include "sim/plan/simulate/running_chain.h"
 #include "sim/plan/simulate/taken_sms.h"
 
 namespace moesim {
@@ -30,26 +34,45 @@ bool slows(const Plan& plan, const GpuModels& gpus);
 /// bound by computing then advances by (sms - taken) / sms besides, one being left at least.
 class Slowdown {
  public:
-  /// Plan and events must outlive it; `ended` is called for kernels and exchanges.
-  Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events, Network::Ended ended);
+  /// Plan, events and progress must outlive it; `ended` is called for kernels and exchanges.
+  Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events, Progress& progress,
+           Network::Ended ended);
 
-  /// A participant joins an exchange, or a kernel that takes it so long by itself.
-  void join(const Progress::Joined& joined, Seconds duration);
+  /// How kernels end: by chains, unless kernels slow exchanges and wait for hosts in between.
+  static Progress::KernelEnds kernel_ends(const GpuModels& gpus);
+  /// A participant joins an exchange, or a kernel.
+  void join(const Progress::Joined& joined);
   /// The network has carried an exchange, for a participant or for everyone.
   void carried(OpId exchange, std::int32_t participant);
+  /// Looks at the GPUs that have changed; to be called after joining, before time passes.
+  void settle();
 
  private:
   static constexpr Seconds never{std::numeric_limits<double>::infinity()};
+  /// What ends at once of an exchange: for all its participants, or for a single one.
+  struct Part {
+    OpId exchange;
+    std::int32_t first;  // of its participants
+    bool operator==(const Part&) const = default;
+  };
   struct Gpu {
     const GpuModel* model;
-    SlowedWork bound_by_compute, other_kernels, exchanges;
-    int computing = 0;        // kernels that it runs
-    int exchanging = 0;       // exchanges with data that it is in
-    Seconds awaited = never;  // when it looks for ended work next
+    RunningChain kernels = {};
+    KernelFactors slower = {};
+    LostTime lost = {};              // by exchanges
+    std::vector<Part> slowest = {};  // that have been carried, and that it ends last
+    int exchanging = 0;              // exchanges with data that it is in
+    Seconds awaited = never;         // when it looks for the end of its kernels next
+    std::uint32_t looks = 0;         // so far: only the last one counts
+    bool changed = false;            // is in changed_
+    bool foretell = false;           // its kernels may end before that
   };
   struct Participant {
-    Seconds lost;  // SlowedWork::lost when the last one joined
+    Seconds lost;             // LostTime::until when the last one joined
+    Seconds carried;          // when the network had done its work
+    Seconds awaited = never;  // of the first of a part: when it is looked at next
     bool inside = false;
+    std::uint32_t looks = 0;  // so far: only the last one counts
   };
   /// An exchange with data from its first joining on until it has ended for all.
   struct Active {
@@ -62,41 +85,34 @@ class Slowdown {
   /// At once if the time has come: an event for every participant costs more than what it does.
   template <class Function>
   void at_time(Seconds time, Function function);
-  void slow_kernels(Gpu& gpu);
+  void change(GpuId gpu);
+  void settle(Gpu& gpu);
   void slow_exchanges(Gpu& gpu);
-  void start_kernel(OpId op, std::int32_t participant, Seconds duration);
+  KernelFactors factors(const Gpu& gpu, int taken_sms) const;
+  void start_kernel(OpId op, std::int32_t participant);
   void enter(OpId exchange, std::int32_t participant);
   void all_joined(OpId exchange);
-  void add_work(OpId exchange, std::int32_t participant);
-  void end_work(GpuId gpu);
-  /// For a participant; if it ends together, for all with the last of them.
-  void end_exchange(OpId exchange, std::int32_t participant);
+  void start_rest(const Part& part);
+  Participant& first_of(const Part& part);
+  Seconds end_of_rest(const Part& part, std::int32_t participant);
+  void foretell(const Part& part);
+  void look(GpuId gpu);
+  void look(const Part& part);
+  std::pair<std::int32_t, std::int32_t> participants(const Part& part) const;
+  void end_exchange(const Part& part);
   void leave(OpId exchange, std::int32_t participant);
-  void changed(GpuId gpu);
-  /// Nothing before it begins and once it has ended for all.
-  Active* active(OpId exchange) {
-    Active& found = active_[exchange.index()];
-    return found.participants.empty() ? nullptr : &found;
-  }
   GpuId gpu_of(OpId op, std::int32_t participant) const;
-  /// Whether fewer multiprocessors slow the kernel of a participant.
-  bool is_bound_by_compute(OpId op, std::int32_t participant);
   Gpu& at(GpuId gpu) { return gpus_[gpu.index()]; }
 
   const PricedPlan& plan_;
-  bool takes_sms_;
+  Progress& progress_;
   bool slows_exchanges_;  // else they end when they have been carried
   TakenSms sms_;
   Events& events_;
   Network::Ended ended_;
   std::vector<Gpu> gpus_;
-  /// Per op, for one GPU model: that of the last who asked.
-  struct Bound {
-    const GpuModel* model = nullptr;
-    bool by_compute = false;
-  };
-  std::vector<Bound> bounds_;
-  std::vector<Active> active_;  // per op
+  std::vector<GpuId> changed_;
+  std::vector<std::unique_ptr<Active>> active_;  // per op; none before it begins and once it ended
 };
 
 }  // namespace moesim

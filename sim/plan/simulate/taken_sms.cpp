@@ -21,7 +21,9 @@ bool takes_sms(const Plan& plan) {
   return std::ranges::any_of(plan.ops, [&](const Op& op) { return sms_of(plan, op) > 0; });
 }
 
-TakenSms::TakenSms(const Plan& plan) : plan_(plan), gpus_(static_cast<std::size_t>(plan.gpus)) {
+TakenSms::TakenSms(const Plan& plan) : gpus_(static_cast<std::size_t>(plan.gpus)) {
+  if (!takes_sms(plan)) return;
+  for (const Op& op : plan.ops) sms_.push_back(sms_of(plan, op));
   const auto kernels = fused_kernels(plan);
   if (kernels.empty()) return;
   kernel_of_.assign(plan.ops.size(), -1);
@@ -31,15 +33,15 @@ TakenSms::TakenSms(const Plan& plan) : plan_(plan), gpus_(static_cast<std::size_
 }
 
 void TakenSms::change(OpId exchange, GpuId gpu, int by) {
-  const int sms = sms_of(plan_, plan_[exchange]);
+  const int sms = sms_.empty() ? 0 : sms_[exchange.index()];
   if (sms == 0) return;
   Gpu& at = gpus_[gpu.index()];
   const std::int32_t kernel = kernel_of_.empty() ? -1 : kernel_of_[exchange.index()];
   if (kernel >= 0) {
-    const auto inside = at.inside.try_emplace(kernel).first;
+    auto inside = std::ranges::find(at.inside, kernel, &std::pair<std::int32_t, int>::first);
+    if (inside == at.inside.end()) inside = at.inside.insert(inside, {kernel, 0});
     const int before = inside->second;
-    inside->second += by;
-    const int after = inside->second;
+    const int after = inside->second += by;
     if (after == 0) at.inside.erase(inside);
     if (before > 0 && after > 0) return;  // another phase holds them
   }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <utility>
 #include <vector>
 
 #include "sim/plan/plan.h"
@@ -21,7 +21,6 @@ bool takes_sms(const Plan& plan);
 /// multiprocessors; those of different kernels add up.
 class TakenSms {
  public:
-  /// The plan must outlive it.
   explicit TakenSms(const Plan& plan);
 
   void enter(OpId exchange, GpuId gpu) { change(exchange, gpu, 1); }
@@ -31,11 +30,11 @@ class TakenSms {
  private:
   struct Gpu {
     int taken = 0;
-    std::map<std::int32_t, int> inside;  // by kernel: exchanges of it that run
+    std::vector<std::pair<std::int32_t, int>> inside = {};  // kernel, exchanges of it that run
   };
   void change(OpId exchange, GpuId gpu, int by);
 
-  const Plan& plan_;
+  std::vector<std::int32_t> sms_;        // [op]; or empty if none takes any
   std::vector<std::int32_t> kernel_of_;  // [op] of a fused transport, else below 0; or empty
   std::vector<Gpu> gpus_;
 };

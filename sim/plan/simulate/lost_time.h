@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What work of one kind loses on a GPU while work of another kind runs.
+#pragma once
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// Exchanges of one GPU, which take `factor` times as long at times: of each second they lose
+/// 1 - 1 / factor.
+class LostTime {
+ public:
+  /// From now on; at least 1.
+  void set_factor(Seconds now, double factor);
+  double factor() const { return factor_; }
+  /// Since the plan began, up to `now`, which is not before the last change.
+  Seconds until(Seconds now) const;
+  /// When work ends if nothing changes: `due` if it loses nothing, and until(it began) was
+  /// `before`.
+  Seconds end_of(Seconds due, Seconds before, Seconds now) const;
+
+ private:
+  double factor_ = 1;
+  Seconds changed_, lost_;
+};
+
+}  // namespace moesim
