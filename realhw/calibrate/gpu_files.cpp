@@ -6,30 +6,11 @@
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/linkfit/calibration_text.h"
+#include "sim/linkfit/kernel_tables_text.h"
 #include "sim/report/table.h"
 
 namespace moesim {
 namespace {
-
-std::string yaml_of(const GemmTable& table) {
-  std::string yaml = fmt::format("  - op: {}\n    n: {}\n    k: {}\n    type: {}\n    points:\n",
-                                 quoted(name_of(table.op)), table.n, table.k, name_of(table.type));
-  for (const auto& [groups, curve] : table.groups) {
-    for (const auto& [m, time] : curve.points()) {
-      yaml += fmt::format("      - {{groups: {:.0f}, m: {:.0f}, time: {}}}\n", groups, m,
-                          microseconds(time));
-    }
-  }
-  return yaml;
-}
-
-std::string yaml_of(const MemoryTable& table) {
-  std::string yaml = fmt::format("  - op: {}\n    points:\n", quoted(name_of(table.op)));
-  for (const auto& [bytes, time] : table.bytes.points()) {
-    yaml += fmt::format("      - {{bytes: {:.0f} B, time: {}}}\n", bytes, microseconds(time));
-  }
-  return yaml;
-}
 
 std::string overlap_yaml(const Overlap& overlap) {
   if (!overlap.any()) return "";
@@ -56,10 +37,8 @@ std::string gpu_yaml(const std::string& name, const std::string& stated, const G
   }
   yaml += fmt::format("launch_overhead: {}  # measured; the least of the tables below\n",
                       microseconds(gpu.launch_overhead));
-  yaml += overlap_yaml(gpu.overlap) + "gemm:  # measured; medians over runs and ranks\n";
-  for (const GemmTable& table : gpu.tables.gemm) yaml += yaml_of(table);
-  yaml += "memory_bound:  # measured; as above, by bytes read and written\n";
-  for (const MemoryTable& table : gpu.tables.memory_bound) yaml += yaml_of(table);
+  yaml += overlap_yaml(gpu.overlap);
+  yaml += kernel_tables_yaml(gpu.tables, "measured; medians over runs and ranks");
   yaml += fmt::format(
       "fit:  # derived from the times\n"
       "  samples: {}\n"

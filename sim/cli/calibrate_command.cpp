@@ -197,10 +197,9 @@ void add_calibrate_command(CommandLine& app) {
   const auto options = std::make_shared<CalibrateOptions>();
   CommandLine command = app.add_subcommand(
       "calibrate", "Fits a link's latency and bandwidth table to measured times of exchanges");
-  command
-      .add_option("LOG", options->logs,
-                  "output of nccl-tests (text or JSON), or a table; several runs of one setting")
-      .required();
+  command.add_option(
+      "LOG", options->logs,
+      "output of nccl-tests (text or JSON), or a table; several runs of one setting");
   options->out.add_to(command, "-o,--out", "writes NAME.calib.yaml");
   command.add_option("--name", options->name, "name of the calibration (default: the file's)");
   command.add_option(
@@ -240,7 +239,13 @@ void add_calibrate_command(CommandLine& app) {
   command.add_option("--source", options->source,
                      "who published the measurements and under which licence");
   command.add_option("--date", options->date, "when it was measured, where the log does not say");
-  command.callback([options] { calibrate(*options); });
+  const auto of_profile = std::make_shared<bool>(false);
+  add_calibrate_profile(command, of_profile);
+  command.callback([options, of_profile] {
+    if (*of_profile) return;
+    if (options->logs.empty()) throw Error("LOG is required", "or moesim calibrate profile TRACE");
+    calibrate(*options);
+  });
 }
 
 }  // namespace moesim

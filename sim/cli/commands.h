@@ -3,6 +3,8 @@
 // code 2) and any other exception when the run failed (exit code 1).
 #pragma once
 
+#include <memory>
+
 #include "sim/flags/command_line.h"
 
 namespace moesim {
@@ -28,6 +30,9 @@ void add_advise_command(CommandLine& app);
 void add_whatif_command(CommandLine& app);
 void add_completion_command(CommandLine& app);
 void add_man_command(CommandLine& app);
+/// Adds "profile" below calibrate and validate; `ran` says if it was what the user asked for.
+void add_calibrate_profile(CommandLine& calibrate, const std::shared_ptr<bool>& ran);
+void add_validate_profile(CommandLine& validate, const std::shared_ptr<bool>& ran);
 /// Adds to the help of every command below the app how it is called, twice.
 void add_examples(CommandLine& app);
 

@@ -67,7 +67,7 @@ void add_validate_command(CommandLine& app) {
   const auto options = std::make_shared<ValidateOptions>();
   CommandLine command = app.add_subcommand(
       "validate", "Compares what moesim-hw measured with the simulator, op by op");
-  command.add_option("MEASURED", options->files, "files of moesim-hw run --json").required();
+  command.add_option("MEASURED", options->files, "files of moesim-hw run --json");
   command.add_option("--tolerance", options->tolerance,
                      "greatest mean absolute error of step times (default 12%)");
   command.add_option("--fidelity", options->fidelity, "port (default), flow, simgrid or analytic");
@@ -82,7 +82,15 @@ void add_validate_command(CommandLine& app) {
                            [](const std::string& document) {
                              return report_page({{"", document}}, MOESIM_VERSION);
                            });
-  command.callback([options] { validate_files(*options); });
+  const auto of_profile = std::make_shared<bool>(false);
+  add_validate_profile(command, of_profile);
+  command.callback([options, of_profile] {
+    if (*of_profile) return;
+    if (options->files.empty()) {
+      throw Error("MEASURED is required", "or moesim validate profile TRACE --scenario S");
+    }
+    validate_files(*options);
+  });
 }
 
 }  // namespace moesim

@@ -76,6 +76,8 @@ ProfileTicks RankTime::recognized() const { return time() - kinds[0].time; }
 
 RankTime breakdown(const ProfiledRank& rank, const std::vector<ProfileTicks>& waiting) {
   RankTime out;
+  for (const auto& [begin, end] : rank.steps) out.steps.push_back(end - begin);
+  if (rank.kernels.empty()) return out;
   out.waiting_known = !waiting.empty();
   for (const std::string& name : rank.streams) out.streams.push_back({name, 0, 0, 0});
   ProfileTicks last = rank.kernels.front().start;
@@ -93,7 +95,6 @@ RankTime breakdown(const ProfiledRank& rank, const std::vector<ProfileTicks>& wa
   }
   out.kernels = std::ssize(rank.kernels);
   out.wall = last - rank.kernels.front().start;
-  for (const auto& [begin, end] : rank.steps) out.steps.push_back(end - begin);
   TimeSweep(rank).run(out);
   std::ranges::sort(out.streams, std::greater(), &RankTime::StreamTime::busy);
   return out;

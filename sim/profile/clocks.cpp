@@ -85,6 +85,12 @@ std::map<std::size_t, std::vector<ProfileTicks>> differences(const Profile& prof
   return of;
 }
 
+bool states_waits(const Profile& profile) {
+  return std::ranges::any_of(profile.ranks, [](const ProfiledRank& rank) {
+    return std::ranges::any_of(rank.exchanges, [](const auto& e) { return e.waiting >= 0; });
+  });
+}
+
 }  // namespace
 
 ClockFit align_clocks(Profile& profile) {
@@ -121,7 +127,7 @@ ClockFit align_clocks(Profile& profile) {
 std::vector<std::vector<ProfileTicks>> waits_of(const Profile& profile) {
   std::vector<std::vector<ProfileTicks>> waits(profile.ranks.size());
   const SharedExchanges shared = shared_exchanges(profile);
-  if (shared.empty()) return waits;
+  if (shared.empty() && !states_waits(profile)) return waits;
   for (std::size_t r = 0; r < waits.size(); ++r) waits[r].resize(profile.ranks[r].kernels.size());
   for (const auto& [name, members] : shared) {
     ProfileTicks last = kernel_of(profile, members.front()).start;
@@ -129,6 +135,14 @@ std::vector<std::vector<ProfileTicks>> waits_of(const Profile& profile) {
     for (const auto& m : members) {
       const ProfiledKernel& kernel = kernel_of(profile, m);
       waits[m.first][m.second] = std::min(last - kernel.start, kernel.length);
+    }
+  }
+  for (std::size_t r = 0; r < waits.size(); ++r) {
+    const ProfiledRank& rank = profile.ranks[r];
+    for (std::size_t k = 0; k < rank.kernels.size(); ++k) {
+      if (rank.kernels[k].exchange < 0) continue;
+      const auto& facts = rank.exchanges[static_cast<std::size_t>(rank.kernels[k].exchange)];
+      if (facts.waiting >= 0) waits[r][k] = std::min(facts.waiting, rank.kernels[k].length);
     }
   }
   return waits;

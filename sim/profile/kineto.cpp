@@ -53,8 +53,8 @@ class KinetoFile {
   std::vector<RankBuilder> builders_;
   RankBuilder::Launches launches_;
   std::vector<RankBuilder::Op> ops_;
-  std::vector<ProductShape> shapes_;
-  std::map<ProductShape, std::int32_t> shape_numbers_;
+  std::vector<WorkShape> shapes_;
+  std::map<std::string, std::int32_t, std::less<>> shape_numbers_;
   std::vector<std::pair<KernelKind, ExchangeFacts>> exchanges_;
   std::vector<std::pair<ProfileTicks, ProfileTicks>> host_steps_, gpu_steps_;
   std::set<std::string, std::less<>> others_;  // categories that are not read
@@ -145,11 +145,15 @@ void KinetoFile::take_op(const FlatObject& event) {
   }
   const std::string_view dims = event.in("args", "Input Dims");
   if (dims.empty()) return;
-  const auto shape = product_shape(name, dims, event.in("args", "Input type"));
-  if (!shape) return;
-  const auto [at, fresh] =
-      shape_numbers_.emplace(*shape, static_cast<std::int32_t>(shapes_.size()));
-  if (fresh) shapes_.push_back(*shape);
+  const std::string_view types = event.in("args", "Input type");
+  const std::string key = fmt::format("{} {} {}", name, dims, types);
+  auto at = shape_numbers_.find(key);
+  if (at == shape_numbers_.end()) {
+    const auto shape = product_shape(name, dims, types);
+    if (!shape) return;
+    at = shape_numbers_.emplace(key, static_cast<std::int32_t>(shapes_.size())).first;
+    shapes_.push_back(*shape);
+  }
   ops_.push_back({number, at->second, -1});
 }
 

@@ -40,15 +40,19 @@ std::vector<std::vector<std::int64_t>> dims_of(std::string_view text) {
   return dims;
 }
 
-std::string type_of_elements(std::string_view types, std::size_t operand) {
-  static const std::map<std::string_view, const char*> names = {
-      {"c10::BFloat16", "bf16"},       {"c10::Half", "fp16"},       {"float", "fp32"},
-      {"c10::Float8_e4m3fn", "fp8"},   {"c10::Float8_e5m2", "fp8"}, {"c10::Float8_e4m3fnuz", "fp8"},
-      {"c10::Float4_e2m1fn_x2", "fp4"}};
+std::optional<DataType> type_of_elements(std::string_view types, std::size_t operand) {
+  static const std::map<std::string_view, DataType> known_types = {
+      {"c10::BFloat16", DataType::bf16},
+      {"c10::Half", DataType::fp16},
+      {"float", DataType::fp32},
+      {"c10::Float8_e4m3fn", DataType::fp8},
+      {"c10::Float8_e5m2", DataType::fp8},
+      {"c10::Float8_e4m3fnuz", DataType::fp8},
+      {"c10::Float4_e2m1fn_x2", DataType::fp4}};
   const auto items = flat_items(types);
-  if (operand >= items.size()) return "";
-  const auto known = names.find(items[operand]);
-  return known == names.end() ? "" : known->second;
+  if (operand >= items.size()) return std::nullopt;
+  const auto known = known_types.find(items[operand]);
+  return known == known_types.end() ? std::nullopt : std::optional(known->second);
 }
 
 }  // namespace
@@ -91,8 +95,8 @@ std::pair<KernelKind, ExchangeFacts> exchange_facts(const FlatObject& event, Pro
   return {collective_kind(arg("Collective name")), facts};
 }
 
-std::optional<ProductShape> product_shape(std::string_view op, std::string_view dims,
-                                          std::string_view types) {
+std::optional<WorkShape> product_shape(std::string_view op, std::string_view dims,
+                                       std::string_view types) {
   if (!op.starts_with("aten::")) return std::nullopt;
   op.remove_prefix(6);
   const bool added = op == "addmm" || op == "baddbmm";  // the first input is what is added to
@@ -103,14 +107,14 @@ std::optional<ProductShape> product_shape(std::string_view op, std::string_view 
   const auto &a = sizes[first], &b = sizes[first + 1];
   const std::size_t axes = op == "bmm" || op == "baddbmm" ? 3 : 2;
   if (a.size() != axes || b.size() != axes || a[axes - 1] != b[axes - 2]) return std::nullopt;
-  ProductShape shape;
-  shape.batch = axes == 3 ? a[0] : 1;
-  shape.m = a[axes - 2];
-  shape.k = a[axes - 1];
-  shape.n = b[axes - 1];
-  shape.type = type_of_elements(types, first);
-  if (shape.m == 0 || shape.n == 0 || shape.k == 0) return std::nullopt;
-  return shape;
+  const std::int64_t batch = axes == 3 ? a[0] : 1;
+  GroupedGemm gemm;
+  gemm.k = a[axes - 1];
+  gemm.n = b[axes - 1];
+  gemm.type = type_of_elements(types, first).value_or(DataType::bf16);
+  if (batch < 1 || batch > 4096 || a[axes - 2] < 1 || gemm.n < 1 || gemm.k < 1) return std::nullopt;
+  gemm.m.assign(static_cast<std::size_t>(batch), a[axes - 2]);
+  return WorkShape{std::nullopt, gemm};
 }
 
 }  // namespace moesim

@@ -18,8 +18,8 @@ std::pair<KernelKind, ExchangeFacts> exchange_facts(const FlatObject& event, Pro
 
 /// Of aten::mm, addmm, bmm, baddbmm, linear, matmul and _scaled_mm by their inputs; nothing for
 /// other ops. `dims` as "[[8, 4], [4, 2]]", `types` as "[\"float\", ...]".
-std::optional<ProductShape> product_shape(std::string_view op, std::string_view dims,
-                                          std::string_view types);
+std::optional<WorkShape> product_shape(std::string_view op, std::string_view dims,
+                                       std::string_view types);
 
 /// "[0, 1, 2, 8]" as "0-2,8"; what is not a list of ranks stays out.
 std::string ranks_text(std::string_view list);

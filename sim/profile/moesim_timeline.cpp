@@ -88,6 +88,54 @@ KernelKind kind_of_work(OpKind kind) {
   }
 }
 
+std::optional<DataType> type_named(std::string_view name) {
+  for (const DataType type :
+       {DataType::fp4, DataType::fp8, DataType::bf16, DataType::fp16, DataType::fp32}) {
+    if (name == name_of(type)) return type;
+  }
+  return std::nullopt;
+}
+
+/// What tells the shapes of a timeline apart.
+std::string shape_key(const FlatObject& event) {
+  std::string key;
+  for (const char* arg :
+       {"op", "m", "n", "k", "type", "bytes", "queries", "attended", "keys", "pass"}) {
+    key += event.in("args", arg);
+    key += ' ';
+  }
+  return key;
+}
+
+/// What `--timeline` says of a kernel's work.
+std::optional<WorkShape> shape_of(const FlatObject& event, const std::optional<OpType>& op) {
+  const auto whole = [&](const char* key) { return flat_whole(event.in("args", key)); };
+  const auto type = type_named(event.in("args", "type"));
+  if (const std::int64_t bytes = whole("bytes"); bytes > 0) {
+    return WorkShape{op, MemoryBound{Bytes(bytes), Bytes(0)}};
+  }
+  if (!type) return std::nullopt;
+  if (const std::int64_t queries = whole("queries"); queries > 0) {
+    FusedAttention attention;
+    attention.queries = queries;
+    attention.attended = whole("attended");
+    attention.shape = {static_cast<int>(whole("heads")),
+                       static_cast<int>(whole("kv_heads")),
+                       static_cast<int>(whole("qk_width")),
+                       static_cast<int>(whole("v_width")),
+                       *type,
+                       op ? op->pass : Pass::forward};
+    attention.keys = std::max<std::int64_t>(0, whole("keys"));
+    return WorkShape{op, attention};
+  }
+  GroupedGemm gemm{{}, whole("n"), whole("k"), *type};
+  for (const std::string_view rows : flat_items(event.in("args", "m"))) {
+    gemm.m.push_back(std::max<std::int64_t>(0, flat_whole(rows)));
+  }
+  if (gemm.n < 1 || gemm.k < 1 || gemm.m.empty()) return std::nullopt;
+  return WorkShape{op, gemm};
+}
+
 }  // namespace
 
 KernelKind kind_of_op(const OpType& op, std::string_view stage) {
@@ -159,8 +207,15 @@ void MoesimTimeline::take_slice(const FlatObject& event, KernelNames& names,
     facts.ranks = static_cast<int>(
         std::clamp<std::int64_t>(flat_whole(event.in("args", "ranks")), 0, 1 << 24));
     const std::int64_t op_id = flat_whole(event.in("args", "op_id"));
+    facts.link = flat_string(event.in("args", "link"));
+    facts.link_bytes = std::max<std::int64_t>(0, flat_whole(event.in("args", "link_bytes")));
+    facts.waiting = profile_length(event.in("args", "waiting_us"));
     if (op_id >= 0 && op_id < 1LL << 32) facts.sequence = (std::ssize(steps_) << 32) + op_id;
     kernel.exchange = process.builder.exchange(facts);
+  }
+  if (category == "kernel") {
+    const std::string key = shape_key(event);
+    if (const auto shape = shape_of(event, op)) kernel.shape = process.builder.shape(key, *shape);
   }
   process.builder.add(kernel, -1, -1);
 }

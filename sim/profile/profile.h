@@ -5,10 +5,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/base/types.h"
+#include "sim/model/kernel.h"
+#include "sim/model/op_kind.h"
 
 namespace moesim {
 
@@ -66,13 +69,16 @@ struct ExchangeFacts {
   int ranks = 0;                             // of the group; 0: unknown
   std::uint32_t group = 0;                   // index into groups
   std::int64_t sequence = -1;                // of the group's exchanges, if the profile counts them
+  std::string link;                          // class of the busiest link; empty: unknown
+  std::int64_t link_bytes = 0;               // on it
+  ProfileTicks waiting = -1;                 // for the last rank; -1: unknown
 };
 
-/// A product's shape, as the profile says it: (batch, m, n, k) elements.
-struct ProductShape {
-  std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  std::string type;  // "bf16"; empty: unknown
-  auto operator<=>(const ProductShape&) const = default;
+/// What a kernel computes, and which op of a plan it is, as far as the profile says.
+struct WorkShape {
+  std::optional<OpType> op;
+  Kernel work;
+  bool operator==(const WorkShape&) const = default;
 };
 
 struct ProfiledKernel {
@@ -92,7 +98,7 @@ struct ProfiledRank {
   std::vector<std::string> streams;     // "7", "ep"
   std::vector<ProfiledKernel> kernels;  // by start
   std::vector<ExchangeFacts> exchanges;
-  std::vector<ProductShape> shapes;
+  std::vector<WorkShape> shapes;
   std::vector<std::pair<ProfileTicks, ProfileTicks>> steps;  // begin and end, by begin
   ProfileTicks shift = 0;                                    // added to align its clock
 };
@@ -101,8 +107,10 @@ struct ProfiledRank {
 struct Profile {
   std::string producer;  // "PyTorch profiler", "moesim" ...
   std::vector<std::string> kernel_names;
-  std::vector<std::string> groups;       // of ranks: "0-7", "default_pg of 8"
-  std::vector<ProfiledRank> ranks;       // by rank
+  std::vector<std::string> groups;  // of ranks: "0-7", "default_pg of 8"
+  std::vector<ProfiledRank> ranks;  // by rank
+  /// Named times that the program took itself, least and largest over ranks, in seconds.
+  std::map<std::string, std::vector<std::pair<double, double>>> timers;
   std::vector<std::string> notes;        // what people should know: "ends early ..."
   std::int64_t bytes = 0;                // of the files, unpacked
   std::int64_t origin_microseconds = 0;  // of all times, since some epoch

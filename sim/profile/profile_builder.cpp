@@ -73,6 +73,12 @@ std::int32_t RankBuilder::exchange(const ExchangeFacts& facts) {
   return static_cast<std::int32_t>(rank_.exchanges.size() - 1);
 }
 
+std::int32_t RankBuilder::shape(const std::string& key, const WorkShape& shape) {
+  const auto [at, fresh] = shapes_.emplace(key, static_cast<std::int32_t>(rank_.shapes.size()));
+  if (fresh) rank_.shapes.push_back(shape);
+  return at->second;
+}
+
 void RankBuilder::join_launches(const Launches& launches) {
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
     const std::int64_t number = numbers_[i].launch;
@@ -83,9 +89,9 @@ void RankBuilder::join_launches(const Launches& launches) {
   }
 }
 
-void RankBuilder::join_ops(const std::vector<Op>& ops, const std::vector<ProductShape>& shapes,
+void RankBuilder::join_ops(const std::vector<Op>& ops, const std::vector<WorkShape>& shapes,
                            const std::vector<std::pair<KernelKind, ExchangeFacts>>& exchanges) {
-  rank_.shapes = shapes;
+  if (!shapes.empty()) rank_.shapes = shapes;
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
     if (numbers_[i].op < 0) continue;
     const auto found = std::ranges::lower_bound(ops, numbers_[i].op, {}, &Op::number);

@@ -47,6 +47,8 @@ class RankBuilder {
   /// `launch` and `op` are the numbers by which its launch and its op are known; -1: none.
   void add(const ProfiledKernel& kernel, std::int64_t launch, std::int64_t op);
   std::int32_t exchange(const ExchangeFacts& facts);
+  /// The number of a shape; `key` tells equal ones.
+  std::int32_t shape(const std::string& key, const WorkShape& shape);
   ProfiledRank& rank() { return rank_; }
   bool empty() const { return rank_.kernels.empty(); }
 
@@ -58,7 +60,7 @@ class RankBuilder {
   };
   void join_launches(const Launches& launches);
   /// `ops` sorted by number.
-  void join_ops(const std::vector<Op>& ops, const std::vector<ProductShape>& shapes,
+  void join_ops(const std::vector<Op>& ops, const std::vector<WorkShape>& shapes,
                 const std::vector<std::pair<KernelKind, ExchangeFacts>>& exchanges);
   /// All by start, `shift` later.
   ProfiledRank finish(ProfileTicks shift);
@@ -71,6 +73,7 @@ class RankBuilder {
   ProfiledRank rank_;
   std::vector<Numbers> numbers_;  // of kernels
   std::map<std::string, std::uint16_t, std::less<>> streams_;
+  std::unordered_map<std::string, std::int32_t> shapes_;
 };
 
 /// Microseconds as whole ones and ticks behind the point: epochs do not fit ticks.

@@ -175,6 +175,23 @@ nlohmann::ordered_json rank_json(const ProfiledRank& rank, const RankTime& time)
   return one;
 }
 
+Table timer_table(const Profile& profile) {
+  Table table("timers", 1, {"timer", "times", "least", "largest"});
+  for (const auto& [name, times] : profile.timers) {
+    std::vector<double> least, most;
+    for (const auto& [from, to] : times) {
+      least.push_back(from);
+      most.push_back(to);
+    }
+    std::ranges::sort(least);
+    std::ranges::sort(most);
+    table.rows.push_back({Cell(name), Cell(static_cast<std::int64_t>(times.size())),
+                          Cell(Seconds(least[least.size() / 2])),
+                          Cell(Seconds(most[most.size() / 2]))});
+  }
+  return table;
+}
+
 }  // namespace
 
 ProfileReport::ProfileReport(const ReadProfile& of)
@@ -183,6 +200,12 @@ ProfileReport::ProfileReport(const ReadProfile& of)
   for (std::size_t r = 0; r < waits.size(); ++r) {
     ranks.push_back(breakdown(of.profile.ranks[r], waits[r]));
   }
+}
+
+std::int64_t ProfileReport::kernels() const {
+  std::int64_t sum = 0;
+  for (const RankTime& rank : ranks) sum += rank.kernels;
+  return sum;
 }
 
 double ProfileReport::recognized() const {
@@ -197,6 +220,8 @@ double ProfileReport::recognized() const {
 Printout profile_text(const ProfileReport& report, int most_unknown) {
   Printout out;
   out.add(head_text(report));
+  if (!report.read.profile.timers.empty()) out.add(timer_table(report.read.profile));
+  if (report.kernels() == 0) return out;
   out.add(rank_table(report));
   const std::size_t ranks = report.ranks.size();
   out.add(fmt::format("\nkinds of kernels{}:\n", ranks == 1 ? "" : ", times per rank"));

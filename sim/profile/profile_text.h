@@ -19,6 +19,7 @@ struct ProfileReport {
   std::vector<RankTime> ranks;
   std::vector<UnknownKernel> unknown;
 
+  std::int64_t kernels() const;
   /// Of all ranks' GPU time.
   double recognized() const;
 };

@@ -52,6 +52,7 @@ struct ShapeArgs {
   void operator()(const FusedAttention& attention) const {
     args["queries"] = attention.queries;
     args["attended"] = attention.attended;
+    if (attention.keys > 0) args["keys"] = attention.keys;
     args["heads"] = attention.shape.heads;
     args["kv_heads"] = attention.shape.kv_heads;
     args["qk_width"] = attention.shape.qk_width;

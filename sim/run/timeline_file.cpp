@@ -129,6 +129,7 @@ void TimelineFile::finish(const std::vector<bool>& has_result) const {
   }
   write("\n]}\n");
   file.finish();
+  if (!request_.says) return;
   fmt::print(stderr,
              "timeline: {}: {}; {} events, {}; ui.perfetto.dev or chrome://tracing open it\n",
              request_.path, shown, events, to_string(Bytes(bytes)));

@@ -32,6 +32,7 @@ struct TimelineRequest {
   std::string path;
   TimelineChoice choice = {};
   std::string version = {};  // of moesim
+  bool says = true;          // on standard error what is in it
 };
 
 /// Made in the parent before workers are forked, one part for each of them.

@@ -14,6 +14,8 @@
 
 namespace moesim {
 
+inline constexpr ProfileTicks us = 1'000'000;
+
 /// A folder with files of tests.
 class ProfileFiles {
  public:

@@ -14,7 +14,6 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr ProfileTicks us = 1'000'000;
 
 RankTime::Kind kind_time(const RankTime& rank, KernelKind kind) {
   return rank.kinds[static_cast<std::size_t>(kind)];
@@ -142,8 +141,8 @@ TEST(Kineto, JoinsShapesOfProducts) {
       "r.json",
       kineto_trace(0, {op, kineto_kernel("nvjet_tst_1", 7, 5, 1, ", \"External id\": 8")}))});
   const ProfiledRank& rank = read.profile.ranks[0];
-  const ProductShape& shape = rank.shapes.at(static_cast<std::size_t>(rank.kernels[0].shape));
-  EXPECT_EQ(shape, (ProductShape{1, 32, 64, 16, "bf16"}));
+  const WorkShape& shape = rank.shapes.at(static_cast<std::size_t>(rank.kernels[0].shape));
+  EXPECT_EQ(shape, (WorkShape{std::nullopt, GroupedGemm{{32}, 64, 16, DataType::bf16}}));
 }
 
 }  // namespace

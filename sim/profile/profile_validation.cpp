@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/profile/profile_validation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "sim/base/units.h"
+#include "sim/profile/breakdown.h"
+
+namespace moesim {
+namespace {
+
+/// Kinds whose borders programs draw differently, together.
+struct KindGroup {
+  const char* name;
+  std::vector<KernelKind> kinds;
+};
+
+const std::vector<KindGroup>& kind_groups() {
+  using K = KernelKind;
+  static const std::vector<KindGroup> groups = {
+      {"products", {K::gemm, K::grouped_gemm, K::router, K::convolution}},
+      {"attention", {K::attention, K::attention_backward}},
+      {"rows and activations",
+       {K::norm, K::elementwise, K::activation, K::cast, K::permute, K::rope, K::embedding, K::loss,
+        K::reduction, K::scan, K::sort, K::cache, K::copy}},
+      {"optimizer", {K::optimizer}},
+      {"unknown", {K::unknown}},
+      {"tokens", {K::dispatch, K::combine, K::notify, K::all_to_all}},
+      {"other exchanges",
+       {K::all_gather, K::reduce_scatter, K::all_reduce, K::broadcast, K::send_recv,
+        K::other_exchange}}};
+  return groups;
+}
+
+Cell error_cell(double measured, double simulated) {
+  if (measured <= 0) return "-";
+  const double error = simulated / measured - 1;
+  return Cell(fmt::format("{:+.1f} %", 100 * error), error);
+}
+
+void add_times_row(Table& table, const std::string& name, double measured, double simulated) {
+  if (measured <= 0 && simulated <= 0) return;
+  table.rows.push_back({Cell(name), Cell(Seconds(measured)), Cell(Seconds(simulated)),
+                        error_cell(measured, simulated)});
+}
+
+nlohmann::ordered_json step_json(const StepTimes& times) {
+  nlohmann::ordered_json kinds;
+  for (std::size_t k = 0; k < times.kinds.size(); ++k) {
+    if (times.kinds[k] > 0) kinds[kernel_kind_names()[k]] = times.kinds[k];
+  }
+  return {{"ranks", times.ranks},
+          {"steps", times.steps},
+          {"wall_s", times.wall},
+          {"work_only_s", times.work_only},
+          {"traffic_only_s", times.traffic_only},
+          {"both_s", times.both},
+          {"idle_s", times.idle},
+          {"without_waiting", times.waits},
+          {"kinds_s", kinds}};
+}
+
+}  // namespace
+
+StepTimes step_times(const Profile& profile, int steps) {
+  StepTimes times;
+  times.kinds.assign(kernel_kind_count, 0);
+  times.ranks = static_cast<int>(profile.ranks.size());
+  const auto in_profile = static_cast<int>(profile.ranks.front().steps.size());
+  times.steps = steps > 0 ? steps : std::max(1, in_profile);
+  const auto waits = waits_of(profile);
+  const double each = 1.0 / times.ranks / times.steps;
+  for (std::size_t r = 0; r < profile.ranks.size(); ++r) {
+    const RankTime rank = breakdown(profile.ranks[r], waits[r]);
+    times.waits |= rank.waiting_known;
+    for (std::size_t k = 0; k < times.kinds.size(); ++k) {
+      const auto& kind = rank.kinds[k];
+      times.kinds[k] += seconds_of(kind.time - kind.waiting).value * each;
+    }
+    times.wall += seconds_of(rank.wall).value * each;
+    times.work_only += seconds_of(rank.work_only).value * each;
+    times.traffic_only += seconds_of(rank.traffic_only).value * each;
+    times.both += seconds_of(rank.both).value * each;
+    times.idle += seconds_of(rank.idle).value * each;
+  }
+  return times;
+}
+
+Printout validation_of_profile_text(const ProfileValidation& validation) {
+  const auto& [measured, simulated] = validation;
+  Table groups("groups", 1, {"of one step", "measured", "simulated", "error"});
+  add_times_row(groups, "wall", measured.wall, simulated.wall);
+  add_times_row(groups, "work only", measured.work_only, simulated.work_only);
+  add_times_row(groups, "traffic only", measured.traffic_only, simulated.traffic_only);
+  add_times_row(groups, "both", measured.both, simulated.both);
+  add_times_row(groups, "idle", measured.idle, simulated.idle);
+  for (const KindGroup& group : kind_groups()) {
+    double of_measured = 0, of_simulated = 0;
+    for (const KernelKind kind : group.kinds) {
+      of_measured += measured.kinds[static_cast<std::size_t>(kind)];
+      of_simulated += simulated.kinds[static_cast<std::size_t>(kind)];
+    }
+    add_times_row(groups, group.name, of_measured, of_simulated);
+  }
+  Table kinds("kinds", 1, {"kind", "measured", "simulated", "error"});
+  for (std::size_t k = 0; k < measured.kinds.size(); ++k) {
+    add_times_row(kinds, kernel_kind_names()[k], measured.kinds[k], simulated.kinds[k]);
+  }
+  Printout out;
+  out.add(fmt::format("measured: {} ranks, {} steps{}; simulated: {} ranks\n", measured.ranks,
+                      measured.steps, measured.waits ? "" : ", exchanges with their waiting",
+                      simulated.ranks));
+  return out.add(groups).add("\n").add(kinds);
+}
+
+std::string validation_of_profile_json(const ProfileValidation& validation,
+                                       const std::string& version) {
+  const nlohmann::ordered_json out = {{"format", "moesim-profile-validation"},
+                                      {"version", 1},
+                                      {"moesim", version},
+                                      {"measured", step_json(validation.measured)},
+                                      {"simulated", step_json(validation.simulated)}};
+  return out.dump(2) + "\n";
+}
+
+void add_measured(const Profile& profile, int first_process, TraceEvents& out) {
+  std::optional<ProfileTicks> first;
+  for (const ProfiledRank& rank : profile.ranks) {
+    if (rank.kernels.empty()) continue;
+    first = std::min(first.value_or(rank.kernels.front().start), rank.kernels.front().start);
+  }
+  const ProfileTicks begin = first.value_or(0);
+  int process = first_process;
+  for (const ProfiledRank& rank : profile.ranks) {
+    out.name_process(process, fmt::format("measured rank {}", rank.rank));
+    for (std::size_t s = 0; s < rank.streams.size(); ++s) {
+      out.name_thread({process, static_cast<int>(s)}, rank.streams[s]);
+    }
+    for (const ProfiledKernel& kernel : rank.kernels) {
+      const std::string args = fmt::format(R"({{"kind":"{}"}})", name_of(kernel.kind));
+      out.slice({{process, kernel.stream},
+                 kernel.start - begin,
+                 kernel.end() - begin,
+                 profile.kernel_names[kernel.name].substr(0, 100),
+                 is_exchange(kernel.kind) ? "exchange" : "kernel",
+                 args});
+    }
+    ++process;
+  }
+  out.flush();
+}
+
+}  // namespace moesim

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A profile next to the simulated step of a scenario: the time of a step by kind of kernel.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/print/table.h"
+#include "sim/profile/read_profile.h"
+#include "sim/report/trace_events.h"
+
+namespace moesim {
+
+/// Seconds of one step, means over the ranks.
+struct StepTimes {
+  std::vector<double> kinds;  // [KernelKind]
+  double wall = 0, work_only = 0, traffic_only = 0, both = 0, idle = 0;
+  int ranks = 0, steps = 1;
+  bool waits = false;  // `kinds` are without waiting for the last rank
+};
+
+/// `steps`: in the profile; 0: as it says, 1 if it says none. Waiting is left out of exchanges if
+/// it is known.
+StepTimes step_times(const Profile& profile, int steps);
+
+struct ProfileValidation {
+  StepTimes measured, simulated;
+};
+
+Printout validation_of_profile_text(const ProfileValidation& validation);
+/// "moesim-profile-validation" 1, in seconds.
+std::string validation_of_profile_json(const ProfileValidation& validation,
+                                       const std::string& version);
+
+/// The kernels of a profile as "measured rank 3", after `first_process` other processes.
+void add_measured(const Profile& profile, int first_process, TraceEvents& out);
+
+}  // namespace moesim

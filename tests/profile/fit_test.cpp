@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fits to profiles of known machines give the machines back.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sim/profile/fit_text.h"
+#include "sim/profile/profile_fit.h"
+#include "tests/profile/files.h"
+
+namespace moesim {
+namespace {
+
+
+/// Kernels one after the other on one rank.
+class MadeProfile {
+ public:
+  MadeProfile() {
+    profile_.kernel_names = {"kernel"};
+    profile_.groups = {"group"};
+    profile_.ranks.emplace_back().streams = {"7", "27"};
+  }
+  ProfiledRank& rank() { return profile_.ranks[0]; }
+  const Profile& profile() const { return profile_; }
+
+  /// Returns where the kernel begins.
+  ProfileTicks work(const WorkShape& shape, double microseconds) {
+    rank().shapes.push_back(shape);
+    ProfiledKernel kernel;
+    kernel.start = now_;
+    kernel.length = static_cast<ProfileTicks>(microseconds * us);
+    kernel.kind = KernelKind::gemm;
+    kernel.shape = static_cast<std::int32_t>(rank().shapes.size() - 1);
+    rank().kernels.push_back(kernel);
+    now_ = kernel.end() + us;
+    return kernel.start;
+  }
+  void exchange(ProfileTicks begin, double microseconds, std::int64_t bytes) {
+    ExchangeFacts facts;
+    facts.link = "nvlink";
+    facts.link_bytes = bytes;
+    facts.waiting = 0;
+    rank().exchanges.push_back(facts);
+    ProfiledKernel kernel;
+    kernel.start = begin;
+    kernel.length = static_cast<ProfileTicks>(microseconds * us);
+    kernel.kind = KernelKind::all_to_all;
+    kernel.stream = 1;
+    kernel.exchange = static_cast<std::int32_t>(rank().exchanges.size() - 1);
+    rank().kernels.push_back(kernel);
+    now_ = std::max(now_, kernel.end() + us);
+  }
+  ProfileTicks now() const { return now_; }
+
+ private:
+  Profile profile_;
+  ProfileTicks now_ = 0;
+};
+
+WorkShape product(std::vector<std::int64_t> m, OpKind kind = OpKind::dense_fc1) {
+  return {OpType{kind}, GroupedGemm{std::move(m), 1024, 512, DataType::bf16}};
+}
+
+const char* const made_gpu =
+    "name: made\ndescription: d\nsource: s\ndie: made\nmemory: 80 GB\nmemory_bandwidth: 1 TB/s\n"
+    "peak:  # comment\n  bf16: 100 TFLOP/s\nefficiency:\n  gemm: 1\n  memory: 1\n"
+    "launch_overhead: 0 us\n";
+
+TEST(ProfileFit, TablesHoldTheTimes) {
+  MadeProfile made;
+  for (const std::int64_t m : {100, 200, 400, 800})
+    made.work(product({m}), 5 + 0.1 * static_cast<double>(m));
+  const KernelTables tables = tables_of(shape_times(made.profile()), 1);
+  ASSERT_EQ(tables.gemm.size(), 1U);
+  EXPECT_NEAR(tables.gemm[0].time(1, 200).value, 25e-6, 1e-12);
+  EXPECT_NEAR(tables.gemm[0].time(1, 283).value, 33.3e-6, 1e-6);
+}
+
+TEST(ProfileFit, UnevenGroupsTakeTheLineThroughTheirSums) {
+  // 2 us and 10 ns a row, whatever the groups have.
+  MadeProfile made;
+  const std::vector<std::vector<std::int64_t>> all = {
+      {1000, 10}, {400, 900}, {30, 3000}, {2500, 2400}};
+  const auto time_of = [](const std::vector<std::int64_t>& m) {
+    return 2 + 0.01 * static_cast<double>(m[0] + m[1]);
+  };
+  for (const auto& m : all) made.work(product(m, OpKind::fc1), time_of(m));
+  const KernelTables tables = tables_of(shape_times(made.profile()), 1);
+  for (const auto& m : all) {
+    EXPECT_NEAR(tables.gemm.at(0).time(m).value / (time_of(m) * 1e-6), 1, 0.01);
+  }
+}
+
+TEST(ProfileFit, FindsTheSlowDownNextToExchanges) {
+  MadeProfile made;
+  made.work(product({100}), 10);
+  ProfiledRank& rank = made.rank();
+  const ProfileTicks begin = made.work(product({100}), 13);
+  rank.kernels.back().shape = rank.kernels.front().shape;
+  made.exchange(begin - us / 2, 15, 1 << 20);
+  const SlowDown slow = kernel_slowdown(shape_times(made.profile()));
+  EXPECT_EQ(slow.shapes, 1);
+  EXPECT_NEAR(slow.factor, 1.3, 1e-9);
+}
+
+TEST(ProfileFit, FindsTheKeptRate) {
+  // 2 x 4096 x 1024 x 512 flop take 42.9 us at the peak.
+  const GpuModel gpu = parse_gpu_model(made_gpu, "made");
+  MadeProfile made;
+  made.work(product({4096}), 42.949 / 0.6);
+  const auto kept = kept_rates(shape_times(made.profile()), 1, gpu, false);
+  EXPECT_NEAR(kept.at(DataType::bf16).kept, 0.6, 1e-4);
+}
+
+TEST(ProfileFit, FitsLinks) {
+  MadeProfile made;
+  for (int i = 10; i < 28; ++i) {
+    const double bytes = std::exp2(i);
+    made.exchange(made.now(), 5 + bytes / 100e9 * 1e6, std::int64_t{1} << i);
+  }
+  const GpuModel gpu = parse_gpu_model(made_gpu, "made");
+  const ProfileFit fit = fit_profile(made.profile(), gpu, {});
+  ASSERT_EQ(fit.links.size(), 1U);
+  EXPECT_EQ(fit.links[0].name, "nvlink");
+  const LinkFit& link = fit.links[0].calibrated.fit;
+  EXPECT_NEAR(link.fixed.value, 5e-6, 0.1e-6);
+  for (const double bytes : {1e6, 3e7}) {
+    const Seconds time = link.fixed + link.table().time(Bytes(static_cast<std::int64_t>(bytes)));
+    EXPECT_NEAR(time.value / (5e-6 + bytes / 100e9), 1, 0.01);
+  }
+  EXPECT_TRUE(fit.links[0].calibrated.held.has_value());
+}
+
+TEST(ProfileFit, FindsTheHostsTimePerKernel) {
+  MadeProfile made;
+  for (int i = 0; i < 10; ++i) {
+    ProfiledKernel kernel;
+    kernel.launch = i * 20 * us;
+    kernel.start = kernel.launch + 2 * us;
+    kernel.length = 5 * us;
+    made.rank().kernels.push_back(kernel);
+  }
+  const ProfileFit fit = fit_profile(made.profile(), parse_gpu_model(made_gpu, "made"), {});
+  EXPECT_NEAR(fit.per_kernel.value, 20e-6, 1e-12);
+}
+
+TEST(ProfileFit, WritesFilesThatAreRead) {
+  MadeProfile made;
+  made.work(product({4096}), 80);
+  made.work({OpType{OpKind::norm}, MemoryBound{Bytes(1 << 20), Bytes(0)}}, 3);
+  const ProfileFit fit = fit_profile(made.profile(), parse_gpu_model(made_gpu, "made"), {});
+  const auto files =
+      fitted_files(fit, {"mine", "command", "made", made_gpu, "made", "ideal", Seconds(0)});
+  ASSERT_EQ(files[0].ending, ".gpu.yaml");
+  const GpuModel mine = parse_gpu_model(files[0].text, "mine");
+  EXPECT_EQ(mine.name, "mine");
+  EXPECT_NEAR(mine.time(GroupedGemm{{4096}, 1024, 512, DataType::bf16}, {OpKind::dense_fc1}).value,
+              80e-6, 1e-9);
+  EXPECT_NEAR(mine.time(MemoryBound{Bytes(1 << 19), Bytes(1 << 19)}, {OpKind::norm}).value, 3e-6,
+              1e-10);
+  EXPECT_NEAR(mine.training.at(DataType::bf16), 42.949 / 80, 1e-4);
+}
+
+TEST(WithoutKeys, DropsBlocks) {
+  EXPECT_EQ(without_keys("a: 1\nb:\n  - x\n\n  c: 2\nbb: 3\n", {"b"}), "a: 1\nbb: 3\n");
+}
+
+}  // namespace
+}  // namespace moesim

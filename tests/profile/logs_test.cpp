@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Profiles of others than PyTorch: NCCL, the flight recorder, Nsight Systems, Megatron's log.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include "sim/profile/profile_text.h"
+#include "tests/profile/files.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+
+
+/// A dump of a rank whose collectives end at these nanoseconds; the first takes 2 ms.
+std::string flight_dump(std::int64_t end) {
+  return fmt::format(
+      R"({{"version": "2.4", "pg_config": {{"1": {{"name": "1", "desc": "x", "ranks": "[0, 1, 2, 3]"}}}}, "entries": [)"
+      R"({{"process_group": ["1", "x"], "collective_seq_id": 1, "profiling_name": "nccl:all_to_all", "input_sizes": [[8, 4]], "input_dtypes": ["BFloat16"], "output_sizes": [[8, 4]], "output_dtypes": ["BFloat16"], "state": "completed", "time_discovered_started_ns": 1, "time_discovered_completed_ns": {}, "duration_ms": 2.0}},)"
+      R"({{"process_group": ["1", "x"], "collective_seq_id": 2, "profiling_name": "nccl:all_reduce", "state": "scheduled", "time_discovered_completed_ns": null}}]}})",
+      end);
+}
+
+TEST(FlightRecorder, IsReadAndAligned) {
+  const ProfileFiles files;
+  const ReadProfile read = read_files({files.write("a.json", flight_dump(1700000000000000000)),
+                                       files.write("b.json", flight_dump(1700000000000300000))});
+  ASSERT_EQ(read.profile.ranks.size(), 2U);
+  const ProfiledRank& rank = read.profile.ranks[1];
+  ASSERT_EQ(rank.kernels.size(), 1U);
+  EXPECT_EQ(rank.kernels[0].kind, KernelKind::all_to_all);
+  EXPECT_EQ(rank.kernels[0].length, 2000 * us);
+  EXPECT_EQ(rank.exchanges[0].in_bytes, 64);
+  EXPECT_EQ(rank.exchanges[0].ranks, 4);
+  EXPECT_EQ(read.profile.groups[rank.exchanges[0].group], "group 0-3");
+  EXPECT_NEAR(read.clocks.largest_shift.value, 300e-6, 1e-12);
+  EXPECT_THAT(read.profile.notes, testing::Contains("1 collectives did not end"));
+}
+
+TEST(NcclInspector, IsRead) {
+  const ProfileFiles files;
+  const std::string line =
+      R"({"header": {"id": "0xabc", "rank": 3, "n_ranks": 8, "nnodes": 1}, "metadata": {"dump_timestamp_us": 1748030377748202, "hostname": "host7", "pid": 16}, "coll_perf": {"coll": "AllGather", "coll_sn": 7, "coll_msg_size_bytes": 4096, "coll_exec_time_us": 61, "coll_busbw_gbs": 4.8}})";
+  const ReadProfile read = read_files({files.write("a.log", line + "\n" + line + "\n")});
+  const ProfiledRank& rank = read.profile.ranks.at(0);
+  EXPECT_EQ(rank.rank, 3);
+  ASSERT_EQ(rank.kernels.size(), 2U);
+  EXPECT_EQ(rank.kernels[0].kind, KernelKind::all_gather);
+  EXPECT_EQ(rank.kernels[0].length, 61 * us);
+  EXPECT_EQ(rank.exchanges[0].in_bytes, 4096);
+  EXPECT_THAT(profile_text(ProfileReport(read), 5).text(), testing::Not(HasSubstr("host7")));
+}
+
+TEST(NcclProfiler, IsReadWithBareNames) {
+  const ProfileFiles files;
+  const ReadProfile read = read_files({files.write("a.json",
+                                                   R"([
+{"name": "Group", "cat": "GROUP", "ph": "b", "id": 0, "pid": 1, "tid": 1, "ts": 10.0, "args": {"groupId": 0}},
+{"name": "AllReduce", "cat": "COLL", "ph": "b", "id": 4, "pid": 1, "tid": 1, "ts": 100.5, "args": {"SeqNum": 2, "CommHash": 77, "Rank": 1, "Count": 1000, "Datatype": "ncclFloat32", "Stream": 0x4142e90}},
+{"name": "AllReduce", "cat": "COLL", "ph": "e", "id": 4, "pid": 1, "tid": 1, "ts": 140.75},
+)")});
+  const ProfiledRank& rank = read.profile.ranks.at(0);
+  EXPECT_EQ(rank.rank, 1);
+  ASSERT_EQ(rank.kernels.size(), 1U);
+  EXPECT_EQ(rank.kernels[0].kind, KernelKind::all_reduce);
+  EXPECT_EQ(rank.kernels[0].length, 40'250'000);
+  EXPECT_EQ(rank.exchanges[0].in_bytes, 4000);
+}
+
+TEST(Nsys, IsRead) {
+  const ProfileFiles files;
+  const std::string path = files.write("a.sqlite", "");
+  sqlite3* file = nullptr;
+  ASSERT_EQ(::sqlite3_open(path.c_str(), &file), SQLITE_OK);
+  ASSERT_EQ(
+      ::sqlite3_exec(
+          file,
+          "CREATE TABLE StringIds (id INTEGER, value TEXT);"
+          "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER,"
+          " streamId INTEGER, correlationId INTEGER, demangledName INTEGER);"
+          "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (correlationId INTEGER, end INTEGER);"
+          "INSERT INTO StringIds VALUES (5, 'nvjet_x'), (6, 'ncclDevKernel_AllReduce_x');"
+          "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1000, 3000, 0, 7, 1, 5),"
+          " (2000, 6000, 0, 9, 2, 6), (8000, 9000, 0, 7, 3, 5);"
+          "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (3, 7000);",
+          nullptr, nullptr, nullptr),
+      SQLITE_OK);
+  ::sqlite3_close(file);
+  const ReadProfile read = read_files({path});
+  const ProfileReport report(read);
+  const RankTime& time = report.ranks.at(0);
+  EXPECT_EQ(time.wall, 8 * us);
+  EXPECT_EQ(time.both, 1 * us);
+  EXPECT_EQ(time.traffic_only, 3 * us);
+  EXPECT_EQ(time.idle, 2 * us);
+  EXPECT_EQ(time.host, 1 * us);
+}
+
+TEST(Nsys, RefusesOthersDatabases) {
+  const ProfileFiles files;
+  EXPECT_THAT(error_of_files({files.write("a.sqlite", "SQLite format 3" + std::string(200, '\0'))}),
+              HasSubstr("error"));
+}
+
+TEST(MegatronLog, GivesStepsAndTimers) {
+  const ProfileFiles files;
+  const ReadProfile read = read_files({files.write(
+      "train.log",
+      " [2026-01-01 00:00:00] iteration        1/     10 | consumed samples: 8 | elapsed time per "
+      "iteration (ms): 1500.0 | learning rate: 1E-4 |\r\n"
+      "(min, max) time across ranks (ms):\r\n"
+      "    forward-backward ...............................: (1200.50, 1300.25)\r\n"
+      " [2026-01-01 00:00:02] iteration        2/     10 | elapsed time per iteration (ms): 1400.0 "
+      "|\r\n")});
+  EXPECT_EQ(read.profile.ranks.at(0).steps.size(), 2U);
+  ASSERT_EQ(read.profile.timers.count("forward-backward"), 1U);
+  EXPECT_DOUBLE_EQ(read.profile.timers.at("forward-backward")[0].second, 1.30025);
+  const std::string text = profile_text(ProfileReport(read), 5).text();
+  EXPECT_THAT(text, HasSubstr("2 steps"));
+  EXPECT_THAT(text, HasSubstr("forward-backward"));
+  EXPECT_THAT(error_of_files({files.write("other.log", "hello\n")}), HasSubstr("of no profiler"));
+}
+
+}  // namespace
+}  // namespace moesim
