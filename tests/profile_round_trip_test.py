@@ -58,7 +58,7 @@ class RoundTrip(unittest.TestCase):
     def test_validates_against_itself(self):
         timeline, both, result = (self.path / name for name in ("t.json", "both.json", "v.json"))
         self.run_moesim("run", *STEP, "--timeline", timeline, "--timeline-ranks", "0,1")
-        changes = ["topology=h100-rail", "policy=alltoall", "steps=[0,1,2]"]
+        changes = ["topology=h100-rail", "policy=alltoall", "steps=0:3"]
         flags = [flag for change in changes for flag in ("--set", change)]
         self.run_moesim("validate", "profile", timeline, "--scenario", "scenarios/quickstart.yaml", *flags,
                         "--timeline", both, "--json", result)

@@ -39,7 +39,11 @@ std::string shown_ranks(const Profile& profile, int gpus) {
 Profile simulated_profile(const ValidateProfileFlags& flags, const Profile& measured,
                           const KernelTable& table, const std::string& path) {
   std::vector<Override> changes;
-  for (const std::string& text : flags.set) changes.push_back(parse_override(text));
+  for (const std::string& text : flags.set) {
+    const Override change = parse_override(text);
+    const bool of_an_input = change.path.find_first_of(".:") != change.path.npos;
+    changes.push_back(of_an_input ? Override{"set", text, "--set " + text} : change);
+  }
   const Scenario scenario = read_scenario(flags.scenario, changes);
   const Inputs inputs = open_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
@@ -88,7 +92,10 @@ void add_validate_profile(CommandLine& validate, const std::shared_ptr<bool>& ra
   command.add_option("TRACE", flags->files, "as of moesim profile import").required();
   command.add_option("--scenario", flags->scenario, "of one case: a file or a shipped one")
       .required();
-  command.add_option("--set", flags->set, "changes the scenario: KEY=VALUE").one_value_each();
+  command
+      .add_option("--set", flags->set,
+                  "changes a key of the scenario, or an input: policy=laer, topology.nodes=4")
+      .one_value_each();
   command.add_option("--steps", flags->steps, "steps in the profile (default: as it says, else 1)")
       .range(1, 1 << 20);
   command.add_option("--kernels", flags->kernels, "your own table of kernel names")

@@ -240,7 +240,12 @@ std::map<DataType, KeptRate> kept_rates(const std::vector<ShapeTimes>& times, do
     // Weight gradients also move main gradients, which the model's own kernels do not.
     const OpType op = t.shape.op.value_or(OpType{});
     if (op.role == Role::wgrad) continue;
-    ratios[*type].push_back(gpu.time(t.shape.work, op).value / measured.value);
+    // A kernel's launch takes as long, whatever part of its rates it keeps.
+    const Roofline* const roofline = gpu.fitted.find(t.shape.work);
+    const Seconds launch = roofline != nullptr ? roofline->launch : gpu.launch_overhead;
+    if (measured <= launch) continue;
+    ratios[*type].push_back((gpu.time(t.shape.work, op) - launch).value /
+                            (measured - launch).value);
   }
   std::map<DataType, KeptRate> kept;
   for (const auto& [type, of] : ratios) kept[type] = {median_of(of), static_cast<int>(of.size())};

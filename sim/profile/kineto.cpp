@@ -43,9 +43,7 @@ class KinetoFile {
   int rank_of(int device) const;
   std::string gpu_of(int device) const;
   RankBuilder& builder(int device);
-  ProfileTicks ticks(const ProfileMoment& moment) const {
-    return (moment.microseconds - *base_) * 1'000'000 + moment.rest;
-  }
+  ProfileTicks ticks(const ProfileMoment& moment) const { return profile_ticks(moment, *base_); }
 
   FlatJson json_;
   KernelNames names_;

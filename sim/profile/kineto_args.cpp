@@ -34,7 +34,7 @@ std::vector<std::vector<std::int64_t>> dims_of(std::string_view text) {
   for (const std::string_view item : flat_items(text)) {
     std::vector<std::int64_t>& sizes = dims.emplace_back();
     for (const std::string_view size : flat_items(item)) sizes.push_back(flat_whole(size));
-    const auto sound = [](std::int64_t s) { return s >= 0 && s <= 1 << 30; };
+    const auto sound = [](std::int64_t s) { return s >= 0 && s <= 1 << 26; };
     if (!std::ranges::all_of(sizes, sound)) sizes.clear();
   }
   return dims;

@@ -14,6 +14,7 @@ namespace moesim {
 namespace {
 
 constexpr std::size_t most_iterations = 1U << 20, most_timers = 1000;
+constexpr ProfileTicks longest_log = 4'000'000'000'000'000'000;
 
 /// The number behind a text in a line; -1 if there is none.
 double number_behind(std::string_view line, std::string_view text) {
@@ -52,7 +53,7 @@ void read_megatron_timers(const std::string& path, Profile& profile) {
   std::string line;
   while (lines.next(line)) {
     const double ms = number_behind(line, "elapsed time per iteration (ms):");
-    if (ms > 0 && rank.steps.size() < most_iterations) {
+    if (ms > 0 && ms < 1e7 && now < longest_log && rank.steps.size() < most_iterations) {
       const auto length = static_cast<ProfileTicks>(ms * 1e9);
       rank.steps.emplace_back(now, now + length);
       now += length;

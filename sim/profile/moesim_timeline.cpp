@@ -9,6 +9,8 @@
 namespace moesim {
 namespace {
 
+constexpr std::int64_t most_bytes = std::int64_t{1} << 50;
+
 KernelKind kind_of_exchange(OpKind kind, std::string_view stage) {
   switch (kind) {
     case OpKind::token_exchange:
@@ -109,9 +111,11 @@ std::string shape_key(const FlatObject& event) {
 
 /// What `--timeline` says of a kernel's work.
 std::optional<WorkShape> shape_of(const FlatObject& event, const std::optional<OpType>& op) {
-  const auto whole = [&](const char* key) { return flat_whole(event.in("args", key)); };
+  const auto whole = [&](const char* key) {
+    return std::min<std::int64_t>(flat_whole(event.in("args", key)), 1 << 26);
+  };
   const auto type = type_named(event.in("args", "type"));
-  if (const std::int64_t bytes = whole("bytes"); bytes > 0) {
+  if (const std::int64_t bytes = flat_whole(event.in("args", "bytes")); bytes > 0) {
     return WorkShape{op, MemoryBound{Bytes(bytes), Bytes(0)}};
   }
   if (!type) return std::nullopt;
@@ -130,7 +134,7 @@ std::optional<WorkShape> shape_of(const FlatObject& event, const std::optional<O
   }
   GroupedGemm gemm{{}, whole("n"), whole("k"), *type};
   for (const std::string_view rows : flat_items(event.in("args", "m"))) {
-    gemm.m.push_back(std::max<std::int64_t>(0, flat_whole(rows)));
+    gemm.m.push_back(std::clamp<std::int64_t>(flat_whole(rows), 0, 1 << 26));
   }
   if (gemm.n < 1 || gemm.k < 1 || gemm.m.empty()) return std::nullopt;
   return WorkShape{op, gemm};
@@ -184,7 +188,7 @@ void MoesimTimeline::take_slice(const FlatObject& event, KernelNames& names,
                                 const std::string& path) {
   const ProfileMoment begin = profile_moment(event("ts"));
   ProfiledKernel kernel;
-  kernel.start = begin.microseconds * 1'000'000 + begin.rest;
+  kernel.start = profile_ticks(begin, 0);
   kernel.length = profile_length(event("dur"));
   const std::string_view category = event("cat");
   if (category == "step") steps_.emplace_back(kernel.start, kernel.end());
@@ -203,12 +207,14 @@ void MoesimTimeline::take_slice(const FlatObject& event, KernelNames& names,
     ExchangeFacts facts;
     const std::int64_t inside = flat_whole(event.in("args", "to_same_host_bytes"));
     const std::int64_t outside = flat_whole(event.in("args", "to_other_hosts_bytes"));
-    facts.in_bytes = std::max<std::int64_t>(0, inside) + std::max<std::int64_t>(0, outside);
+    facts.in_bytes = std::clamp<std::int64_t>(inside, 0, most_bytes) +
+                     std::clamp<std::int64_t>(outside, 0, most_bytes);
     facts.ranks = static_cast<int>(
         std::clamp<std::int64_t>(flat_whole(event.in("args", "ranks")), 0, 1 << 24));
     const std::int64_t op_id = flat_whole(event.in("args", "op_id"));
     facts.link = flat_string(event.in("args", "link"));
-    facts.link_bytes = std::max<std::int64_t>(0, flat_whole(event.in("args", "link_bytes")));
+    facts.link_bytes =
+        std::clamp<std::int64_t>(flat_whole(event.in("args", "link_bytes")), 0, most_bytes);
     facts.waiting = profile_length(event.in("args", "waiting_us"));
     if (op_id >= 0 && op_id < 1LL << 32) facts.sequence = (std::ssize(steps_) << 32) + op_id;
     kernel.exchange = process.builder.exchange(facts);

@@ -15,7 +15,7 @@ namespace moesim {
 namespace {
 
 constexpr ProfileTicks ticks_per_ns = 1000, ticks_per_us = 1'000'000;
-constexpr std::int64_t month_of_us = 2'600'000'000'000;
+constexpr std::int64_t month_of_us = 2'600'000'000'000, most_message = std::int64_t{1} << 50;
 
 /// Collectives of one file, which become ranks with one stream per group.
 class CollectiveFile {
@@ -80,11 +80,11 @@ std::int64_t tensor_bytes(std::string_view sizes, std::string_view types) {
     std::int64_t count = 1;
     for (const std::string_view size : flat_items(tensor)) {
       count *= std::clamp<std::int64_t>(flat_whole(size), 0, 1 << 30);
-      if (count > std::int64_t{1} << 50) return 0;
+      if (count > 1 << 30) return 0;  // no collective has so many elements in one tensor
     }
     const std::int64_t each =
         type_items.empty() ? 0 : element_bytes(type_items[std::min(i, type_items.size() - 1)]);
-    sum += count * each;
+    sum = std::min(sum + count * each, most_message);
     ++i;
   }
   return sum;
@@ -127,9 +127,12 @@ void read_flight_recorder(const std::string& path, const KernelTable& table, Pro
     }
     const std::int64_t end = flat_whole(entry("time_discovered_completed_ns"));
     const std::int64_t begin = flat_whole(entry("time_discovered_started_ns"));
-    ProfileTicks length = static_cast<ProfileTicks>(flat_number(entry("duration_ms")) * 1e9);
-    if (length <= 0 && begin > 0 && begin < end) length = (end - begin) * ticks_per_ns;
-    if (end <= 0 || length <= 0 || length > month_of_us * ticks_per_us) {
+    ProfileTicks length =
+        static_cast<ProfileTicks>(std::clamp(flat_number(entry("duration_ms")), 0.0, 1e6) * 1e9);
+    if (length <= 0 && begin > 0 && begin < end) {
+      length = std::min(end - begin, longest_kernel / ticks_per_ns) * ticks_per_ns;
+    }
+    if (end <= 0 || length <= 0 || length >= longest_kernel) {
       ++undone;
       continue;
     }
@@ -157,8 +160,8 @@ void read_nccl_inspector(const std::string& path, const KernelTable& table, Prof
     const std::string_view name = line.in("coll_perf", "coll");
     if (name.empty()) continue;
     ExchangeFacts facts;
-    facts.in_bytes =
-        std::max<std::int64_t>(0, flat_whole(line.in("coll_perf", "coll_msg_size_bytes")));
+    facts.in_bytes = std::clamp<std::int64_t>(
+        flat_whole(line.in("coll_perf", "coll_msg_size_bytes")), 0, most_message);
     facts.ranks = std::max(0, rank_in(line.in("header", "n_ranks")));
     facts.sequence = flat_whole(line.in("coll_perf", "coll_sn"));
     // Identities of communicators are the same on all their ranks, and say nothing of the host.
@@ -191,8 +194,9 @@ void read_nccl_profiler(const std::string& path, const KernelTable& table, Profi
     const std::pair<std::string, std::int64_t> key{event("name"), flat_whole(event("id"))};
     if (event("ph") == "b") {
       Begun one{profile_moment(event("ts")), key.first, rank_in(event.in("args", "Rank")), {}};
-      one.facts.in_bytes = std::max<std::int64_t>(0, flat_whole(event.in("args", "Count"))) *
-                           element_bytes(event.in("args", "Datatype"));
+      one.facts.in_bytes =
+          std::clamp<std::int64_t>(flat_whole(event.in("args", "Count")), 0, most_message) *
+          element_bytes(event.in("args", "Datatype"));
       one.facts.sequence = flat_whole(event.in("args", "SeqNum"));
       const std::string hash(event.in("args", "CommHash"));
       const int number =
@@ -202,9 +206,8 @@ void read_nccl_profiler(const std::string& path, const KernelTable& table, Profi
     } else if (const auto start = begun.find(key); event("ph") == "e" && start != begun.end()) {
       const ProfileMoment end = profile_moment(event("ts"));
       const Begun& one = start->second;
-      const ProfileTicks length =
-          (end.microseconds - one.at.microseconds) * ticks_per_us + end.rest - one.at.rest;
-      if (length >= 0 && length < month_of_us * ticks_per_us) {
+      const ProfileTicks length = profile_ticks(end, one.at.microseconds) - one.at.rest;
+      if (length >= 0 && length < longest_kernel) {
         file.add(one.rank, one.name, end, length, one.facts);
       }
       begun.erase(start);

@@ -16,6 +16,7 @@ namespace moesim {
 namespace {
 
 constexpr ProfileTicks ticks_of_ns = 1000;
+constexpr std::int64_t most_ns = 2'600'000'000'000'000;  // a month
 
 /// A database that is only read, and whose own definitions run nothing.
 class NsysFile {
@@ -91,8 +92,10 @@ void read_nsys(const std::string& path, const KernelTable& table, Profile& profi
       ProfiledKernel kernel;
       const std::int64_t start = ::sqlite3_column_int64(row, 0),
                          end = ::sqlite3_column_int64(row, 1);
-      constexpr std::int64_t most_ns = 2'600'000'000'000'000;
-      if (start < 0 || end < start || end > most_ns) return;
+      if (start < 0 || end < start || end > most_ns ||
+          end - start >= longest_kernel / ticks_of_ns) {
+        return;
+      }
       kernel.start = start * ticks_of_ns;
       kernel.length = (end - start) * ticks_of_ns;
       kernel.name = names.number(text_at(row, 5), path);
@@ -109,8 +112,9 @@ void read_nsys(const std::string& path, const KernelTable& table, Profile& profi
   RankBuilder::Launches launches;
   if (file.has("CUPTI_ACTIVITY_KIND_RUNTIME")) {
     file.each("SELECT correlationId, end FROM CUPTI_ACTIVITY_KIND_RUNTIME", [&](sqlite3_stmt* row) {
-      launches.emplace_back(::sqlite3_column_int64(row, 0),
-                            ::sqlite3_column_int64(row, 1) * ticks_of_ns);
+      const std::int64_t end = ::sqlite3_column_int64(row, 1);
+      if (end < 0 || end > most_ns) return;
+      launches.emplace_back(::sqlite3_column_int64(row, 0), end * ticks_of_ns);
     });
   }
   std::ranges::sort(launches);

@@ -64,6 +64,9 @@ std::uint16_t RankBuilder::stream(std::string_view name, const std::string& wher
 }
 
 void RankBuilder::add(const ProfiledKernel& kernel, std::int64_t launch, std::int64_t op) {
+  constexpr ProfileTicks most = 4'000'000'000'000'000;
+  total_ += kernel.length;
+  if (total_ > most) throw Error("the profile holds over an hour of kernels of one GPU");
   rank_.kernels.push_back(kernel);
   numbers_.push_back({launch, op});
 }
@@ -127,11 +130,15 @@ ProfileMoment profile_moment(std::string_view text) {
   ProfileMoment moment;
   const char* const end = text.data() + text.size();
   const auto [point, status] = std::from_chars(text.data(), end, moment.microseconds);
-  if (status != std::errc()) return {};
+  constexpr std::int64_t most_microseconds = 4'000'000'000'000'000'000;
+  if (status != std::errc() || moment.microseconds > most_microseconds ||
+      moment.microseconds < -most_microseconds) {
+    return {};
+  }
   if (point == end) return moment;
   if (*point != '.') {  // with an exponent
     const double value = flat_number(text);
-    if (!(std::abs(value) < 9e18)) return {};
+    if (!(std::abs(value) < 4e18)) return {};
     moment.microseconds = static_cast<std::int64_t>(value);
     return moment;
   }
@@ -144,10 +151,15 @@ ProfileMoment profile_moment(std::string_view text) {
   return moment;
 }
 
+ProfileTicks profile_ticks(const ProfileMoment& moment, std::int64_t base) {
+  constexpr std::int64_t most = 1'000'000'000'000;
+  return std::clamp(moment.microseconds - base, -most, most) * 1'000'000 + moment.rest;
+}
+
 ProfileTicks profile_length(std::string_view text) {
   const ProfileMoment moment = profile_moment(text);
-  constexpr std::int64_t most = 1'000'000'000'000;  // over eleven days
-  if (moment.microseconds < 0 || moment.microseconds > most || moment.rest < 0) return 0;
+  constexpr std::int64_t most = longest_kernel / 1'000'000;
+  if (moment.microseconds < 0 || moment.microseconds >= most || moment.rest < 0) return 0;
   return moment.microseconds * 1'000'000 + moment.rest;
 }
 

@@ -45,6 +45,7 @@ class RankBuilder {
   int device() const { return device_; }
   std::uint16_t stream(std::string_view name, const std::string& where);
   /// `launch` and `op` are the numbers by which its launch and its op are known; -1: none.
+  /// Throws Error for over an hour of kernels, which no profile holds.
   void add(const ProfiledKernel& kernel, std::int64_t launch, std::int64_t op);
   std::int32_t exchange(const ExchangeFacts& facts);
   /// The number of a shape; `key` tells equal ones.
@@ -70,6 +71,7 @@ class RankBuilder {
     std::int64_t launch = -1, op = -1;
   };
   int device_;
+  ProfileTicks total_ = 0;
   ProfiledRank rank_;
   std::vector<Numbers> numbers_;  // of kernels
   std::map<std::string, std::uint16_t, std::less<>> streams_;
@@ -82,7 +84,11 @@ struct ProfileMoment {
   ProfileTicks rest = 0;
 };
 ProfileMoment profile_moment(std::string_view text);
-/// A length in microseconds; 0 for what is negative or not a number.
+/// Since `base` microseconds, at most eleven days before or after it.
+ProfileTicks profile_ticks(const ProfileMoment& moment, std::int64_t base);
+/// No kernel takes longer than ten minutes.
+inline constexpr ProfileTicks longest_kernel = 600'000'000'000'000;
+/// A length in microseconds; 0 for what is negative, not a number or over `longest_kernel`.
 ProfileTicks profile_length(std::string_view text);
 
 /// The index of a group's name.

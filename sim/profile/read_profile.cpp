@@ -2,8 +2,8 @@
 #include "sim/profile/read_profile.h"
 
 #include "sim/base/error.h"
-#include "sim/import/file_content.h"
 #include "sim/base/text_blocks.h"
+#include "sim/import/file_content.h"
 #include "sim/profile/kineto.h"
 #include "sim/profile/megatron_timers.h"
 #include "sim/profile/nccl_logs.h"
@@ -13,11 +13,14 @@ namespace moesim {
 namespace {
 
 /// Which reader a JSON file is for, by its first block.
-enum class JsonSort { kineto, flight_recorder, inspector, nccl_profiler };
+enum class JsonSort { kineto, rocprof, flight_recorder, inspector, nccl_profiler };
 
 JsonSort sort_of_json(std::string_view start) {
   const auto has = [&](const char* text) { return start.find(text) != start.npos; };
-  if (has("\"traceEvents\"")) return JsonSort::kineto;
+  if (has("\"traceEvents\"") || has("\"deviceProperties\"") || has("\"distributedInfo\"")) {
+    return JsonSort::kineto;
+  }
+  if (has("\"rocprofiler-sdk-tool\"")) return JsonSort::rocprof;
   if (has("\"coll_perf\"")) return JsonSort::inspector;
   if (has("\"pg_config\"") || has("\"entries\"") || has("\"time_discovered_started_ns\"")) {
     return JsonSort::flight_recorder;
@@ -37,6 +40,9 @@ void read_json(const std::string& path, const KernelTable& table,
       return read_nccl_inspector(path, table, profile);
     case JsonSort::nccl_profiler:
       return read_nccl_profiler(path, table, profile);
+    case JsonSort::rocprof:
+      throw error_in(path, "is of rocprofv3, whose own format is not read",
+                     "PyTorch's profiler records AMD's GPUs, too");
     case JsonSort::kineto:
       return read_kineto(path, table, progress, profile);
   }

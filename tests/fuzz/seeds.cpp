@@ -161,6 +161,11 @@ const std::map<std::string, std::function<Seeds()>>& makers() {
                         files_in("tests/fixtures/flame", ".parquet")});
        }},
       {"plan", plan_texts},
+      {"profile",
+       [] {
+         return joined({files_in("tests/fixtures/profiles", ".json"),
+                        files_in("tests/fixtures/profiles", ".log")});
+       }},
       {"result", [] { return Seeds{measured_result}; }},
       {"saved", saved_texts},
       {"scenario", [] { return files_in("scenarios", ".yaml"); }},
