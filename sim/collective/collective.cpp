@@ -145,6 +145,20 @@ CollectiveTraffic all_gather(const std::vector<std::int64_t>& parts, Bytes unit)
   return {traffic, static_cast<int>(members) - 1};
 }
 
+CollectiveTraffic two_shot_all_reduce(const std::vector<std::int64_t>& parts, Bytes unit) {
+  const std::size_t members = parts.size();
+  if (members == 1) return nothing(1);
+  ByteMatrix traffic(unit);
+  for (std::size_t m = 0; m < members; ++m) {
+    std::vector<std::uint32_t> row(members);
+    for (std::size_t other = 0; other < members; ++other) {
+      if (other != m) row[other] = static_cast<std::uint32_t>(parts[other] + parts[m]);
+    }
+    traffic.add_dense_row(row);
+  }
+  return {traffic, 2};
+}
+
 CollectiveTraffic reduce_scatter(const MemberNodes& nodes, Bytes part) {
   return ring_collective(nodes, part, 1);
 }

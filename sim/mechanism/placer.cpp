@@ -8,9 +8,8 @@ std::vector<ExpertMemory> whole_experts(const Placement& placement, const MoeMod
   std::vector<ExpertMemory> memory;
   for (int g = 0; g < placement.gpus(); ++g) {
     const std::int64_t parameters = model.expert_parameters() * placement.slots_on(GpuId(g));
-    memory.push_back({Bytes(parameters * size_of(model.weights)),
-                      Bytes(parameters * state.gradient), Bytes(parameters * state.optimizer),
-                      Bytes(0)});
+    memory.push_back({bytes_of(parameters, model.weights), Bytes(parameters * state.gradient),
+                      Bytes(parameters * state.optimizer), Bytes(0)});
   }
   return memory;
 }

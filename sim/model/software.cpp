@@ -100,6 +100,7 @@ void read_stated(const YamlMap& map, Software& software) {
   integer("optimizer_bytes", software.optimizer_bytes, bytes_per_parameter);
   integer("update_bytes", software.update_bytes, bytes_per_parameter);
   integer("zero", software.zero, {0, 3});
+  software.collectives = map.string("collectives", software.collectives);
   if (const auto overlap = map.find("overlap")) {
     const YamlMap parts = overlap->map();
     software.overlaps_gradients = parts.boolean("gradients", false);

@@ -18,17 +18,6 @@ std::string gpus_text(const Op& op) {
   return (op.group.size() == 1 ? "GPU " : "GPUs ") + list_text(op.group.list());
 }
 
-bool differ_in_sizes_alone(const Kernel& a, const Kernel& b) {
-  if (a.index() != b.index()) return false;
-  if (const auto* attention = std::get_if<FusedAttention>(&a)) {
-    return attention->shape == std::get<FusedAttention>(b).shape;
-  }
-  const auto* gemm = std::get_if<GroupedGemm>(&a);
-  if (gemm == nullptr) return true;
-  const auto& other = std::get<GroupedGemm>(b);
-  return gemm->n == other.n && gemm->k == other.k && gemm->type == other.type;
-}
-
 class Checker {
  public:
   explicit Checker(const Plan& plan) : plan_(plan) {}
@@ -229,6 +218,17 @@ class Checker {
 };
 
 }  // namespace
+
+bool differ_in_sizes_alone(const Kernel& a, const Kernel& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* attention = std::get_if<FusedAttention>(&a)) {
+    return attention->shape == std::get<FusedAttention>(b).shape;
+  }
+  const auto* gemm = std::get_if<GroupedGemm>(&a);
+  if (gemm == nullptr) return true;
+  const auto& other = std::get<GroupedGemm>(b);
+  return gemm->n == other.n && gemm->k == other.k && gemm->type == other.type;
+}
 
 std::string describe(const Plan& plan, OpId id) {
   return fmt::format("op {} '{}'", id.value, plan[id].label.text());

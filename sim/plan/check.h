@@ -23,6 +23,10 @@ std::vector<PlanMistake> find_mistakes(const Plan& plan);
 /// A cycle of waits, told at its lowest op; needs every id of the plan in range.
 std::optional<PlanMistake> find_cycle(const Plan& plan);
 
+/// Whether two kernels may be those of one op on two GPUs: of one kind and shape but for their
+/// rows.
+bool differ_in_sizes_alone(const Kernel& a, const Kernel& b);
+
 /// Throws Error unless the plan is for a cluster of so many GPUs.
 void check_gpus(const Plan& plan, std::size_t gpus);
 

@@ -47,6 +47,8 @@ struct ColumnBlock {
 
 /// Columns of MoE layers by themselves: times and what binds them; what is moved and held.
 std::vector<ColumnBlock> layer_blocks();
+/// The first block of passes of serving.
+CaseColumns serving_rate_columns();
 /// Columns of training iterations: times and rates; the parts of the mean GPU's iteration; the
 /// memory of the fullest GPU, if it is known.
 std::vector<ColumnBlock> iteration_blocks(const std::vector<ShownCase>& cases);

@@ -121,6 +121,22 @@ void add_layer_list(Json& json, const RunMetrics& run, const Topology& topology)
   json["layers"] = std::move(layers);
 }
 
+/// A decode has a time per output token and a rate for each user.
+Json serving_json(const CaseResult& c) {
+  const ServingFigures& m = *c.metrics.iteration->serving;
+  Json json = {{"phase", m.decodes ? "decode" : "prefill or mixed"},
+               {"sequences", m.sequences},
+               {"tokens_per_s", c.tokens_per_second() * c.gpus()},
+               {"kv_bytes_per_token", m.cache_per_token.value},
+               {"free_kv_tokens", m.free_cache_tokens}};
+  const Seconds each = m.time_per_output_token(c.metrics.mean_step());
+  if (each.value > 0) {
+    json["tpot_s"] = each.value;
+    json["tokens_per_s_per_user"] = 1 / each.value;
+  }
+  return json;
+}
+
 void add_iteration(Json& json, const CaseResult& c) {
   const IterationFigures& m = *c.metrics.iteration;
   Json parts;
@@ -138,6 +154,7 @@ void add_iteration(Json& json, const CaseResult& c) {
                {"load_max_over_mean", m.load_max_over_mean},
                {"ops", m.ops},
                {"peak_memory", fullest_json(m.fullest)}});
+  if (m.serving) json["serving"] = serving_json(c);
   if (m.stage_turns.empty()) return;
   json["turns_s"] = turns_json(mean_of(m.stage_turns));
   for (const TurnTimes& of : m.stage_turns) json["stage_turns_s"].push_back(turns_json(of));
@@ -199,7 +216,10 @@ bool are_iterations(const std::vector<CaseResult>& cases) {
 }
 
 const char* noun_of(const std::vector<CaseResult>& cases) {
-  return are_iterations(cases) ? "iteration" : "step";
+  const bool serves = std::ranges::any_of(cases, [](const CaseResult& c) {
+    return c.metrics.iteration && c.metrics.iteration->serving;
+  });
+  return are_iterations(cases) && !serves ? "iteration" : "step";
 }
 
 double CaseResult::tokens_per_second() const {

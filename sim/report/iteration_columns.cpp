@@ -99,8 +99,10 @@ CaseColumns memory_columns(const std::vector<ShownCase>& cases) {
 }  // namespace
 
 std::vector<ColumnBlock> iteration_blocks(const std::vector<ShownCase>& cases) {
-  std::vector<ColumnBlock> blocks = {{"", rate_columns()},
-                                     {"# the mean GPU's iteration", part_columns()}};
+  const bool serving = cases.front().iteration().serving.has_value();
+  std::vector<ColumnBlock> blocks = {
+      {"", serving ? serving_rate_columns() : rate_columns()},
+      {serving ? "# the mean GPU's step" : "# the mean GPU's iteration", part_columns()}};
   if (cases.front().iteration().fullest.peak.value > 0) {
     blocks.push_back({"# memory of the fullest GPU at its fullest moment", memory_columns(cases)});
   }

@@ -16,6 +16,7 @@
 #include "sim/report/elasticity.h"
 #include "sim/report/iteration_metrics.h"
 #include "sim/report/path_sums.h"
+#include "sim/report/serving_figures.h"
 #include "sim/report/time_bounds.h"
 #include "sim/report/turn_times.h"
 #include "sim/topology/topology.h"
@@ -91,13 +92,14 @@ struct FullestGpu {
 /// What only training iterations have: means over them.
 struct IterationFigures {
   IterationTimes times;
-  int count = 0;                            // of iterations
-  double flop_per_token = 0;                // model flop, forward and backward; 0: unknown
-  double peak_flops = 0;                    // of the mean GPU, per second; 0: unknown
-  double load_max_over_mean = 0;            // see expert_load_max_over_mean
-  std::int64_t ops = 0;                     // of a plan
-  FullestGpu fullest = {};                  // of all iterations
-  std::vector<TurnTimes> stage_turns = {};  // if there is a pipeline: of the first iteration
+  int count = 0;                               // of iterations
+  double flop_per_token = 0;                   // model flop, forward and backward; 0: unknown
+  double peak_flops = 0;                       // of the mean GPU, per second; 0: unknown
+  double load_max_over_mean = 0;               // see expert_load_max_over_mean
+  std::int64_t ops = 0;                        // of a plan
+  FullestGpu fullest = {};                     // of all iterations
+  std::vector<TurnTimes> stage_turns = {};     // if there is a pipeline: of the first iteration
+  std::optional<ServingFigures> serving = {};  // of a pass of serving in place of an iteration
 
   void add(const IterationTimes& other, double load);
   bool operator==(const IterationFigures&) const = default;

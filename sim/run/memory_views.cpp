@@ -27,6 +27,8 @@ FullestGpu peak_of(const StepMemory& memory, GpuId gpu, const GpuModels& gpus) {
   FullestGpu told{peak.use.total(), Bytes(0), gpus[gpu.index()]->memory, gpu, peak.when()};
   for (int p = 0; p < memory_part_count; ++p) {
     const auto part = static_cast<MemoryPart>(p);
+    // Only passes of serving have a cache.
+    if (part == MemoryPart::cache && peak.use.of(part).value == 0) continue;
     told.parts.push_back({name_of(part), peak.use.of(part)});
   }
   return told;
@@ -50,14 +52,16 @@ MemoryCurve memory_curve(const StepMemory& memory, const Pipeline& pipeline,
                          const GpuModels& gpus) {
   const GpuId gpu = fullest(memory.peaks);
   MemoryCurve curve{gpu, memory.peaks[gpu.index()].stage, gpus[gpu.index()]->memory, {}, {}, {}};
-  for (int p = 0; p < memory_part_count; ++p) {
+  const bool caches = memory.peaks[gpu.index()].use.of(MemoryPart::cache).value > 0;
+  const int parts = caches ? memory_part_count : memory_part_count - 1;
+  for (int p = 0; p < parts; ++p) {
     curve.parts.emplace_back(name_of(static_cast<MemoryPart>(p)));
   }
   for (const Turn& turn : pipeline.of(curve.stage)) curve.turns.push_back(name_of_turn(turn));
   if (memory.curve.size() > curve.turns.size()) curve.turns.emplace_back("update");
   for (const MemoryUse& use : memory.curve) {
     auto& bytes = curve.bytes.emplace_back();
-    for (const Bytes part : use.parts) bytes.push_back(part.value);
+    for (int p = 0; p < parts; ++p) bytes.push_back(use.of(static_cast<MemoryPart>(p)).value);
   }
   return curve;
 }

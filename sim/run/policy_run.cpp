@@ -16,6 +16,7 @@
 #include "sim/run/forecast.h"
 #include "sim/run/memory_views.h"
 #include "sim/run/planning_notes.h"
+#include "sim/run/serving_views.h"
 #include "sim/run/step_timelines.h"
 #include "sim/run/turn_times.h"
 
@@ -23,7 +24,7 @@ namespace moesim {
 namespace {
 
 double flop_per_token(const PolicyRun& run) {
-  if (!run.inputs.model.missing_of_whole().empty()) return 0;
+  if (!run.inputs.model.missing_of_whole().empty() || run.scenario.iteration->serving) return 0;
   FlopCount count;
   count.sequence = run.scenario.iteration->sequence;
   return training_flops(run.inputs.model, count).total();
@@ -111,7 +112,8 @@ class Measuring {
   }
 
   std::string title(int i) const {
-    return iterations() ? fmt::format("iteration {}", i) : fmt::format("step {}", steps_.number(i));
+    return iterations() && !planner().spec().serves() ? fmt::format("iteration {}", i)
+                                                      : fmt::format("step {}", steps_.number(i));
   }
 
   /// Metrics of no step yet.
@@ -123,11 +125,14 @@ class Measuring {
     metrics.iteration.emplace();
     metrics.iteration->flop_per_token = flop_per_token(run_);
     metrics.iteration->peak_flops = mean_peak(run_.cluster, planner().spec().gemm_type());
+    if (planner().spec().serves()) {
+      metrics.iteration->serving = serving_figures(planner(), run_.inputs.model);
+    }
     return metrics;
   }
 
   void add(RunMetrics& metrics, const Simulated& step) const {
-    metrics.tokens = step.planned.tokens;
+    metrics.tokens = planner().spec().serves() ? output_tokens(planner()) : step.planned.tokens;
     iterations() ? add_iteration(metrics, step) : add_layers(metrics, step);
     metrics.path.add(path_sums(critical_path(step.priced.plan(), step.timeline), step.priced,
                                run_.cluster.gpus));
@@ -176,6 +181,10 @@ class Measuring {
     const Plan& plan = step.planned.plan;
     figures.ops = std::ssize(plan.ops);
     const FullestGpu fullest = fullest_of(step.planned.memory, run_.cluster.gpus);
+    if (figures.serving) {
+      figures.serving->free_cache_tokens = free_cache_tokens(
+          fullest, *planner().spec().spec.serving, figures.serving->cache_per_token);
+    }
     if (figures.fullest.peak < fullest.peak) figures.fullest = fullest;
     const bool hosts = hosts_take_time(run_.cluster.gpus);
     figures.add(iteration_times(plan, step.timeline, hosts), expert_load_max_over_mean(plan));
@@ -228,7 +237,8 @@ class Measuring {
     }
     if (!planner().plans_from_loads() || planner().replanned()) return;
     metrics.notes.push_back(
-        "never planned from loads: it has seen too few iterations (--warmup N shows it N more)");
+        fmt::format("never planned from loads: it has seen too few {} (--warmup N shows it N more)",
+                    planner().spec().serves() ? "steps" : "iterations"));
   }
 
   const PolicyRun& run_;

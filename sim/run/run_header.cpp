@@ -10,6 +10,7 @@
 #include "sim/planner/iteration/microbatches.h"
 #include "sim/run/backends.h"
 #include "sim/run/result_file.h"
+#include "sim/run/serving_views.h"
 #include "sim/run/software_text.h"
 #include "sim/scenario/policy_inputs.h"
 #include "sim/transport/coverage.h"
@@ -201,6 +202,9 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
 
 std::string result_header(const Scenario& scenario, const Inputs& inputs,
                           const std::string& version) {
+  if (scenario.iteration && scenario.iteration->serving) {
+    return serving_header(scenario, inputs, version);
+  }
   return scenario.iteration ? iteration_header(scenario, inputs, version)
                             : layers_header(scenario, inputs, version);
 }

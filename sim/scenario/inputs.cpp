@@ -190,6 +190,10 @@ Inputs open_all(const Scenario& scenario, InputCache& cache) {
   const std::string model_path = data_file("models/moe", scenario.model);
   MoeModel read = cache.models.get(changed_file(model_path, model_overrides),
                                    [&] { return read_moe_model(model_path, model_overrides); });
+  // An engine holds the weights in the type that it multiplies.
+  if (scenario.iteration && scenario.iteration->serving) {
+    read.weights = scenario.iteration->serving->weights;
+  }
   RoutingTrace trace = trace_of(scenario, read, cache);
   Inputs inputs{std::move(trace), std::move(read), {}, {}, {}, {}, {}, {}};
   inputs.model_file = input_file(scenario.model, model_path, model_overrides, cache);

@@ -9,12 +9,14 @@
 #include "sim/base/error.h"
 #include "sim/planner/parallel/layout_text.h"
 #include "sim/scenario/overlap_reader.h"
+#include "sim/scenario/serving_reader.h"
 
 namespace moesim {
 
 const std::vector<std::string> iteration_keys = {
-    "parallel", "batch",        "pipeline",  "recompute",    "zero",       "precision", "overlap",
-    "routing",  "microbatches", "optimizer", "update_bytes", "collective", "host",      "software"};
+    "parallel",     "batch",      "pipeline", "recompute",    "zero",
+    "precision",    "overlap",    "routing",  "microbatches", "optimizer",
+    "update_bytes", "collective", "host",     "software",     "serving"};
 
 bool is_iteration_key(const std::string& path) {
   const std::string key = path.substr(0, path.find_first_of(".="));
@@ -211,22 +213,38 @@ void read_ep(const YamlMap& scenario, bool flagged, IterationSpec& spec) {
   spec.parallel.ep = static_cast<int>(ep->integer(degree));
 }
 
+/// What iterations and passes of serving have in common.
+void read_common(const YamlMap& scenario, const Software& software, IterationSpec& spec) {
+  read_replay(scenario, spec);
+  if (const auto host = scenario.find("host")) spec.host = read_host_model(*host, software.host);
+  scenario.find("software");  // read before all others, whose defaults it has
+  for (const char* key : {"tokens_per_rank", "accumulate", "pass", "attention"}) {
+    const auto value = scenario.find(key);
+    if (!value) continue;
+    value->error(fmt::format("'{}' is of steps of MoE layers, and this is a {}", key,
+                             spec.serving ? "pass of serving" : "whole iteration"),
+                 spec.serving ? "'serving.batch' says its tokens"
+                              : "'batch' and 'parallel' say its tokens and passes");
+  }
+}
+
 }  // namespace
 
 bool is_iteration(const YamlMap& scenario) {
-  return scenario.find("parallel") || scenario.find("batch");
+  return scenario.find("parallel") || scenario.find("batch") || is_serving(scenario);
 }
 
 std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_flagged,
                                             const std::string& file, const Software& software) {
   const auto parallel = scenario.find("parallel");
-  const auto batch = scenario.find("batch");
-  if (!parallel && !batch) {
+  if (!is_iteration(scenario)) {
     for (const std::string& key : iteration_keys) {
       const auto value = scenario.find(key);
       if (!value) continue;
-      value->error(fmt::format("'{}' belongs to a whole iteration", key),
-                   "a scenario with 'parallel' and 'batch' is one");
+      value->error(
+          fmt::format("'{}' belongs to a whole iteration", key),
+          "a scenario with 'parallel' and 'batch' is one, one with 'serving' is a pass of a "
+          "serving engine");
     }
     return std::nullopt;
   }
@@ -234,19 +252,16 @@ std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_fla
   spec.places = places_of(scenario, file);
   if (parallel) read_parallel(parallel->map(), spec);
   read_ep(scenario, ep_flagged, spec);
+  if (is_serving(scenario)) {
+    read_serving(scenario, spec);
+    read_common(scenario, software, spec);
+    return spec;
+  }
   read_pipeline(scenario, spec);
   if (const auto sizes = scenario.get("batch")) read_batch(sizes->map(), spec);
   read_state(scenario, software, spec);
   read_overlap(scenario, software, spec);
-  read_replay(scenario, spec);
-  if (const auto host = scenario.find("host")) spec.host = read_host_model(*host, software.host);
-  scenario.find("software");  // read before all others, whose defaults it has
-  for (const char* key : {"tokens_per_rank", "accumulate", "pass", "attention"}) {
-    const auto value = scenario.find(key);
-    if (!value) continue;
-    value->error(fmt::format("'{}' is of steps, and this is a whole iteration", key),
-                 "'batch' and 'parallel' say its tokens and passes");
-  }
+  read_common(scenario, software, spec);
   return spec;
 }
 

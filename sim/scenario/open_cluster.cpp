@@ -58,11 +58,16 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster, std::vector<Diag
       if (scenario.iteration) {
         read.training_traffic =
             training_traffic(scenario.iteration->precision, scenario.gradient_bytes);
+        if (const auto& serving = scenario.iteration->serving) {
+          read.training_traffic = serving_traffic(serving->weights);
+        }
         if (scenario.iteration->host) {
           read.host = *scenario.iteration->host;
         } else if (!read.host.takes_time()) {
           read.host = open_software(scenario, cache).host;
         }
+        const auto& serving = scenario.iteration->serving;
+        if (serving && !serving->graphs) read.host.graphs = {};
       }
       model = std::make_shared<const GpuModel>(std::move(read));
       cluster.gpu_files.push_back(input_file(name, path, overrides, cache));

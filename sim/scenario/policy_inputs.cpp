@@ -30,22 +30,22 @@ void add_new(std::vector<Diagnostic>& warnings, const std::vector<Diagnostic>& m
   }
 }
 
-std::int64_t tokens_of(const IterationSpec& spec) {
-  return std::int64_t{spec.global_batch} * spec.sequence;
-}
-
 /// Times of iterations compare if they train the same tokens.
 void warn_of_unequal_tokens(const Scenario& scenario, Inputs& inputs) {
   for (std::size_t p = 0; p < inputs.systems.size() && scenario.iteration; ++p) {
     const Scenario& own = view_of(scenario, inputs, p).scenario;
-    const std::int64_t tokens = tokens_of(*own.iteration), others = tokens_of(*scenario.iteration);
+    const int gpus = inputs.clusters.front().topology.gpu_count();
+    const std::int64_t tokens = tokens_of(*own.iteration, gpus);
+    const std::int64_t others = tokens_of(*scenario.iteration, gpus);
     if (tokens == others) continue;
     inputs.warnings.push_back(
         {Severity::warning, "", 0, 0,
-         fmt::format(
-             "an iteration of {} has {} tokens, of the others {}: compare tokens per second",
-             inputs.systems[p].name, tokens, others),
-         "", "batch.global times batch.sequence should be equal"});
+         fmt::format("{} of {} has {} tokens, of the others {}: compare tokens per second",
+                     scenario.iteration->serving ? "a pass" : "an iteration",
+                     inputs.systems[p].name, tokens, others),
+         "",
+         scenario.iteration->serving ? "tp and cp decide how many ranks have a batch"
+                                     : "batch.global times batch.sequence should be equal"});
   }
 }
 

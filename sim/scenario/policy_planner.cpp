@@ -16,6 +16,28 @@ AskedSteps asked_steps(const Scenario& scenario, const ClusterInput& cluster) {
   return {cluster.first_step, static_cast<int>(cluster.batches.batches.size())};
 }
 
+TraceInfo info_of(const MoeModel& model) {
+  TraceInfo info;
+  info.model = model.name;
+  info.experts = model.experts;
+  info.top_k = model.top_k;
+  info.layers = model.moe_layers;
+  return info;
+}
+
+/// Every new token of a pass once: of sequences as long as the longest list of new tokens.
+RoutingTrace balanced_pass(const ServingSpec& serving, const IterationShape& shape,
+                           const MoeModel& model) {
+  std::int64_t longest = 1;
+  for (const auto& list : serving.batch.ranks) {
+    for (const SequenceStep& each : list) longest = std::max(longest, each.tokens);
+  }
+  const int ranks = shape.grid.size(ParallelAxis::dp);
+  const std::int64_t tokens = longest * sequences_of(serving, ranks);
+  return balanced_trace(info_of(model), tokens, longest,
+                        {model.gate_groups, model.gate_kept_groups});
+}
+
 /// As many tokens as the microbatches that differ take; none if recorded ones are replayed.
 RoutingTrace balanced_tokens(const Scenario& scenario, const Inputs& inputs,
                              const ClusterInput& cluster, RoutingSource routing) {
@@ -23,14 +45,10 @@ RoutingTrace balanced_tokens(const Scenario& scenario, const Inputs& inputs,
   if (routing != RoutingSource::balanced) return RoutingTrace(inputs.trace.info(), {});
   const IterationSpec& spec = *scenario.iteration;
   const IterationShape shape = shape_of(spec, cluster.topology.gpu_count(), model);
+  if (spec.serving) return balanced_pass(*spec.serving, shape, model);
   constexpr int enough = 4;  // microbatches: random choices of many tokens differ little
   const int microbatches = std::min(enough, shape.microbatches);
-  TraceInfo info;
-  info.model = model.name;
-  info.experts = model.experts;
-  info.top_k = model.top_k;
-  info.layers = model.moe_layers;
-  return balanced_trace(std::move(info),
+  return balanced_trace(info_of(model),
                         std::int64_t{microbatches} * spec.micro_batch * spec.sequence *
                             shape.grid.size(ParallelAxis::dp),
                         spec.sequence, {model.gate_groups, model.gate_kept_groups});
@@ -41,6 +59,10 @@ RoutingTrace balanced_tokens(const Scenario& scenario, const Inputs& inputs,
 Spec spec_of(const Scenario& scenario) {
   Spec spec{*scenario.iteration};
   spec.state = {scenario.gradient_bytes, scenario.optimizer_bytes};
+  if (spec.serves()) {
+    spec.state = {0, 0};
+    spec.optimizer = spec.backward = false;
+  }
   return spec;
 }
 

@@ -40,6 +40,8 @@ inline const std::string ideal_transport = "ideal", own_transport = "own";
 
 /// What iterations assume that name no software: what published iterations were predicted with.
 inline const std::string default_software = "megatron-core";
+/// The same of passes of serving.
+inline const std::string serving_software = "serving-engine";
 
 /// A line of the scenario's file that names an input, as `key: name`.
 struct NamedAt {

@@ -63,7 +63,56 @@ Json host_json(const HostModel& host) {
   return json;
 }
 
+/// Counts of prefill and decode as they are in the plan: drafts are among the tokens.
+Json batch_json(const ServingBatch& batch) {
+  Json ranks = Json::array();
+  for (const auto& list : batch.ranks) {
+    Json of_rank = Json::array();
+    for (const SequenceStep& each : list) {
+      of_rank.push_back(
+          {{"context", each.context}, {"tokens", each.tokens}, {"sequences", each.count}});
+    }
+    ranks.push_back(std::move(of_rank));
+  }
+  return ranks;
+}
+
+void add_serving(Json& json, const IterationSpec& spec) {
+  const ServingSpec& serving = *spec.serving;
+  Json& keys = json["serving"];
+  keys["batch"] = batch_json(serving.batch);
+  keys["drafts"] = serving.drafts;
+  keys["accepted"] = serving.accepted;
+  keys["precision"] =
+      serving_precision_names[static_cast<std::size_t>(serving.weights == DataType::fp8   ? 1
+                                                       : serving.weights == DataType::fp4 ? 2
+                                                                                          : 0)];
+  keys["kv"] = name_of(serving.kv);
+  if (serving.pad.empty()) {
+    keys["graphs"] = serving.graphs;
+  } else {
+    keys["graphs"] = serving.pad;
+  }
+  keys["overlap"] = word(serving_overlap_names, serving.overlap);
+  keys["memory_fraction"] = serving.kv_fraction;
+}
+
+Json routing_json(const IterationSpec& spec) {
+  Json routing = Json::array();
+  for (const RoutingSource source : spec.routing) {
+    routing.push_back(word(routing_source_names, source));
+  }
+  return routing;
+}
+
 void add_iteration(Json& json, const IterationSpec& spec) {
+  if (spec.serving) {
+    json["parallel"] = parallel_json(spec);
+    add_serving(json, spec);
+    json["routing"] = routing_json(spec);
+    if (spec.host) json["host"] = host_json(*spec.host);
+    return;
+  }
   json["parallel"] = parallel_json(spec);
   json["batch"] = {
       {"global", spec.global_batch}, {"micro", spec.micro_batch}, {"sequence", spec.sequence}};
@@ -75,10 +124,7 @@ void add_iteration(Json& json, const IterationSpec& spec) {
                      {"parameters", spec.overlap.parameters},
                      {"all_to_all", spec.overlap.all_to_all},
                      {"delay_wgrad", spec.overlap.delay_wgrad}};
-  json["routing"] = Json::array();
-  for (const RoutingSource source : spec.routing) {
-    json["routing"].push_back(word(routing_source_names, source));
-  }
+  json["routing"] = routing_json(spec);
   if (spec.distinct_microbatches > 0) {
     json["microbatches"] = {{"distinct", spec.distinct_microbatches}};
   }
@@ -117,8 +163,10 @@ std::string to_text(const Scenario& s) {
   json["memory"] = memory_checks[static_cast<std::size_t>(s.memory)];
   if (s.accumulate == 0) json["accumulate"] = "never";
   if (s.accumulate > 1) json["accumulate"] = s.accumulate;
-  json["gradient_bytes"] = s.gradient_bytes;
-  json["optimizer_bytes"] = s.optimizer_bytes;
+  if (!s.iteration || !s.iteration->serving) {
+    json["gradient_bytes"] = s.gradient_bytes;
+    json["optimizer_bytes"] = s.optimizer_bytes;
+  }
   if (s.iteration) json["software"] = s.software;
   if (s.iteration) add_iteration(json, *s.iteration);
   if (!s.set.empty()) json["set"] = set;

@@ -6,6 +6,7 @@
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/iteration_reader.h"
 #include "sim/scenario/open_cluster.h"
+#include "sim/scenario/serving_reader.h"
 
 namespace moesim {
 namespace {
@@ -25,7 +26,9 @@ ExchangesNextToKernels exchanges_of(const Scenario& scenario) {
 Software read_software_of(Scenario& s, const YamlMap& map, const std::vector<Override>& flagged) {
   if (!is_iteration(map)) return {};
   const auto value = map.find("software");
-  const std::string given = value ? value->string() : default_software;
+  const std::string given = value             ? value->string()
+                            : is_serving(map) ? serving_software
+                                              : default_software;
   s.software_stated = value.has_value();
   s.software = as_named_in(s.file, "models/software", given);
   const auto overrides = joined(changes_of(s.set, "software", s.software),

@@ -39,6 +39,7 @@ std::vector<InputFile> open_transports(const Scenario& scenario, std::vector<Sys
     return changes_of_transport(scenario, name, cache);
   };
   std::set<std::string> used;
+  const std::string& collectives = open_software(scenario, cache).collectives;
   for (SystemSpec& system : systems) {
     const bool own = scenario.transport == own_transport;
     const std::string name = own ? system.transport : scenario.transport;
@@ -46,6 +47,11 @@ std::vector<InputFile> open_transports(const Scenario& scenario, std::vector<Sys
     system.transports = find_transports(name, overrides_of);
     used.insert(name);
     const TransportPtr& tokens = system.transports.tokens;
+    if (own && tokens && !collectives.empty()) {
+      system.transports.others = find_transports(collectives, overrides_of).tokens;
+      used.insert(collectives);
+      continue;
+    }
     if (tokens && !tokens->others.empty()) used.insert(tokens->others);
   }
   warn_of_mixed(systems, warnings);

@@ -30,11 +30,15 @@ PassBytes bytes_of(const StageSpace& stage, const HeldBlock& held) {
   const std::int64_t all = shard.tokens * model.hidden * element;
   const std::int64_t own = shard.own_tokens() * model.hidden * element;
   PassBytes bytes;
+  const std::int64_t gathered = shard.tp > 1 ? all : 0;  // input of products, by the tensor group
+  if (stage.options().serves()) {                        // nothing is kept for a backward pass
+    bytes.forward = Bytes(gathered + all);
+    return bytes;
+  }
   bytes.waiting = kept_activations(model, held.layer, held.block, shard, {});
   bytes.kept =
       kept_activations(model, held.layer, held.block, shard, stage.options().spec.recompute);
   bytes.again = bytes.waiting + bytes.kept * -1;
-  const std::int64_t gathered = shard.tp > 1 ? all : 0;  // input of products, by the tensor group
   if (held.block == BlockKind::embedding) {
     bytes.forward = Bytes(all);
     return bytes;
@@ -96,7 +100,7 @@ std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk) {
         const std::int64_t own = p.split / chunk.stage.shard().tp + p.whole;
         const Spec& options = chunk.stage.options();
         block.bytes = bytes_of(chunk.stage, held);
-        add_shared(block.bytes, options, Bytes(own * size_of(model.weights)),
+        add_shared(block.bytes, options, bytes_of(own, model.weights),
                    Bytes(own * options.state.gradient));
       }
       if (held.block == BlockKind::moe) {
@@ -140,7 +144,8 @@ std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
       const std::int64_t packed = replayed.packed()[gpu.index()];
       const std::int64_t arrived = replayed.gathered()[gpu.index()];
       PassBytes& bytes = of_layer[gpu.index()];
-      bytes.kept = row * rows;
+      const bool keeps = !stage.options().serves();
+      bytes.kept = row * (keeps ? rows : 0);
       bytes.again = (whole_row + row * -1) * rows;
       const std::int64_t moved = std::max(packed, rows) + arrived;
       bytes.waiting = (whole_row + Bytes(model.hidden * element)) * rows;

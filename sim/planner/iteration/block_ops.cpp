@@ -2,8 +2,7 @@
 #include "sim/planner/iteration/block_ops.h"
 
 #include <algorithm>
-
-#include "sim/collective/collective.h"
+#include <optional>
 
 namespace moesim {
 namespace {
@@ -18,9 +17,14 @@ bool gathers(BlockKind block) {
 
 }  // namespace
 
-const std::vector<BlockOps::Made>& BlockOps::made(int layer, BlockKind block, Part part) {
-  const auto [known, is_new] = made_.try_emplace({layer, block, part});
+const std::vector<BlockOps::Made>& BlockOps::made(WorkCell cell, int layer, BlockKind block,
+                                                  Part part) {
+  const auto [known, is_new] = made_.try_emplace({differing(cell), layer, block, part});
   if (!is_new) return known->second;
+  if (stage_.options().serves()) {
+    known->second = stage_.served_kernels(layer, block, cell.microbatch);
+    return known->second;
+  }
   const MoeModel& model = stage_.model();
   const BlockShard& shard = stage_.shard();
   const auto kernels = [&] {
@@ -36,7 +40,8 @@ const std::vector<BlockOps::Made>& BlockOps::made(int layer, BlockKind block, Pa
     }
   }();
   for (const BlockKernel& k : kernels) {
-    if (!is_empty(k.kernel)) known->second.push_back({k.kind, Kernels(k.kernel)});
+    if (!is_empty(k.kernel))
+      known->second.push_back({k.kind, stage_.everybody(), Kernels(k.kernel)});
   }
   return known->second;
 }
@@ -62,7 +67,7 @@ void BlockOps::weight_gradients(OpChain& chain, WorkCell cell, int layer, BlockK
 /// The tensor group gathers before the first kernel that works on all of its tokens, and scatters
 /// after the last one.
 void BlockOps::add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Part part) {
-  const auto& kernels = made(layer, block, part);
+  const auto& kernels = made(cell, layer, block, part);
   const bool forward = part == Part::forward;
   OpKey key{.role = part == Part::forward  ? Role::plain
                     : part == Part::again  ? Role::recompute
@@ -74,34 +79,41 @@ void BlockOps::add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Pa
             .chunk = cell.chunk};
   const auto shared = [](const Made& m) { return !is_own(m.kind); };
   // What runs again begins at the gather only if it is the whole block behind its norm.
-  const bool whole =
-      part != Part::again || std::ranges::count_if(kernels, shared) ==
-                                 std::ranges::count_if(made(layer, block, Part::forward), shared);
+  const bool whole = part != Part::again ||
+                     std::ranges::count_if(kernels, shared) ==
+                         std::ranges::count_if(made(cell, layer, block, Part::forward), shared);
   const bool exchanges = stage_.shard().tp > 1 && gathers(block) && part != Part::weights && whole;
   const auto first = std::ranges::find_if(kernels, shared) - kernels.begin();
   const auto last = kernels.rend() - std::ranges::find_if(kernels.rbegin(), kernels.rend(), shared);
   key.part = part_in(block);
   for (std::ptrdiff_t i = 0; i < std::ssize(kernels); ++i, ++key.part) {
-    if (exchanges && i == first) add_tensor_exchange(chain, key, true);
+    if (exchanges && i == first && !stage_.replicates()) add_tensor_exchange(chain, key, true);
     const Made& m = kernels[static_cast<std::size_t>(i)];
     key.kind = m.kind;
     if ((forward || part == Part::again) && m.kind == OpKind::attention_scores)
       add_context_exchange(chain, key);
-    chain.compute({name_of(key.type()), key, Stream::compute, stage_.everybody(), {}, m.kernels});
+    chain.compute({name_of(key.type()), key, Stream::compute, m.group, {}, m.kernels});
     if (exchanges && i + 1 == last && block != BlockKind::head) {
       add_tensor_exchange(chain, key, false);
     }
   }
 }
 
-template <class Make>
-void BlockOps::add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis, Make make) {
-  std::vector<Exchange>& of_cells = exchanges_[axis];
+void BlockOps::add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis,
+                             const MovedBy& moved) {
+  std::vector<Exchange>& of_cells = exchanges_[{differing({key.microbatch, key.chunk}), axis}];
   if (of_cells.empty()) {
-    const CollectiveTraffic of_group = make();
+    const bool alike = !stage_.options().serves();
+    std::optional<CollectiveTraffic> of_group;
     for (const Group& cell : stage_.cells()) {
-      of_cells.push_back({stage_.in_cell(cell, axis, of_group.traffic), {}, false});
-      of_cells.back().rounds = of_group.rounds;
+      of_cells.push_back({stage_.in_cell(cell, axis,
+                                         [&](GpuId first) {
+                                           if (!alike || !of_group) of_group = moved(first);
+                                           return of_group->traffic;
+                                         }),
+                          {},
+                          false});
+      of_cells.back().rounds = of_group->rounds;
     }
   }
   const Mark now = chain.mark();
@@ -112,12 +124,19 @@ void BlockOps::add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis
   }
 }
 
-/// All-gather and reduce-scatter move the same: every member (n - 1) parts.
+/// All-gather and reduce-scatter move the same: every member (n - 1) parts. If tokens are on all
+/// members, these sum their results once.
 void BlockOps::add_tensor_exchange(OpChain& chain, OpKey key, bool gather) {
   key.kind = OpKind::tensor_exchange;
   key.part = key.part * 2 + (gather ? 0 : 1);
-  add_exchanges(chain, key, ParallelAxis::tp,
-                [&] { return all_gather(one_node(stage_.shard().tp), stage_.activations()); });
+  const int tp = stage_.shard().tp;
+  const Bytes row(std::int64_t{stage_.model().hidden} * size_of(stage_.model().activations));
+  add_exchanges(chain, key, ParallelAxis::tp, [&](GpuId first) {
+    if (!stage_.options().serves()) return all_gather(one_node(tp), stage_.activations());
+    const std::int64_t tokens = (stage_.tokens_of(first, key.microbatch) + tp - 1) / tp;
+    const std::vector<std::int64_t> parts(static_cast<std::size_t>(tp), tokens);
+    return stage_.replicates() ? two_shot_all_reduce(parts, row) : all_gather(parts, row);
+  });
 }
 
 /// Keys and values pass once round the context group (ring attention, arXiv 2310.01889).
@@ -129,7 +148,7 @@ void BlockOps::add_context_exchange(OpChain& chain, OpKey key) {
   const Bytes keys(stage_.shard().tokens * width * size_of(stage_.model().activations));
   key.kind = OpKind::context_exchange;
   add_exchanges(chain, key, ParallelAxis::cp,
-                [&] { return ring_shift(members, keys, members - 1); });
+                [&](GpuId) { return ring_shift(members, keys, members - 1); });
 }
 
 }  // namespace moesim

@@ -3,10 +3,13 @@
 // groups exchange around them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "sim/collective/collective.h"
 #include "sim/plan/plan.h"
 #include "sim/planner/iteration/stage_space.h"
 
@@ -36,21 +39,21 @@ class BlockOps {
 
  private:
   enum class Part { forward, again, inputs, weights };
-  struct Made {
-    OpKind kind;
-    Kernels kernels;
-  };
-  const std::vector<Made>& made(int layer, BlockKind block, Part part);
+  using Made = GroupKernel;
+  const std::vector<Made>& made(WorkCell cell, int layer, BlockKind block, Part part);
   void add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Part part);
-  /// One in every cell; `make` says what the members of a group move, and is asked once.
-  template <class Make>
-  void add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis, Make make);
+  /// What a group moves, by its first member.
+  using MovedBy = std::function<CollectiveTraffic(GpuId first)>;
+  /// One in every cell; `moved` is asked once for each group.
+  void add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis, const MovedBy& moved);
   void add_tensor_exchange(OpChain& chain, OpKey key, bool gather);
   void add_context_exchange(OpChain& chain, OpKey key);
 
   const StageSpace& stage_;
-  std::map<std::tuple<int, BlockKind, Part>, std::vector<Made>> made_;
-  std::map<ParallelAxis, std::vector<Exchange>> exchanges_;  // [cell]
+  /// Which of the microbatches that differ in their kernels.
+  int differing(WorkCell cell) const { return stage_.options().serves() ? cell.microbatch : 0; }
+  std::map<std::tuple<int, int, BlockKind, Part>, std::vector<Made>> made_;
+  std::map<std::pair<int, ParallelAxis>, std::vector<Exchange>> exchanges_;  // [cell]
 };
 
 }  // namespace moesim

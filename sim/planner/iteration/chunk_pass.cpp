@@ -14,7 +14,8 @@ std::optional<DataType> gemm_type_of(const ChunkParts& chunk) {
 
 LayerOps::Cell cell_of(const ChunkParts& chunk, int microbatch, bool weights_apart) {
   return {microbatch, chunk.chunk, weights_apart, gemm_type_of(chunk),
-          chunk.stage.options().spec.recompute};
+          chunk.stage.options().spec.recompute,
+          chunk.stage.replicates() ? chunk.stage.shard().tp : 1};
 }
 
 BlockKind block_of(StagePartKind kind) {
@@ -134,7 +135,8 @@ void ChunkPass::dense_ffn(const Layer& layer, Pass way) {
 std::vector<int> ChunkPass::runs_of(StagePartKind kind, Pass way) const {
   std::vector<int> numbers = {0};
   const MoeModel& model = chunk_.stage.model();
-  const int more = kind == StagePartKind::head ? model.mtp : 0;
+  const bool predicts = kind == StagePartKind::head && !chunk_.stage.options().serves();
+  const int more = predicts ? model.mtp : 0;
   for (int i = 0; i < more; ++i) numbers.push_back(model.layers + i);
   if (way == Pass::backward) std::ranges::reverse(numbers);
   return numbers;

@@ -28,6 +28,10 @@ GrowingStep::GrowingStep(const DecidedStep& step, Plan& plan)
 
 void GrowingStep::add_all() {
   const Pipeline& pipeline = step_.shape.pipeline;
+  if (step_.spec.serves() && step_.shape.microbatches > 1) {
+    for (int stage = 0; stage < pipeline.stages(); ++stage) add_parts_of_batch(stage);
+    return;
+  }
   std::size_t turns = 0;
   for (const TurnAt at : pipeline.order()) {
     // Turns are as long as they will be by then. A list that grows is copied and holds half more.
@@ -175,6 +179,19 @@ void GrowingStep::add(int stage, const StageWork& work) {
     }
   }
   end(made, stage, work);
+}
+
+void GrowingStep::add_parts_of_batch(int stage) {
+  std::vector<ChunkPass*> made;
+  std::vector<PassPieces> parts;
+  for (const Turn& turn : step_.shape.pipeline.of(stage)) {
+    made.push_back(&begin(stage, turn.work, {}));
+    parts.push_back(made.back()->forward());
+  }
+  add_interleaved(parts);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    end(*made[i], stage, step_.shape.pipeline.of(stage)[i].work);
+  }
 }
 
 void GrowingStep::add_merged_works(int stage, const StageWork& forward, const StageWork& backward) {

@@ -53,6 +53,7 @@ class GrowingStep {
   ChunkPass& begin(int stage, const StageWork& work, const std::vector<OpId>& sent);
   void end(ChunkPass& made, int stage, const StageWork& work);
   void add(int stage, const StageWork& work);
+  void add_parts_of_batch(int stage);
   void add_merged_works(int stage, const StageWork& forward, const StageWork& backward);
 
   const DecidedStep& step_;

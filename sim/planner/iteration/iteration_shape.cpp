@@ -48,6 +48,14 @@ TrainingTraffic training_traffic(TrainingPrecision precision, int gradient_bytes
   return {main_gradient, 0, 0, 0, true};
 }
 
+/// An element is read in 2 bytes and written in 1 with 4 bytes of scale per 128 (DeepSeek's
+/// blocks), or in half a byte with 1 per 16.
+TrainingTraffic serving_traffic(DataType type) {
+  if (type == DataType::fp8) return {0, 2 + 1 + 4.0 / 128, 0, 0, false};
+  if (type == DataType::fp4) return {0, 2 + 0.5 + 1.0 / 16, 0, 0, false};
+  return {};
+}
+
 namespace {
 
 /// What `make` makes, or its mistake at that line of the scenario.
@@ -62,7 +70,23 @@ auto said_at(const SpecPlaces& places, int line, const Make& make) {
   }
 }
 
-int microbatches_of(const IterationSpec& spec, int dp) {
+/// A serving batch is one, or two that overlap.
+int parts_of_pass(const ServingSpec& serving, const Grid& grid) {
+  const auto lists = std::ssize(serving.batch.ranks);
+  const int ranks = grid.size(ParallelAxis::dp);
+  if (lists != 1 && lists != ranks) {
+    throw Error(
+        fmt::format("serving.batch has lists of {} ranks, the cluster {} ranks of attention", lists,
+                    ranks),
+        "one list for all ranks, or one for each: GPUs / (tp x cp) ranks have sequences of "
+        "their own");
+  }
+  return serving.overlap == ServingOverlap::two_batch ? 2 : 1;
+}
+
+int microbatches_of(const IterationSpec& spec, const Grid& grid) {
+  if (spec.serving) return parts_of_pass(*spec.serving, grid);
+  const int dp = grid.size(ParallelAxis::dp);
   const std::int64_t of_step = std::int64_t{spec.micro_batch} * dp;
   if (spec.global_batch % of_step == 0) return static_cast<int>(spec.global_batch / of_step);
   throw Error(
@@ -93,8 +117,14 @@ void check_can_plan(const IterationSpec& spec) {
               "cannot be shared: zero 0 or 1, or dualpipev");
 }
 
+std::int64_t tokens_of(const IterationSpec& spec, int gpus) {
+  if (!spec.serving) return std::int64_t{spec.global_batch} * spec.sequence;
+  return tokens_of(*spec.serving, Grid(spec.parallel, gpus).size(ParallelAxis::dp));
+}
+
 IterationShape shape_of(const IterationSpec& spec, int gpus, const MoeModel& model) {
-  return shape_of(spec, gpus, model.layers, model.missing_of_whole().empty() ? model.mtp : 0);
+  const bool predicts = !spec.serving && model.missing_of_whole().empty();
+  return shape_of(spec, gpus, model.layers, predicts ? model.mtp : 0);
 }
 
 IterationShape shape_of(const IterationSpec& spec, int gpus, int layers, int mtp_layers) {
@@ -102,13 +132,13 @@ IterationShape shape_of(const IterationSpec& spec, int gpus, int layers, int mtp
   const int parallel = at.parallel != 0 ? at.parallel : at.batch;
   const int schedule = at.pipeline != 0 ? at.pipeline : parallel;
   Grid grid = said_at(at, parallel, [&] { return Grid(spec.parallel, gpus); });
-  const int microbatches =
-      said_at(at, at.batch, [&] { return microbatches_of(spec, grid.size(ParallelAxis::dp)); });
+  const int microbatches = said_at(at, at.batch, [&] { return microbatches_of(spec, grid); });
   Pipeline pipeline = said_at(at, schedule, [&] {
     return Pipeline({.kind = spec.pipeline,
                      .stages = spec.parallel.pp,
                      .microbatches = microbatches,
-                     .chunks = spec.parallel.vpp});
+                     .chunks = spec.parallel.vpp,
+                     .backward = !spec.serving});
   });
   LayerLayout layout =
       said_at(at, parallel, [&] { return layout_of(spec, pipeline, layers, mtp_layers); });

@@ -11,6 +11,7 @@
 #include "sim/model/moe_model.h"
 #include "sim/model/recompute.h"
 #include "sim/model/software.h"
+#include "sim/planner/iteration/serving_spec.h"
 #include "sim/planner/parallel/grid.h"
 #include "sim/planner/parallel/layer_layout.h"
 #include "sim/planner/pipeline/pipeline.h"
@@ -47,7 +48,7 @@ struct OverlapSpec {
 /// that say the same in other places are equal.
 struct SpecPlaces {
   std::string file;                           // empty: nowhere
-  int parallel = 0, pipeline = 0, batch = 0;  // lines from 1, 0: not in the file
+  int parallel = 0, pipeline = 0, batch = 0;  // lines from 1, 0: not in the file; batch: or serving
   bool operator==(const SpecPlaces&) const { return true; }
 };
 
@@ -72,6 +73,8 @@ struct IterationSpec {
   int update_bytes = 0;           // per parameter of its own that it takes while it updates
   std::optional<HostModel> host;  // of all GPUs, in place of what their models say
   ReplicaCollective collective = ReplicaCollective::ring;
+  std::optional<ServingSpec> serving =
+      {};  // one forward pass of an engine in place of an iteration
   SpecPlaces places = {};
   bool operator==(const IterationSpec&) const = default;
 };
@@ -83,10 +86,13 @@ bool merges_passes(PipelineKind kind);
 /// passes, those of parameters if every pass gathers them.
 ExchangesNextToKernels exchanges_next_to_kernels(const IterationSpec& spec);
 
+/// Tokens of an iteration, or new tokens of a serving pass, of all replicas on so many GPUs.
+std::int64_t tokens_of(const IterationSpec& spec, int gpus);
+
 /// What the sizes make of a cluster and a model.
 struct IterationShape {
   Grid grid;
-  int microbatches;  // per replica: global batch / (micro batch x dp)
+  int microbatches;  // per replica: global batch / (micro batch x dp); parts of a serving batch
   Pipeline pipeline;
   LayerLayout layers;  // at the pipeline's positions
 };

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "sim/planner/iteration/serving_batches.h"
+
 namespace moesim {
 namespace {
 
@@ -22,6 +24,7 @@ Batch spread(const Batch& of_replicas, const Grid& grid) {
 
 Microbatches make_microbatches(const RoutingTrace& trace, const IterationShape& shape,
                                const IterationSpec& spec) {
+  if (spec.serving) return make_serving_batches(trace, shape, *spec.serving);
   const Grid& grid = shape.grid;
   const int replicas = grid.size(ParallelAxis::dp);
   const std::int64_t tokens = std::int64_t{spec.micro_batch} * spec.sequence;

@@ -25,7 +25,8 @@ struct Microbatches {
 
 /// Every replica gets whole sequences of the trace, as make_batches deals them out, and cuts them
 /// into microbatches; each of the GPUs that share a replica's sequences holds an equal run of each
-/// microbatch. A trace with too few tokens for one microbatch of every replica is played again.
+/// microbatch. A trace with too few tokens for one microbatch of every replica is played again. A
+/// serving pass has batches of its own (serving_batches.h).
 Microbatches make_microbatches(const RoutingTrace& trace, const IterationShape& shape,
                                const IterationSpec& spec);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order in which the pieces of passes are added.
+#include <initializer_list>
+
 #include "sim/planner/iteration/chunk_pass.h"
 
 namespace moesim {
@@ -31,6 +33,24 @@ void add_merged(const PassPieces& forward, const PassPieces& backward, const Pas
   forward.end();
   backward.end();
   if (weights != nullptr) weights->end();
+}
+
+void add_interleaved(const std::vector<PassPieces>& parts) {
+  const auto add = [&](std::size_t layer, std::initializer_list<LayerPart> wanted) {
+    for (const PassPieces& part : parts) {
+      for (const LayerPart each : wanted) {
+        for (const PassPiece& piece : part.layers[layer]) {
+          if (piece.part == each) piece.add();
+        }
+      }
+    }
+  };
+  for (const PassPieces& part : parts) part.begin();
+  for (std::size_t layer = 0; layer < parts.front().layers.size(); ++layer) {
+    add(layer, {LayerPart::attention, LayerPart::dispatch});
+    add(layer, {LayerPart::mlp, LayerPart::combine});
+  }
+  for (const PassPieces& part : parts) part.end();
 }
 
 }  // namespace moesim

@@ -135,6 +135,7 @@ PlannerOptions Planner::iteration_layers() {
   layers.gemm_type = spec_.gemm_type();
   layers.accumulate = 0;  // the end of the iteration sums
   layers.explicit_rows = spec_.explicit_rows;
+  layers.backward = spec_.backward;
   layers.batches = microbatches_.recorded;
   layers.counted = &counted_;
   return layers;
@@ -202,11 +203,11 @@ PlannedStep Planner::empty_step(std::string name) const {
 }
 
 PlannedStep Planner::plan(std::span<const NumberedBatch> microbatches, int number) {
-  const char* what = spec_.only_layers ? "step" : "iteration";
+  const char* what = spec_.only_layers || spec_.serves() ? "step" : "iteration";
   PlannedStep step = empty_step(fmt::format("{}-{}{}", name_, what, number));
   decide(microbatches, step);
   step.tokens = spec_.only_layers ? microbatches.front().batch->tokens()
-                                  : std::int64_t{spec_.spec.global_batch} * spec_.spec.sequence;
+                                  : tokens_of(spec_.spec, topology_.gpu_count());
   if (shape_.pipeline.order().size() <= 2) {
     step.plan.ops.reserve(about_ops(step.layers, spec_.backward));
   }

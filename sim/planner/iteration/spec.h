@@ -12,6 +12,10 @@ namespace moesim {
 /// gradients add to main gradients of so many bytes.
 TrainingTraffic training_traffic(TrainingPrecision precision, int gradient_bytes);
 
+/// What products of a serving pass in this type move besides: their inputs are quantized once, in
+/// the kernel of the norm or the activation before them.
+TrainingTraffic serving_traffic(DataType type);
+
 /// What is planned: which blocks, passes and microbatches. A step of MoE layers has only those
 /// blocks (with a coarse attention, if the model has one), one stage and one microbatch.
 struct Spec {
@@ -21,9 +25,12 @@ struct Spec {
   bool explicit_rows = false;  // token lists for real execution
   bool only_layers = false;    // MoE layers and nothing around them
   bool backward = true;        // after the forward pass
+  /// Whether it is a pass of a serving engine, which is only forward.
+  bool serves() const { return spec.serving.has_value(); }
 
   /// The type of GEMMs: all forms of 8 bits count as fp8.
   DataType gemm_type() const {
+    if (spec.serving) return spec.serving->weights;
     switch (spec.precision) {
       case TrainingPrecision::bf16:
         return DataType::bf16;

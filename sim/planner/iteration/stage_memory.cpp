@@ -2,7 +2,9 @@
 #include "sim/planner/iteration/stage_memory.h"
 
 #include <algorithm>
+#include <map>
 
+#include "sim/model/kv_cache.h"
 #include "sim/planner/iteration/stage_parameters.h"
 
 namespace moesim {
@@ -161,18 +163,43 @@ void StageMemory::add_state() {
   }
   MemoryUse alike;
   alike.of(MemoryPart::weights) =
-      Bytes(shared_by(dense * size_of(model.weights), zero > 2 ? replicas : 1));
+      Bytes(shared_by(bytes_of(dense, model.weights).value, zero > 2 ? replicas : 1));
   alike.of(MemoryPart::gradients) =
       Bytes(shared_by(dense * options.state.gradient, zero > 1 ? replicas : 1));
   alike.of(MemoryPart::optimizer) =
       Bytes(shared_by(dense * options.state.optimizer, zero > 0 ? replicas : 1));
-  if (!chunks_.empty() && chunks_.front()->whole) {
+  if (!chunks_.empty() && chunks_.front()->whole && !options.serves()) {
     const auto etp = static_cast<int>(stage_.groups(ParallelAxis::etp).front().size());
     alike.of(MemoryPart::placeholders) = gradient_placeholders(model, held, stage_.shard(), etp);
   }
   std::ranges::fill(state_, alike);
   for (const ChunkParts* chunk : chunks_) {
     for (const LayerWork& work : chunk->of(0).works) add_experts(work);
+  }
+  if (options.serves() && !chunks_.empty() && chunks_.front()->whole) add_cache();
+}
+
+/// Sequences with their new tokens, in the layers of this stage.
+void StageMemory::add_cache() {
+  const ServingSpec& serving = *stage_.options().spec.serving;
+  const CacheShard shard{serving.kv, stage_.shard().tp, stage_.shard().served->cp};
+  std::map<std::int64_t, Bytes> known;  // by tokens of a sequence
+  const auto of_sequence = [&](std::int64_t tokens) {
+    const auto [at, is_new] = known.try_emplace(tokens);
+    if (!is_new) return at->second;
+    for (const ChunkParts* chunk : chunks_) {
+      for (const StagePart& part : chunk->parts) {
+        if (part.kind != StagePartKind::layer) continue;
+        at->second +=
+            cache_of_sequence(stage_.model(), tokens, shard, part.number, part.number + 1);
+      }
+    }
+    return at->second;
+  };
+  for (std::size_t g = 0; g < state_.size(); ++g) {
+    for (const SequenceStep& each : stage_.served_by(GpuId(static_cast<std::int64_t>(g)))) {
+      state_[g].of(MemoryPart::cache) += of_sequence(each.context + each.tokens) * each.count;
+    }
   }
 }
 

@@ -34,6 +34,7 @@ class StageMemory {
   class Walk;
 
   void add_state();
+  void add_cache();
   void add_experts(const LayerWork& work);
   const ChunkLayers& layers_of(const StageWork& work) const;
   Bytes transfers(const StageWork& work) const;

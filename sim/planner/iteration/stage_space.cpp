@@ -48,7 +48,53 @@ StageSpace::StageSpace(Plan& plan, const Grid& grid, int stage, const MoeModel& 
   shard_.attended = (sequence + 1) / 2;
   shard_.tp = grid.size(ParallelAxis::tp);
   shard_.gemm_type = options.gemm_type();
+  if (options.serves()) share_batch();
   cells_ = joined(gpus_->size(), {groups(ParallelAxis::tp_cp), groups(ParallelAxis::etp_ep)});
+}
+
+/// Every part of every rank's batch; ranks that are alike have it once.
+void StageSpace::share_batch() {
+  const ServingSpec& serving = *options_.spec.serving;
+  const int parts = serving.overlap == ServingOverlap::two_batch ? 2 : 1;
+  const auto ranks = static_cast<int>(serving.batch.ranks.size());
+  const int cp = grid_.size(ParallelAxis::cp);
+  for (GpuId own(0); own.value < gpus_->size(); ++own.value) {
+    const int rank = grid_.place(gpus_->in_plan(own)).dp;
+    rank_of_.push_back(ranks == 1 ? 0 : static_cast<std::size_t>(rank));
+  }
+  for (int part = 0; part < parts; ++part) {
+    auto& of_part = served_.emplace_back();
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto list = padded(part_of(serving.of_rank(rank), part, parts), serving.pad);
+      of_part.push_back(
+          serving_shard({std::move(list), serving.kv, cp}, shard_.tp, serving.weights));
+      if (of_part.back().tokens > shard_.tokens || !shard_.served) shard_ = of_part.back();
+    }
+  }
+}
+
+std::vector<GroupKernel> StageSpace::served_kernels(int layer, BlockKind block, int part) const {
+  const auto& shards = served_[static_cast<std::size_t>(part)];
+  std::vector<std::vector<BlockKernel>> lists;
+  for (const BlockShard& shard : shards) {
+    lists.push_back(shard.tokens == 0 ? std::vector<BlockKernel>()
+                                      : forward_kernels(model_, layer, block, shard));
+  }
+  return moesim::joined(lists, rank_of_);
+}
+
+bool StageSpace::replicates() const {
+  const auto size = [&](ParallelAxis axis) { return grid_.size(axis); };
+  return options_.serves() && size(ParallelAxis::tp) > 1 && size(ParallelAxis::ep) == 1 &&
+         size(ParallelAxis::etp) == size(ParallelAxis::tp) && size(ParallelAxis::cp) == 1;
+}
+
+const std::vector<SequenceStep>& StageSpace::served_by(GpuId own) const {
+  return options_.spec.serving->of_rank(static_cast<int>(rank_of_[own.index()]));
+}
+
+std::int64_t StageSpace::tokens_of(GpuId own, int part) const {
+  return served_[static_cast<std::size_t>(part)][rank_of_[own.index()]].tokens;
 }
 
 Bytes StageSpace::activations() const {
@@ -66,12 +112,15 @@ GpuGroups StageSpace::groups(ParallelAxis axis) const {
 }
 
 ByteMatrix StageSpace::in_cell(const Group& cell, ParallelAxis axis,
-                               const ByteMatrix& of_group) const {
+                               const TrafficOf& of_group) const {
   std::vector<std::vector<ByteMatrix::Entry>> rows(cell.size());
+  Bytes unit(1);
   for (const auto& group : groups(axis)) {
     if (!cell.contains(group.front())) continue;
+    const ByteMatrix traffic = of_group(group.front());
+    unit = traffic.unit();
     for (std::size_t i = 0; i < group.size(); ++i) {
-      for (const auto& entry : of_group.row(GpuId(static_cast<std::int64_t>(i)))) {
+      for (const auto& entry : traffic.row(GpuId(static_cast<std::int64_t>(i)))) {
         const GpuId to = group[entry.to.index()];
         rows[cell.member(group[i])].push_back(
             {GpuId(static_cast<std::int64_t>(cell.member(to))), entry.units});
@@ -79,7 +128,7 @@ ByteMatrix StageSpace::in_cell(const Group& cell, ParallelAxis axis,
       std::ranges::sort(rows[cell.member(group[i])], {}, &ByteMatrix::Entry::to);
     }
   }
-  ByteMatrix result(of_group.unit());
+  ByteMatrix result(unit);
   for (const auto& row : rows) result.add_row(row);
   return result;
 }

@@ -2,12 +2,14 @@
 // What the ops of one pipeline stage share: its GPUs, their groups, and how they are added.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
 
 #include "sim/model/blocks.h"
 #include "sim/plan/plan.h"
+#include "sim/planner/iteration/rank_kernels.h"
 #include "sim/planner/iteration/spec.h"
 #include "sim/planner/layer/op_chain.h"
 
@@ -27,7 +29,17 @@ class StageSpace {
   const Spec& options() const { return options_; }
   const std::shared_ptr<const GpuSubset>& gpus() const { return gpus_; }
   const Group& everybody() const { return everybody_; }
+  /// The work of a GPU; of a serving pass that of the one with the most tokens.
   const BlockShard& shard() const { return shard_; }
+  /// The forward kernels of a block in a serving pass, of all GPUs. `part`: of the batch.
+  std::vector<GroupKernel> served_kernels(int layer, BlockKind block, int part) const;
+  /// Whether every GPU of a tensor group has all of its tokens: engines sum what each computes with
+  /// its part of attention, experts and dense weights, if nothing else divides the experts.
+  bool replicates() const;
+  /// Sequences that a GPU serves in all parts of the batch.
+  const std::vector<SequenceStep>& served_by(GpuId own) const;
+  /// Tokens of the tensor group of a GPU, in a part of the batch.
+  std::int64_t tokens_of(GpuId own, int part) const;
   /// Bytes of a microbatch's activations on one GPU.
   Bytes activations() const;
 
@@ -38,10 +50,13 @@ class StageSpace {
   /// axis.
   GpuGroups groups(ParallelAxis axis) const;
   /// The traffic among the members of a cell that the groups of an axis within it make: `of_group`
-  /// is that among the members of one.
-  ByteMatrix in_cell(const Group& cell, ParallelAxis axis, const ByteMatrix& of_group) const;
+  /// is that among the members of one, by its first member; all have the same unit.
+  using TrafficOf = std::function<ByteMatrix(GpuId first)>;
+  ByteMatrix in_cell(const Group& cell, ParallelAxis axis, const TrafficOf& of_group) const;
 
  private:
+  void share_batch();
+
   Plan& plan_;
   const Grid& grid_;
   const MoeModel& model_;
@@ -50,6 +65,8 @@ class StageSpace {
   std::shared_ptr<const GpuSubset> gpus_;
   Group everybody_;
   BlockShard shard_;
+  std::vector<std::size_t> rank_of_;             // [GPU] of attention data parallelism
+  std::vector<std::vector<BlockShard>> served_;  // [part][rank], or one for all ranks
   std::vector<Group> cells_;
 };
 

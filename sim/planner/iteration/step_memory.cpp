@@ -29,8 +29,8 @@ const char* text_of(WorkKind kind) {
 
 const char* name_of(MemoryPart part) {
   static constexpr std::array<const char*, memory_part_count> names = {
-      "weights",  "gradients",   "optimizer", "placeholders",
-      "gathered", "activations", "working",   "transfers"};
+      "weights",     "gradients", "optimizer", "placeholders", "gathered",
+      "activations", "working",   "transfers", "cache"};
   return names.at(static_cast<std::size_t>(part));
 }
 
@@ -83,6 +83,14 @@ void check_memory(const MemoryPeaks& peaks, const GpuModels& gpus, const std::st
   const MemoryPeak& peak = peaks[worst];
   const std::string what = layers && !layers->empty() ? " for " + *layers : "";
   const std::string when = layers ? "" : " " + peak.when();
+  if (peak.use.of(MemoryPart::cache).value > 0) {
+    throw Unsuitable(
+        fmt::format("policy '{}' needs {} on GPU {}, which has {} for tensors: {} too much ({})",
+                    policy, to_string(peak.use.total()), worst, to_string(gpus[worst]->memory),
+                    to_string(excess), text_of_parts(peak.use)),
+        "fewer sequences or shorter contexts per rank, serving.kv: fp8, serving.precision: fp8, "
+        "more GPUs or a larger ep, fewer redundant experts; or memory: ignore");
+  }
   throw Unsuitable(
       fmt::format("policy '{}' needs {}{} on GPU {}{}, which has {} for tensors: {} too much ({})",
                   policy, to_string(peak.use.total()), what, worst, when,

@@ -23,8 +23,9 @@ enum class MemoryPart {
   working,       // of the block at work: gradients, rows on their way, what is computed again;
                  // of the optimizer while it updates
   transfers,     // between pipeline stages: received gradients, and what is being sent
+  cache,         // keys, values and states of sequences that are served
 };
-inline constexpr int memory_part_count = static_cast<int>(MemoryPart::transfers) + 1;
+inline constexpr int memory_part_count = static_cast<int>(MemoryPart::cache) + 1;
 const char* name_of(MemoryPart part);
 
 /// Bytes of one GPU at one moment.

@@ -87,7 +87,7 @@ void LayerOps::add_planning(const Step& s) {
 }
 
 void LayerOps::add_shared_experts(const Step& s, std::span<const Role> roles) {
-  const std::int64_t shared = std::int64_t{1} * model_.shared_experts * model_.shared_ffn;
+  const std::int64_t shared = shared_width();
   if (shared == 0) return;
   const std::int64_t up = shared * (model_.expert_matrices - 1);
   const auto gemm = [&](std::int64_t n, std::int64_t k) {

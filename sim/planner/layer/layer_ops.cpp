@@ -107,16 +107,23 @@ void LayerOps::recompute(int layer) {
 /// follows them.
 Mark LayerOps::add_tensor_exchanges(const Step& s, Stage stage) {
   const bool back = stage == Stage::combine;
+  const bool replicated = cell_.replicas_of_tokens > 1;
+  if (replicated && !back) return Mark(static_cast<std::size_t>(s.chain.gpus()));
   const Bytes row(std::int64_t{model_.hidden} * size_of(model_.activations));
   const OpKey key = s.key(OpKind::tensor_exchange, stage);
   const Mark now = s.chain.mark();
   std::vector<OpId> added;
-  std::vector<Exchange> exchanges = s.parts.tensor_exchanges(row, back);
+  std::vector<Exchange> exchanges =
+      replicated ? s.parts.tensor_sums(row) : s.parts.tensor_exchanges(row, back);
   for (std::size_t g = 0; g < exchanges.size(); ++g) {
     const Group& group = (*s.work.tensor_groups)[g];
     added.push_back(
-        s.chain.exchange({fmt::format("{}-rows{}", back ? "scatter" : "gather", s.suffix()), key,
-                          Stream::tp, group, waits_of(group, now), std::move(exchanges[g])}));
+        s.chain.exchange({fmt::format("{}-rows{}",
+                                      replicated ? "sum"
+                                      : back     ? "scatter"
+                                                 : "gather",
+                                      s.suffix()),
+                          key, Stream::tp, group, waits_of(group, now), std::move(exchanges[g])}));
   }
   return s.chain.per_gpu(added);
 }

@@ -31,6 +31,9 @@ class LayerOps {
     bool weight_gradients_apart = false;
     std::optional<DataType> gemm_type = {};  // of products with weights; default: the weights'
     Recompute recompute = {};
+    /// GPUs in all of a tensor group; else each has tokens of its own. If they do, they compute the
+    /// gate of all tokens and a part of the shared experts each, and sum what they have of a layer.
+    int replicas_of_tokens = 1;
   };
   /// All of these must outlive it.
   LayerOps(OpChain& chain, const MoeModel& model, std::vector<ReplayedLayer>& layers)
@@ -90,6 +93,11 @@ class LayerOps {
   void begin_chunks(int layer);
   void join_chunks();
   DataType gemm_type() const { return cell_.gemm_type.value_or(model_.weights); }
+  /// Inner width of the shared experts on one GPU.
+  std::int64_t shared_width() const {
+    const std::int64_t all = std::int64_t{1} * model_.shared_experts * model_.shared_ffn;
+    return (all + cell_.replicas_of_tokens - 1) / cell_.replicas_of_tokens;
+  }
   /// Whether this runs again by itself, not as a part of all that does.
   bool runs_again(RecomputeModule module) const;
   void add_before_dispatch(const Step& s);

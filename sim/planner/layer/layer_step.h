@@ -36,7 +36,9 @@ struct LayerOps::Step {
   std::int64_t scores(const MoeModel& model) const {
     return work.gate_outputs > 0 ? work.gate_outputs : model.experts;
   }
-  std::int64_t tokens(GpuId gpu) const { return work.tokens_per_rank[gpu.index()]; }
+  std::int64_t tokens(GpuId gpu) const {
+    return work.tokens_per_rank[gpu.index()] * cell.replicas_of_tokens;
+  }
   std::string suffix() const {
     if (again) return "-recompute";
     return pass == Pass::backward ? "-grad" : "";

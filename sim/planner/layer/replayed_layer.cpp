@@ -111,6 +111,18 @@ std::vector<Exchange> ReplayedLayer::tensor_exchanges(Bytes row, bool back) {
   return exchanges;
 }
 
+std::vector<Exchange> ReplayedLayer::tensor_sums(Bytes row) const {
+  std::vector<Exchange> sums;
+  for (const Group& group : *work_.tensor_groups) {
+    std::vector<std::int64_t> parts;
+    for (const GpuId gpu : group) parts.push_back(work_.tokens_per_rank[gpu.index()]);
+    const CollectiveTraffic moves = two_shot_all_reduce(parts, row);
+    sums.push_back({moves.traffic, {}, false});
+    sums.back().rounds = std::max(1, moves.rounds);
+  }
+  return sums;
+}
+
 const PhaseTraffic& ReplayedLayer::traffic(int phase) {
   PhaseTraffic& out = traffic_[phase];
   if (out.groups.empty()) out = phase_traffic(work_, phase);

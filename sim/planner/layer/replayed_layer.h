@@ -73,6 +73,8 @@ class ReplayedLayer {
   std::vector<std::int64_t> computed(GpuId gpu) const;
   /// [tensor group] the all-gather of rows of so many bytes, or the reduce-scatter of their sums.
   std::vector<Exchange> tensor_exchanges(Bytes row, bool back);
+  /// [tensor group] sums of rows that all of its GPUs have: what they were delivered.
+  std::vector<Exchange> tensor_sums(Bytes row) const;
 
   /// Traffic of a phase as it goes out, for both ways and passes.
   const PhaseTraffic& traffic(int phase);

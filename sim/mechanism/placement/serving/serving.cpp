@@ -37,7 +37,7 @@ std::vector<ExpertMemory> weights_in_slots(const SlotTable& table, const SlotTab
   const std::int64_t parameters = context.model.expert_parameters();
   for (std::size_t g = 0; g < table.size(); ++g) {
     const std::int64_t held = parameters * std::ssize(table[g]);
-    memory[g].weights = Bytes(held * size_of(context.model.weights));
+    memory[g].weights = bytes_of(held, context.model.weights);
     if (!context.backward) continue;
     memory[g].gradients = Bytes(held * context.state.gradient);
     memory[g].optimizer = Bytes(parameters * std::ssize(homes[g]) * context.state.optimizer);

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/kv_cache.h"
+
+#include <algorithm>
+
+#include "sim/model/mamba_shape.h"
+#include "sim/model/parameters.h"
+
+namespace moesim {
+namespace {
+
+constexpr int state_bytes = 4;  // fp32
+
+std::int64_t shared_by(std::int64_t value, std::int64_t over) { return (value + over - 1) / over; }
+
+/// Values of a token in a layer that keeps keys, on one GPU.
+std::int64_t token_width(const AttentionShape& shape, int tp) {
+  if (shape.kind == AttentionKind::mla) return std::int64_t{shape.kv_rank} + shape.rope_dim;
+  return 2 * shared_by(shape.kv_heads, tp) * shape.head_dim;
+}
+
+Bytes state_of(const LinearAttention& linear, int tp, DataType activations) {
+  const std::int64_t state = shared_by(linear.values(), tp) * linear.key_dim * state_bytes;
+  return Bytes(state) +
+         bytes_of(shared_by(linear.convolved(), tp) * std::max(0, linear.conv - 1), activations);
+}
+
+Bytes state_of(const MambaShape& mamba, int tp, DataType activations) {
+  const std::int64_t state = shared_by(mamba.inner(), tp) * mamba.state * state_bytes;
+  return Bytes(state) +
+         bytes_of(shared_by(mamba.convolved(), tp) * std::max(0, mamba.conv - 1), activations);
+}
+
+/// Tokens that grow without end: those of layers that attend to all.
+bool grows(const MoeModel& model, int layer) {
+  if (blocks_of_layer(model, layer).mixer != BlockKind::attention) return false;
+  const AttentionShape& shape = *model.attention->shape;
+  const int kind = kind_of_layer(model, layer);
+  return !shape.is_linear(kind) && (shape.window == 0 || shape.is_full(kind));
+}
+
+Bytes of_layer(const MoeModel& model, int layer, std::int64_t tokens, const CacheShard& shard) {
+  const auto mixer = blocks_of_layer(model, layer).mixer;
+  if (!mixer) return Bytes(0);
+  if (*mixer == BlockKind::mamba) return state_of(*model.mamba, shard.tp, model.activations);
+  const AttentionShape& shape = *model.attention->shape;
+  const int kind = kind_of_layer(model, layer);
+  if (shape.is_linear(kind)) return state_of(*shape.linear, shard.tp, model.activations);
+  const bool all = shape.window == 0 || shape.is_full(kind);
+  const std::int64_t held = all ? tokens : std::min<std::int64_t>(tokens, shape.window);
+  return bytes_of(shared_by(held, shard.cp) * token_width(shape, shard.tp), shard.type);
+}
+
+}  // namespace
+
+Bytes cache_of_sequence(const MoeModel& model, std::int64_t tokens, const CacheShard& shard,
+                        int first, int last) {
+  require_whole(model);
+  Bytes sum;
+  for (int layer = first; layer < last; ++layer) sum += of_layer(model, layer, tokens, shard);
+  return sum;
+}
+
+Bytes cache_of_sequence(const MoeModel& model, std::int64_t tokens, const CacheShard& shard) {
+  return cache_of_sequence(model, tokens, shard, 0, model.layers);
+}
+
+Bytes cache_per_token(const MoeModel& model, const CacheShard& shard) {
+  require_whole(model);
+  Bytes sum;
+  for (int layer = 0; layer < model.layers; ++layer) {
+    if (!grows(model, layer)) continue;
+    const std::int64_t width = token_width(*model.attention->shape, shard.tp);
+    sum += bytes_of(shared_by(width, shard.cp), shard.type);
+  }
+  return sum;
+}
+
+}  // namespace moesim

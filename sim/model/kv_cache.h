@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What sequences take in the cache of a serving engine.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/model/moe_model.h"
+
+namespace moesim {
+
+/// How a GPU holds the cache.
+struct CacheShard {
+  DataType type = DataType::bf16;  // of keys and values
+  int tp = 1;                      // GPUs that share the heads; MLA's latent vectors are on each
+  int cp = 1;                      // GPUs that share the tokens of a sequence
+};
+
+/// Bytes of one sequence of `tokens` tokens on one GPU, over the layers `first` to before `last`.
+/// - MLA: kv_rank + rope_dim values per token and layer (arXiv 2405.04434, section 2.1.3).
+/// - Grouped queries: a key and a value per head; heads are copied if tp exceeds them.
+/// - A layer with a window holds its tokens only. Linear attention and Mamba hold one state in fp32
+///   and what their convolution sees, whatever the length.
+/// Throws Error if the model describes no whole model.
+Bytes cache_of_sequence(const MoeModel& model, std::int64_t tokens, const CacheShard& shard,
+                        int first, int last);
+/// The same over all layers of the model.
+Bytes cache_of_sequence(const MoeModel& model, std::int64_t tokens, const CacheShard& shard);
+
+/// Bytes that one more token takes in long sequences, over all layers: without windows, states and
+/// convolutions, which do not grow.
+Bytes cache_per_token(const MoeModel& model, const CacheShard& shard);
+
+}  // namespace moesim

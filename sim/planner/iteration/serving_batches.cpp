@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/iteration/serving_batches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace moesim {
+namespace {
+
+/// A step's sequences by their first tokens.
+class RecordedSequences {
+ public:
+  explicit RecordedSequences(const TraceStep& step) : lengths_(step.sequence_lengths()) {
+    std::int64_t first = 0;
+    for (const std::int32_t length : lengths_) {
+      firsts_.push_back(first);
+      first += length;
+    }
+  }
+
+  /// Appends `tokens` tokens of sequence k, from a position on.
+  void append(std::int64_t k, std::int64_t position, std::int64_t tokens,
+              std::vector<TokenRun>& runs) const {
+    const auto all = static_cast<std::int64_t>(firsts_.size());
+    const auto s = static_cast<std::size_t>(k % all);
+    const std::int64_t length = lengths_[s];
+    for (std::int64_t at = (position + k / all) % length; tokens > 0; at = 0) {
+      const std::int64_t count = std::min(tokens, length - at);
+      add(runs, {firsts_[s] + at, count});
+      tokens -= count;
+    }
+  }
+
+ private:
+  static void add(std::vector<TokenRun>& runs, TokenRun run) {
+    if (!runs.empty() && runs.back().first + runs.back().count == run.first) {
+      runs.back().count += run.count;
+    } else {
+      runs.push_back(run);
+    }
+  }
+
+  std::span<const std::int32_t> lengths_;
+  std::vector<std::int64_t> firsts_;
+};
+
+}  // namespace
+
+Batch serving_batch(const RoutingTrace& trace, int step, const Grid& grid, const ServingSpec& spec,
+                    int part, int parts) {
+  const RecordedSequences recorded(trace.step(step));
+  const int ranks = grid.size(ParallelAxis::dp);
+  std::vector<std::vector<TokenRun>> of_ranks(static_cast<std::size_t>(ranks));
+  std::int64_t k = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto list = padded(part_of(spec.of_rank(rank), part, parts), spec.pad);
+    for (const SequenceStep& each : list) {
+      for (std::int64_t i = 0; i < each.count; ++i, ++k) {
+        recorded.append(each.request >= 0 ? each.request : k, each.context, each.tokens,
+                        of_ranks[static_cast<std::size_t>(rank)]);
+      }
+    }
+  }
+  Batch batch{step, {}};
+  const int tp = grid.size(ParallelAxis::tp), shares = grid.size(ParallelAxis::tp_cp);
+  for (const GpuId gpu : grid.stage_by(ParallelAxis::ep, 0)) {
+    const GridPlace place = grid.place(gpu);
+    const auto& runs = of_ranks[static_cast<std::size_t>(place.dp)];
+    batch.ranks.push_back(moesim::part_of(runs, place.cp * tp + place.tp, shares));
+  }
+  return batch;
+}
+
+Microbatches make_serving_batches(const RoutingTrace& trace, const IterationShape& shape,
+                                  const ServingSpec& spec) {
+  if (trace.total_tokens() == 0) {
+    throw Error(fmt::format("trace '{}' is empty", trace.info().name));
+  }
+  const int ranks = shape.grid.size(ParallelAxis::dp);
+  Microbatches result;
+  result.distinct = shape.microbatches;
+  std::int64_t fewest = trace.step(0).tokens();
+  for (int step = 0; step < trace.step_count(); ++step) {
+    fewest = std::min(fewest, std::max<std::int64_t>(1, trace.step(step).tokens()));
+    for (int m = 0; m < shape.microbatches; ++m) {
+      result.recorded.push_back(
+          serving_batch(trace, step, shape.grid, spec, m, shape.microbatches));
+    }
+  }
+  result.repeat = static_cast<int>((tokens_of(spec, ranks) + fewest - 1) / fewest);
+  return result;
+}
+
+}  // namespace moesim

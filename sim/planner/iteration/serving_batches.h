@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recorded tokens of a serving pass.
+#pragma once
+
+#include "sim/planner/iteration/microbatches.h"
+
+namespace moesim {
+
+/// The tokens that the sequences of a batch take from a recorded step, for the GPUs of a pipeline
+/// stage, EP group after EP group; those of a tensor-parallel group share their tokens evenly.
+/// - Sequence k of all ranks is recorded sequence k modulo their number S, or that of its request.
+/// - Its new tokens are those after its context, at positions modulo the recorded length. Sequences
+///   of the same recorded one are k / S positions apart, so that they are different tokens.
+Batch serving_batch(const RoutingTrace& trace, int step, const Grid& grid, const ServingSpec& spec,
+                    int part = 0, int parts = 1);
+
+/// One batch of each recorded step, or its parts if several run at once.
+Microbatches make_serving_batches(const RoutingTrace& trace, const IterationShape& shape,
+                                  const ServingSpec& spec);
+
+}  // namespace moesim

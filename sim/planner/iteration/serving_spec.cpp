@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/iteration/serving_spec.h"
+
+#include <algorithm>
+
+#include "sim/model/served_tokens.h"
+
+namespace moesim {
+
+const std::vector<std::string> serving_overlap_names = {"none", "two-batch"};
+const std::vector<std::string> serving_precision_names = {"bf16", "fp8", "nvfp4"};
+const std::vector<std::string> kv_type_names = {"bf16", "fp8"};
+
+DataType type_of_precision(int serving_precision) {
+  constexpr DataType types[] = {DataType::bf16, DataType::fp8, DataType::fp4};
+  return types[serving_precision];
+}
+
+std::int64_t tokens_of(const std::vector<SequenceStep>& list) {
+  std::int64_t sum = 0;
+  for (const SequenceStep& each : list) sum += each.tokens * each.count;
+  return sum;
+}
+
+std::int64_t sequences_of(const std::vector<SequenceStep>& list) {
+  std::int64_t sum = 0;
+  for (const SequenceStep& each : list) sum += each.count;
+  return sum;
+}
+
+bool any_decodes(const ServingBatch& batch) {
+  return std::ranges::any_of(batch.ranks,
+                             [](const auto& list) { return std::ranges::any_of(list, decodes); });
+}
+
+bool all_decode(const ServingBatch& batch) {
+  return std::ranges::all_of(batch.ranks,
+                             [](const auto& list) { return std::ranges::all_of(list, decodes); });
+}
+
+std::int64_t tokens_of(const ServingSpec& spec, int ranks) {
+  std::int64_t sum = 0;
+  for (int r = 0; r < ranks; ++r) sum += tokens_of(spec.of_rank(r));
+  return sum;
+}
+
+std::int64_t sequences_of(const ServingSpec& spec, int ranks) {
+  std::int64_t sum = 0;
+  for (int r = 0; r < ranks; ++r) sum += sequences_of(spec.of_rank(r));
+  return sum;
+}
+
+std::vector<SequenceStep> part_of(const std::vector<SequenceStep>& list, int i, int parts) {
+  if (parts == 1) return list;
+  const std::int64_t tokens = tokens_of(list);
+  const std::int64_t begin = tokens * i / parts, end = tokens * (i + 1) / parts;
+  std::vector<SequenceStep> part;
+  std::int64_t before = 0;
+  for (const SequenceStep& each : list) {
+    // A sequence belongs to the part in which it begins.
+    const auto first_from = [&](std::int64_t at) {
+      return std::clamp<std::int64_t>((at - before + each.tokens - 1) / each.tokens, 0, each.count);
+    };
+    const std::int64_t first = first_from(begin), last = first_from(end);
+    before += each.tokens * each.count;
+    if (first >= last) continue;
+    SequenceStep some = each;
+    some.count = last - first;
+    part.push_back(some);
+  }
+  return part;
+}
+
+std::vector<SequenceStep> padded(std::vector<SequenceStep> list,
+                                 const std::vector<std::int64_t>& sizes) {
+  const std::int64_t tokens = tokens_of(list);
+  const auto size = std::ranges::lower_bound(sizes, tokens);
+  if (tokens == 0 || size == sizes.end() || !std::ranges::all_of(list, decodes)) return list;
+  if (*size > tokens) list.push_back({.context = 1, .tokens = 1, .count = *size - tokens});
+  return list;
+}
+
+}  // namespace moesim

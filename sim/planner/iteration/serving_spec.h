@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said about one pass of a serving engine: its batch, and how the engine runs it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/model/moe_model.h"
+#include "sim/model/serving_batch.h"
+
+namespace moesim {
+
+/// What runs while tokens travel: nothing, or the other half of the batch.
+enum class ServingOverlap { none, two_batch };
+extern const std::vector<std::string> serving_overlap_names;
+
+/// Types of weights and of the products with them.
+extern const std::vector<std::string> serving_precision_names;
+DataType type_of_precision(int serving_precision);
+
+/// Types of the KV cache.
+extern const std::vector<std::string> kv_type_names;
+
+/// Keys of `serving` in a scenario; docs/serving.md says what each means.
+struct ServingSpec {
+  ServingBatch batch;   // of each rank of attention data parallelism, or one list that all have
+  int drafts = 0;       // tokens of each decoding sequence that are verified next to its own
+  double accepted = 0;  // drafts that a sequence keeps in a pass, on average
+  DataType weights = DataType::bf16;  // of all products with weights but the gate and the head
+  DataType kv = DataType::bf16;
+  bool graphs = true;                  // CUDA graphs hide the host
+  std::vector<std::int64_t> pad = {};  // tokens of a rank that graphs were captured for, ascending
+  ServingOverlap overlap = ServingOverlap::none;
+  double kv_fraction = 0.9;  // of a GPU's memory that weights and cache may take
+  bool operator==(const ServingSpec&) const = default;
+
+  /// The list of one rank of attention data parallelism.
+  const std::vector<SequenceStep>& of_rank(int rank) const {
+    return batch.ranks.size() == 1 ? batch.ranks.front()
+                                   : batch.ranks[static_cast<std::size_t>(rank)];
+  }
+};
+
+/// Sums over the sequences of a list.
+std::int64_t tokens_of(const std::vector<SequenceStep>& list);
+std::int64_t sequences_of(const std::vector<SequenceStep>& list);
+
+/// Whether some sequence, or every one, decodes: it has a context and few new tokens (see
+/// decodes()).
+bool any_decodes(const ServingBatch& batch);
+bool all_decode(const ServingBatch& batch);
+
+/// Sums over `ranks` ranks of attention data parallelism.
+std::int64_t tokens_of(const ServingSpec& spec, int ranks);
+std::int64_t sequences_of(const ServingSpec& spec, int ranks);
+
+/// The i-th of `parts` parts of a list, with as equal numbers of tokens as whole sequences allow:
+/// sequences are dealt out in their order.
+std::vector<SequenceStep> part_of(const std::vector<SequenceStep>& list, int i, int parts);
+
+/// A list as graphs run it: with sequences of one token more, up to the next size that was
+/// captured; as it is if it is larger than all of them, or has a prefill.
+std::vector<SequenceStep> padded(std::vector<SequenceStep> list,
+                                 const std::vector<std::int64_t>& sizes);
+
+}  // namespace moesim

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/run/serving_views.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/units.h"
+#include "sim/model/kv_cache.h"
+#include "sim/planner/iteration/serving_batches.h"
+#include "sim/run/backends.h"
+#include "sim/run/result_file.h"
+#include "sim/run/software_text.h"
+#include "sim/scenario/policy_inputs.h"
+
+namespace moesim {
+namespace {
+
+CacheShard cache_shard(const IterationSpec& spec) {
+  return {spec.serving->kv, spec.parallel.tp, spec.parallel.cp};
+}
+
+std::string sequences_text(const SequenceStep& each) {
+  const std::string noun = each.count == 1 ? "sequence" : "sequences";
+  return each.context == 0 ? fmt::format("{} {} of {} new tokens", each.count, noun, each.tokens)
+                           : fmt::format("{} {} of {} new tokens after {}", each.count, noun,
+                                         each.tokens, each.context);
+}
+
+/// "128 sequences of 1 new token after 4096", or sums if ranks differ.
+std::string batch_text(const ServingSpec& serving, int ranks) {
+  if (serving.batch.ranks.size() > 1) {
+    std::int64_t least = tokens_of(serving.of_rank(0)), most = least;
+    for (int r = 1; r < ranks; ++r) {
+      const std::int64_t tokens = tokens_of(serving.of_rank(r));
+      least = std::min(least, tokens);
+      most = std::max(most, tokens);
+    }
+    return fmt::format("{} to {} new tokens per rank, {} in all", least, most,
+                       tokens_of(serving, ranks));
+  }
+  std::string text;
+  for (const SequenceStep& each : serving.of_rank(0)) {
+    text += (text.empty() ? "" : " and ") + sequences_text(each);
+  }
+  return text + fmt::format(" on each of {} ranks", ranks);
+}
+
+std::string engine_text(const ServingSpec& serving) {
+  std::string text =
+      fmt::format("weights {}, KV {}, {}, overlap {}", name_of(serving.weights),
+                  name_of(serving.kv), serving.graphs ? "CUDA graphs" : "no CUDA graphs",
+                  serving_overlap_names[static_cast<std::size_t>(serving.overlap)]);
+  if (serving.drafts > 0) {
+    text += fmt::format(", {} drafts, {} kept on average", serving.drafts, serving.accepted);
+  }
+  return text;
+}
+
+/// Whose tokens they are, and how often a recorded step is played.
+std::string tokens_text(const Scenario& scenario, const Inputs& inputs,
+                        const IterationShape& shape) {
+  if (!scenario.plays_choices()) return "# no trace: all experts are chosen alike\n";
+  const TraceInfo& info = inputs.trace.info();
+  const int repeat = make_serving_batches(inputs.trace, shape, *scenario.iteration->serving).repeat;
+  std::string text = fmt::format(
+      "# trace {}: {} tokens, {} recorded layers{}{}\n", info.name, inputs.trace.total_tokens(),
+      info.layers.size(),
+      info.layers == inputs.model.moe_layers
+          ? ""
+          : fmt::format(", in turn for the model's {}", inputs.model.moe_layers.size()),
+      repeat > 1
+          ? fmt::format("; it is short: each recorded token is played up to {} times", repeat)
+          : "");
+  const bool recorded_decode = info.phase == Phase::decode || info.phase == Phase::mixed;
+  if (any_decodes(scenario.iteration->serving->batch) && !recorded_decode) {
+    text += "# the trace has no decode: decoding sequences take tokens of recorded ones\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+ServingFigures serving_figures(const Planner& planner, const MoeModel& model) {
+  const IterationSpec& spec = planner.spec().spec;
+  const ServingSpec& serving = *spec.serving;
+  ServingFigures figures;
+  figures.decodes = all_decode(serving.batch);
+  figures.sequences = sequences_of(serving, planner.shape().grid.size(ParallelAxis::dp));
+  figures.tokens_per_sequence = 1 + serving.accepted;
+  if (model.missing_of_whole().empty()) {
+    figures.cache_per_token = cache_per_token(model, cache_shard(spec));
+  }
+  return figures;
+}
+
+std::int64_t output_tokens(const Planner& planner) {
+  const ServingSpec& serving = *planner.spec().spec.serving;
+  const int ranks = planner.shape().grid.size(ParallelAxis::dp);
+  if (!all_decode(serving.batch)) return tokens_of(serving, ranks);
+  return std::llround(static_cast<double>(sequences_of(serving, ranks)) * (1 + serving.accepted));
+}
+
+std::int64_t free_cache_tokens(const FullestGpu& gpu, const ServingSpec& serving, Bytes per_token) {
+  if (per_token.value == 0) return 0;
+  const auto usable = std::llround(static_cast<double>(gpu.memory.value) * serving.kv_fraction);
+  return std::max<std::int64_t>(0, usable - gpu.peak.value) / per_token.value;
+}
+
+std::string serving_header(const Scenario& scenario, const Inputs& inputs,
+                           const std::string& version) {
+  const IterationSpec& spec = *scenario.iteration;
+  const ServingSpec& serving = *spec.serving;
+  const MoeModel& model = inputs.model;
+  std::string text =
+      fmt::format("# moesim {}\n# model {}: {} layers, {} experts, top-{}; {}\n", version,
+                  model.name, model.layers, model.experts, model.top_k, engine_text(serving));
+  for (const ClusterInput& c : inputs.clusters) {
+    const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model);
+    const auto size = [&](ParallelAxis axis) { return shape.grid.size(axis); };
+    const int ranks = size(ParallelAxis::dp);
+    if (&c == &inputs.clusters.front()) text += tokens_text(scenario, inputs, shape);
+    text += fmt::format(
+        "# {}: {} GPUs on {} hosts, attention: tp {} cp {} dp {}, experts: etp {} ep {}\n#   {}\n",
+        c.topology.name(), c.topology.gpu_count(), c.topology.host_count(), size(ParallelAxis::tp),
+        size(ParallelAxis::cp), ranks, size(ParallelAxis::etp), size(ParallelAxis::ep),
+        batch_text(serving, ranks));
+  }
+  if (model.missing_of_whole().empty()) {
+    Bytes held;  // of the first rank
+    for (const SequenceStep& each : serving.of_rank(0)) {
+      held += cache_of_sequence(model, each.context + each.tokens, cache_shard(spec)) * each.count;
+    }
+    text += fmt::format("# KV: {} per token on a GPU, {} for the batch of the first rank\n",
+                        to_string(cache_per_token(model, cache_shard(spec))), to_string(held));
+  } else {
+    text +=
+        fmt::format("# '{}' describes only its experts ({}): dense blocks and KV are left out\n",
+                    model.name, model.missing_of_whole());
+  }
+  text += own_text(scenario);
+  text += software_text(scenario, inputs);
+  text += transport_text(inputs);
+  text += "# not modelled: tokenizer, sampling on the CPU, network to the client\n";
+  text += fmt::format("# simulated{}; times of one forward pass\n",
+                      scenario.fidelities.size() == 1
+                          ? " at " + backend_name(scenario.fidelities[0], scenario.p2p_order)
+                          : "");
+  return text;
+}
+
+}  // namespace moesim

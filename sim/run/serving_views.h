@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is told of a pass of serving: figures of its batch and its cache, lines of the header.
+#pragma once
+
+#include <string>
+
+#include "sim/planner/iteration/planner.h"
+#include "sim/report/metrics.h"
+#include "sim/scenario/inputs.h"
+
+namespace moesim {
+
+/// Without what memory is free.
+ServingFigures serving_figures(const Planner& planner, const MoeModel& model);
+
+/// Tokens of a pass that count: those that a decode generates, drafts that it keeps with them; else
+/// all new ones.
+std::int64_t output_tokens(const Planner& planner);
+
+/// Tokens that fit into the part of a GPU's memory that the engine takes, besides the batch.
+std::int64_t free_cache_tokens(const FullestGpu& gpu, const ServingSpec& serving, Bytes per_token);
+
+/// The lines above a table of passes.
+std::string serving_header(const Scenario& scenario, const Inputs& inputs,
+                           const std::string& version);
+
+}  // namespace moesim

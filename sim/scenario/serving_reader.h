@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys of a scenario that describe one pass of a serving engine.
+#pragma once
+
+#include <string>
+
+#include "sim/base/yaml.h"
+#include "sim/model/software.h"
+#include "sim/planner/iteration/iteration_spec.h"
+
+namespace moesim {
+
+/// Whether the scenario is of serving: it has `serving`.
+bool is_serving(const YamlMap& scenario);
+
+/// Reads `serving` into a spec whose sizes are known. Mistakes are recorded, keys of training with
+/// them.
+void read_serving(const YamlMap& scenario, IterationSpec& spec);
+
+}  // namespace moesim

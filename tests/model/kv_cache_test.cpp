@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cache of published models, counted by hand.
+#include "sim/model/kv_cache.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/base/data_files.h"
+
+namespace moesim {
+namespace {
+
+MoeModel shipped(const std::string& name) { return read_moe_model(data_file("models/moe", name)); }
+
+TEST(KvCache, OfMlaHolds576ValuesPerTokenAndLayer) {
+  const MoeModel model = shipped("deepseek-v3");
+  EXPECT_EQ(cache_per_token(model, {}), Bytes(576 * 2 * 61));
+  EXPECT_EQ(cache_per_token(model, {.type = DataType::fp8}), Bytes(576 * 61));
+  EXPECT_EQ(cache_per_token(model, {.tp = 8}), Bytes(576 * 2 * 61));  // on every GPU of the group
+  EXPECT_EQ(cache_of_sequence(model, 4096, {}), Bytes(4096LL * 576 * 2 * 61));
+  EXPECT_EQ(cache_of_sequence(model, 4096, {}, 3, 5), Bytes(4096LL * 576 * 2 * 2));
+}
+
+TEST(KvCache, OfGroupedQueriesHoldsAKeyAndAValuePerHead) {
+  const MoeModel model = shipped("qwen3-235b-a22b");  // 94 layers, 4 heads of 128
+  EXPECT_EQ(cache_per_token(model, {}), Bytes(2LL * 4 * 128 * 2 * 94));
+  EXPECT_EQ(cache_per_token(model, {.tp = 2}), Bytes(2LL * 2 * 128 * 2 * 94));
+  EXPECT_EQ(cache_per_token(model, {.tp = 8}), Bytes(2LL * 1 * 128 * 2 * 94));  // copied
+}
+
+TEST(KvCache, OfWindowsDoesNotGrowBeyondThem) {
+  const MoeModel model = shipped("gpt-oss-20b");  // 24 layers, 8 heads of 64, every other: 128
+  const std::int64_t layer = 2LL * 8 * 64 * 2;
+  EXPECT_EQ(cache_per_token(model, {}), Bytes(12 * layer));
+  EXPECT_EQ(cache_of_sequence(model, 100, {}), Bytes(24 * 100 * layer));
+  EXPECT_EQ(cache_of_sequence(model, 1000, {}), Bytes(12 * (1000 + 128) * layer));
+}
+
+TEST(KvCache, OfLinearAttentionIsAState) {
+  const MoeModel model = shipped("qwen3-next-80b-a3b");
+  const AttentionShape& shape = *model.attention->shape;
+  const Bytes one = cache_of_sequence(model, 1, {}), two = cache_of_sequence(model, 2, {});
+  EXPECT_EQ(two + one * -1, cache_per_token(model, {}));
+  const std::int64_t states = 36LL * shape.linear->value_heads * 128 * 128 * 4;
+  const std::int64_t seen = 36LL * shape.linear->convolved() * (shape.linear->conv - 1) * 2;
+  EXPECT_EQ(one, cache_per_token(model, {}) + Bytes(states + seen));
+}
+
+}  // namespace
+}  // namespace moesim

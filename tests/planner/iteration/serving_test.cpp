@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes of a serving engine as plans: closed forms, conservation of rows, and ranks that differ.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "sim/model/kv_cache.h"
+#include "sim/planner/iteration/rank_kernels.h"
+#include "sim/planner/iteration/serving_batches.h"
+#include "tests/planner/iteration/fixtures.h"
+
+namespace moesim {
+namespace {
+
+Spec serving(std::vector<std::vector<SequenceStep>> ranks, ParallelSizes sizes) {
+  Spec spec;
+  spec.spec.parallel = std::move(sizes);
+  spec.spec.zero = 0;
+  spec.spec.serving.emplace().batch = {std::move(ranks)};
+  spec.state = {0, 0};
+  spec.optimizer = spec.backward = false;
+  return spec;
+}
+
+Timeline simulated(const PlannedStep& step, const Topology& topology) {
+  const GpuModels gpus = test::h100s(topology.gpu_count());
+  PortBackend backend(topology, gpus);
+  return backend.run(PricedPlan(step.plan, topology));
+}
+
+/// Rows of all routed experts in one layer.
+std::int64_t expert_rows(const Plan& plan, int layer) {
+  std::int64_t rows = 0;
+  for (const Op& op : plan.ops) {
+    if (op.key.kind != OpKind::fc1 || op.key.layer != layer) continue;
+    for (std::size_t m = 0; m < op.group.size(); ++m) {
+      const auto& sizes = std::get<GroupedGemm>(op.kernels()->of(m)).m;
+      rows += std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+    }
+  }
+  return rows;
+}
+
+std::int64_t rows_of(const Plan& plan, OpKind kind, GpuId gpu) {
+  for (const Op& op : plan.ops) {
+    if (op.key.kind != kind || !op.group.contains(gpu)) continue;
+    return std::get<GroupedGemm>(op.kernels()->of(op.group.member(gpu))).m.front();
+  }
+  return 0;
+}
+
+TEST(ServingPlan, OfOneGpuTakesTheSumOfItsKernels) {
+  const MoeModel model = test::whole(4);
+  const RoutingTrace trace = test::tokens_for(model, 64, 64);
+  const Topology topology = read_topology(data_file("topologies", "h100-rail"),
+                                          {parse_override("nodes=1"), parse_override("node.gpus=1"),
+                                           parse_override("node.nics.count=1")})
+                                .topology;
+  for (const auto& list : {SequenceStep{.context = 100, .tokens = 1, .count = 1},
+                           SequenceStep{.context = 0, .tokens = 64, .count = 1}}) {
+    Planner planner(test::policy("alltoall"), topology, model, trace,
+                    serving({{list}}, {.ep = 1, .etp = 1}));
+    const PlannedStep step = planner.plan(0);
+    EXPECT_EQ(step.tokens, list.tokens);
+    const GpuModel& gpu = *test::h100s(1).front();
+    Seconds kernels;
+    for (const Op& op : step.plan.ops) {
+      ASSERT_EQ(op.key.pass, Pass::forward);
+      if (op.kernels() != nullptr) kernels += gpu.time(op.kernels()->of(0), op.key.type());
+    }
+    EXPECT_NEAR(simulated(step, topology).makespan.value, kernels.value, 1e-9 * kernels.value);
+  }
+}
+
+TEST(ServingPlan, EveryTokenReachesItsExperts) {
+  const MoeModel model = test::whole(4);
+  const RoutingTrace trace = test::tokens_for(model, 256, 16);
+  const Topology topology = test::h100_nodes(2);
+  for (const int tp : {1, 2, 4}) {
+    const SequenceStep decode{.context = 9, .tokens = 2, .count = 6};
+    const SequenceStep prefill{.context = 0, .tokens = 37, .count = 1};
+    Planner planner(test::policy("deepep-low-latency"), topology, model, trace,
+                    serving({{decode, prefill}}, {.tp = tp, .ep = 16, .etp = 1}));
+    const PlannedStep step = planner.plan(0);
+    EXPECT_EQ(step.tokens, (12 + 37) * 16 / tp);
+    for (int layer = 1; layer < 4; ++layer) {
+      EXPECT_EQ(expert_rows(step.plan, layer), step.tokens * model.top_k);
+    }
+    EXPECT_EQ(rows_of(step.plan, OpKind::head, GpuId(0)), 12 + 1);  // sampled tokens only
+  }
+}
+
+TEST(ServingPlan, RanksHaveBatchesOfTheirOwn) {
+  const MoeModel model = test::whole(3);
+  const RoutingTrace trace = test::tokens_for(model, 256, 64);
+  const Topology topology = test::h100_nodes(1);
+  std::vector<std::vector<SequenceStep>> ranks(8);
+  ranks[0] = {{.context = 0, .tokens = 2048, .count = 1}};
+  for (int r = 1; r < 7; ++r) ranks[static_cast<std::size_t>(r)] = {{.context = 50, .count = 8}};
+  Planner planner(test::policy("alltoall"), topology, model, trace,
+                  serving(ranks, {.ep = 8, .etp = 1}));
+  const PlannedStep step = planner.plan(0);
+  EXPECT_EQ(rows_of(step.plan, OpKind::attention_projections, GpuId(0)), 2048);
+  EXPECT_EQ(rows_of(step.plan, OpKind::attention_projections, GpuId(1)), 8);
+  EXPECT_EQ(rows_of(step.plan, OpKind::attention_projections, GpuId(7)), 0);  // idle
+  // The others wait for the prefill: no dispatch begins before its attention has ended.
+  const Timeline timeline = simulated(step, topology);
+  Seconds prefilled, dispatched(1e9);
+  for (std::size_t i = 0; i < step.plan.ops.size(); ++i) {
+    const Op& op = step.plan.ops[i];
+    if (op.key.layer != 1) continue;
+    if (op.key.kind == OpKind::attention_output && op.group.contains(GpuId(0))) {
+      prefilled = timeline.ops[i][op.group.member(GpuId(0))].end;
+    }
+    if (op.key.kind != OpKind::token_exchange || op.key.stage != Stage::dispatch) continue;
+    for (const Interval& of : timeline.ops[i]) dispatched = std::min(dispatched, of.end);
+  }
+  EXPECT_GT(prefilled.value, 0);
+  EXPECT_GT(dispatched, prefilled);
+}
+
+TEST(ServingPlan, TokensOfASequenceAreThoseAtItsPositions) {
+  TraceInfo info;
+  info.experts = 32;
+  info.top_k = 4;
+  info.layers = {1};
+  const RoutingTrace trace = balanced_trace(info, 30, 10);  // three sequences of 10
+  const Grid grid({.ep = 2, .etp = 1}, 2);
+  Spec spec = serving({{{.context = 4, .tokens = 1, .count = 3}},
+                       {{.context = 9, .tokens = 3, .count = 1, .request = 1}}},
+                      {.ep = 2, .etp = 1});
+  const Batch batch = serving_batch(trace, 0, grid, *spec.spec.serving);
+  ASSERT_EQ(batch.ranks.size(), 2u);
+  EXPECT_EQ(batch.ranks[0], (std::vector<TokenRun>{{4, 1}, {14, 1}, {24, 1}}));
+  EXPECT_EQ(batch.ranks[1], (std::vector<TokenRun>{{19, 1}, {10, 2}}));  // wraps round
+}
+
+TEST(ServingPlan, SequencesOfOneRecordedSequenceAreDifferentTokens) {
+  const MoeModel model = test::whole(2);
+  const RoutingTrace trace = test::tokens_for(model, 128, 16);
+  Spec spec = serving({{{.context = 3, .tokens = 1, .count = 64}}}, {.ep = 2, .etp = 1});
+  const Batch batch = serving_batch(trace, 0, Grid(spec.spec.parallel, 2), *spec.spec.serving);
+  std::vector<int> played(128);
+  for (const auto& runs : batch.ranks) {
+    for (const TokenRun& run : runs) {
+      for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
+        ++played[static_cast<std::size_t>(t)];
+      }
+    }
+  }
+  EXPECT_EQ(*std::ranges::max_element(played), 1);
+}
+
+TEST(ServingPlan, HoldsWeightsAndCacheAndNothingForABackwardPass) {
+  const MoeModel model = test::whole(4);
+  const RoutingTrace trace = test::tokens_for(model, 64, 64);
+  const Topology topology = test::h100_nodes(1);
+  const SequenceStep list{.context = 999, .tokens = 1, .count = 5};
+  Planner planner(test::policy("alltoall"), topology, model, trace,
+                  serving({{list}}, {.ep = 8, .etp = 1}));
+  const MemoryUse use = planner.plan(0).memory.peaks.front().use;
+  // 5 sequences x 1000 tokens x 4 layers x key and value of 4 heads x 64 values of 2 bytes.
+  EXPECT_EQ(use.of(MemoryPart::cache), Bytes(5LL * 1000 * 4 * 2 * 4 * 64 * 2));
+  const Parameters p = parameters_of(model);
+  EXPECT_EQ(use.of(MemoryPart::weights), Bytes(2 * (p.main() - p.routed * 7 / 8)));
+  for (const MemoryPart part : {MemoryPart::gradients, MemoryPart::optimizer,
+                                MemoryPart::placeholders, MemoryPart::activations}) {
+    EXPECT_EQ(use.of(part), Bytes(0)) << name_of(part);
+  }
+}
+
+TEST(ServingPlan, TwoHalvesOfABatchHaveAllOfIt) {
+  const std::vector<SequenceStep> list = {{.context = 10, .tokens = 1, .count = 7},
+                                          {.context = 0, .tokens = 100, .count = 1},
+                                          {.context = 30, .tokens = 3, .count = 4}};
+  for (const int parts : {1, 2, 3}) {
+    std::int64_t tokens = 0, sequences = 0;
+    for (int i = 0; i < parts; ++i) {
+      tokens += tokens_of(part_of(list, i, parts));
+      sequences += sequences_of(part_of(list, i, parts));
+    }
+    EXPECT_EQ(tokens, 7 + 100 + 12);
+    EXPECT_EQ(sequences, 12);
+  }
+  EXPECT_EQ(tokens_of(part_of({{.context = 4, .tokens = 1, .count = 9}}, 0, 2)), 4);
+}
+
+TEST(ServingPlan, PadsADecodeToTheNextCapturedSize) {
+  const std::vector<SequenceStep> list = {{.context = 10, .tokens = 1, .count = 9}};
+  EXPECT_EQ(tokens_of(padded(list, {8, 16})), 16);
+  EXPECT_EQ(padded(list, {1, 9, 16}), list);
+  EXPECT_EQ(padded(list, {4}), list);  // larger than all
+  const std::vector<SequenceStep> prefill = {{.context = 0, .tokens = 9, .count = 1}};
+  EXPECT_EQ(padded(prefill, {16}), prefill);
+}
+
+TEST(RankKernels, OfOneShapeAreOneOp) {
+  const auto gemm = [](std::int64_t m, std::int64_t n) { return GroupedGemm{{m}, n, 8}; };
+  const auto joined_lists = joined({{{OpKind::gate, gemm(4, 2)}, {OpKind::head, gemm(4, 9)}},
+                                    {{OpKind::gate, gemm(1, 2)},
+                                     {OpKind::norm, MemoryBound{Bytes(1), Bytes(1)}},
+                                     {OpKind::head, gemm(1, 9)}}},
+                                   {0, 1, 1});
+  ASSERT_EQ(joined_lists.size(), 3u);
+  EXPECT_EQ(joined_lists[0].kernels.each(),
+            (std::vector<Kernel>{gemm(4, 2), gemm(1, 2), gemm(1, 2)}));
+  EXPECT_EQ(joined_lists[1].kind, OpKind::norm);
+  EXPECT_EQ(joined_lists[1].group.list(), (std::vector{GpuId(1), GpuId(2)}));
+  EXPECT_EQ(joined_lists[2].group.size(), 3u);
+}
+
+}  // namespace
+}  // namespace moesim

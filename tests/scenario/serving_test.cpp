@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys of a pass of serving, and what is said of each mistake.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/error.h"
+#include "sim/scenario/inputs.h"
+#include "sim/scenario/scenario_text.h"
+
+namespace moesim {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Scenario parsed(const std::string& keys) {
+  return parse_scenario(
+      "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: "
+      "deepep-low-latency\n" +
+          keys,
+      "serving.yaml", {});
+}
+
+ServingSpec spec_of(const std::string& keys) { return *parsed(keys).iteration->serving; }
+
+std::string mistakes_of(const std::string& keys) {
+  try {
+    parsed(keys);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Serving, ADecodeHasOneNewTokenPerSequence) {
+  const ServingSpec spec = spec_of("serving: {batch: {context: 4096, sequences: 128}}\n");
+  ASSERT_EQ(spec.batch.ranks.size(), 1u);
+  EXPECT_EQ(spec.batch.ranks[0], (std::vector<SequenceStep>{{4096, 1, 128, -1}}));
+  EXPECT_TRUE(all_decode(spec.batch));
+  EXPECT_TRUE(spec.graphs);
+}
+
+TEST(Serving, DraftsAreVerifiedWithTheToken) {
+  const ServingSpec spec =
+      spec_of("serving: {batch: {context: 9, sequences: 2}, drafts: 3, accepted: 1.7}\n");
+  EXPECT_EQ(spec.batch.ranks[0].front().tokens, 4);
+  EXPECT_EQ(spec.accepted, 1.7);
+}
+
+TEST(Serving, APrefillHasAPromptOfWhichSomeIsCached) {
+  const ServingSpec spec =
+      spec_of("serving: {batch: {prompt: 4096, cached: 1024, sequences: 2}}\n");
+  EXPECT_EQ(spec.batch.ranks[0].front(), (SequenceStep{1024, 3072, 2, -1}));
+  EXPECT_FALSE(any_decodes(spec.batch));
+}
+
+TEST(Serving, RanksMayDiffer) {
+  const ServingSpec spec = spec_of(
+      "serving:\n  batch:\n    - [{prompt: 100, sequences: 1}, {context: 8, sequences: 3}]\n"
+      "    - [{context: 9, tokens: 50, sequences: 1}]\n");
+  ASSERT_EQ(spec.batch.ranks.size(), 2u);
+  EXPECT_EQ(spec.batch.ranks[0].size(), 2u);
+  EXPECT_EQ(spec.batch.ranks[1].front(), (SequenceStep{9, 50, 1, -1}));
+}
+
+TEST(Serving, ExpertsOfATensorGroupAreSharedUnlessTheyHaveAnEpDegree) {
+  const std::string batch = "serving: {batch: {context: 8, sequences: 1}}\n";
+  EXPECT_EQ(parsed("parallel: {tp: 8}\n" + batch).iteration->parallel.etp, 8);
+  EXPECT_EQ(parsed("parallel: {tp: 8, ep: 8}\n" + batch).iteration->parallel.etp, 1);
+}
+
+TEST(Serving, MistakesSayWhatToDo) {
+  const std::string batch = "serving: {batch: {context: 8, sequences: 1}}\n";
+  EXPECT_THAT(mistakes_of("serving: {}\n"), HasSubstr("batch"));
+  EXPECT_THAT(mistakes_of("serving: {batch: {context: 8}}\n"), HasSubstr("sequences"));
+  EXPECT_THAT(mistakes_of("serving: {batch: []}\n"), HasSubstr("'serving.batch' is an empty list"));
+  EXPECT_THAT(mistakes_of("serving: {batch: {prompt: 8, context: 4, sequences: 1}}\n"),
+              AllOf(HasSubstr("together with 'prompt'"), HasSubstr("a prefill has a prompt")));
+  EXPECT_THAT(mistakes_of("serving: {batch: {prompt: 8, cached: 8, sequences: 1}}\n"),
+              HasSubstr("one token of a prompt at least"));
+  EXPECT_THAT(mistakes_of("serving: {batch: {context: 8, sequences: 1}, accepted: 1}\n"),
+              HasSubstr("keeps as many drafts as there are"));
+  EXPECT_THAT(mistakes_of("zero: 1\noptimizer: adam\n" + batch),
+              AllOf(HasSubstr("'zero' is of training"), HasSubstr("'optimizer' is of training")));
+  EXPECT_THAT(mistakes_of("pass: forward\n" + batch), HasSubstr("'serving.batch' says its tokens"));
+  EXPECT_THAT(mistakes_of("parallel: {pp: 2}\n" + batch), HasSubstr("pp 1"));
+}
+
+TEST(Serving, ListsMustFitTheRanks) {
+  const Scenario scenario = parsed(
+      "parallel: {ep: 8}\nserving:\n  batch:\n    - [{context: 8, sequences: 1}]\n    - [{context: "
+      "9, sequences: 1}]\n");
+  try {
+    shape_of(*scenario.iteration, 32, 24, 0);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("lists of 2 ranks, the cluster 32"), HasSubstr("serving.yaml:")));
+  }
+}
+
+TEST(Serving, ReadsWhatItWrites) {
+  const std::string keys =
+      "parallel: {tp: 2, ep: 16}\nserving: {batch: [[{context: 9, sequences: 4}], [{prompt: 70, "
+      "cached: 6, sequences: 1}]], precision: fp8, kv: fp8, graphs: [8, 16], drafts: 1, accepted: "
+      "0.5, overlap: two-batch}\n";
+  const Scenario first = parsed(keys);
+  const Scenario again = parse_scenario(to_text(first), "again.yaml", {});
+  EXPECT_EQ(*again.iteration, *first.iteration);
+}
+
+}  // namespace
+}  // namespace moesim
