@@ -92,6 +92,12 @@ void add_elasticities(Printout& printout, const std::string& name,
       .add(elasticity_table(list));
 }
 
+/// Training is no measure of serving.
+ShippedModelErrors no_errors_of_serving() {
+  throw Error("--intervals: nobody has measured how far passes of serving are off",
+              "leave it out; docs/error-bars.md says what was measured");
+}
+
 /// Intervals if they are asked for; reports have them, too, unless the data have no errors of
 /// times.
 template <class Errors>
@@ -112,7 +118,10 @@ void run_cases(const RunOptions& options, const Scenario& scenario, bool details
   ComparisonOptions asked = options.asked();
   asked.layers = details;
   ComparisonResult result = simulate(scenario, inputs, asked);
-  const auto errors = scenario.iteration ? shipped_errors_of_iterations : shipped_errors_of_steps;
+  const bool serves = scenario.iteration && scenario.iteration->serving;
+  const auto errors = serves               ? no_errors_of_serving
+                      : scenario.iteration ? shipped_errors_of_iterations
+                                           : shipped_errors_of_steps;
   add_error_bars(options, result.cases, errors);
   const std::vector<CaseResult>& cases = result.cases;
   const char* noun = noun_of(cases);
@@ -122,8 +131,7 @@ void run_cases(const RunOptions& options, const Scenario& scenario, bool details
   if (const RunMetrics& metrics = cases[0].metrics; details && !metrics.layers.empty()) {
     printout.add("\n")
         .add(layer_table(cases[0]))
-        .add(
-            fmt::format("\n# the critical path of {} {}\n", scenario.iteration ? "an" : "a", noun));
+        .add(fmt::format("\n# the critical path of {} {}\n", *noun == 'i' ? "an" : "a", noun));
     printout.add(path_table(metrics.path, static_cast<double>(metrics.steps.size())));
   }
   for (const CaseResult& c : cases) {
@@ -132,7 +140,7 @@ void run_cases(const RunOptions& options, const Scenario& scenario, bool details
   }
   if (options.intervals) printout.add(interval_table(cases, errors()));
   if (options.bounds) {
-    const char* of = scenario.iteration ? "the first microbatch" : "one step";
+    const char* of = scenario.iteration && !serves ? "the first microbatch" : "one step";
     printout
         .add(
             fmt::format("\n# token exchanges of {} by themselves, all layers together, against the "

@@ -24,6 +24,7 @@ struct RankReport {
 };
 
 struct IterationExplanation {
+  std::string noun = "iteration";  // or "step", of serving
   IterationTimes times;           // of the mean GPU
   std::vector<RankReport> ranks;  // [GPU]
   std::vector<PathSegment> path;

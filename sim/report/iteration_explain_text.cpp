@@ -151,7 +151,7 @@ Table bounds_row(const IterationExplanation& e) {
 
 Printout iteration_explanation_text(const IterationExplanation& e) {
   Printout printout;
-  printout.add(fmt::format("\niteration {}: parts of the mean GPU of each pipeline stage\n",
+  printout.add(fmt::format("\n{} {}: parts of the mean GPU of each pipeline stage\n", e.noun,
                            to_string(e.times.iteration)));
   printout.add(stage_table(e));
   if (e.turns) printout.add("\nthe turns of the mean GPU\n").add(turn_table(e));

@@ -51,6 +51,7 @@ ExplainedIteration explain_iteration(const Scenario& scenario, const Inputs& inp
   const PricedPlan priced(planned.plan, cluster.topology);
   const Timeline timeline = backend->run(priced);
   IterationExplanation e;
+  if (scenario.iteration->serving) e.noun = "step";
   e.times = iteration_times(planned.plan, timeline, hosts_take_time(cluster.gpus));
   e.ranks = rank_reports(planned, timeline, iterations.planner().shape().grid, cluster);
   const Pipeline& pipeline = iterations.planner().shape().pipeline;

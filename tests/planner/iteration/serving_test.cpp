@@ -23,9 +23,7 @@ Spec serving(std::vector<std::vector<SequenceStep>> ranks, ParallelSizes sizes) 
 }
 
 Timeline simulated(const PlannedStep& step, const Topology& topology) {
-  const GpuModels gpus = test::h100s(topology.gpu_count());
-  PortBackend backend(topology, gpus);
-  return backend.run(PricedPlan(step.plan, topology));
+  return make_port_backend(topology, test::h100s(topology.gpu_count()))->run(step.plan);
 }
 
 /// Rows of all routed experts in one layer.
