@@ -9,7 +9,7 @@
 namespace moesim {
 namespace {
 
-constexpr int state_bytes = 4;  // fp32
+constexpr int element_of_state = 4;  // fp32
 
 std::int64_t shared_by(std::int64_t value, std::int64_t over) { return (value + over - 1) / over; }
 
@@ -20,13 +20,13 @@ std::int64_t token_width(const AttentionShape& shape, int tp) {
 }
 
 Bytes state_of(const LinearAttention& linear, int tp, DataType activations) {
-  const std::int64_t state = shared_by(linear.values(), tp) * linear.key_dim * state_bytes;
+  const std::int64_t state = shared_by(linear.values(), tp) * linear.key_dim * element_of_state;
   return Bytes(state) +
          bytes_of(shared_by(linear.convolved(), tp) * std::max(0, linear.conv - 1), activations);
 }
 
 Bytes state_of(const MambaShape& mamba, int tp, DataType activations) {
-  const std::int64_t state = shared_by(mamba.inner(), tp) * mamba.state * state_bytes;
+  const std::int64_t state = shared_by(mamba.inner(), tp) * mamba.state * element_of_state;
   return Bytes(state) +
          bytes_of(shared_by(mamba.convolved(), tp) * std::max(0, mamba.conv - 1), activations);
 }

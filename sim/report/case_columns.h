@@ -2,6 +2,8 @@
 // The columns of a comparison. Every one is defined in docs/metrics.md.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -35,6 +37,10 @@ struct CaseColumn {
   std::string id = {};
 };
 using CaseColumns = std::vector<CaseColumn>;
+
+inline Cell number_cell(double value, int digits) {
+  return {fmt::format("{:.{}f}", value, digits), value};
+}
 
 /// What decides, for any step: speedup, migration, what is less exact, costs.
 CaseColumns deciding_columns();

@@ -13,10 +13,6 @@ namespace {
 
 Cell share(double part) { return percent_cell(part, 1); }
 
-Cell number_cell(double value, int digits) {
-  return {fmt::format("{:.{}f}", value, digits), value};
-}
-
 /// What decides comes first: these are what 80 columns show.
 CaseColumns rate_columns() {
   CaseColumns columns = deciding_columns();

@@ -10,10 +10,6 @@ namespace {
 
 const ServingFigures& serving(const ShownCase& s) { return *s.iteration().serving; }
 
-Cell number_cell(double value, int digits) {
-  return {fmt::format("{:.{}f}", value, digits), value};
-}
-
 bool is_decode(const ShownCase& s) { return serving(s).decodes; }
 
 Cell memory_cell(const ShownCase& s) {

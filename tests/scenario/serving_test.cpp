@@ -21,9 +21,9 @@ Scenario parsed(const std::string& keys) {
       "serving.yaml", {});
 }
 
-ServingSpec spec_of(const std::string& keys) { return *parsed(keys).iteration->serving; }
+ServingSpec serving_of(const std::string& keys) { return *parsed(keys).iteration->serving; }
 
-std::string mistakes_of(const std::string& keys) {
+std::string serving_mistakes(const std::string& keys) {
   try {
     parsed(keys);
   } catch (const Error& error) {
@@ -33,7 +33,7 @@ std::string mistakes_of(const std::string& keys) {
 }
 
 TEST(Serving, ADecodeHasOneNewTokenPerSequence) {
-  const ServingSpec spec = spec_of("serving: {batch: {context: 4096, sequences: 128}}\n");
+  const ServingSpec spec = serving_of("serving: {batch: {context: 4096, sequences: 128}}\n");
   ASSERT_EQ(spec.batch.ranks.size(), 1u);
   EXPECT_EQ(spec.batch.ranks[0], (std::vector<SequenceStep>{{4096, 1, 128, -1}}));
   EXPECT_TRUE(all_decode(spec.batch));
@@ -42,20 +42,20 @@ TEST(Serving, ADecodeHasOneNewTokenPerSequence) {
 
 TEST(Serving, DraftsAreVerifiedWithTheToken) {
   const ServingSpec spec =
-      spec_of("serving: {batch: {context: 9, sequences: 2}, drafts: 3, accepted: 1.7}\n");
+      serving_of("serving: {batch: {context: 9, sequences: 2}, drafts: 3, accepted: 1.7}\n");
   EXPECT_EQ(spec.batch.ranks[0].front().tokens, 4);
   EXPECT_EQ(spec.accepted, 1.7);
 }
 
 TEST(Serving, APrefillHasAPromptOfWhichSomeIsCached) {
   const ServingSpec spec =
-      spec_of("serving: {batch: {prompt: 4096, cached: 1024, sequences: 2}}\n");
+      serving_of("serving: {batch: {prompt: 4096, cached: 1024, sequences: 2}}\n");
   EXPECT_EQ(spec.batch.ranks[0].front(), (SequenceStep{1024, 3072, 2, -1}));
   EXPECT_FALSE(any_decodes(spec.batch));
 }
 
 TEST(Serving, RanksMayDiffer) {
-  const ServingSpec spec = spec_of(
+  const ServingSpec spec = serving_of(
       "serving:\n  batch:\n    - [{prompt: 100, sequences: 1}, {context: 8, sequences: 3}]\n"
       "    - [{context: 9, tokens: 50, sequences: 1}]\n");
   ASSERT_EQ(spec.batch.ranks.size(), 2u);
@@ -71,19 +71,21 @@ TEST(Serving, ExpertsOfATensorGroupAreSharedUnlessTheyHaveAnEpDegree) {
 
 TEST(Serving, MistakesSayWhatToDo) {
   const std::string batch = "serving: {batch: {context: 8, sequences: 1}}\n";
-  EXPECT_THAT(mistakes_of("serving: {}\n"), HasSubstr("batch"));
-  EXPECT_THAT(mistakes_of("serving: {batch: {context: 8}}\n"), HasSubstr("sequences"));
-  EXPECT_THAT(mistakes_of("serving: {batch: []}\n"), HasSubstr("'serving.batch' is an empty list"));
-  EXPECT_THAT(mistakes_of("serving: {batch: {prompt: 8, context: 4, sequences: 1}}\n"),
+  EXPECT_THAT(serving_mistakes("serving: {}\n"), HasSubstr("batch"));
+  EXPECT_THAT(serving_mistakes("serving: {batch: {context: 8}}\n"), HasSubstr("sequences"));
+  EXPECT_THAT(serving_mistakes("serving: {batch: []}\n"),
+              HasSubstr("'serving.batch' is an empty list"));
+  EXPECT_THAT(serving_mistakes("serving: {batch: {prompt: 8, context: 4, sequences: 1}}\n"),
               AllOf(HasSubstr("together with 'prompt'"), HasSubstr("a prefill has a prompt")));
-  EXPECT_THAT(mistakes_of("serving: {batch: {prompt: 8, cached: 8, sequences: 1}}\n"),
+  EXPECT_THAT(serving_mistakes("serving: {batch: {prompt: 8, cached: 8, sequences: 1}}\n"),
               HasSubstr("one token of a prompt at least"));
-  EXPECT_THAT(mistakes_of("serving: {batch: {context: 8, sequences: 1}, accepted: 1}\n"),
+  EXPECT_THAT(serving_mistakes("serving: {batch: {context: 8, sequences: 1}, accepted: 1}\n"),
               HasSubstr("keeps as many drafts as there are"));
-  EXPECT_THAT(mistakes_of("zero: 1\noptimizer: adam\n" + batch),
+  EXPECT_THAT(serving_mistakes("zero: 1\noptimizer: adam\n" + batch),
               AllOf(HasSubstr("'zero' is of training"), HasSubstr("'optimizer' is of training")));
-  EXPECT_THAT(mistakes_of("pass: forward\n" + batch), HasSubstr("'serving.batch' says its tokens"));
-  EXPECT_THAT(mistakes_of("parallel: {pp: 2}\n" + batch), HasSubstr("pp 1"));
+  EXPECT_THAT(serving_mistakes("pass: forward\n" + batch),
+              HasSubstr("'serving.batch' says its tokens"));
+  EXPECT_THAT(serving_mistakes("parallel: {pp: 2}\n" + batch), HasSubstr("pp 1"));
 }
 
 TEST(Serving, ListsMustFitTheRanks) {
