@@ -80,6 +80,7 @@ BlockSteps head_steps(const MoeModel& model, StepList& list) {
 BlockSteps served_head_steps(const MoeModel& model, const BlockShard& shard) {
   BlockShard rows = shard;
   rows.tokens = shard.served->head_tokens();
+  rows.gemm_type = model.activations;  // engines do not quantize the head
   StepList list(model, rows), all(model, shard);
   const std::int64_t words = list.split(model.vocabulary);
   const std::int64_t logits = words * sampled_bytes / list.element();

@@ -79,7 +79,8 @@ std::string explain_header(const Scenario& scenario, const Inputs& inputs, const
       version, inputs.systems[0].name, cluster.topology.name(), cluster.topology.gpu_count(),
       cluster.topology.host_count(), cluster.ep, inputs.model.name, inputs.model.hidden,
       inputs.model.experts, inputs.model.top_k, inputs.trace.info().name, c.layer,
-      scenario.iteration ? "the first microbatch of iteration" : "step",
+      scenario.iteration && !scenario.iteration->serving ? "the first microbatch of iteration"
+                                                         : "step",
       first_of(scenario, cluster),
       cluster.warmup.empty() ? "" : fmt::format(" after a warm-up of {}", cluster.warmup.size()),
       c.tokens_per_rank, scenario.backward ? "forward and backward" : "forward only");

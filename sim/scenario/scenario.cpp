@@ -219,6 +219,7 @@ Scenario parse_common(const std::string& text, const std::string& path,
   s.warmup = read_warmup(map, s.steps);
   read_layers(map, s);
   s.backward = map.choice("pass", {"forward", "forward+backward"}, 1) == 1;
+  if (s.iteration && s.iteration->serving) s.backward = false;
   s.attention = map.boolean("attention", true);
   s.memory = static_cast<MemoryCheck>(map.choice("memory", memory_checks, 0));
   s.gradient_bytes =

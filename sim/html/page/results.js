@@ -134,6 +134,7 @@ function casesOf(kind, unit, name, document) {
 const FORMATS = {
   "moesim-result": {
     read: (name, document) => document.step === "iteration" ? casesOf("iterations", "iteration", name, document)
+      : document.step === "serving" ? casesOf("iterations", "step", name, document)
       : casesOf("steps", "step", name, document),
   },
 };

@@ -13,9 +13,13 @@ std::optional<DataType> gemm_type_of(const ChunkParts& chunk) {
 }
 
 LayerOps::Cell cell_of(const ChunkParts& chunk, int microbatch, bool weights_apart) {
-  return {microbatch, chunk.chunk, weights_apart, gemm_type_of(chunk),
+  return {microbatch,
+          chunk.chunk,
+          weights_apart,
+          gemm_type_of(chunk),
           chunk.stage.options().spec.recompute,
-          chunk.stage.replicates() ? chunk.stage.shard().tp : 1};
+          chunk.stage.replicates() ? chunk.stage.shard().tp : 1,
+          chunk.stage.options().serves()};
 }
 
 BlockKind block_of(StagePartKind kind) {

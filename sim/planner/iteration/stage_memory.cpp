@@ -152,18 +152,21 @@ void StageMemory::add_state() {
   const Spec& options = stage_.options();
   const int zero = options.spec.zero;
   const std::int64_t replicas = std::ssize(stage_.groups(ParallelAxis::dp_cp).front());
-  std::int64_t dense = 0;
+  std::int64_t dense = 0, unquantized = 0;  // embedding and head of an engine
   std::vector<HeldBlock> held;
   for (std::size_t c = 0; c < chunks_.size(); ++c) {
     for (const ChunkBlock& block : blocks_[c]) held.push_back(block.held);
     if (!chunks_[c]->whole) continue;
     for (const StagePart& part : chunks_[c]->parts) {
-      dense += dense_parameters(model, stage_.shard().tp, part);
+      const std::int64_t own = dense_parameters(model, stage_.shard().tp, part);
+      const bool around = part.kind == StagePartKind::embedding || part.kind == StagePartKind::head;
+      (options.serves() && around ? unquantized : dense) += own;
     }
   }
   MemoryUse alike;
   alike.of(MemoryPart::weights) =
       Bytes(shared_by(bytes_of(dense, model.weights).value, zero > 2 ? replicas : 1));
+  alike.of(MemoryPart::weights) += bytes_of(unquantized, model.activations);
   alike.of(MemoryPart::gradients) =
       Bytes(shared_by(dense * options.state.gradient, zero > 1 ? replicas : 1));
   alike.of(MemoryPart::optimizer) =

@@ -222,6 +222,7 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase, con
   const bool back = stage == Stage::combine;
   const auto& moved = s.parts.traffic(phase);
   for (auto& [group, exchange] : phase_exchanges(s.work, phase, moved, row, back)) {
+    if (cell_.serves && group.size() == 1) continue;
     std::vector<OpId> waits = waits_of(group, after);
     added.push_back(s.chain.exchange(
         {label, key, shape.phase(phase).stream, group, std::move(waits), std::move(exchange)}));
@@ -269,6 +270,7 @@ void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
     const auto& moved = s.parts.traffic(phase);
     const bool back = stage == Stage::combine;
     for (auto& [group, exchange] : side_exchanges(moved, side, back)) {
+      if (cell_.serves && group.size() == 1) continue;
       s.chain.exchange({fmt::format("{}-{}{}", name_of(stage), side.name, s.suffix()),
                         s.key(OpKind::side_exchange, Stage::other, part),
                         shape.phase(phase).stream,

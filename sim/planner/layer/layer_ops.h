@@ -34,6 +34,9 @@ class LayerOps {
     /// GPUs in all of a tensor group; else each has tokens of its own. If they do, they compute the
     /// gate of all tokens and a part of the shared experts each, and sum what they have of a layer.
     int replicas_of_tokens = 1;
+    /// Engines exchange nothing within a group of one GPU; training frameworks call their
+    /// libraries.
+    bool serves = false;
   };
   /// All of these must outlive it.
   LayerOps(OpChain& chain, const MoeModel& model, std::vector<ReplayedLayer>& layers)
