@@ -31,7 +31,8 @@ class ExpertLayer {
 
   void run_and_compare() {
     twins_.run();
-    const double tolerance = format_ == RowFormat::float32 ? 1e-4 : 3e-2;  // as compare()
+    // Of the largest: one sum of few terms may cancel most of its digits.
+    const double tolerance = format_ == RowFormat::float32 ? 1e-3 : 3e-2;
     for (const auto& [place, count] : results_) twins_.expect_close(place, count, tolerance);
     EXPECT_EQ(twins_.gpu->findings().not_finite_in, std::nullopt);
   }
