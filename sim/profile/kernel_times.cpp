@@ -128,8 +128,8 @@ TimeCurve curve_through(const SizesOfTable& sizes, bool several_groups) {
   for (const auto& [size, time] : merged) curve.add(std::max(1.0, std::round(size)), Seconds(time));
   if (!several_groups) return curve;
   // A group may have far fewer or more rows than the mean: the line says what they take.
-  const auto [first, slope] = line_through(sizes);
-  const auto at = [&](double m) { return Seconds(first + slope * m); };
+  const std::pair<double, double> line = line_through(sizes);
+  const auto at = [&](double m) { return Seconds(line.first + line.second * m); };
   for (double m = merged.front().first / 2; m >= 1; m /= 2) curve.add(std::round(m), at(m));
   curve.add(1, at(1));
   for (double m = merged.back().first * 2; m <= merged.back().first * 64; m *= 2) {
