@@ -221,7 +221,7 @@ void read_common(const YamlMap& scenario, const Software& software, IterationSpe
   for (const char* key : {"tokens_per_rank", "accumulate", "pass", "attention"}) {
     const auto value = scenario.find(key);
     if (!value) continue;
-    value->error(fmt::format("'{}' is of steps of MoE layers, and this is a {}", key,
+    value->error(fmt::format("'{}' is of steps, and this is a {}", key,
                              spec.serving ? "pass of serving" : "whole iteration"),
                  spec.serving ? "'serving.batch' says its tokens"
                               : "'batch' and 'parallel' say its tokens and passes");
