@@ -23,7 +23,8 @@ namespace {
 
 struct PapersOptions {
   std::vector<std::string> files, only, changes;
-  bool fast = false, headlines = false, iterations = false, left_out = false, whole = false;
+  bool fast = false, headlines = false, iterations = false, serving = false, left_out = false,
+       whole = false;
   int workers = 0;
   std::string traces, page, kept, frozen, scored, stored, slack = "0.5 %";
   ResultOutput output;
@@ -31,7 +32,7 @@ struct PapersOptions {
 
 /// Whether iterations are left out, as they take many minutes, and nobody asked for them.
 bool leaves_iterations_out(const PapersOptions& options) {
-  return !options.iterations && options.files.empty() && options.only.empty();
+  return !options.iterations && !options.serving && options.files.empty() && options.only.empty();
 }
 
 /// Changes of the user win over what settings say.
@@ -50,8 +51,13 @@ std::vector<PaperTable> asked_tables(const PapersOptions& options) {
     tables = shipped_paper_tables(options.headlines ? std::vector<std::string>() : options.only);
   }
   if (options.headlines) tables = headlines_of(std::move(tables), options.only);
-  if (options.iterations || leaves_iterations_out(options)) {
-    std::erase_if(tables, [&](const PaperTable& t) { return t.iterations != options.iterations; });
+  if (options.iterations || options.serving || leaves_iterations_out(options)) {
+    std::erase_if(tables, [&](const PaperTable& t) {
+      const bool wanted = t.serving      ? options.serving
+                          : t.iterations ? options.iterations
+                                         : leaves_iterations_out(options);
+      return !wanted;
+    });
   }
   if (options.fast) std::erase_if(tables, [](const PaperTable& t) { return !t.fast; });
   if (tables.empty()) throw Error("no table is left");
@@ -82,6 +88,7 @@ void run_papers(const PapersOptions& options) {
   Printout printout = papers_text(results, MOESIM_VERSION);
   if (leaves_iterations_out(options) && !options.headlines) {
     printout.add("# whole iterations take 20 minutes of CPU time: --iterations\n");
+    printout.add("# passes of serving engines: --serving\n");
   }
   options.output.write([&] { return papers_json(results, MOESIM_VERSION); }, printout);
   if (!options.page.empty()) {
@@ -121,6 +128,8 @@ void add_papers_command(CommandLine& app) {
   command
       .add_flag("--iterations", options->iterations,
                 "only whole training iterations, which take 20 minutes of CPU time")
+      .excludes(headlines);
+  command.add_flag("--serving", options->serving, "only passes of serving engines")
       .excludes(headlines);
   const auto keep_traces = [options](const std::string& path) {
     if (!is_folder(path))

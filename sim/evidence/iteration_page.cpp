@@ -17,10 +17,12 @@ std::string iteration_summary_row(const JudgedTable& t) {
   const bool timed = of.timed && !of.errors.errors.empty();
   const std::string rows = of.predicted == of.rows ? std::to_string(of.rows)
                                                    : fmt::format("{} of {}", of.predicted, of.rows);
-  return fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", t.table.name, rows,
-                     timed ? percent(of.errors.median()) : "not judged",
-                     timed ? percent(of.errors.percentile_90()) : "-",
-                     of.timed ? order_words(of.order, "-") : "-", gain_words(of), memory_words(of));
+  const std::string line = fmt::format("| {} | {} | {} | {} | {} |", t.table.name, rows,
+                                       timed ? percent(of.errors.median()) : "not judged",
+                                       timed ? percent(of.errors.percentile_90()) : "-",
+                                       of.timed ? order_words(of.order, "-") : "-");
+  if (t.table.serving) return line + "\n";
+  return line + fmt::format(" {} | {} |\n", gain_words(of), memory_words(of));
 }
 
 std::string why_not(const JudgedTable& t, std::size_t f) {
@@ -52,7 +54,7 @@ std::string page_row(const JudgedTable& t, std::size_t f) {
 std::string timed_rows(const std::vector<JudgedTable>& tables) {
   std::string rows;
   for (const JudgedTable& t : tables) {
-    if (!iteration_summary(t).timed) continue;
+    if (!iteration_summary(t).timed || t.table.serving) continue;
     for (std::size_t f = 0; f < t.table.figures.size(); ++f) {
       if (needs_row(t, f)) rows += page_row(t, f);
     }
@@ -100,18 +102,37 @@ std::string table_items(const std::vector<JudgedTable>& tables) {
   return text;
 }
 
+/// A line for each table; passes of serving have neither gains nor peaks, and their rows are in the
+/// text and the JSON document only.
+std::string summary_of(const std::vector<JudgedTable>& tables, bool serving) {
+  std::string rows;
+  for (const JudgedTable& t : tables) {
+    if (t.table.serving == serving) rows += iteration_summary_row(t);
+  }
+  if (rows.empty()) return "";
+  if (serving) {
+    return "| table | rows | median error | 90 % within | pairs in order "
+           "|\n|---|---|---|---|---|\n" +
+           rows + "\n";
+  }
+  return "| table | rows | median error | 90 % within | pairs in order | gains, simulated / "
+         "published | peak memory, at most |\n|---|---|---|---|---|---|---|\n" +
+         rows + "\n";
+}
+
 }  // namespace
 
 std::string iterations_page(const std::vector<JudgedTable>& all) {
   std::vector<JudgedTable> tables = all;
   std::erase_if(tables, [](const JudgedTable& t) { return !t.table.iterations; });
-  std::string text = total_words(total_of_iterations(tables));
-  text += text.empty() ? "" : ".\n\n";
-  text +=
-      "| table | rows | median error | 90 % within | pairs in order | gains, simulated / "
-      "published | peak memory, at most |\n|---|---|---|---|---|---|---|\n";
-  for (const JudgedTable& t : tables) text += iteration_summary_row(t);
-  return text + "\n" + timed_rows(tables) + memory_rows(tables) + table_items(tables);
+  std::string text;
+  for (const bool serving : {false, true}) {
+    const std::string total =
+        total_words(total_of_iterations(tables, serving), rows_words(serving));
+    text += total.empty() ? "" : total + ".\n\n";
+  }
+  text += summary_of(tables, false) + summary_of(tables, true);
+  return text + timed_rows(tables) + memory_rows(tables) + table_items(tables);
 }
 
 }  // namespace moesim

@@ -17,6 +17,9 @@ Printout iterations_text(const std::vector<JudgedTable>& tables);
 /// The same in Markdown: the total, the tables, and the rows that are far off.
 std::string iterations_page(const std::vector<JudgedTable>& tables);
 
+/// What totals of a table of iterations call its rows.
+std::string rows_words(bool serving);
+
 /// What a row has next to its time (schema: docs/papers.md).
 nlohmann::ordered_json row_json(const JudgedTable& table, std::size_t row);
 nlohmann::ordered_json iteration_summary_json(const IterationSummary& sum);

@@ -63,7 +63,11 @@ void read_time(const YamlValue& value, const RowSources& of, PaperFigure& figure
   PublishedIteration& iteration = *figure.iteration;
   const std::string text = value.is_scalar() ? value.string() : "";
   const bool split = split_unit(text, printed) && printed.number > 0;
-  if (split && printed.unit == "tokens/s") {
+  const bool rate = split && (printed.unit == "tokens/s" || printed.unit == "%" ||
+                              printed.unit.ends_with("FLOP/s"));
+  if (rate && iteration.tokens == 0) {
+    value.error("a pass of serving needs a time, not a rate", "published: 25.9 ms");
+  } else if (split && printed.unit == "tokens/s") {
     figure.published = static_cast<double>(iteration.tokens) / (iteration.gpus * printed.number);
   } else if (split && printed.unit == "%") {
     if (!of.peak) value.error("a percentage needs the table's 'peak'", "peak: 989.5 TFLOP/s");
@@ -134,6 +138,12 @@ void add_placed(const YamlValue& row, const RowSources& of, RowKeys& keys) {
   for (const std::string& change : policy->merged) keys.flags.change(change);
 }
 
+/// Whether a row is a pass of a serving engine.
+bool serves(const RowKeys& keys) {
+  return std::ranges::any_of(keys.flags.list(),
+                             [](const Override& f) { return f.path.starts_with("serving."); });
+}
+
 /// One row as a setting with its figure.
 void add_row(const YamlMap& map, RowKeys keys, const std::string& name, const YamlValue* published,
              const RowSources& of, PaperTable& table) {
@@ -153,8 +163,12 @@ void add_row(const YamlMap& map, RowKeys keys, const std::string& name, const Ya
   iteration.model = model == nullptr ? "" : *model;
   iteration.release = map.string("release", "");
   iteration.gpus = std::max(1, keys.gpus);
-  iteration.tokens =
-      integer_flag(row, keys, "batch.global") * integer_flag(row, keys, "batch.sequence");
+  const bool pass = serves(keys);
+  table.serving = table.serving || pass;
+  if (!pass) {
+    iteration.tokens =
+        integer_flag(row, keys, "batch.global") * integer_flag(row, keys, "batch.sequence");
+  }
   iteration.all_scores = keys.all_scores;
   iteration.stage = keys.stage;
   iteration.recorded = keys.recorded;

@@ -66,10 +66,10 @@ IterationSummary iteration_summary(const JudgedTable& table) {
   return sum;
 }
 
-IterationSummary total_of_iterations(const std::vector<JudgedTable>& tables) {
+IterationSummary total_of_iterations(const std::vector<JudgedTable>& tables, bool serving) {
   IterationSummary total;
   for (const JudgedTable& t : tables) {
-    if (!t.table.iterations) continue;
+    if (!t.table.iterations || t.table.serving != serving) continue;
     const IterationSummary of = iteration_summary(t);
     if (!of.timed) continue;
     total.rows += of.rows;
@@ -82,12 +82,11 @@ IterationSummary total_of_iterations(const std::vector<JudgedTable>& tables) {
   return total;
 }
 
-std::string total_words(const IterationSummary& total) {
+std::string total_words(const IterationSummary& total, const std::string& rows) {
   if (total.errors.errors.empty()) return "";
-  std::string text =
-      fmt::format("{} of {} published iterations are predicted: median error {}, 90 % within {}",
-                  total.errors.errors.size(), total.rows, percent(total.errors.median()),
-                  percent(total.errors.percentile_90()));
+  std::string text = fmt::format(
+      "{} of {} {} are predicted: median error {}, 90 % within {}", total.errors.errors.size(),
+      total.rows, rows, percent(total.errors.median()), percent(total.errors.percentile_90()));
   if (total.order.pairs > 0) {
     text += fmt::format("; {:.0f} % of pairs in order ({} of {})",
                         100.0 * total.order.right / total.order.pairs, total.order.right,

@@ -29,15 +29,16 @@ struct IterationSummary {
 };
 
 IterationSummary iteration_summary(const JudgedTable& table);
-/// Of the tables of iterations whose times count.
-IterationSummary total_of_iterations(const std::vector<JudgedTable>& tables);
+/// Of the tables of iterations, or of passes of serving, whose times count.
+IterationSummary total_of_iterations(const std::vector<JudgedTable>& tables, bool serving = false);
 
 /// Simulated / published peak - 1; nothing if either is missing.
 std::optional<double> memory_error(const JudgedTable& table, std::size_t row);
 
 /// "126 of 126 published iterations: median error 7.6 %, 90 % within 18.0 %; ..."; empty if none
-/// ran.
-std::string total_words(const IterationSummary& total);
+/// ran. `rows`: what they are.
+std::string total_words(const IterationSummary& total,
+                        const std::string& rows = "published iterations");
 /// The largest error of a peak and the verdicts: "4.9 %; fits or not 6 of 6", or "-".
 std::string memory_words(const IterationSummary& of);
 /// Simulated and published: "1.22 / 1.17" for each, or "-".

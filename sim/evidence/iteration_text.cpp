@@ -111,6 +111,10 @@ std::string peak_words(const JudgedTable& table, std::size_t row) {
   return text + fmt::format(", published {}", fits_words(*published.fits));
 }
 
+std::string rows_words(bool serving) {
+  return serving ? "published passes of serving" : "published iterations";
+}
+
 Printout iterations_text(const std::vector<JudgedTable>& all) {
   Printout printout;
   std::vector<JudgedTable> tables = all;
@@ -123,8 +127,12 @@ Printout iterations_text(const std::vector<JudgedTable>& all) {
                   "as published, as simulated too\n# gains: simulated / published\n",
                   100 * paper_order_margin));
   printout.add(iteration_summary_table(tables));
-  const std::string total = total_words(total_of_iterations(tables));
-  return printout.add(total.empty() ? "" : total + "\n");
+  for (const bool serving : {false, true}) {
+    const IterationSummary sum = total_of_iterations(tables, serving);
+    const std::string total = total_words(sum, rows_words(serving));
+    printout.add(total.empty() ? "" : total + "\n");
+  }
+  return printout;
 }
 
 }  // namespace moesim

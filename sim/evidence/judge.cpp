@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "sim/linkfit/robust.h"
 
@@ -48,18 +50,32 @@ void add_baseline(JudgedTable& t, std::size_t i) {
 }
 
 /// What iterations are in order by, where rows have other batches, models and GPUs: model flop per
-/// second and GPU.
+/// second and GPU. Passes of serving are by their time.
 double rate_of(const JudgedTable& t, std::size_t f, double seconds) {
+  if (t.table.serving) return 1 / seconds;
   const PublishedIteration& iteration = *t.table.figures[f].iteration;
   const auto& simulated = t.predicted[f].iteration;
   const double flop = simulated && simulated->flop_per_token > 0 ? simulated->flop_per_token : 1;
   return static_cast<double>(iteration.tokens) * flop / iteration.gpus / seconds;
 }
 
+/// Whether two passes are of one batch, so that only machines and settings say which is faster.
+bool same_batch(const JudgedTable& t, std::size_t i, std::size_t j) {
+  const auto batch = [&](std::size_t f) {
+    std::map<std::string, std::string> said;
+    for (const Override& flag : t.table.settings[t.table.figures[f].setting].flags) {
+      if (flag.path.starts_with("serving.batch")) said[flag.path] = flag.value;
+    }
+    return said;
+  };
+  return batch(i) == batch(j);
+}
+
 void add_iteration_pair(JudgedTable& t, std::size_t i, std::size_t j) {
   const auto published = [&](std::size_t f) {
     return rate_of(t, f, *t.table.figures[f].published);
   };
+  if (t.table.serving && !same_batch(t, i, j)) return;
   if (t.simulated_rate(i) == t.simulated_rate(j) || !differ(published(i), published(j))) return;
   t.pairs.push_back(
       {i, j, false,

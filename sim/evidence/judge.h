@@ -57,7 +57,8 @@ struct JudgedTable {
   std::string place(std::size_t figure) const {
     return table.name + "/" + table.figures[figure].name;
   }
-  /// Of a row of iterations, in model flop per second and GPU: equal if rows are one scenario.
+  /// Of a row of iterations, in model flop per second and GPU: equal if rows are one scenario. Of a
+  /// pass of serving, in passes per second.
   double simulated_rate(std::size_t row) const;
   /// Whether the total has its figures: those of headlines are in other tables, too, and iterations
   /// have their own (iteration_summary.h).

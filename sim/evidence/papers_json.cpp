@@ -113,6 +113,8 @@ std::string papers_json(const std::vector<JudgedTable>& tables, const std::strin
                    {"tables", list}};
   const IterationSummary iterations = total_of_iterations(tables);
   if (iterations.rows > 0) document["iterations"] = iteration_summary_json(iterations);
+  const IterationSummary serving = total_of_iterations(tables, true);
+  if (serving.rows > 0) document["serving"] = iteration_summary_json(serving);
   return document.dump(1) + "\n";
 }
 

@@ -32,7 +32,7 @@ std::string papers_state(const std::vector<JudgedTable>& tables) {
       Json& kind = t.table.headlines ? headlines : figure.relative() ? relative : absolute;
       kind[t.place(f)] = rounded(*error);
     }
-    if (!t.table.iterations) continue;
+    if (!t.table.iterations || t.table.serving) continue;
     for (const auto& [place, error] : errors_of_speedups(t)) relative[place] = rounded(error);
   }
   const Json state = {{"format", papers_state_format},

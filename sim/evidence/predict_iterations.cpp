@@ -89,6 +89,11 @@ RowPlan plan_row(const PaperTable& table, const PaperFigure& figure, const Predi
     throw Error(run.name + " is a step, no iteration", "'parallel' and 'batch' make iterations");
   }
   IterationSpec& spec = *run.scenario.iteration;
+  if (spec.serving) {
+    RowPlan pass;
+    pass.first = pass.second = runs.index_of(key_of(flags, variant, 0), run);
+    return pass;
+  }
   if (published.stage && *published.stage >= spec.parallel.pp) {
     throw Error(fmt::format("{}: 'turns_of_stage' is {}, and the pipeline has {}", name,
                             *published.stage, spec.parallel.pp),

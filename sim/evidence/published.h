@@ -104,6 +104,7 @@ struct PaperTable {
   std::vector<PublishedGain> gains = {};
   bool headlines = false;   // each figure is one; they count in no total, as their tables do
   bool iterations = false;  // each figure is a row of one; they have their own total
+  bool serving = false;     // of these rows, passes of a serving engine: another total
   bool fast = false;        // belongs to the part that takes seconds
   bool contested = true;    // variants compete; else they are values of one parameter
   std::string hash = {};    // of the file

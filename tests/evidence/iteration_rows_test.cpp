@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of published iterations: how they are read, placed and extended, and what ships.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -133,6 +134,23 @@ TEST(IterationRows, TellTheirMistakesWithTheirLines) {
   EXPECT_THAT(mistakes_in("- " + plain + "2 s}\n", "gains: [[a, b]]\n"), HasSubstr("'b'"));
 }
 
+TEST(IterationRows, PassesOfServingHaveATimeAndNoTrainingBatch) {
+  const std::string pass =
+      "{name: a, model: deepseek-v3, policy: deepep-low-latency, topology: h100-rail, gpus: 8, "
+      "parallel: {ep: 8}, serving: {kv: fp8, batch: {context: 4096, sequences: 32}}, published: ";
+  const PaperTable table =
+      rows_table("- " + pass + "18 ms}\n- {name: b, like: a, serving: {batch: {sequences: 64}}}\n");
+  EXPECT_TRUE(table.iterations);
+  EXPECT_TRUE(table.serving);
+  EXPECT_DOUBLE_EQ(*table.figures[0].published, 0.018);
+  EXPECT_EQ(flag_of(table, "b", "serving.batch.sequences"), "64");
+  EXPECT_EQ(flag_of(table, "b", "serving.batch.context"), "4096");
+  EXPECT_EQ(flag_of(table, "b", "serving.kv"), "fp8");
+  EXPECT_THAT(mistakes_in("- " + pass + "900 tokens/s}\n"),
+              HasSubstr("a pass of serving needs a time, not a rate"));
+  EXPECT_FALSE(rows_table("- " + plain + "2 s}\n").serving);
+}
+
 TEST(IterationRows, FewerMicrobatchesShowWhatEachFurtherOneTakes) {
   const auto fewer = fewer_microbatches(8, 4, 128);
   ASSERT_TRUE(fewer);
@@ -154,11 +172,12 @@ TEST(IterationRows, FurtherMicrobatchesTakeWhatTheLastOnesTook) {
   EXPECT_DOUBLE_EQ(whole.stage_turns[1].of(TurnPart::forward).value, 3.5);
 }
 
-std::vector<PaperTable> shipped_iterations() {
+std::vector<PaperTable> shipped_rows(bool serving) {
   std::vector<PaperTable> tables = shipped_paper_tables({});
-  std::erase_if(tables, [](const PaperTable& t) { return !t.iterations; });
+  std::erase_if(tables, [&](const PaperTable& t) { return !t.iterations || t.serving != serving; });
   return tables;
 }
+std::vector<PaperTable> shipped_iterations() { return shipped_rows(false); }
 
 PaperTable shipped(const std::string& name) { return shipped_paper_tables({name}).at(0); }
 
@@ -177,19 +196,40 @@ TEST(ShippedIterations, AreScenarios) {
   EXPECT_GE(rows, 134u);
 }
 
-TEST(ShippedIterations, KeptErrorsAreOfTheirRows) {
-  const std::string file = MOESIM_ROOT "/papers/iterations-state.json";
-  std::set<std::string> kept, rows;
-  for (const auto& [name, error] : read_papers_state(file, read_file(file)).absolute) {
-    kept.insert(name);
-  }
-  for (const PaperTable& table : shipped_iterations()) {
+TEST(ShippedServing, RowsAreScenarios) {
+  std::size_t rows = 0;
+  for (const PaperTable& table : shipped_rows(true)) {
     for (const PaperFigure& figure : table.figures) {
-      const bool printed = figure.published || figure.iteration->rate;
-      if (printed && figure.mark().empty()) rows.insert(table.name + "/" + figure.name);
+      const PaperVariant& variant = table.variants[figure.variant];
+      std::vector<Override> flags = table.settings[figure.setting].flags;
+      flags.insert(flags.end(), variant.flags.begin(), variant.flags.end());
+      flags.push_back({"policy", variant.policy, ""});
+      const auto iteration = read_scenario("", flags).iteration;
+      ASSERT_TRUE(iteration) << table.name << "/" << figure.name;
+      EXPECT_TRUE(iteration->serving) << table.name << "/" << figure.name;
+      EXPECT_TRUE(figure.published) << table.name << "/" << figure.name;
+      ++rows;
     }
   }
-  EXPECT_EQ(kept, rows);
+  EXPECT_GE(rows, 60u);
+}
+
+TEST(ShippedIterations, KeptErrorsAreOfTheirRows) {
+  for (const bool serving : {false, true}) {
+    const std::string file =
+        fmt::format("{}/papers/{}-state.json", MOESIM_ROOT, serving ? "serving" : "iterations");
+    std::set<std::string> kept, rows;
+    for (const auto& [name, error] : read_papers_state(file, read_file(file)).absolute) {
+      kept.insert(name);
+    }
+    for (const PaperTable& table : shipped_rows(serving)) {
+      for (const PaperFigure& figure : table.figures) {
+        const bool printed = figure.published || figure.iteration->rate;
+        if (printed && figure.mark().empty()) rows.insert(table.name + "/" + figure.name);
+      }
+    }
+    EXPECT_EQ(kept, rows);
+  }
 }
 
 TEST(ShippedIterations, StateOnlyWhatDiffersFromTheirSoftware) {

@@ -51,6 +51,30 @@ TEST(IterationSummaries, RowsOfOneScenarioAreNoPair) {
   EXPECT_EQ(iteration_summary(t).order.right, 2);
 }
 
+// Passes are in order by their times, and only those of one batch: more sequences take longer
+// whatever the machine. Of three pairs of 8 sequences two are right; 16 and 8 are no pair.
+TEST(ServingSummaries, OrderIsThatOfTimesOfOneBatch) {
+  const std::string pass = ", parallel: {ep: 1}, serving: {batch: {context: 9, sequences: ";
+  const JudgedTable t =
+      judged_rows("- {name: a" + pass + "8}}, published: 10 ms}\n- {name: b" + pass +
+                      "8}}, published: 12 ms}\n- {name: c" + pass +
+                      "8}}, published: 14 ms}\n- {name: d" + pass + "16}}, published: 20 ms}\n",
+                  {iteration_of(0.010, 0, 0, {}), iteration_of(0.015, 0, 0, {}),
+                   iteration_of(0.013, 0, 0, {}), iteration_of(0.009, 0, 0, {})});
+  const IterationSummary sum = iteration_summary(t);
+  EXPECT_EQ(sum.order.pairs, 3);
+  EXPECT_EQ(sum.order.right, 2);
+  EXPECT_EQ(total_of_iterations({t}).rows, 0);
+  EXPECT_EQ(total_of_iterations({t}, true).rows, 4);
+  const std::string text = papers_text({t}, "v").text();
+  EXPECT_THAT(text, HasSubstr("4 of 4 published passes of serving are predicted: median error"));
+  EXPECT_THAT(text, Not(HasSubstr("published iterations are predicted")));
+  const std::string page =
+      papers_page("p.md", "<!-- begin: written by moesim papers --page -->\n<!-- end -->\n", {t});
+  EXPECT_THAT(page, HasSubstr("| rows | 4 | 16.1 % | 55.0 % | 2 of 3 |\n"));
+  EXPECT_THAT(page, Not(HasSubstr("peak memory")));
+}
+
 TEST(IterationSummaries, ErrorsOfRowsAndOfPairsAreKept) {
   const JudgedTable t = judged_rows(
       "- {name: x, release: 1, published: 1 s}\n- {name: y, release: 1, published: 1 s}\n"

@@ -22,7 +22,9 @@ bool merges_passes(PipelineKind kind) {
 }
 
 ExchangesNextToKernels exchanges_next_to_kernels(const IterationSpec& spec) {
-  return {merges_passes(spec.pipeline) && spec.overlap.all_to_all, spec.zero == 3};
+  const bool two_batches = spec.serving && spec.serving->overlap == ServingOverlap::two_batch;
+  const bool merged = merges_passes(spec.pipeline) && spec.overlap.all_to_all;
+  return {merged || two_batches, spec.zero == 3};
 }
 
 /// An element is read in 2 bytes and written in two layouts of 1 byte each, which products of rows
