@@ -2,6 +2,7 @@
 // moesim run and moesim compare: one case in detail, or a grid of cases in one table.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -22,6 +23,8 @@
 #include "sim/report/path_report.h"
 #include "sim/report/table.h"
 #include "sim/report/tolerance.h"
+#include "sim/run/engine_cases.h"
+#include "sim/run/engine_views.h"
 #include "sim/run/result_file.h"
 #include "sim/run/simulate.h"
 #include "sim/run/worker_count.h"
@@ -111,8 +114,27 @@ void add_error_bars(const RunOptions& options, std::vector<CaseResult>& cases,
   }
 }
 
+/// Runs an engine on its requests, for each case.
+void run_engine_cases(const RunOptions& options, const Scenario& scenario) {
+  if (options.bounds || options.elasticities || options.intervals || !options.timeline.empty()) {
+    throw Error("--bounds, --elasticities, --intervals and --timeline are of single passes",
+                "'serving.batch' in place of 'serving.requests' is one pass");
+  }
+  const Inputs inputs = open_inputs(scenario);
+  for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
+  const EngineResult result = run_engines(scenario, inputs, options.asked());
+  Printout printout;
+  printout.add(engine_header(scenario, inputs, MOESIM_VERSION))
+      .add(engine_table(scenario, result.cases));
+  const auto undone = std::ranges::count_if(result.cases, &EngineCase::interrupted);
+  const auto all = static_cast<int>(result.cases.size());
+  const auto document = [&] { return engine_json(scenario, inputs, result.cases, MOESIM_VERSION); };
+  options.write(document, document, printout, result.signal, {all - static_cast<int>(undone), all});
+}
+
 /// `details`: of a single case.
 void run_cases(const RunOptions& options, const Scenario& scenario, bool details) {
+  if (scenario.engine_run) return run_engine_cases(options, scenario);
   const Inputs inputs = open_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   ComparisonOptions asked = options.asked();

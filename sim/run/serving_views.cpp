@@ -80,6 +80,15 @@ std::string tokens_text(const Scenario& scenario, const Inputs& inputs,
   return text;
 }
 
+/// What the batch of the first rank holds.
+std::string held_text(const MoeModel& model, const IterationSpec& spec) {
+  Bytes held;
+  for (const SequenceStep& each : spec.serving->of_rank(0)) {
+    held += cache_of_sequence(model, each.context + each.tokens, cache_shard(spec)) * each.count;
+  }
+  return fmt::format(", {} for the batch of the first rank", to_string(held));
+}
+
 }  // namespace
 
 ServingFigures serving_figures(const Planner& planner, const MoeModel& model) {
@@ -122,18 +131,15 @@ std::string serving_header(const Scenario& scenario, const Inputs& inputs,
     const int ranks = size(ParallelAxis::dp);
     if (&c == &inputs.clusters.front()) text += tokens_text(scenario, inputs, shape);
     text += fmt::format(
-        "# {}: {} GPUs on {} hosts, attention: tp {} cp {} dp {}, experts: etp {} ep {}\n#   {}\n",
+        "# {}: {} GPUs on {} hosts, attention: tp {} cp {} dp {}, experts: etp {} ep {}\n{}",
         c.topology.name(), c.topology.gpu_count(), c.topology.host_count(), size(ParallelAxis::tp),
         size(ParallelAxis::cp), ranks, size(ParallelAxis::etp), size(ParallelAxis::ep),
-        batch_text(serving, ranks));
+        scenario.engine_run ? "" : fmt::format("#   {}\n", batch_text(serving, ranks)));
   }
   if (model.missing_of_whole().empty()) {
-    Bytes held;  // of the first rank
-    for (const SequenceStep& each : serving.of_rank(0)) {
-      held += cache_of_sequence(model, each.context + each.tokens, cache_shard(spec)) * each.count;
-    }
-    text += fmt::format("# KV: {} per token on a GPU, {} for the batch of the first rank\n",
-                        to_string(cache_per_token(model, cache_shard(spec))), to_string(held));
+    text += fmt::format("# KV: {} per token on a GPU{}\n",
+                        to_string(cache_per_token(model, cache_shard(spec))),
+                        scenario.engine_run ? "" : held_text(model, spec));
   } else {
     text +=
         fmt::format("# '{}' describes only its experts ({}): dense blocks and KV are left out\n",

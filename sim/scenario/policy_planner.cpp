@@ -80,6 +80,10 @@ PolicyPlanner::PolicyPlanner(const Scenario& scenario, const Inputs& inputs,
       system_(system),
       asked_(asked_steps(scenario, cluster)),
       balanced_(balanced_tokens(scenario, inputs, cluster, options.routing)) {
+  if (scenario.engine_run) {
+    throw Error("the scenario has requests ('serving.requests'): it is a run of an engine",
+                "moesim run and moesim compare run it; 'serving.batch' is one pass of it");
+  }
   const auto make = [&](auto spec, const RoutingTrace& trace) {
     spec.explicit_rows = options.explicit_rows;
     planner_ = std::make_unique<Planner>(system, cluster.topology, inputs.model, trace, spec);

@@ -9,6 +9,7 @@
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
 #include "sim/scenario/changes.h"
+#include "sim/scenario/engine_run.h"
 #include "sim/scenario/iteration_reader.h"
 #include "sim/scenario/policy_keys.h"
 #include "sim/scenario/require_flags.h"
@@ -178,6 +179,15 @@ Scenario read_scenario(const std::string& given, const std::vector<Override>& fl
 
 namespace {
 
+/// Null if serving has no requests.
+std::shared_ptr<const EngineRun> engine_run_in(const YamlMap& map, const Scenario& s,
+                                               const std::string& path) {
+  if (!s.iteration || !s.iteration->serving) return nullptr;
+  const YamlMap serving = map.find("serving")->map();
+  if (!has_requests(serving)) return nullptr;
+  return std::make_shared<const EngineRun>(read_engine_run(serving, *s.iteration->serving, path));
+}
+
 /// The scenario without keys of policies. For one policy (`of_one`) changes of others reach
 /// nothing.
 Scenario parse_common(const std::string& text, const std::string& path,
@@ -197,6 +207,7 @@ Scenario parse_common(const std::string& text, const std::string& path,
   const Software software = read_software_of(s, map, flagged);
   const bool ep_flagged = std::ranges::find(keys, "ep", &Override::path) != keys.end();
   s.iteration = read_iteration(map, ep_flagged, path, software);
+  s.engine_run = engine_run_in(map, s, path);
   const bool recorded =
       !s.iteration || std::ranges::count(s.iteration->routing, RoutingSource::recorded) > 0;
   s.synth = synth_in(map, keys);

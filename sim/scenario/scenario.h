@@ -14,6 +14,8 @@
 
 namespace moesim {
 
+struct EngineRun;
+
 enum class Fidelity { port, flow, simgrid, analytic };
 inline const std::vector<std::string> fidelity_names = {"port", "flow", "simgrid", "analytic"};
 /// Whether it simulates a flow per pair of GPUs.
@@ -73,8 +75,10 @@ struct Scenario {
   int gradient_bytes = 2;    // per expert parameter
   int optimizer_bytes = 12;  // per expert parameter
   std::optional<IterationSpec> iteration;  // whole training iterations in place of steps
-  std::string software;                    // of iterations, a name or path; empty for steps
-  bool software_stated = false;            // else it is the default
+  /// Requests that passes of serving answer, and the engine that forms the passes; null: one pass.
+  std::shared_ptr<const EngineRun> engine_run;
+  std::string software;          // of iterations, a name or path; empty for steps
+  bool software_stated = false;  // else it is the default
   /// topology.*, model.*, gpu.*, policy.*, transport.*, software.*; only one: policy:NAME.*;
   /// keys of one policy: scenario:NAME.*
   std::vector<Override> set;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/units.h"
+#include "sim/scenario/engine_run.h"
 #include "sim/trace/synth/synth_reader.h"
 
 namespace moesim {
@@ -169,6 +170,10 @@ std::string to_text(const Scenario& s) {
   }
   if (s.iteration) json["software"] = s.software;
   if (s.iteration) add_iteration(json, *s.iteration);
+  if (s.engine_run) {
+    json["serving"].erase("batch");
+    for (const auto& [key, text] : s.engine_run->text) json["serving"][key] = Json::parse(text);
+  }
   if (!s.set.empty()) json["set"] = set;
   return json.dump(1) + "\n";
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "sim/scenario/engine_run.h"
+
 namespace moesim {
 namespace {
 
@@ -63,6 +65,19 @@ ServingBatch read_batch(const YamlValue& value, int drafts) {
   }
   for (const YamlValue& item : items) batch.ranks.push_back(read_rank(item, drafts));
   return batch;
+}
+
+/// Requests make batches of their own: until then every rank decodes one sequence.
+void read_batch_or_requests(const YamlMap& map, ServingSpec& serving) {
+  if (!has_requests(map)) {
+    if (const auto batch = map.get("batch")) serving.batch = read_batch(*batch, serving.drafts);
+    return;
+  }
+  if (const auto batch = map.find("batch")) {
+    batch->error("'serving.batch' together with 'serving.requests'",
+                 "a batch is one pass; requests make a run of an engine, which forms its batches");
+  }
+  serving.batch.ranks = {{SequenceStep{1, 1 + serving.drafts, 1, -1}}};
 }
 
 /// `graphs: false`, or true, or the sizes that were captured.
@@ -125,7 +140,7 @@ void read_serving(const YamlMap& scenario, IterationSpec& spec) {
             fmt::format("'serving.accepted' is {} of {} drafts", serving.accepted, serving.drafts),
             "a sequence keeps as many drafts as there are, at most");
   }
-  if (const auto batch = map.get("batch")) serving.batch = read_batch(*batch, serving.drafts);
+  read_batch_or_requests(map, serving);
   serving.weights = type_of_precision(map.choice("precision", serving_precision_names, 0));
   serving.kv = map.choice("kv", kv_type_names, 0) == 1 ? DataType::fp8 : DataType::bf16;
   read_graphs(map, serving);

@@ -86,16 +86,17 @@ TEST(ServingFigures, RatesAndGoodput) {
   // Prompts take 2 s, later tokens 1.001 s: the second request waits 4.002 s.
   const double end = 2 * 4.002;
   ServingMetrics metrics = serving_metrics(run, {Seconds(2.5), {}}, 0, 4);
-  EXPECT_NEAR(metrics.output_rate, 6 / end, 1e-9);
-  EXPECT_NEAR(metrics.output_rate_per_gpu, 6 / end / 4, 1e-9);
-  EXPECT_NEAR(metrics.input_rate, 2000 / end, 1e-9);
-  EXPECT_NEAR(metrics.output_rate_per_user, 1 / 1.001, 1e-9);
-  EXPECT_EQ(metrics.good_share, 0.5);
-  EXPECT_NEAR(metrics.goodput, 1 / end, 1e-9);
-  EXPECT_EQ(serving_metrics(run, {Seconds(9), Seconds(1)}, 0, 4).good_share, 0);
-  EXPECT_EQ(serving_metrics(run, {Seconds(2.5), {}}, 1, 4).good_share, 0) << "only the second";
-  EXPECT_NEAR(metrics.busy, 1, 1e-9);
-  EXPECT_EQ(metrics.passes, 6);
+  EXPECT_NEAR(metrics.rates.output, 6 / end, 1e-9);
+  EXPECT_NEAR(metrics.rates.output_per_gpu, 6 / end / 4, 1e-9);
+  EXPECT_NEAR(metrics.rates.input, 2000 / end, 1e-9);
+  EXPECT_NEAR(metrics.rates.output_per_user, 1 / 1.001, 1e-9);
+  EXPECT_EQ(metrics.rates.good_share, 0.5);
+  EXPECT_NEAR(metrics.rates.goodput, 1 / end, 1e-9);
+  EXPECT_EQ(serving_metrics(run, {Seconds(9), Seconds(1)}, 0, 4).rates.good_share, 0);
+  EXPECT_EQ(serving_metrics(run, {Seconds(2.5), {}}, 1, 4).rates.good_share, 0)
+      << "only the second";
+  EXPECT_NEAR(metrics.passes.busy, 1, 1e-9);
+  EXPECT_EQ(metrics.passes.passes, 6);
 }
 
 TEST(ServingFigures, SamplesAreWeighedByTime) {
@@ -106,11 +107,11 @@ TEST(ServingFigures, SamplesAreWeighedByTime) {
   run.instances[0].kv_tokens_most = 80;
   run.samples = {{Seconds(2), 0, 80, 4, 2}, {Seconds(4), 0, 20, 0, 1}};
   const ServingMetrics metrics = serving_metrics(run, {}, 0, 1);
-  EXPECT_NEAR(metrics.kv_mean, (2 * 0.8 + 6 * 0.2) / 10, 1e-12);
-  EXPECT_NEAR(metrics.waiting_mean, 0.8, 1e-12);
-  EXPECT_NEAR(metrics.running_mean, (2 * 2 + 6 * 1) / 10.0, 1e-12);
-  EXPECT_EQ(metrics.waiting_most, 4);
-  EXPECT_EQ(metrics.kv_most, 0.8);
+  EXPECT_NEAR(metrics.load.kv_mean, (2 * 0.8 + 6 * 0.2) / 10, 1e-12);
+  EXPECT_NEAR(metrics.load.waiting_mean, 0.8, 1e-12);
+  EXPECT_NEAR(metrics.load.running_mean, (2 * 2 + 6 * 1) / 10.0, 1e-12);
+  EXPECT_EQ(metrics.load.waiting_most, 4);
+  EXPECT_EQ(metrics.load.kv_most, 0.8);
 }
 
 TEST(ServingFigures, ThinnedSamplesEndWithTheLast) {

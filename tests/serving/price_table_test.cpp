@@ -79,14 +79,16 @@ TEST(PriceTables, ARunWithReusedPricesIsNearTheExactOne) {
   engine.ranks = 4;
   engine.max_tokens = 2048;
   FormulaPrices exact(bent_price), of_table(bent_price);
-  PriceTable table(of_table, {});
+  PriceTableOptions options;
+  options.per_octave = 4;
+  PriceTable table(of_table, options);
   const ServingMetrics right =
       serving_metrics(run_serving(one_engine(engine, exact), log), {}, 0, 4);
   const ServingMetrics near =
       serving_metrics(run_serving(one_engine(engine, table), log), {}, 0, 4);
   EXPECT_NEAR(near.tpot.p50 / right.tpot.p50, 1, 0.02);
   EXPECT_NEAR(near.ttft.p50 / right.ttft.p50, 1, 0.05);
-  EXPECT_NEAR(near.output_rate / right.output_rate, 1, 0.02);
+  EXPECT_NEAR(near.rates.output / right.rates.output, 1, 0.02);
   const PriceErrors errors = table.errors();
   EXPECT_GE(errors.checks, 4);
   EXPECT_EQ(errors.checks, (table.asked() + 127) / 256);

@@ -44,14 +44,14 @@ void add_requests(const ServingRun& run, const ServingSla& sla, ServingMetrics& 
   metrics.gap = latency_figures(run.gaps);
   const double time = run.end.value;
   if (metrics.requests > 0) {
-    metrics.good_share = static_cast<double>(good) / static_cast<double>(metrics.requests);
+    metrics.rates.good_share = static_cast<double>(good) / static_cast<double>(metrics.requests);
   }
   if (time <= 0) return;
-  metrics.input_rate = static_cast<double>(input) / time;
-  metrics.output_rate = static_cast<double>(output) / time;
-  metrics.request_rate = static_cast<double>(run.requests.size()) / time;
-  metrics.goodput = metrics.good_share * metrics.request_rate;
-  if (metrics.tpot.p50 > 0) metrics.output_rate_per_user = 1 / metrics.tpot.p50;
+  metrics.rates.input = static_cast<double>(input) / time;
+  metrics.rates.output = static_cast<double>(output) / time;
+  metrics.rates.requests = static_cast<double>(run.requests.size()) / time;
+  metrics.rates.goodput = metrics.rates.good_share * metrics.rates.requests;
+  if (metrics.tpot.p50 > 0) metrics.rates.output_per_user = 1 / metrics.tpot.p50;
 }
 
 /// What was true from each sample to the next of its instance, over the time of the run.
@@ -68,7 +68,7 @@ void add_samples(const ServingRun& run, ServingMetrics& metrics) {
     const ServingSample*& before = last[static_cast<std::size_t>(sample.instance)];
     if (before != nullptr) weigh(*before, sample.time);
     before = &sample;
-    metrics.waiting_most = std::max(metrics.waiting_most, sample.waiting);
+    metrics.load.waiting_most = std::max(metrics.load.waiting_most, sample.waiting);
   }
   for (const ServingSample* sample : last) {
     if (sample != nullptr) weigh(*sample, run.end);
@@ -78,13 +78,14 @@ void add_samples(const ServingRun& run, ServingMetrics& metrics) {
     if (instance.kv_capacity == no_limit) continue;
     const auto own = static_cast<double>(instance.kv_capacity);
     capacity += own;
-    metrics.kv_most = std::max(metrics.kv_most, static_cast<double>(instance.kv_tokens_most) / own);
+    metrics.load.kv_most =
+        std::max(metrics.load.kv_most, static_cast<double>(instance.kv_tokens_most) / own);
   }
   const double time = run.end.value;
   if (time <= 0) return;
-  if (capacity > 0) metrics.kv_mean = kv / time / capacity;
-  metrics.waiting_mean = waiting / time;
-  metrics.running_mean = running / time;
+  if (capacity > 0) metrics.load.kv_mean = kv / time / capacity;
+  metrics.load.waiting_mean = waiting / time;
+  metrics.load.running_mean = running / time;
 }
 
 void add_instances(const ServingRun& run, ServingMetrics& metrics) {
@@ -100,22 +101,23 @@ void add_instances(const ServingRun& run, ServingMetrics& metrics) {
     }
     ranks += instance.ranks;
     padding += instance.counts.padding;
-    metrics.passes += instance.counts.passes;
+    metrics.passes.passes += instance.counts.passes;
   }
-  metrics.preemptions = ranks.preemptions;
+  metrics.load.preemptions = ranks.preemptions;
   const std::int64_t prompts = ranks.prompt_tokens + ranks.cached_tokens;
   const std::int64_t tokens = ranks.prompt_tokens + ranks.decode_tokens + padding;
   if (prompts > 0) {
-    metrics.cached_share = static_cast<double>(ranks.cached_tokens) / static_cast<double>(prompts);
+    metrics.load.cached_share =
+        static_cast<double>(ranks.cached_tokens) / static_cast<double>(prompts);
   }
   if (tokens > 0) {
-    metrics.padding_share = static_cast<double>(padding) / static_cast<double>(tokens);
+    metrics.passes.padding_share = static_cast<double>(padding) / static_cast<double>(tokens);
   }
   if (busy <= 0) return;
-  metrics.busy = busy / run.end.value / static_cast<double>(run.instances.size());
-  metrics.stall_share = stalled / busy;
+  metrics.passes.busy = busy / run.end.value / static_cast<double>(run.instances.size());
+  metrics.passes.stall_share = stalled / busy;
   for (std::size_t part = 0; part < pass_parts; ++part) {
-    metrics.part_shares[part] = parts[part] / busy;
+    metrics.passes.part_shares[part] = parts[part] / busy;
   }
 }
 
@@ -154,7 +156,7 @@ ServingMetrics serving_metrics(const ServingRun& run, const ServingSla& sla, std
   add_requests(run, sla, metrics);
   add_samples(run, metrics);
   add_instances(run, metrics);
-  metrics.output_rate_per_gpu = metrics.output_rate / static_cast<double>(gpus);
+  metrics.rates.output_per_gpu = metrics.rates.output / static_cast<double>(gpus);
   return metrics;
 }
 

@@ -28,32 +28,46 @@ struct ServingSla {
   std::optional<Seconds> ttft, tpot;
 };
 
+/// Of the whole run.
+struct ServingRates {
+  double output = 0, input = 0;  // generated and prompt tokens per second
+  double output_per_gpu = 0;
+  double output_per_user = 0;  // 1 / median TPOT
+  double requests = 0;         // finished per second
+  double goodput = 0;          // requests per second that met the SLA
+  double good_share = 0;       // of counted requests
+};
+
+/// Means are over the time of the run.
+struct ServingLoad {
+  double kv_mean = 0, kv_most = 0;            // share of the capacity; 0 without bound
+  double waiting_mean = 0, running_mean = 0;  // requests
+  std::int64_t waiting_most = 0;
+  double cached_share = 0;  // of prompt tokens: found in the prefix cache
+  std::int64_t preemptions = 0;
+};
+
+/// Of all instances.
+struct PassTimes {
+  std::int64_t passes = 0;
+  double busy = 0;                               // share of the run in which they ran passes
+  std::array<double, pass_parts> part_shares{};  // of busy time
+  double stall_share = 0, padding_share = 0;     // of busy time; of tokens
+};
+
 /// - TTFT: from arrival to the end of the pass that gave the first token;
 /// - TPOT: from there to the last token, over the later tokens; requests of one token have none;
 /// - gap (ITL): between passes that gave tokens to a request;
 /// - latency: from arrival to the last token.
 /// Percentiles are of requests that finished, without the first `warmup` of the log; gaps are of
-/// all. Rates are of the whole run.
+/// all.
 struct ServingMetrics {
   std::int64_t requests = 0, warmup = 0;
   LatencyFigures ttft, tpot, gap, latency;
-  Seconds time{};           // of the run
-  double output_rate = 0;   // generated tokens per second
-  double input_rate = 0;    // prompt tokens per second
-  double request_rate = 0;  // finished per second
-  double output_rate_per_gpu = 0;
-  double output_rate_per_user = 0;  // 1 / median TPOT
-  double goodput = 0;               // requests per second that met the SLA
-  double good_share = 0;            // of counted requests
-  double kv_mean = 0, kv_most = 0;  // share of the capacity; 0 without bound
-  double waiting_mean = 0;          // requests, over time
-  std::int64_t waiting_most = 0;
-  double running_mean = 0;
-  double cached_share = 0;  // of prompt tokens: found in the prefix cache
-  std::int64_t passes = 0, preemptions = 0;
-  double busy = 0;                               // share of the run in which instances ran passes
-  std::array<double, pass_parts> part_shares{};  // of busy time
-  double stall_share = 0, padding_share = 0;     // of busy time; of tokens
+  Seconds time{};  // of the run
+  ServingRates rates;
+  ServingLoad load;
+  PassTimes passes;
 };
 
 ServingMetrics serving_metrics(const ServingRun& run, const ServingSla& sla, std::int64_t warmup,

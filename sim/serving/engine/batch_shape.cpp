@@ -72,7 +72,9 @@ ServingBatch batch_of(const BatchShape& shape, std::size_t ranks, std::int64_t d
       spread_over(axis(shape, ShapeAxis::sequences), axis(shape, ShapeAxis::skew), ranks);
   const auto prompts = spread_over(axis(shape, ShapeAxis::prompt_tokens),
                                    axis(shape, ShapeAxis::prompt_skew), ranks);
-  const std::int64_t context = std::llround(axis(shape, ShapeAxis::context));
+  // A decode has a context: without one it would be a prompt.
+  const std::int64_t context =
+      std::max<std::int64_t>(1, std::llround(axis(shape, ShapeAxis::context)));
   const std::int64_t prompt_context = std::llround(axis(shape, ShapeAxis::prompt_context));
   ServingBatch batch;
   batch.ranks.resize(ranks);

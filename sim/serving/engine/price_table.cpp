@@ -23,12 +23,21 @@ void add_share(StepPrice& sum, const StepPrice& price, double share) {
 
 }  // namespace
 
+/// What times hardly bend along has one step per octave: what prompts attend to, and how much
+/// fuller the fullest rank is.
+int PriceTable::steps_of(std::size_t axis) const {
+  const auto of = static_cast<ShapeAxis>(axis);
+  const bool bends =
+      of == ShapeAxis::sequences || of == ShapeAxis::context || of == ShapeAxis::prompt_tokens;
+  return bends ? options_.per_octave : 1;
+}
+
 /// 0, then powers of two with equal steps between them.
 double PriceTable::grid_value(std::size_t axis, std::int32_t number) const {
   if (number == 0) return 0;
   const double first = is_context(axis) ? options_.least_context : 1;
-  const int octave = (number - 1) / options_.per_octave, step = (number - 1) % options_.per_octave;
-  return std::ldexp(first * (1 + static_cast<double>(step) / options_.per_octave), octave);
+  const int steps = steps_of(axis), octave = (number - 1) / steps, step = (number - 1) % steps;
+  return std::ldexp(first * (1 + static_cast<double>(step) / steps), octave);
 }
 
 /// The largest grid value that is not above.
@@ -37,8 +46,8 @@ std::int32_t PriceTable::grid_number(std::size_t axis, double value) const {
   if (value < first) return 0;
   int octave = 0;
   const double mantissa = 2 * std::frexp(value / first, &octave);
-  const int step = static_cast<int>((mantissa - 1) * options_.per_octave);
-  return 1 + (octave - 1) * options_.per_octave + std::min(step, options_.per_octave - 1);
+  const int steps = steps_of(axis), step = static_cast<int>((mantissa - 1) * steps);
+  return 1 + (octave - 1) * steps + std::min(step, steps - 1);
 }
 
 const StepPrice& PriceTable::price_at(const Point& point, std::size_t ranks) {

@@ -14,7 +14,7 @@ namespace moesim {
 
 struct PriceTableOptions {
   std::int64_t decode_tokens = 1;  // of a sequence per decode pass: 1 + drafts
-  int per_octave = 4;              // grid values from one power of two to the next
+  int per_octave = 2;              // grid values per power of two of tokens and contexts
   double least_context = 64;       // below it the only grid value is 0
   std::int64_t check_every = 256;  // passes; the exact price is computed, too. 0: never
 };
@@ -43,6 +43,7 @@ class PriceTable : public StepPrices {
  private:
   /// The number of a grid value on each axis.
   using Point = std::array<std::int32_t, shape_axes>;
+  int steps_of(std::size_t axis) const;
   double grid_value(std::size_t axis, std::int32_t number) const;
   std::int32_t grid_number(std::size_t axis, double value) const;
   const StepPrice& price_at(const Point& point, std::size_t ranks);

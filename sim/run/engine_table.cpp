@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "sim/run/engine_views.h"
+#include "sim/scenario/engine_run.h"
+
+namespace moesim {
+namespace {
+
+struct EngineColumn {
+  std::string name;
+  std::function<Cell(const EngineOutcome&)> cell;
+  std::function<bool(const EngineOutcome&)> telling = nullptr;  // none: always
+};
+
+Cell rate_cell(double rate) {
+  return {rate < 10 ? fmt::format("{:.2f}", rate) : fmt::format("{:.0f}", rate), rate};
+}
+
+Cell time_cell(double seconds) { return {Seconds(seconds)}; }
+
+EngineColumn share_column(const std::string& name, double (*share)(const ServingMetrics&)) {
+  return {name, [share](const EngineOutcome& o) { return percent_cell(share(o.metrics), 1); },
+          [share](const EngineOutcome& o) { return share(o.metrics) > 0; }};
+}
+
+std::vector<EngineColumn> latency_columns(bool sla) {
+  std::vector<EngineColumn> columns;
+  const auto add = [&](const std::string& name, LatencyFigures ServingMetrics::*of,
+                       double LatencyFigures::*figure) {
+    columns.push_back({name, [of, figure](const EngineOutcome& o) {
+                         return time_cell((o.metrics.*of).*figure);
+                       }});
+  };
+  add("TTFT p50", &ServingMetrics::ttft, &LatencyFigures::p50);
+  add("TTFT p95", &ServingMetrics::ttft, &LatencyFigures::p95);
+  add("TPOT p50", &ServingMetrics::tpot, &LatencyFigures::p50);
+  add("TPOT p95", &ServingMetrics::tpot, &LatencyFigures::p95);
+  columns.push_back({"tokens/s/GPU", [](const EngineOutcome& o) {
+                       return rate_cell(o.metrics.rates.output_per_gpu);
+                     }});
+  if (sla) {
+    columns.push_back(
+        {"goodput/s", [](const EngineOutcome& o) { return rate_cell(o.metrics.rates.goodput); }});
+    columns.push_back({"SLA met", [](const EngineOutcome& o) {
+                         return percent_cell(o.metrics.rates.good_share, 1);
+                       }});
+  }
+  return columns;
+}
+
+std::vector<EngineColumn> load_columns() {
+  return {
+      {"requests/s", [](const EngineOutcome& o) { return rate_cell(o.metrics.rates.requests); }},
+      {"tokens/s/user",
+       [](const EngineOutcome& o) { return rate_cell(o.metrics.rates.output_per_user); }},
+      {"gap p99", [](const EngineOutcome& o) { return time_cell(o.metrics.gap.p99); }},
+      {"latency p50", [](const EngineOutcome& o) { return time_cell(o.metrics.latency.p50); }},
+      {"latency p95", [](const EngineOutcome& o) { return time_cell(o.metrics.latency.p95); }},
+      {"running", [](const EngineOutcome& o) { return rate_cell(o.metrics.load.running_mean); }},
+      {"waiting", [](const EngineOutcome& o) { return rate_cell(o.metrics.load.waiting_mean); }},
+      {"KV tokens/rank", [](const EngineOutcome& o) { return Cell(o.kv_tokens); },
+       [](const EngineOutcome& o) { return o.kv_tokens != no_limit; }},
+      {"KV use", [](const EngineOutcome& o) { return percent_cell(o.metrics.load.kv_mean, 1); },
+       [](const EngineOutcome& o) { return o.kv_tokens != no_limit; }},
+      {"most", [](const EngineOutcome& o) { return percent_cell(o.metrics.load.kv_most, 1); },
+       [](const EngineOutcome& o) { return o.kv_tokens != no_limit; }},
+      share_column("cached", [](const ServingMetrics& m) { return m.load.cached_share; }),
+      {"preempted", [](const EngineOutcome& o) { return Cell(o.metrics.load.preemptions); },
+       [](const EngineOutcome& o) { return o.metrics.load.preemptions > 0; }}};
+}
+
+std::vector<EngineColumn> time_columns() {
+  std::vector<EngineColumn> columns = {
+      {"busy", [](const EngineOutcome& o) { return percent_cell(o.metrics.passes.busy, 1); }}};
+  for (std::size_t part = 0; part < pass_parts; ++part) {
+    columns.push_back({pass_part_names[part], [part](const EngineOutcome& o) {
+                         return percent_cell(o.metrics.passes.part_shares[part], 1);
+                       }});
+  }
+  columns.push_back(
+      share_column("stalls", [](const ServingMetrics& m) { return m.passes.stall_share; }));
+  columns.push_back(
+      share_column("padding", [](const ServingMetrics& m) { return m.passes.padding_share; }));
+  columns.push_back(
+      {"passes", [](const EngineOutcome& o) { return Cell(o.metrics.passes.passes); }});
+  columns.push_back({"simulated", [](const EngineOutcome& o) { return Cell(o.simulated); }});
+  columns.push_back({"price error",
+                     [](const EngineOutcome& o) { return percent_cell(o.errors.mean, 2); },
+                     [](const EngineOutcome& o) { return o.errors.checks > 0; }});
+  return columns;
+}
+
+bool cases_differ(const std::vector<EngineCase>& cases, std::string CaseName::*name) {
+  return std::ranges::any_of(
+      cases, [&](const EngineCase& c) { return c.name.*name != cases.front().name.*name; });
+}
+
+void add_keys(Table& table, const std::vector<EngineCase>& cases,
+              const std::vector<const EngineCase*>& ran) {
+  const auto add = [&](const std::string& title, std::string CaseName::*name) {
+    table.columns.push_back({title, TableColumn::Kind::key});
+    for (std::size_t i = 0; i < ran.size(); ++i) table.rows[i].push_back(ran[i]->name.*name);
+  };
+  if (cases_differ(cases, &CaseName::topology)) add("topology", &CaseName::topology);
+  add("policy", &CaseName::policy);
+  add("routing", &CaseName::routing);
+  if (cases_differ(cases, &CaseName::fidelity)) add("fidelity", &CaseName::fidelity);
+}
+
+void add_block(Table& table, const std::vector<const EngineCase*>& ran, const std::string& title,
+               const std::vector<EngineColumn>& columns) {
+  const int block = static_cast<int>(table.titles.size());
+  table.titles.push_back(title);
+  for (const EngineColumn& column : columns) {
+    const bool telling = !column.telling || std::ranges::any_of(ran, [&](const EngineCase* c) {
+      return column.telling(c->outcome);
+    });
+    table.columns.push_back({column.name, TableColumn::Kind::figure, block, telling});
+    for (std::size_t i = 0; i < ran.size(); ++i) {
+      table.rows[i].push_back(column.cell(ran[i]->outcome));
+    }
+  }
+}
+
+/// How far reused prices were from simulated ones, over all cases.
+std::string price_note(const std::vector<const EngineCase*>& ran) {
+  PriceErrors worst;
+  for (const EngineCase* c : ran) {
+    worst.checks += c->outcome.errors.checks;
+    worst.mean = std::max(worst.mean, c->outcome.errors.mean);
+    worst.most = std::max(worst.most, c->outcome.errors.most);
+  }
+  if (worst.checks == 0) return "";
+  return fmt::format(
+      "# prices of passes are reused: {} were simulated to check them, {:.2f} % off on average in "
+      "the worst case, {:.2f} % at most (serving.prices: exact simulates all)\n",
+      worst.checks, 100 * worst.mean, 100 * worst.most);
+}
+
+}  // namespace
+
+Printout engine_table(const Scenario& scenario, const std::vector<EngineCase>& cases) {
+  std::vector<const EngineCase*> ran;
+  for (const EngineCase& c : cases) {
+    if (c.ran()) ran.push_back(&c);
+  }
+  Table table("cases", {});
+  table.rows.resize(ran.size());
+  add_keys(table, cases, ran);
+  const ServingSla& sla = scenario.engine_run->sla;
+  add_block(table, ran, "latency and throughput", latency_columns(sla.ttft || sla.tpot));
+  add_block(table, ran, "load", load_columns());
+  add_block(table, ran, "where the time of passes goes", time_columns());
+  Printout printout;
+  printout.add(std::move(table));
+  for (const EngineCase& c : cases) {
+    if (c.ran()) continue;
+    printout.add(fmt::format("# {} on {} was not run: {}\n", c.name.policy_text(), c.name.topology,
+                             c.outcome.unsuitable));
+  }
+  return printout.add(price_note(ran));
+}
+
+}  // namespace moesim

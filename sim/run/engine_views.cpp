@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/run/engine_views.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/units.h"
+#include "sim/run/result_file.h"
+#include "sim/run/serving_views.h"
+#include "sim/scenario/engine_run.h"
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string lengths_text(const LengthLaw& law) {
+  if (law.kind == LengthLaw::Kind::fixed) return fmt::format("{:.0f}", law.mean);
+  return fmt::format("{:.0f} +- {:.0f} ({})", law.mean, law.spread,
+                     law.kind == LengthLaw::Kind::uniform ? "uniform" : "lognormal");
+}
+
+std::string requests_text(const EngineRun& run) {
+  if (!run.request_file.empty()) {
+    return fmt::format(
+        "# requests of {}{}{}\n", run.request_file,
+        run.most_requests > 0 ? fmt::format(", the first {}", run.most_requests) : "",
+        run.draw.concurrency > 0 ? fmt::format(", {} in flight", run.draw.concurrency)
+                                 : ", as they came");
+  }
+  const RequestDraw& draw = run.draw;
+  const char* law = draw.arrivals.kind == ArrivalLaw::Kind::poisson ? "Poisson"
+                    : draw.arrivals.kind == ArrivalLaw::Kind::gamma ? "gamma"
+                                                                    : "evenly";
+  return fmt::format("# {} requests drawn (seed {}): {} tokens in, {} out, {}\n", draw.count,
+                     draw.seed, lengths_text(draw.input), lengths_text(draw.output),
+                     draw.concurrency > 0
+                         ? fmt::format("{} in flight", draw.concurrency)
+                         : fmt::format("{} per second ({})", draw.arrivals.rate, law));
+}
+
+std::string limit_text(std::int64_t limit) {
+  return limit == no_limit ? "any number of" : fmt::format("{}", limit);
+}
+
+std::string engine_text(const EngineRun& run, const EngineOptions& engine) {
+  std::string text = fmt::format(
+      "# engine {}{}: {} sequences and {} tokens per pass and rank, {}, {}, router {}\n",
+      engine.name.empty() ? "of the scenario" : engine.name,
+      engine.version.empty() ? "" : fmt::format(" ({})", engine.version),
+      limit_text(engine.max_sequences), limit_text(engine.max_tokens),
+      engine.chunked_prefill ? "chunked prefill" : "whole prompts",
+      engine.mixed ? "prompts with answers" : "passes of prompts first",
+      router_names[static_cast<std::size_t>(engine.router.kind)]);
+  if (run.decode_instances > 0) {
+    text += fmt::format(
+        "# {} instances compute prompts, {} decode; keys and values move at {} per "
+        "GPU\n",
+        run.instances, run.decode_instances, to_string(run.transfer_bandwidth));
+  } else if (run.instances > 1) {
+    text += fmt::format("# {} instances behind a router ({})\n", run.instances,
+                        router_names[static_cast<std::size_t>(run.router.kind)]);
+  }
+  return text;
+}
+
+std::string sla_text(const EngineRun& run) {
+  std::string text;
+  if (run.sla.ttft) text += fmt::format("TTFT {}", to_string(*run.sla.ttft));
+  if (run.sla.tpot) {
+    text += fmt::format("{}TPOT {}", text.empty() ? "" : ", ", to_string(*run.sla.tpot));
+  }
+  return text.empty() ? "" : fmt::format("# SLA of a request: {}\n", text);
+}
+
+Json latency_json(const LatencyFigures& f) {
+  return {{"count", f.count}, {"mean_s", f.mean}, {"p50_s", f.p50}, {"p90_s", f.p90},
+          {"p95_s", f.p95},   {"p99_s", f.p99},   {"max_s", f.most}};
+}
+
+Json parts_json(const ServingMetrics& m) {
+  Json parts = Json::object();
+  for (std::size_t part = 0; part < pass_parts; ++part) {
+    parts[pass_part_names[part]] = m.passes.part_shares[part];
+  }
+  return parts;
+}
+
+Json samples_json(const std::vector<ServingSample>& samples) {
+  Json list = Json::array();
+  for (const ServingSample& s : samples) {
+    list.push_back({s.time.value, s.instance, s.kv_tokens, s.waiting, s.running});
+  }
+  return list;
+}
+
+Json engine_case_json(const EngineCase& c) {
+  Json json = {{"topology", c.name.topology},
+               {"policy", c.name.policy},
+               {"fidelity", c.name.fidelity},
+               {"routing", c.name.routing}};
+  if (!c.ran()) {
+    json["not_run"] = c.outcome.unsuitable;
+    return json;
+  }
+  const EngineOutcome& o = c.outcome;
+  const ServingMetrics& m = o.metrics;
+  json["gpus"] = o.gpus;
+  json["ranks"] = o.ranks;
+  json["run_s"] = m.time.value;
+  json["requests"] = m.requests;
+  json["warmup_requests"] = m.warmup;
+  json["ttft"] = latency_json(m.ttft);
+  json["tpot"] = latency_json(m.tpot);
+  json["gap"] = latency_json(m.gap);
+  json["latency"] = latency_json(m.latency);
+  json["output_tokens_per_s"] = m.rates.output;
+  json["input_tokens_per_s"] = m.rates.input;
+  json["tokens_per_s_per_gpu"] = m.rates.output_per_gpu;
+  json["tokens_per_s_per_user"] = m.rates.output_per_user;
+  json["requests_per_s"] = m.rates.requests;
+  json["goodput_per_s"] = m.rates.goodput;
+  json["sla_met"] = m.rates.good_share;
+  json["kv"] = {{"tokens_per_rank", o.kv_tokens == no_limit ? Json(nullptr) : Json(o.kv_tokens)},
+                {"mean", m.load.kv_mean},
+                {"max", m.load.kv_most},
+                {"cached_share", m.load.cached_share},
+                {"preemptions", m.load.preemptions}};
+  json["waiting"] = {{"mean", m.load.waiting_mean}, {"max", m.load.waiting_most}};
+  json["running_mean"] = m.load.running_mean;
+  json["busy"] = m.passes.busy;
+  json["parts"] = parts_json(m);
+  json["stalls"] = m.passes.stall_share;
+  json["padding"] = m.passes.padding_share;
+  json["passes"] = m.passes.passes;
+  json["prices"] = {{"simulated", o.simulated},
+                    {"checked", o.errors.checks},
+                    {"mean_error", o.errors.mean},
+                    {"max_error", o.errors.most},
+                    {"error_of_sum", o.errors.sum}};
+  if (o.moved_requests > 0) {
+    json["moved"] = {{"requests", o.moved_requests}, {"bytes", o.moved.value}};
+  }
+  if (o.lost.value > 0) json["lost_s"] = o.lost.value;
+  json["samples"] = samples_json(o.samples);
+  return json;
+}
+
+}  // namespace
+
+std::string engine_header(const Scenario& scenario, const Inputs& inputs,
+                          const std::string& version) {
+  const EngineRun& run = *scenario.engine_run;
+  std::string text = serving_header(scenario, inputs, version);
+  text += requests_text(run) + engine_text(run, run.engine.options) + sla_text(run);
+  if (run.warmup > 0) {
+    text += fmt::format("# the first {} requests are left out of percentiles\n", run.warmup);
+  }
+  return text;
+}
+
+std::string engine_json(const Scenario& scenario, const Inputs& inputs,
+                        const std::vector<EngineCase>& cases, const std::string& version) {
+  Json document = document_of_cases("moesim-result", scenario, inputs, version);
+  document["format_version"] = 2;
+  document["step"] = "engine";
+  Json keys = Json::object();
+  for (const auto& [key, json] : scenario.engine_run->text) keys[key] = Json::parse(json);
+  document["serving"] = std::move(keys);
+  Json list = Json::array();
+  int done = 0;
+  for (const EngineCase& c : cases) {
+    list.push_back(engine_case_json(c));
+    done += c.interrupted ? 0 : 1;
+  }
+  document["cases"] = std::move(list);
+  add_interruption(document, {done, static_cast<int>(cases.size())});
+  return document.dump(1) + "\n";
+}
+
+}  // namespace moesim

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs of engines as tables, header lines and documents.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/print/table.h"
+#include "sim/run/engine_cases.h"
+
+namespace moesim {
+
+/// Latencies and rates, then memory and queue, then where the time of passes goes.
+Printout engine_table(const Scenario& scenario, const std::vector<EngineCase>& cases);
+/// The lines above it: inputs, engine, requests, what is not modelled.
+std::string engine_header(const Scenario& scenario, const Inputs& inputs,
+                          const std::string& version);
+/// The document of `--json`, with `step: engine`.
+std::string engine_json(const Scenario& scenario, const Inputs& inputs,
+                        const std::vector<EngineCase>& cases, const std::string& version);
+
+}  // namespace moesim

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/run/pass_prices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/units.h"
+#include "sim/mechanism/unsuitable.h"
+#include "sim/model/kv_cache.h"
+#include "sim/run/backends.h"
+#include "sim/run/memory_views.h"
+
+namespace moesim {
+namespace {
+
+PassPart part_of_pass(IterationPart part) {
+  switch (part) {
+    case IterationPart::attention:
+      return PassPart::attention;
+    case IterationPart::experts:
+      return PassPart::experts;
+    case IterationPart::tokens:
+    case IterationPart::tensor:
+    case IterationPart::context:
+    case IterationPart::weights:
+    case IterationPart::gradients:
+      return PassPart::exchange;
+    case IterationPart::waiting:
+      return PassPart::wait;
+    case IterationPart::moe_other:
+    case IterationPart::dense:
+    case IterationPart::optimizer:
+    case IterationPart::host:
+    case IterationPart::bubble:
+      break;
+  }
+  return PassPart::other;
+}
+
+}  // namespace
+
+PassPrices::PassPrices(const PolicyRun& run, Fidelity fidelity)
+    : run_(run),
+      pass_(run.scenario),
+      backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster, {fidelity})) {
+  pass_.engine_run = nullptr;
+}
+
+PassPrices::~PassPrices() = default;
+
+Scenario PassPrices::with_batch(const ServingBatch& batch) const {
+  Scenario pass = pass_;
+  pass.iteration->serving->batch = batch;
+  pass.iteration->serving->pad.clear();  // the engine has padded
+  return pass;
+}
+
+StepPrice PassPrices::price(const ServingBatch& batch) {
+  const Scenario pass = with_batch(batch);
+  PolicyPlanner planner(pass, run_.inputs, run_.cluster, run_.system, {.routing = run_.routing});
+  const PlannedStep planned = planner.plan(0);
+  const PricedPlan priced(planned.plan, run_.cluster.topology);
+  const Timeline timeline = backend_->run(priced);
+  const IterationTimes times =
+      iteration_times(planned.plan, timeline, hosts_take_time(run_.cluster.gpus));
+  StepPrice price{timeline.makespan, {}};
+  for (int part = 0; part < iteration_part_count; ++part) {
+    const auto of = static_cast<IterationPart>(part);
+    price.parts[static_cast<std::size_t>(part_of_pass(of))] += times.of(of);
+  }
+  return price;
+}
+
+Bytes PassPrices::cache_per_token() const {
+  const IterationSpec& spec = *run_.scenario.iteration;
+  if (!run_.inputs.model.missing_of_whole().empty()) return Bytes(0);
+  return moesim::cache_per_token(run_.inputs.model,
+                                 {spec.serving->kv, spec.parallel.tp, spec.parallel.cp});
+}
+
+std::int64_t PassPrices::cache_tokens(const ServingBatch& batch, const EngineMemory& memory) {
+  const Bytes per_token = cache_per_token();
+  if (per_token.value == 0) return no_limit;
+  const Scenario pass = with_batch(batch);
+  PolicyPlanner planner(pass, run_.inputs, run_.cluster, run_.system, {.routing = run_.routing});
+  const PlannedStep planned = planner.plan(0);
+  std::int64_t least = no_limit;
+  for (std::size_t gpu = 0; gpu < planned.memory.peaks.size(); ++gpu) {
+    const MemoryUse& use = planned.memory.peaks[gpu].use;
+    const Bytes held = use.total() - use.of(MemoryPart::cache);
+    const Bytes all = run_.cluster.gpus[gpu]->memory;
+    const double granted = memory.of_free ? memory.share * static_cast<double>((all - held).value)
+                                          : memory.share * static_cast<double>(all.value) -
+                                                static_cast<double>(held.value);
+    if (granted < static_cast<double>(per_token.value)) {
+      throw Unsuitable(fmt::format("{}: weights and work of a pass take {} of GPU {}, which has "
+                                   "{}: no memory is left for the KV cache",
+                                   run_.system.name, to_string(held), gpu, to_string(all)),
+                       "more GPUs per instance, fewer redundant experts, smaller passes "
+                       "(max_tokens), or a larger memory_fraction");
+    }
+    least = std::min(least, static_cast<std::int64_t>(granted) / per_token.value);
+  }
+  return least;
+}
+
+}  // namespace moesim

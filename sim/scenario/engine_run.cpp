@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/scenario/engine_run.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "sim/base/data_files.h"
+#include "sim/base/files.h"
+
+namespace moesim {
+namespace {
+
+const std::vector<std::string> run_keys = {"engine",    "requests", "sla",    "warmup_requests",
+                                           "instances", "transfer", "losses", "prices",
+                                           "router",    "kv_tokens"};
+const std::vector<std::string> arrival_names = {"poisson", "gamma", "even"};
+const std::vector<std::string> length_laws = {"fixed", "uniform", "lognormal"};
+constexpr Range whole{1, 1 << 30};
+
+/// A number of tokens, or {mean, spread, law, least, most}.
+LengthLaw read_lengths(const YamlMap& map, const std::string& key) {
+  LengthLaw law;
+  const auto value = map.get(key);
+  if (!value) return law;
+  if (value->is_scalar()) {
+    law.mean = static_cast<double>(value->integer(whole));
+    return law;
+  }
+  const YamlMap of = value->map();
+  law.mean = of.number("mean", {1, 1e9});
+  law.spread = of.number("spread", non_negative);
+  law.kind = static_cast<LengthLaw::Kind>(
+      of.choice("law", length_laws, static_cast<int>(LengthLaw::Kind::lognormal)));
+  law.least = of.integer("least", whole, law.least);
+  law.most = of.integer("most", whole, law.most);
+  if (law.least > law.most && of.good({"least", "most"})) {
+    value->error(
+        fmt::format("'{}' has least {} above most {}", value->path(), law.least, law.most));
+  }
+  return law;
+}
+
+void read_draw(const YamlMap& map, RequestDraw& draw) {
+  draw.count = map.integer("count", {1, 1 << 24});
+  draw.seed = static_cast<std::uint64_t>(map.integer("seed", {0, 9e15}, 0));
+  draw.input = read_lengths(map, "input");
+  draw.output = read_lengths(map, "output");
+  draw.shared_prefix = map.integer("shared_prefix", {0, 1 << 30}, 0);
+  const auto rate = map.find("rate");
+  const auto arrivals = map.find("arrivals");
+  if (rate) {
+    draw.arrivals.rate = rate->number(positive);
+    draw.arrivals.kind = static_cast<ArrivalLaw::Kind>(map.choice("arrivals", arrival_names, 0));
+    draw.arrivals.variation = map.number("variation", positive, 1);
+  } else if (arrivals) {
+    arrivals->error(fmt::format("'{}' without a rate", arrivals->path()), "rate: 10 (per second)");
+  } else if (draw.concurrency == 0 && map.good({"concurrency"})) {
+    map.value().error(fmt::format("'{}' says neither rate nor concurrency", map.value().path()),
+                      "rate: 10 (requests per second), or concurrency: 256 (in flight)");
+  }
+  if (rate && draw.concurrency > 0) {
+    rate->error(fmt::format("'{}' together with concurrency", rate->path()),
+                "in a closed loop the next request comes when one ends");
+  }
+}
+
+/// The path of a log, next to the scenario's file if it is there.
+std::string log_path(const std::string& given, const std::string& file) {
+  const std::filesystem::path beside = std::filesystem::path(file).parent_path() / given;
+  return !file.empty() && is_there(beside.string()) ? beside.string() : given;
+}
+
+void read_requests(const YamlMap& map, const std::string& file, EngineRun& run) {
+  run.draw.concurrency = map.integer("concurrency", whole, 0);
+  const auto log = map.find("file");
+  if (!log) return read_draw(map, run.draw);
+  run.request_file = log_path(log->string(), file);
+  if (!is_there(run.request_file)) {
+    log->error(fmt::format("there is no request log '{}'", log->string()),
+               "a file of JSON lines (timestamp, input_length, output_length), or a table with "
+               "the columns arrival, input, output");
+  }
+  run.most_requests = map.integer("count", {1, 1 << 24}, 0);
+}
+
+/// Two neighbouring numbers of tokens whose mean is 1 + accepted.
+std::vector<double> gained_on_average(int drafts, double accepted) {
+  std::vector<double> gained(static_cast<std::size_t>(drafts) + 1, 0);
+  const double below = std::floor(accepted);
+  const auto at = static_cast<std::size_t>(below);
+  gained[at] = 1 - (accepted - below);
+  if (at + 1 < gained.size()) gained[at + 1] = accepted - below;
+  return gained;
+}
+
+void read_engine_of(const YamlMap& serving, const ServingSpec& pass, const std::string& file,
+                    EngineRun& run) {
+  const auto value = serving.get("engine");
+  run.engine.options.drafts = pass.drafts;
+  if (!value) return;
+  const std::string preset =
+      value->is_scalar() ? value->string() : value->map().string("preset", "");
+  try {
+    if (!preset.empty()) run.engine = engine_named(preset, file);
+  } catch (const Error& e) {
+    value->error(e.diagnostics().front().message, e.diagnostics().front().hint);
+  }
+  EngineOptions& options = run.engine.options;
+  options.drafts = pass.drafts;
+  options.gained = gained_on_average(pass.drafts, pass.accepted);
+  if (serving.find("memory_fraction")) run.engine.memory = {pass.kv_fraction, false};
+  if (!pass.pad.empty()) options.graph_sizes = pass.pad;
+  if (!pass.graphs) options.graph_sizes.clear();
+  if (value->is_map()) read_engine_keys(value->map(), run.engine);
+  if (options.drafts != pass.drafts) {
+    value->error(fmt::format("'{}' has {} drafts, 'serving.drafts' is {}", value->path(),
+                             options.drafts, pass.drafts),
+                 "serving.drafts says how many tokens a pass verifies");
+  }
+}
+
+void read_instances(const YamlValue& value, EngineRun& run) {
+  if (value.is_scalar()) {
+    run.instances = static_cast<int>(value.integer({1, 4096}));
+    return;
+  }
+  const YamlMap map = value.map();
+  run.instances = static_cast<int>(map.integer("prefill", {1, 4096}, 0));
+  run.decode_instances = static_cast<int>(map.integer("decode", {1, 4096}, 0));
+  if (run.instances == 0) run.instances = static_cast<int>(map.integer("count", {1, 4096}));
+  if (const auto router = map.find("router")) run.router = read_router(*router, run.router);
+}
+
+void read_losses(const YamlValue& value, EngineRun& run) {
+  for (const YamlValue& item : value.list()) {
+    const YamlMap map = item.map();
+    RankLoss loss{map.seconds("at"),
+                  static_cast<int>(map.integer("instance", {0, 4096}, 0)),
+                  static_cast<int>(map.integer("rank", {0, 1 << 20})),
+                  map.seconds("recovery"),
+                  {}};
+    if (const auto back = map.find("back")) loss.back = back->seconds();
+    run.losses.push_back(loss);
+  }
+}
+
+void read_prices(const YamlValue& value, EngineRun& run) {
+  if (value.is_scalar()) {
+    run.exact_prices = value.choice({"exact", "reused"}) == 0;
+    return;
+  }
+  const YamlMap map = value.map();
+  run.prices.per_octave =
+      static_cast<int>(map.integer("per_octave", {1, 64}, run.prices.per_octave));
+  run.prices.check_every = map.integer("check_every", {0, 1 << 30}, run.prices.check_every);
+}
+
+void read_deployment(const YamlMap& serving, EngineRun& run) {
+  if (const auto value = serving.find("instances")) read_instances(*value, run);
+  if (const auto value = serving.find("transfer")) {
+    const YamlMap map = value->map();
+    run.transfer_bandwidth = map.bandwidth("bandwidth");
+    run.transfer_latency = map.seconds("latency", run.transfer_latency);
+  }
+  if (const auto value = serving.find("losses")) read_losses(*value, run);
+}
+
+}  // namespace
+
+bool has_requests(const YamlMap& serving) { return serving.find("requests").has_value(); }
+
+EngineRun read_engine_run(const YamlMap& serving, const ServingSpec& pass,
+                          const std::string& file) {
+  EngineRun run;
+  run.router.kind = RouterOptions::Kind::least_requests;
+  run.prices.decode_tokens = 1 + pass.drafts;
+  read_engine_of(serving, pass, file, run);
+  read_requests(serving.find("requests")->map(), file, run);
+  if (const auto value = serving.find("router")) {
+    run.engine.options.router = read_router(*value, run.engine.options.router);
+  }
+  if (const auto value = serving.find("kv_tokens")) {
+    run.engine.options.kv.capacity = value->integer(whole);
+  }
+  if (const auto value = serving.find("sla")) {
+    const YamlMap map = value->map();
+    if (const auto ttft = map.find("ttft")) run.sla.ttft = ttft->seconds();
+    if (const auto tpot = map.find("tpot")) run.sla.tpot = tpot->seconds();
+  }
+  run.warmup = serving.integer("warmup_requests", {0, 1 << 24}, 0);
+  read_deployment(serving, run);
+  if (const auto value = serving.find("prices")) read_prices(*value, run);
+  for (const std::string& key : run_keys) {
+    if (const auto value = serving.find(key)) run.text.emplace_back(key, value->json());
+  }
+  return run;
+}
+
+}  // namespace moesim

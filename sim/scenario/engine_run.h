@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys under `serving` that make a run of an engine out of a pass.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/base/yaml.h"
+#include "sim/planner/iteration/serving_spec.h"
+#include "sim/serving/deployment/deployment.h"
+#include "sim/serving/deployment/serving_metrics.h"
+#include "sim/serving/engine/engine_reader.h"
+#include "sim/serving/engine/price_table.h"
+#include "sim/serving/requests/request_generator.h"
+
+namespace moesim {
+
+/// What a scenario says of requests and of the engine that answers them; docs/serving.md has the
+/// keys.
+struct EngineRun {
+  EngineModel engine;
+  std::string request_file;        // a recorded log; empty: they are drawn
+  std::int64_t most_requests = 0;  // of the log; 0: all
+  RequestDraw draw;                // of a log only the concurrency
+  ServingSla sla;
+  std::int64_t warmup = 0;                  // requests
+  int instances = 1;                        // each on the whole topology
+  int decode_instances = 0;                 // more than 0: the others only compute prompts
+  RouterOptions router;                     // between instances
+  BytesPerSecond transfer_bandwidth{50e9};  // of keys and values, per GPU
+  Seconds transfer_latency{10e-6};
+  std::vector<RankLoss> losses;
+  bool exact_prices = false;  // every pass is simulated
+  PriceTableOptions prices;
+  /// The keys as they are in the file, as JSON; paths as they were found.
+  std::vector<std::pair<std::string, std::string>> text;
+};
+
+/// Whether `serving` has requests: it is a run of an engine, not one pass.
+bool has_requests(const YamlMap& serving);
+
+/// Reads the keys of a run; mistakes are recorded. `drafts` and `accepted` of the pass say what
+/// decoding sequences gain unless the engine does. Paths are looked for next to `file`.
+EngineRun read_engine_run(const YamlMap& serving, const ServingSpec& pass, const std::string& file);
+
+}  // namespace moesim

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs of engines against the passes that they consist of.
+#include "sim/run/engine_cases.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/error.h"
+#include "sim/run/engine_views.h"
+#include "sim/run/simulate.h"
+#include "sim/serving/engine/engine_options.h"
+
+namespace moesim {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// GPT-OSS 20B on 8 GPUs.
+Scenario on_a_node(const std::string& serving, const std::string& more = "") {
+  return parse_scenario(
+      "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\n"
+      "policy: deepep-low-latency\nparallel: {tp: 1, ep: 8}\nset: [topology.nodes=1]\n"
+      "steps: 3:4\nserving:\n" +
+          serving + more,
+      "engine.yaml", {});
+}
+
+EngineOutcome engine_outcome(const std::string& serving, const std::string& more = "") {
+  const Scenario scenario = on_a_node(serving, more);
+  const Inputs inputs = open_inputs(scenario);
+  return run_engines(scenario, inputs, {.workers = 0}).cases.at(0).outcome;
+}
+
+/// 12 layers without a window of 8 heads of 64 keys and 64 values, 2 bytes each.
+constexpr std::int64_t per_token = 24576;
+
+Seconds pass_time(const std::string& batch) {
+  const Scenario scenario = on_a_node("  batch: " + batch + "\n");
+  const Inputs inputs = open_inputs(scenario);
+  return simulate(scenario, inputs, {.workers = 0}).cases.at(0).metrics.mean_step();
+}
+
+TEST(EngineCases, ARunOfOneStepIsThePass) {
+  const EngineOutcome run = engine_outcome(
+      "  engine: {preset: vllm, idle_passes: false}\n  prices: exact\n"
+      "  requests: {count: 8, concurrency: 8, input: 300, output: 1}\n");
+  EXPECT_EQ(run.ranks, 8);
+  EXPECT_EQ(run.metrics.passes.passes, 1);
+  EXPECT_DOUBLE_EQ(run.metrics.ttft.p50, pass_time("{prompt: 300, sequences: 1}").value);
+  EXPECT_DOUBLE_EQ(run.metrics.ttft.most, run.metrics.ttft.p50);
+}
+
+TEST(EngineCases, DecodesArePassesOfTheirContexts) {
+  const EngineOutcome run = engine_outcome(
+      "  engine: vllm\n  prices: exact\n"
+      "  requests: {count: 8, concurrency: 8, input: 300, output: 3}\n");
+  const double sum = pass_time("{context: 300, sequences: 1}").value +
+                     pass_time("{context: 301, sequences: 1}").value;
+  EXPECT_NEAR(run.metrics.tpot.p50, sum / 2, 1e-12);
+}
+
+TEST(EngineCases, ReusedPricesAreNearTheExactOnes) {
+  const std::string requests =
+      "  engine: {preset: vllm, max_tokens: 512}\n"
+      "  requests: {count: 24, concurrency: 12, input: {mean: 200, spread: 100}, output: 12}\n";
+  const EngineOutcome exact = engine_outcome("  prices: exact\n" + requests);
+  const EngineOutcome reused = engine_outcome("  prices: {check_every: 8}\n" + requests);
+  EXPECT_NEAR(reused.metrics.tpot.p50 / exact.metrics.tpot.p50, 1, 0.1);
+  EXPECT_NEAR(reused.metrics.rates.output / exact.metrics.rates.output, 1, 0.1);
+  EXPECT_GT(reused.errors.checks, 0);
+  EXPECT_EQ(exact.errors.checks, 0);
+  EXPECT_EQ(exact.simulated, exact.metrics.passes.passes);
+}
+
+TEST(EngineCases, MemoryBoundsTheCache) {
+  const std::string requests = "  requests: {count: 8, concurrency: 8, input: 64, output: 2}\n";
+  const EngineOutcome most = engine_outcome("  engine: vllm\n" + requests);
+  const EngineOutcome less = engine_outcome("  engine: vllm\n  memory_fraction: 0.5\n" + requests);
+  const Scenario scenario = on_a_node("  engine: vllm\n" + requests);
+  const Inputs inputs = open_inputs(scenario);
+  const double memory = static_cast<double>(inputs.clusters[0].gpus[0]->memory.value);
+  EXPECT_NEAR(static_cast<double>(most.kv_tokens - less.kv_tokens), 0.42 * memory / per_token, 2);
+  EXPECT_THROW(engine_outcome("  engine: vllm\n  kv_tokens: 60\n" + requests), Error);
+}
+
+TEST(EngineCases, ADocumentHasEveryFigure) {
+  const Scenario scenario = on_a_node(
+      "  engine: vllm\n  sla: {ttft: 1 s}\n"
+      "  requests: {count: 8, concurrency: 8, input: 64, output: 3}\n",
+      "routing: [balanced, recorded]\n");
+  const Inputs inputs = open_inputs(scenario);
+  const EngineResult result = run_engines(scenario, inputs, {.workers = 2});
+  ASSERT_EQ(result.cases.size(), 2U);
+  EXPECT_EQ(result.cases[0].name.routing, "balanced");
+  const auto json = nlohmann::json::parse(engine_json(scenario, inputs, result.cases, "1"));
+  EXPECT_EQ(json.at("step"), "engine");
+  EXPECT_EQ(json.at("serving").at("engine"), "vllm");
+  for (const auto& c : json.at("cases")) {
+    EXPECT_EQ(c.at("requests"), 8);
+    EXPECT_GT(c.at("ttft").at("p95_s").get<double>(), 0);
+    EXPECT_GT(c.at("tokens_per_s_per_gpu").get<double>(), 0);
+    double parts = 0;
+    for (const auto& part : c.at("parts")) parts += part.get<double>();
+    EXPECT_NEAR(parts, 1, 1e-6) << "parts are all of the time of passes";
+  }
+  const std::string table = engine_table(scenario, result.cases).text();
+  EXPECT_THAT(table, HasSubstr("TTFT p95"));
+  EXPECT_THAT(table, HasSubstr("SLA met"));
+  EXPECT_THAT(engine_header(scenario, inputs, "1"), HasSubstr("8 requests drawn"));
+}
+
+TEST(EngineCases, PoolsMoveKeysAndValues) {
+  const EngineOutcome run = engine_outcome(
+      "  engine: vllm\n  instances: {prefill: 1, decode: 2}\n"
+      "  requests: {count: 16, concurrency: 16, input: 64, output: 4}\n");
+  EXPECT_EQ(run.gpus, 24);
+  EXPECT_EQ(run.moved_requests, 16);
+  EXPECT_EQ(run.moved, Bytes(16 * 64 * per_token));
+}
+
+}  // namespace
+}  // namespace moesim
