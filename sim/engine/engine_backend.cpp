@@ -3,9 +3,6 @@
 
 #include <utility>
 
-#include "sim/base/wire.h"
-#include "sim/engine/child_process.h"
-#include "sim/engine/engine_events.h"
 #include "sim/plan/simulate/execution.h"
 
 namespace moesim {
@@ -13,11 +10,10 @@ namespace {
 
 class EngineBackend : public SimulatedBackend {
  public:
-  EngineBackend(const Topology& topology, GpuModels gpus, bool local, NetworkOf network,
-                LikelyTime likely, HostsCompute hosts)
+  EngineBackend(const Topology& topology, GpuModels gpus, NetworkOf network, LikelyTime likely,
+                HostsCompute hosts)
       : SimulatedBackend(topology),
         gpus_(std::move(gpus)),
-        local_(local),
         network_(std::move(network)),
         likely_(std::move(likely)),
         hosts_(hosts) {}
@@ -28,21 +24,14 @@ class EngineBackend : public SimulatedBackend {
 
   Timeline run(const PricedPlan& plan) override {
     Execution execution(plan, gpus_, hosts_);
-    if (local_) return run_here(std::move(execution), plan);
-    return from_bytes<Timeline>(
-        run_in_child([&] { return to_bytes(run_here(std::move(execution), plan)); }));
-  }
-
- private:
-  Timeline run_here(Execution execution, const PricedPlan& plan) const {
-    EngineEvents events;
+    EventQueue events;
     return std::move(execution).run(events, [&](Network::Ended ended) {
       return network_(events, plan, std::move(ended), watch());
     });
   }
 
+ private:
   GpuModels gpus_;
-  bool local_;
   NetworkOf network_;
   LikelyTime likely_;
   HostsCompute hosts_;
@@ -51,11 +40,10 @@ class EngineBackend : public SimulatedBackend {
 }  // namespace
 
 std::unique_ptr<SimulatedBackend> make_engine_backend(const Topology& topology,
-                                                      const GpuModels& gpus, bool local,
-                                                      NetworkOf network, LikelyTime likely,
-                                                      HostsCompute hosts) {
-  return std::make_unique<EngineBackend>(topology, gpus, local, std::move(network),
-                                         std::move(likely), hosts);
+                                                      const GpuModels& gpus, NetworkOf network,
+                                                      LikelyTime likely, HostsCompute hosts) {
+  return std::make_unique<EngineBackend>(topology, gpus, std::move(network), std::move(likely),
+                                         hosts);
 }
 
 }  // namespace moesim

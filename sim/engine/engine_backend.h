@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backends whose events run on the clock of SimGrid's engine.
+// Backends whose events are simulated in this process.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,10 @@ using NetworkOf = std::function<std::unique_ptr<Network>(Events&, const PricedPl
                                                          const SimulatedBackend::Watch&)>;
 using LikelyTime = std::function<Seconds(const PricedPlan&)>;
 
-/// `local`: plans run one after the other on the one engine of this process. Else each takes a
-/// child process with an engine of its own. The topology must outlive it.
+/// Runs any number of plans. The topology must outlive it.
 std::unique_ptr<SimulatedBackend> make_engine_backend(const Topology& topology,
-                                                      const GpuModels& gpus, bool local,
-                                                      NetworkOf network, LikelyTime likely = {},
+                                                      const GpuModels& gpus, NetworkOf network,
+                                                      LikelyTime likely = {},
                                                       HostsCompute hosts = HostsCompute::alone);
 
 }  // namespace moesim

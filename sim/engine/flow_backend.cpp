@@ -58,7 +58,9 @@ Seconds simgrid_time(const PricedPlan& plan) {
 class SimgridBackend : public SimulatedBackend {
  public:
   SimgridBackend(const Topology& topology, GpuModels gpus, const FlowOptions& options)
-      : SimulatedBackend(topology), gpus_(std::move(gpus)), options_(options) {}
+      : SimulatedBackend(topology), gpus_(std::move(gpus)), options_(options) {
+    load_simgrid();  // once, and not in the process of every plan
+  }
 
   Seconds likely_time(const PricedPlan& plan) const override { return simgrid_time(plan); }
 
@@ -67,10 +69,10 @@ class SimgridBackend : public SimulatedBackend {
   Timeline run(const PricedPlan& plan) override {
     Execution execution(plan, gpus_);
     return from_bytes<Timeline>(run_in_child([&] {
-      Simulator simulator(precision_of(plan, options_.precision));
-      return to_bytes(std::move(execution).run(simulator, [&](Network::Ended ended) {
-        return make_flow_network(simulator, plan, options_, std::move(ended), watch(),
-                                 make_simgrid_carrier(simulator, plan.topology().gpu_count()));
+      const auto simulator = make_simulator(precision_of(plan, options_.precision));
+      return to_bytes(std::move(execution).run(*simulator, [&](Network::Ended ended) {
+        return make_flow_network(*simulator, plan, options_, std::move(ended), watch(),
+                                 make_simgrid_carrier(*simulator, plan.topology().gpu_count()));
       }));
     }));
   }
@@ -104,15 +106,7 @@ NetworkOf network_with(const FlowOptions& options) {
 
 std::unique_ptr<SimulatedBackend> make_flow_backend(const Topology& topology, const GpuModels& gpus,
                                                     const FlowOptions& options) {
-  return make_engine_backend(topology, gpus, false, network_with(options), flow_time,
-                             hosts_of(options));
-}
-
-std::unique_ptr<SimulatedBackend> make_local_flow_backend(const Topology& topology,
-                                                          const GpuModels& gpus,
-                                                          const FlowOptions& options) {
-  return make_engine_backend(topology, gpus, true, network_with(options), flow_time,
-                             hosts_of(options));
+  return make_engine_backend(topology, gpus, network_with(options), flow_time, hosts_of(options));
 }
 
 std::unique_ptr<SimulatedBackend> make_simgrid_backend(const Topology& topology,

@@ -24,18 +24,12 @@ struct FlowOptions {
 /// SimGrid takes what ends together to end with the first of it, which costs bytes.
 inline constexpr double simgrid_precision = 1e-4;
 
-/// Rates are our own. Runs any number of plans, each in a child process with an engine of its own,
-/// so that whoever asks may simulate at `simgrid` too. The topology must outlive it.
+/// Rates are our own. Runs any number of plans. The topology must outlive it.
 std::unique_ptr<SimulatedBackend> make_flow_backend(const Topology& topology, const GpuModels& gpus,
                                                     const FlowOptions& options = {});
 
-/// Runs them one after the other on the engine of this process (make_local_port_backend).
-std::unique_ptr<SimulatedBackend> make_local_flow_backend(const Topology& topology,
-                                                          const GpuModels& gpus,
-                                                          const FlowOptions& options = {});
-
 /// Rates are those of SimGrid's network model. A process per plan, also from several threads at
-/// once, as long as the engine of this process has not run.
+/// once. Throws std::runtime_error if SimGrid cannot be loaded.
 std::unique_ptr<SimulatedBackend> make_simgrid_backend(const Topology& topology,
                                                        const GpuModels& gpus,
                                                        const FlowOptions& options = {

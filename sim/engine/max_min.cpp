@@ -3,23 +3,32 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace moesim {
 namespace {
 
-/// Sets of fewer connected flows are distinguished more exactly, because that costs little there.
-constexpr double many_flows = 1024;
+constexpr std::uint32_t never_again = std::numeric_limits<std::uint32_t>::max();
+
+/// A window as a part of what is allowed. Few connected flows are distinguished more exactly,
+/// because that costs little. Of many, each weighs less in what its links carry.
+double window_of(double flows) {
+  constexpr double many_flows = 1024, widest = 32;
+  return std::min(flows / many_flows, widest);
+}
 
 }  // namespace
 
 void MaxMin::add_link(BytesPerSecond bandwidth) {
-  links_.push_back({bandwidth.value, nullptr, {}});
+  links_.push_back({.bandwidth = bandwidth.value, .yield = nullptr, .flows = {}});
   rooms_.push_back({0, 0});
+  owed_.push_back(0);
+  spare_.push_back(0);
 }
 
 void MaxMin::add_link(Yield yield) {
-  links_.push_back({0, std::move(yield), {}});
-  rooms_.push_back({0, 0});
+  add_link(BytesPerSecond(0));
+  links_.back().yield = std::move(yield);
 }
 
 int MaxMin::add_route(std::span<const LinkId> links) {
@@ -29,96 +38,74 @@ int MaxMin::add_route(std::span<const LinkId> links) {
   return static_cast<int>(route_.size()) - 1;
 }
 
-MaxMin::Flow MaxMin::start(int route, Bytes bytes, Seconds window) {
+MaxMin::Flow MaxMin::start(int route, Bytes bytes, Seconds window, Seconds now) {
   if (free_.empty()) {
     free_.push_back(static_cast<Flow>(flows_.size()));
     flows_.emplace_back();
+    fixed_.emplace_back();
+    came_.emplace_back();
   }
   const Flow id = free_.back();
   free_.pop_back();
   const std::uint32_t first = route_[static_cast<std::size_t>(route)];
-  flows_[static_cast<std::size_t>(id)] = {
-      static_cast<double>(bytes.value), 0, static_cast<float>(window.value), first, 0, 0};
+  flow_at(id) = {
+      static_cast<double>(bytes.value), 0, static_cast<float>(window.value), first, 0, -1};
+  fixed_[static_cast<std::size_t>(id)] = 0;
+  came_[static_cast<std::size_t>(id)] = now.value;
   for (const std::int32_t* hop = &hops_[first]; *hop >= 0; ++hop) {
-    links_[static_cast<std::size_t>(*hop)].flows.push_back(id);
-    touch(*hop);
+    link_at(*hop).flows.push_back(id);
+    ++link_at(*hop).open;
   }
+  Set& set = set_at(join_sets(&hops_[first]));
+  set.flows.push_back(id);
+  set.fresh.push_back(id);
   return id;
 }
 
-void MaxMin::change(LinkId link) { touch(link.value); }
-
-void MaxMin::touch(std::int32_t link) {
-  if (!std::exchange(links_[static_cast<std::size_t>(link)].changed, true)) {
-    changed_.push_back(link);
-  }
+void MaxMin::change(LinkId link) {
+  if (link_at(link.value).set >= 0) touch(link_at(link.value).set, true);
 }
 
-std::vector<MaxMin::Flow> MaxMin::end(const Batch& batch) {
-  std::vector<Flow> ended;
-  for (const Flow id : batch.flows) {
-    State& flow = flows_[static_cast<std::size_t>(id)];
-    if (flow.batch != batch.number) continue;
-    flow.batch = 0;
-    flow.rate = -1;
-    ended.push_back(id);
-    for (const std::int32_t* hop = &hops_[flow.hops]; *hop >= 0; ++hop) touch(*hop);
+Seconds MaxMin::due(Seconds now) const {
+  double due = std::numeric_limits<double>::infinity();
+  for (const std::int32_t number : changed_) {
+    const Set& set = sets_[static_cast<std::size_t>(number)];
+    due = std::min(due, set.urgent ? now.value : set.filled + set.patience);
   }
-  ended_.insert(ended_.end(), ended.begin(), ended.end());
-  return ended;
+  return std::max(now, Seconds(due));
 }
 
 std::vector<MaxMin::Batch> MaxMin::settle(Seconds now) {
   std::vector<Batch> batches;
-  ++settles_;
-  for (const std::int32_t link : changed_) {
-    links_[static_cast<std::size_t>(link)].changed = false;
-    if (links_[static_cast<std::size_t>(link)].seen == settles_) continue;
-    reach(link);
-    if (near_flows_.empty()) continue;
-    fill(now.value);
-    batches.push_back(batch());
+  for (const std::int32_t changed : std::exchange(changed_, {})) {
+    set_at(changed).changed = set_at(changed).urgent = false;
+    for (const std::int32_t part : parts_of(changed)) {
+      fill(set_at(part), now.value);
+      catch_up(set_at(part), now.value);
+      batches.push_back(batch(part, now.value));
+    }
   }
-  changed_.clear();
   free_.insert(free_.end(), ended_.rbegin(), ended_.rend());
   ended_.clear();
   return batches;
 }
 
-/// Gathers what is connected to a link, without the flows that have ended.
-void MaxMin::reach(std::int32_t link) {
-  near_links_.assign(1, link);
-  near_flows_.clear();
-  links_[static_cast<std::size_t>(link)].seen = settles_;
-  for (std::size_t i = 0; i < near_links_.size(); ++i) {
-    auto& here = links_[static_cast<std::size_t>(near_links_[i])].flows;
-    std::size_t kept = 0;
-    for (const Flow id : here) {
-      State& flow = flows_[static_cast<std::size_t>(id)];
-      if (flow.rate < 0) continue;
-      here[kept++] = id;
-      if (flow.stamp == 2 * settles_) continue;
-      flow.stamp = 2 * settles_;
-      near_flows_.push_back(id);
-      for (const std::int32_t* hop = &hops_[flow.hops]; *hop >= 0; ++hop) {
-        Link& there = links_[static_cast<std::size_t>(*hop)];
-        if (std::exchange(there.seen, settles_) != settles_) near_links_.push_back(*hop);
-      }
-    }
-    here.resize(kept);
-  }
-}
-
-void MaxMin::fill(double now) {
+void MaxMin::fill(const Set& set, double now) {
+  ++fills_;
   first_end_ = window_ = std::numeric_limits<double>::infinity();
   shares_.clear();
-  for (const std::int32_t id : near_links_) {
-    const Link& link = links_[static_cast<std::size_t>(id)];
-    const auto open = static_cast<int>(link.flows.size());
-    if (open == 0) continue;
-    const double bandwidth = link.yield ? link.yield(open).value : link.bandwidth;
-    rooms_[static_cast<std::size_t>(id)] = {bandwidth, open};
-    shares_.push_back({bandwidth / open, id});
+  for (const std::int32_t id : set.links) {
+    Link& link = link_at(id);
+    owed_[static_cast<std::size_t>(id)] =
+        link.filling > 0 ? (link.debt - link.unused * now) / link.filling : 0;
+    spare_[static_cast<std::size_t>(id)] =
+        rooms_[static_cast<std::size_t>(id)].left * (now - set.filled);
+    link.filling = 0;
+    link.debt = link.unused = 0;
+    if (link.open == 0) continue;
+    const double bandwidth = link.yield ? link.yield(link.open).value : link.bandwidth;
+    rooms_[static_cast<std::size_t>(id)] = {bandwidth, link.open};
+    shares_.push_back({bandwidth / link.open, id});
   }
   std::ranges::make_heap(shares_, larger);
   while (!shares_.empty()) {
@@ -138,44 +125,106 @@ void MaxMin::fill(double now) {
 }
 
 void MaxMin::fix(std::int32_t link, double share, double now) {
-  const std::uint32_t fixed = 2 * settles_ + 1;
-  for (const Flow id : links_[static_cast<std::size_t>(link)].flows) {
-    State& flow = flows_[static_cast<std::size_t>(id)];
-    if (flow.stamp == fixed) continue;
-    flow.stamp = fixed;
+  int filling = 0;
+  for (const Flow id : link_at(link).flows) {
+    std::uint32_t& fixed = fixed_[static_cast<std::size_t>(id)];
+    if (fixed >= fills_) continue;
+    fixed = fills_;
+    State& flow = flow_at(id);
     flow.batch = 0;
+    ++filling;
     for (const std::int32_t* hop = &hops_[flow.hops]; *hop >= 0; ++hop) {
       Room& room = rooms_[static_cast<std::size_t>(*hop)];
       room.left -= share;
       --room.open;
     }
-    if (flow.rate != share) {
-      const double bytes = flow.rate > 0 ? (flow.end - now) * flow.rate : flow.end;
+    const double owed = flow.bottleneck < 0 ? 0 : owed_[static_cast<std::size_t>(flow.bottleneck)];
+    if (flow.rate != share || owed != 0) {
+      const double bytes = flow.rate > 0 ? (flow.end - now) * flow.rate + owed : flow.end;
       flow.end = now + std::max(bytes, 0.0) / share;
       flow.rate = share;
     }
+    flow.bottleneck = link;
     first_end_ = std::min(first_end_, flow.end);
     window_ = std::min(window_, static_cast<double>(flow.window));
   }
+  link_at(link).filling = filling;
 }
 
-/// Flows that end within the window, in its middle: some of them end early for that and some late,
-/// so that bytes are neither gained nor lost.
-MaxMin::Batch MaxMin::batch() {
-  const auto flows = static_cast<double>(near_flows_.size());
-  const double window = window_ * std::min(1.0, flows / many_flows);
-  Batch batch{Seconds(0), ++batches_, {}};
-  double last = first_end_;
-  for (const Flow id : near_flows_) {
-    State& flow = flows_[static_cast<std::size_t>(id)];
-    if (flow.end > first_end_ + window) continue;
-    last = std::max(last, flow.end);
-    flow.batch = batch.number;
-    batch.flows.push_back(id);
+/// Flows that have waited for a rate have moved bytes at it meanwhile, for which there was room
+/// only where links were not full.
+void MaxMin::catch_up(Set& set, double now) {
+  for (const Flow id : std::exchange(set.fresh, {})) {
+    State& flow = flow_at(id);
+    const double waited = std::min(now - came_[static_cast<std::size_t>(id)], flow.end - now);
+    if (waited <= 0) continue;
+    flow.end -= waited;
+    first_end_ = std::min(first_end_, flow.end);
+    for (const std::int32_t* hop = &hops_[flow.hops]; *hop >= 0; ++hop) {
+      double& spare = spare_[static_cast<std::size_t>(*hop)];
+      const double moved = flow.rate * waited, over = std::min(moved, moved - spare);
+      spare = std::max(0.0, spare - moved);
+      link_at(*hop).debt += std::max(0.0, over);
+    }
   }
-  std::ranges::sort(batch.flows);
-  batch.time = Seconds(first_end_ + (last - first_end_) / 2);
+}
+
+/// Flows that end within the window, about their mean end, so that what some of them leave unused
+/// is what others use too long.
+MaxMin::Batch MaxMin::batch(std::int32_t number, double now) {
+  Set& set = set_at(number);
+  const double window = window_ * window_of(static_cast<double>(set.flows.size() - set.ended));
+  Batch batch{Seconds(0), ++batches_, number, {}};
+  double late = 0, rates = 0;
+  for (const Flow id : set.flows) {
+    State& flow = flow_at(id);
+    if (flow.rate < 0 || flow.end > first_end_ + window) continue;
+    late += (flow.end - first_end_) * flow.rate;
+    rates += flow.rate;
+    flow.batch = batch.number;
+    batch.endings.push_back({Seconds(flow.end), id});
+  }
+  std::ranges::sort(batch.endings, {}, [](const Ending& e) { return std::pair(e.time, e.flow); });
+  batch.time = Seconds(first_end_ + late / rates);
+  set.batch = batch.number;
+  set.filled = now;
+  set.patience = window > window_ ? window / 2 : 0;
   return batch;
+}
+
+/// Leaves its links, with account of the bytes that it moves, or does not, until rates change.
+void MaxMin::go(Flow id, double end) {
+  State& flow = flow_at(id);
+  for (const std::int32_t* hop = &hops_[flow.hops]; *hop >= 0; ++hop) {
+    Link& link = link_at(*hop);
+    --link.open;
+    link.debt += flow.rate * end;
+    link.unused += flow.rate;
+  }
+  --link_at(flow.bottleneck).filling;
+  ++set_at(link_at(flow.bottleneck).set).ended;
+  flow.batch = 0;
+  flow.rate = -1;
+  fixed_[static_cast<std::size_t>(id)] = never_again;
+}
+
+bool MaxMin::end(const Batch& batch, std::size_t place) {
+  const auto [time, id] = batch.endings[place];
+  if (flow_at(id).batch != batch.number) return false;
+  go(id, time.value);
+  return true;
+}
+
+std::vector<MaxMin::Ending> MaxMin::leave(const Batch& batch) {
+  std::vector<Ending> late;
+  for (const Ending& ending : batch.endings) {
+    if (flow_at(ending.flow).batch != batch.number) continue;
+    touch(link_at(flow_at(ending.flow).bottleneck).set, true);
+    go(ending.flow, ending.time.value);
+    late.push_back(ending);
+  }
+  if (set_at(batch.set).batch == batch.number) touch(batch.set, true);
+  return late;
 }
 
 }  // namespace moesim

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/engine/max_min_carrier.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include "sim/engine/max_min.h"
 
@@ -46,7 +49,7 @@ class MaxMinCarrier : public FlowCarrier {
     auto& [flows, window, arrived, started] = *sending;
     for (; started < flows.size() && flows[started].start <= events_.now(); ++started) {
       const auto id = static_cast<std::size_t>(
-          rates_.start(flows[started].route, flows[started].bytes, window));
+          rates_.start(flows[started].route, flows[started].bytes, window, events_.now()));
       if (id >= sent_.size()) sent_.resize(id + 1);
       sent_[id] = {sending, started};
       settle_soon();
@@ -55,32 +58,69 @@ class MaxMinCarrier : public FlowCarrier {
     events_.call(flows[started].start, [this, sending] { start_next(sending); });
   }
 
-  /// After all else that happens at this time.
+  /// After all else that happens at this time, or later if that is not needed yet.
   void settle_soon() {
-    if (std::exchange(settling_, true)) return;
-    events_.call(events_.now(), [this] {
-      settling_ = false;
+    const Seconds due = rates_.due(events_.now());
+    if (due >= settling_) return;
+    settling_ = due;
+    events_.call(due, [this, due] {
+      if (due != settling_) return;
+      settling_ = never;
       for (MaxMin::Batch& batch : rates_.settle(events_.now())) {
-        const Seconds time = batch.time;
-        events_.call(time, [this, batch = std::move(batch)] { end(batch); });
+        await_next(std::make_shared<const MaxMin::Batch>(std::move(batch)), 0);
       }
     });
   }
 
-  void end(const MaxMin::Batch& batch) {
-    const auto ended = rates_.end(batch);
-    if (ended.empty()) return;
-    for (const MaxMin::Flow id : ended) {
-      const Sent sent = std::exchange(sent_[static_cast<std::size_t>(id)], {});
-      sent.by->arrived(sent.place);
+  void await_next(std::shared_ptr<const MaxMin::Batch> batch, std::size_t place) {
+    const bool ends = place < batch->endings.size() && batch->endings[place].time <= batch->time;
+    const Seconds time = ends ? batch->endings[place].time : batch->time;
+    events_.call(time, [this, batch = std::move(batch), place, ends] {
+      ends ? end(batch, place) : leave(*batch);
+    });
+  }
+
+  /// Ends a flow, and those that end with it.
+  void end(const std::shared_ptr<const MaxMin::Batch>& batch, std::size_t place) {
+    const Seconds time = std::max(batch->endings[place].time, events_.now());
+    for (; place < batch->endings.size() && batch->endings[place].time <= time; ++place) {
+      if (!rates_.end(*batch, place)) return;
+      tell(std::exchange(sent_[static_cast<std::size_t>(batch->endings[place].flow)], {}));
+    }
+    await_next(batch, place);
+  }
+
+  static void tell(const Sent& sent) { sent.by->arrived(sent.place); }
+
+  void leave(const MaxMin::Batch& batch) {
+    const auto late = std::make_shared<Late>();
+    for (const auto& [time, flow] : rates_.leave(batch)) {
+      late->emplace_back(time, std::exchange(sent_[static_cast<std::size_t>(flow)], {}));
     }
     settle_soon();
+    await_late(late, 0);
   }
+
+  /// Flows that have left their links and have not ended.
+  using Late = std::vector<std::pair<Seconds, Sent>>;
+
+  void await_late(const std::shared_ptr<Late>& late, std::size_t place) {
+    if (place == late->size()) return;
+    events_.call((*late)[place].first, [this, late, place] {
+      std::size_t next = place;
+      for (; next < late->size() && (*late)[next].first <= events_.now(); ++next) {
+        tell((*late)[next].second);
+      }
+      await_late(late, next);
+    });
+  }
+
+  static constexpr Seconds never{std::numeric_limits<double>::infinity()};
 
   Events& events_;
   MaxMin rates_;
-  std::vector<Sent> sent_;  // [flow]
-  bool settling_ = false;
+  std::vector<Sent> sent_;    // [flow]
+  Seconds settling_ = never;  // when
 };
 
 }  // namespace

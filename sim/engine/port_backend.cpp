@@ -18,12 +18,7 @@ std::unique_ptr<Network> port_network(Events& events, const PricedPlan& plan, Ne
 
 std::unique_ptr<SimulatedBackend> make_port_backend(const Topology& topology,
                                                     const GpuModels& gpus) {
-  return make_engine_backend(topology, gpus, false, port_network);
-}
-
-std::unique_ptr<SimulatedBackend> make_local_port_backend(const Topology& topology,
-                                                          const GpuModels& gpus) {
-  return make_engine_backend(topology, gpus, true, port_network);
+  return make_engine_backend(topology, gpus, port_network);
 }
 
 }  // namespace moesim

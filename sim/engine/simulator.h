@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few SimGrid calls that the backend needs: the names that drift between versions live behind
-// it.
+// The few SimGrid calls that the backend needs, behind an interface: SimGrid is in a library of its
+// own, which is loaded only if something simulates with it. It takes longer to load than a small
+// comparison takes.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "sim/base/types.h"
 #include "sim/plan/simulate/events.h"
@@ -25,32 +24,29 @@ class Simulator : public Events {
     Seconds start;
   };
 
-  /// Events closer to each other than `precision` happen at once.
-  explicit Simulator(Seconds precision);
-  ~Simulator() override;
-
   // The platform, before run().
-  void add_link(BytesPerSecond bandwidth);  // numbered from 0
+  virtual void add_link(BytesPerSecond bandwidth) = 0;  // numbered from 0
   /// A link whose bandwidth depends on how many flows use it at the time.
-  void add_link(std::function<BytesPerSecond(int flows)> bandwidth);
-  void add_plane(int gpus);  // a set of routes between GPUs, numbered from 0
-  void add_route(int plane, GpuId from, GpuId to, std::span<const LinkId> links);
+  virtual void add_link(std::function<BytesPerSecond(int flows)> bandwidth) = 0;
+  virtual void add_plane(int gpus) = 0;  // a set of routes between GPUs, numbered from 0
+  virtual void add_route(int plane, GpuId from, GpuId to, std::span<const LinkId> links) = 0;
 
-  /// Runs a function as an actor of its own, before or during run().
-  void spawn(std::function<void()> function);
-  void call(Seconds time, std::function<void()> function) override;
-  /// Simulates until nothing is left to do. Rethrows what an actor threw first.
-  void run() override;
-  Seconds now() const override;
+  /// Runs a function as an actor of its own, before or during run(). run() simulates until nothing
+  /// is left to do and rethrows what an actor threw first.
+  virtual void spawn(std::function<void()> function) = 0;
 
   // Inside an actor; they return when the simulated work is done.
-  static void sleep_until(Seconds time);
+  virtual void sleep_until(Seconds time) = 0;
   /// Flows with ascending starts; tells of each, by its place, when it has arrived.
-  void send(std::span<const Flow> flows, const std::function<void(std::size_t)>& arrived);
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  virtual void send(std::span<const Flow> flows,
+                    const std::function<void(std::size_t)>& arrived) = 0;
 };
+
+/// Loads SimGrid into the process, once. Throws std::runtime_error with what the loader says if the
+/// library is not where moesim was built or installed.
+void load_simgrid();
+
+/// Loads SimGrid if need be. Events closer to each other than `precision` happen at once.
+std::unique_ptr<Simulator> make_simulator(Seconds precision);
 
 }  // namespace moesim

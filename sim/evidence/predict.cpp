@@ -52,8 +52,7 @@ WantedMeasures wanted(const std::vector<PaperTable>& tables) {
 void add_alone(const Scenario& scenario, const Inputs& inputs, MeasuredCase& measured) {
   const ClusterInput& cluster = inputs.clusters[0];
   PolicyPlanner steps(scenario, inputs, cluster, inputs.systems[0]);
-  const auto backend =
-      make_backend(scenario.fidelities[0], scenario.p2p_order, cluster, scenario.fidelities);
+  const auto backend = make_backend(scenario.fidelities[0], scenario.p2p_order, cluster);
   const double part = 1.0 / steps.count();
   for (int i = 0; i < steps.count(); ++i) {
     const PlannedStep planned = steps.plan(i);

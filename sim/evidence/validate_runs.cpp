@@ -39,9 +39,9 @@ SimulatedCase simulate_measured(const MeasuredRun& run, std::size_t policy,
                                 const JobProgress& progress) {
   const auto [scenario, planned, system] = view_of(run.scenario, run.planned, policy);
   const ClusterInput& cluster = planned.clusters[0];
-  const auto backend = make_backend(run.scenario.fidelities[0], run.scenario.p2p_order,
-                                    view_of(run.scenario, run.simulated, policy).inputs.clusters[0],
-                                    run.scenario.fidelities);
+  const auto backend =
+      make_backend(run.scenario.fidelities[0], run.scenario.p2p_order,
+                   view_of(run.scenario, run.simulated, policy).inputs.clusters[0]);
   SimulatedCase simulated;
   PolicyPlanner steps(scenario, planned, cluster, system);
   for (int i = 0; i < steps.count(); ++i) {

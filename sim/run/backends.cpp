@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/run/backends.h"
 
-#include <algorithm>
-
 #include "sim/analytic/analytic_backend.h"
 #include "sim/engine/flow_backend.h"
 #include "sim/engine/p2p_schedule.h"
@@ -11,18 +9,14 @@
 namespace moesim {
 
 std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
-                                               const ClusterInput& cluster,
-                                               const std::vector<Fidelity>& in_process) {
-  const bool local = std::ranges::find(in_process, Fidelity::simgrid) == in_process.end();
+                                               const ClusterInput& cluster) {
   const int peers = order == P2pOrder::nccl ? nccl_peers : 0;
   const FlowOptions flow{.peers = peers, .connections = cluster.connections};
   switch (fidelity) {
     case Fidelity::port:
-      return local ? make_local_port_backend(cluster.topology, cluster.gpus)
-                   : make_port_backend(cluster.topology, cluster.gpus);
+      return make_port_backend(cluster.topology, cluster.gpus);
     case Fidelity::flow:
-      return local ? make_local_flow_backend(cluster.topology, cluster.gpus, flow)
-                   : make_flow_backend(cluster.topology, cluster.gpus, flow);
+      return make_flow_backend(cluster.topology, cluster.gpus, flow);
     case Fidelity::simgrid:
       return make_simgrid_backend(cluster.topology, cluster.gpus,
                                   {.precision = simgrid_precision, .peers = peers});
@@ -33,13 +27,10 @@ std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order
 }
 
 std::vector<std::unique_ptr<SimulatedBackend>> make_backends(
-    const std::vector<Fidelity>& fidelities, P2pOrder order, const ClusterInput& cluster,
-    const std::vector<Fidelity>& others) {
-  std::vector<Fidelity> in_process = fidelities;
-  in_process.insert(in_process.end(), others.begin(), others.end());
+    const std::vector<Fidelity>& fidelities, P2pOrder order, const ClusterInput& cluster) {
   std::vector<std::unique_ptr<SimulatedBackend>> backends;
   for (const Fidelity fidelity : fidelities) {
-    backends.push_back(make_backend(fidelity, order, cluster, in_process));
+    backends.push_back(make_backend(fidelity, order, cluster));
   }
   return backends;
 }

@@ -12,16 +12,13 @@
 
 namespace moesim {
 
-/// Simulates plans for a cluster, which must outlive it. `in_process` are all the fidelities that
-/// the process simulates at: with `simgrid`, the others take a child process for every plan.
+/// Simulates plans for a cluster, which must outlive it.
 std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
-                                               const ClusterInput& cluster,
-                                               const std::vector<Fidelity>& in_process);
+                                               const ClusterInput& cluster);
 
-/// One for each fidelity; `others` are the ones that the process simulates at, too.
+/// One for each fidelity.
 std::vector<std::unique_ptr<SimulatedBackend>> make_backends(
-    const std::vector<Fidelity>& fidelities, P2pOrder order, const ClusterInput& cluster,
-    const std::vector<Fidelity>& others = {});
+    const std::vector<Fidelity>& fidelities, P2pOrder order, const ClusterInput& cluster);
 
 /// "port", "flow", "simgrid", "flow-nccl", "simgrid-nccl" or "analytic".
 std::string backend_name(Fidelity fidelity, P2pOrder order);

@@ -38,8 +38,7 @@ BoundSums bounds_of(Planner& planner, const PlannedStep& planned, const ClusterI
       if (planner.shape().grid.stages() > 1) {
         own = std::make_unique<ClusterInput>(stage_of(planner, stage, cluster));
       }
-      backend = make_backend(Fidelity::port, scenario.p2p_order, own ? *own : cluster,
-                             scenario.fidelities);
+      backend = make_backend(Fidelity::port, scenario.p2p_order, own ? *own : cluster);
     }
     const ClusterInput& on = own ? *own : cluster;
     sums.phases.insert(work.dispatch->shape().size());

@@ -31,10 +31,9 @@ struct ComparisonOptions {
   bool layers = false;        // of iterations, too: what each layer takes and moves
   std::optional<TimelineRequest> timeline = {};
   std::function<void(const FinishedRun&)> finished = nullptr;  // as they end
-  bool may_run_none = false;          // that no case can run is a result, too, and no Error
-  std::vector<Fidelity> others = {};  // at which the process simulates, too
-  bool least_times = false;           // what `port` cannot undercut (least_time)
-  bool keep_finished = false;         // after a signal the cases that are done are a result
+  bool may_run_none = false;   // that no case can run is a result, too, and no Error
+  bool least_times = false;    // what `port` cannot undercut (least_time)
+  bool keep_finished = false;  // after a signal the cases that are done are a result
 };
 
 /// Why a case of a comparison that a signal ended early has no result.

@@ -13,7 +13,7 @@ bool is_rate(const std::string& resource) {
 }
 
 Seconds time_on(const Plan& plan, const ClusterInput& cluster, const SimulatedAt& at) {
-  const auto backend = make_backend(at.fidelity, at.order, cluster, at.in_process);
+  const auto backend = make_backend(at.fidelity, at.order, cluster);
   return backend->run(PricedPlan(plan, cluster.topology)).makespan;
 }
 

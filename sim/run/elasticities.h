@@ -14,7 +14,6 @@ namespace moesim {
 struct SimulatedAt {
   Fidelity fidelity = Fidelity::port;
   P2pOrder order = P2pOrder::all_at_once;
-  std::vector<Fidelity> in_process = {Fidelity::port};  // see make_backend
 };
 
 /// The elasticity of every resource of the cluster (resources_of) but the sums over all link

@@ -46,8 +46,8 @@ ExplainedIteration explain_iteration(const Scenario& scenario, const Inputs& inp
   PolicyPlanner iterations(scenario, inputs, cluster, inputs.systems[0], {.routing = routing});
   PlannedStep planned = iterations.plan(0);
   iterations.require_memory(planned);
-  const SimulatedAt at{fidelity, scenario.p2p_order, {Fidelity::port, Fidelity::simgrid}};
-  const auto backend = make_backend(fidelity, at.order, cluster, at.in_process);
+  const SimulatedAt at{fidelity, scenario.p2p_order};
+  const auto backend = make_backend(fidelity, at.order, cluster);
   const PricedPlan priced(planned.plan, cluster.topology);
   const Timeline timeline = backend->run(priced);
   IterationExplanation e;

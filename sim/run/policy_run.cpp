@@ -66,7 +66,7 @@ class Measuring {
         outcome_(outcome),
         steps_(run.scenario, run.inputs, run.cluster, run.system, {.routing = run.routing}),
         fidelities_(run.scenario.fidelities),
-        backends_(make_backends(fidelities_, run.scenario.p2p_order, run.cluster, asked.others)),
+        backends_(make_backends(fidelities_, run.scenario.p2p_order, run.cluster)),
         timelines_(run.timeline, run.number, names(), run.cluster.topology, planner()) {
     outcome.fixed = !planner().plans_from_loads();
     outcome.metrics.assign(backends_.size(), begun());
@@ -146,7 +146,7 @@ class Measuring {
                                       exchange_rules(step.fidelity)));
     }
     if (asked_.elasticities && step.first) {
-      const SimulatedAt at{step.fidelity, run_.scenario.p2p_order, fidelities_};
+      const SimulatedAt at{step.fidelity, run_.scenario.p2p_order};
       metrics.elasticities =
           elasticities(step.planned.plan, run_.cluster, at, step.timeline.makespan);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs independent jobs in child processes: SimGrid has one engine per process, and every job
-// starts from the same state whatever ran before it. Results come back as values.
+// Runs independent jobs in child processes: every job starts from the same state whatever ran
+// before it, and one that dies takes no others with it. Results come back as values.
 #pragma once
 
 #include <functional>

@@ -22,8 +22,7 @@ struct Changed {
   double factor;
 };
 
-/// Infinite of what cannot be on the changed cluster. In a process of its own, as SimGrid has one
-/// clock.
+/// Infinite of what cannot be on the changed cluster.
 double time_on(const Scenario& scenario, const Changed& change) {
   try {
     const WhatIf what{{fmt::format("{}={:.9g}", change.resource, change.factor)}};

@@ -78,7 +78,6 @@ void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
   ComparisonOptions options;
   options.workers = 0;
   options.may_run_none = true;
-  options.others = fidelities_;
   options.least_times = least_times_;
   const Inputs inputs = open_shared_inputs(scenario, cache_);
   const InputFile trace = shared_trace_file(scenario, inputs, cache_);

@@ -22,10 +22,7 @@ class UnitRunner {
  public:
   /// The grid must outlive it; `version` is that of the program.
   UnitRunner(const SweepGrid& grid, std::string version, bool least_times = false)
-      : grid_(grid),
-        version_(std::move(version)),
-        least_times_(least_times),
-        fidelities_(grid.fidelities()) {}
+      : grid_(grid), version_(std::move(version)), least_times_(least_times) {}
 
   /// A row for each scenario of the unit; what cannot be or fails is a row, too.
   std::vector<SweepRow> run(std::int64_t unit);
@@ -43,8 +40,7 @@ class UnitRunner {
 
   const SweepGrid& grid_;
   std::string version_;
-  bool least_times_;                  // are figures, too
-  std::vector<Fidelity> fidelities_;  // of the whole grid
+  bool least_times_;  // are figures, too
   InputCache cache_;
 };
 

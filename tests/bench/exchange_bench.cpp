@@ -93,7 +93,7 @@ BENCHMARK(plain_simgrid)->Arg(32)->Arg(64)->Arg(128)->Unit(benchmark::kMilliseco
 void flow(benchmark::State& state) {
   run(state, one_exchange(static_cast<int>(state.range(0))),
       [](const Topology& topology, const GpuModels& gpus) {
-        return make_local_flow_backend(topology, gpus);
+        return make_flow_backend(topology, gpus);
       });
 }
 BENCHMARK(flow)->Arg(32)->Arg(64)->Arg(128)->Arg(256)->Unit(benchmark::kMillisecond);
@@ -103,7 +103,7 @@ BENCHMARK(flow)->Arg(1024)->Iterations(1)->Unit(benchmark::kSecond);
 void flow_precision(benchmark::State& state) {
   run(state, one_exchange(static_cast<int>(state.range(0))),
       [&](const Topology& topology, const GpuModels& gpus) {
-        return make_local_flow_backend(
+        return make_flow_backend(
             topology, gpus, {.precision = std::pow(10.0, -static_cast<double>(state.range(1)))});
       });
 }
@@ -115,7 +115,7 @@ BENCHMARK(flow_precision)
 
 /// One uneven all-to-all over every GPU, four links per GPU.
 void port(benchmark::State& state) {
-  run(state, one_exchange(static_cast<int>(state.range(0))), make_local_port_backend);
+  run(state, one_exchange(static_cast<int>(state.range(0))), make_port_backend);
 }
 BENCHMARK(port)->Arg(256)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
 
@@ -158,7 +158,7 @@ void sparse(benchmark::State& state, const Topology& topology, bool back) {
   w.traffic(all_of(gpus), rows_of_tokens(gpus, 1024));
   Plan plan = w.plan();
   std::get<Exchange>(plan.ops[0].work).transposed = back;
-  run_on(topology, state, plan, make_local_port_backend);
+  run_on(topology, state, plan, make_port_backend);
   const auto entries = static_cast<double>(plan.ops[0].exchange()->traffic.entries());
   state.counters["pairs"] = entries;
   rusage used{};
@@ -197,7 +197,7 @@ void port_groups(benchmark::State& state) {
     for (int g = first; g < first + 256; ++g) members.emplace_back(g);
     w.among(members, of_group);
   }
-  run(state, w.plan(), make_local_port_backend);
+  run(state, w.plan(), make_port_backend);
 }
 BENCHMARK(port_groups)->Arg(4096)->Arg(16384)->Arg(65536)->Unit(benchmark::kMillisecond);
 
@@ -210,7 +210,7 @@ Plan two_exchanges(int gpus) {
 }
 
 void port_overlapping(benchmark::State& state) {
-  run(state, two_exchanges(static_cast<int>(state.range(0))), make_local_port_backend);
+  run(state, two_exchanges(static_cast<int>(state.range(0))), make_port_backend);
 }
 BENCHMARK(port_overlapping)->Arg(256)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond);
 
@@ -243,13 +243,13 @@ Plan layers_of(int layers, int gpus) {
 }
 
 void port_layers(benchmark::State& state) {
-  run(state, layers_of(10, static_cast<int>(state.range(0))), make_local_port_backend);
+  run(state, layers_of(10, static_cast<int>(state.range(0))), make_port_backend);
 }
 BENCHMARK(port_layers)->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 /// 101,376 ops of 48 layers on 256 GPUs: what a plan of many ops costs, its own memory included.
 void port_many_ops(benchmark::State& state) {
-  run(state, layers_of(48, 256), make_local_port_backend);
+  run(state, layers_of(48, 256), make_port_backend);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   state.counters["peak_MB"] = static_cast<double>(usage.ru_maxrss) / 1e3;
@@ -264,7 +264,7 @@ void port_kernels(benchmark::State& state) {
   for (int gpu = 0; gpu < gpus; ++gpu) {
     for (int k = 0; k < 60; ++k) w.compute(gpu, Seconds(1e-6 * (10 + gpu % 7)), {dispatch});
   }
-  run(state, w.plan(), make_local_port_backend);
+  run(state, w.plan(), make_port_backend);
 }
 BENCHMARK(port_kernels)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
 

@@ -81,7 +81,7 @@ GpuModels gpus() {
 
 void group_ops(benchmark::State& state) {
   const Topology topology = test::nodes_of_8(groups * group_size / 8);
-  const auto backend = make_local_port_backend(topology, gpus());
+  const auto backend = make_port_backend(topology, gpus());
   for (auto _ : state) {
     const Plan plan = iteration();
     benchmark::DoNotOptimize(backend->run(plan).makespan);

@@ -19,8 +19,8 @@ class Rates {
   }
   void start(double now, const std::vector<int>& links, std::int64_t bytes) {
     std::vector<LinkId> route(links.begin(), links.end());
-    const auto id =
-        static_cast<std::size_t>(max_min.start(max_min.add_route(route), Bytes(bytes), Seconds(0)));
+    const auto id = static_cast<std::size_t>(
+        max_min.start(max_min.add_route(route), Bytes(bytes), Seconds(0), Seconds(now)));
     if (id >= number_.size()) number_.resize(id + 1);
     number_[id] = ends.size();
     ends.push_back(-1);
@@ -33,11 +33,11 @@ class Rates {
       if (next->time.value > until) return;
       const MaxMin::Batch batch = *next;
       batches_.erase(next);
-      const auto ended = max_min.end(batch);
-      for (const MaxMin::Flow flow : ended) {
-        ends[number_[static_cast<std::size_t>(flow)]] = batch.time.value;
+      const auto left = max_min.leave(batch);
+      for (const auto& [time, flow] : left) {
+        ends[number_[static_cast<std::size_t>(flow)]] = time.value;
       }
-      if (!ended.empty()) settle(batch.time.value);
+      if (!left.empty()) settle(batch.time.value);
     }
   }
   void settle(double now) {
@@ -105,15 +105,67 @@ TEST(MaxMin, LinksMayYieldLessToManyFlowsAndChange) {
   EXPECT_THAT(rates.ends, ElementsAre(DoubleEq(2.5 + 7 / 5.0), DoubleEq(2)));
 }
 
-TEST(MaxMin, TakesEndsWithinAWindowToBeInItsMiddle) {
+/// 1,024 flows of a link of 1,024 B/s: two end at 100 and 102 s, the others have 1,000 B.
+class Window : public testing::Test {
+ protected:
+  Window() {
+    rates.add_link(BytesPerSecond(1024));
+    const int route = rates.add_route(std::vector{LinkId(0)});
+    for (int f = 0; f < 1024; ++f) {
+      rates.start(route, Bytes(f < 2 ? 100 + 2 * f : 1000), Seconds(3), Seconds(0));
+    }
+    batches = rates.settle(Seconds(0));
+  }
   MaxMin rates;
-  rates.add_link(BytesPerSecond(1e4));
-  const int route = rates.add_route(std::vector{LinkId(0)});
-  for (int f = 0; f < 1024; ++f) rates.start(route, Bytes(f < 2 ? 100 + f : 1000), Seconds(0.2));
-  const auto batches = rates.settle(Seconds(0));
+  std::vector<MaxMin::Batch> batches;
+};
+
+TEST_F(Window, RatesChangeInItsMiddleAndFlowsEndWhenTheyDo) {
   ASSERT_EQ(batches.size(), 1U);
-  EXPECT_NEAR(batches[0].time.value, 100.5 / 1e4 * 1024, 1e-9);
-  EXPECT_THAT(rates.end(batches[0]), ElementsAre(0, 1));
+  const MaxMin::Batch& batch = batches[0];
+  EXPECT_NEAR(batch.time.value, 101, 1e-9);
+  ASSERT_EQ(batch.endings.size(), 2U);
+  EXPECT_NEAR(batch.endings[0].time.value, 100, 1e-9);
+  EXPECT_NEAR(batch.endings[1].time.value, 102, 1e-9);
+  EXPECT_TRUE(rates.end(batch, 0));
+  const auto late = rates.leave(batch);
+  ASSERT_EQ(late.size(), 1U);
+  EXPECT_EQ(late[0].flow, 1);
+}
+
+TEST_F(Window, WhatOneLeavesUnusedIsWhatTheOtherUsesTooLong) {
+  ASSERT_TRUE(rates.end(batches[0], 0));
+  rates.leave(batches[0]);
+  const auto last = rates.settle(Seconds(101));
+  ASSERT_EQ(last.size(), 1U);
+  // All bytes at the full bandwidth.
+  EXPECT_NEAR(last[0].time.value, (100 + 102 + 1022 * 1000) / 1024.0, 1e-6);
+}
+
+TEST_F(Window, ABatchIsOverOnceRatesAreWorkedOutAnew) {
+  rates.change(LinkId(0));
+  const auto again = rates.settle(Seconds(50));
+  EXPECT_FALSE(rates.end(batches[0], 0));
+  EXPECT_TRUE(rates.leave(batches[0]).empty());
+  ASSERT_EQ(again.size(), 1U);
+  EXPECT_TRUE(rates.end(again[0], 0));
+}
+
+/// Two links of 4,096 B/s, one of them busy with 4,096 flows; one more flow over both comes.
+TEST(MaxMin, AFlowThatWaitsForItsRateEndsAsIfItHadNotWaited) {
+  MaxMin rates;
+  rates.add_link(BytesPerSecond(4096));
+  rates.add_link(BytesPerSecond(4096));
+  const int busy = rates.add_route(std::vector{LinkId(0)});
+  const int both = rates.add_route(std::vector{LinkId(0), LinkId(1)});
+  for (int f = 0; f < 4095; ++f) rates.start(busy, Bytes(1000), Seconds(1), Seconds(0));
+  ASSERT_EQ(rates.settle(Seconds(0)).size(), 1U);
+  const MaxMin::Flow late = rates.start(both, Bytes(500), Seconds(1), Seconds(0.5));
+  EXPECT_GT(rates.due(Seconds(0.5)).value, 0.5);
+  const auto batches = rates.settle(Seconds(2));
+  ASSERT_EQ(batches.size(), 1U);
+  ASSERT_EQ(batches[0].endings[0].flow, late);
+  EXPECT_NEAR(batches[0].endings[0].time.value, 0.5 + 500, 1e-9);
 }
 
 /// Of flows that all start at once: the definition, filled step by step over all links.
@@ -164,7 +216,7 @@ TEST(MaxMin, FillsAsTheDefinitionDoes) {
     std::vector<MaxMin::Flow> flows;
     for (const auto& route : routes) {
       const std::vector<LinkId> links(route.begin(), route.end());
-      flows.push_back(rates.start(rates.add_route(links), Bytes(1000), Seconds(0)));
+      flows.push_back(rates.start(rates.add_route(links), Bytes(1000), Seconds(0), Seconds(0)));
     }
     rates.settle(Seconds(0));
     for (std::size_t f = 0; f < flows.size(); ++f) {

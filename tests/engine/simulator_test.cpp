@@ -17,8 +17,8 @@ constexpr Seconds precision(1e-12);
 template <class Function>
 double simulated(Function function) {
   return std::stod(run_in_child([&] {
-    Simulator simulator(precision);
-    return std::to_string(function(simulator));
+    const auto simulator = make_simulator(precision);
+    return std::to_string(function(*simulator));
   }));
 }
 

@@ -46,9 +46,11 @@ class Installed(unittest.TestCase):
             for kind, name in (("topologies", "h100-rail"), ("models", "gpt-oss-20b"), ("scenarios", "quickstart")):
                 self.assertIn(name, moesim("list", kind))
             self.assertIn("32, top-4", moesim("trace", "info", "tiny-moe-train"))
-            self.assertIn("hiermoe-hd", moesim("compare", "quickstart", "--topology", "h100-rail", "--policy", "hiermoe-hd",
-                                               "--steps", "0", "--layers", "1", "--workers", "1"))
+            self.assertIn("simgrid", moesim("compare", "quickstart", "--topology", "h100-rail", "--policy", "hiermoe-hd",
+                                            "--fidelity", "port,simgrid", "--steps", "0", "--layers", "1", "--workers", "1"))
             self.assertEqual(os.listdir(away), [])
+        # SimGrid is in a library of its own, loaded only for that fidelity.
+        self.assertNotIn("simgrid", checked(["ldd", prefix / "bin/moesim"]))
 
     def test_every_data_file_is_installed(self):
         share = self.prefix() / "share/moesim"

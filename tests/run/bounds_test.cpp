@@ -17,7 +17,7 @@ const std::vector<Override> two_nodes = {
 /// As for each layer planned by itself.
 BoundSums by_layers(const Scenario& scenario, const Inputs& inputs, const SystemSpec& system) {
   const ClusterInput& cluster = inputs.clusters[0];
-  const auto port = make_backend(Fidelity::port, scenario.p2p_order, cluster, {Fidelity::simgrid});
+  const auto port = make_backend(Fidelity::port, scenario.p2p_order, cluster);
   BoundSums sums;
   for (const int layer : inputs.layers) {
     PlannerOptions options = inputs.planner_options(scenario, cluster);

@@ -29,7 +29,7 @@ RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemS
   for (std::size_t i = 0; i < cluster.batches.batches.size(); ++i) {
     const PlannedStep planned =
         planner.plan(cluster.batches.batches[i], cluster.first_step + static_cast<int>(i));
-    const auto backend = make_backend(fidelity, scenario.p2p_order, cluster, {Fidelity::simgrid});
+    const auto backend = make_backend(fidelity, scenario.p2p_order, cluster);
     const PricedPlan priced(planned.plan, cluster.topology);
     const Timeline timeline = backend->run(priced);
     add_step(metrics, priced, timeline);

@@ -31,7 +31,6 @@ void EventQueue::run() {
     heap_.pop_back();
     const auto function = std::exchange(functions_[event.function], nullptr);
     free_.push_back(event.function);
-    advance(event.time);
     now_ = event.time;
     function();
   }

@@ -28,10 +28,6 @@ class EventQueue : public Events {
   void call(Seconds time, std::function<void()> function) override;
   void run() override;
 
- protected:
-  /// Before what happens at `time`: a clock may go with it.
-  virtual void advance(Seconds /*time*/) {}
-
  private:
   // Small, as the heap moves each many times.
   struct Event {

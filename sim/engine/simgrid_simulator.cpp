@@ -1,63 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 // SimGrid behind Simulator; see docs/fidelity.md for the settings and the figures behind them.
-#include "sim/engine/simulator.h"
-
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "sim/engine/simgrid_api.h"
+#include "sim/engine/simulator.h"
 
 namespace moesim {
+namespace {
+
 namespace s4u = simgrid::s4u;
 
-struct Simulator::Impl {
-  std::unique_ptr<s4u::Engine> engine;
-  s4u::NetZone* root = nullptr;
-  s4u::Host* home = nullptr;  // where actors live
-  std::vector<s4u::Link*> links;
-  std::vector<s4u::NetZone*> planes;
-  std::vector<std::vector<s4u::Host*>> hosts;  // [plane][gpu]
-  std::exception_ptr error;
+class SimgridSimulator : public Simulator {
+ public:
+  explicit SimgridSimulator(Seconds precision);
 
+  void add_link(BytesPerSecond bandwidth) override;
+  void add_link(std::function<BytesPerSecond(int flows)> bandwidth) override;
+  void add_plane(int gpus) override;
+  void add_route(int plane, GpuId from, GpuId to, std::span<const LinkId> links) override;
+  void spawn(std::function<void()> function) override;
+  void call(Seconds time, std::function<void()> function) override;
+  void run() override;
+  Seconds now() const override { return Seconds(s4u::Engine::get_clock()); }
+  void sleep_until(Seconds time) override { s4u::this_actor::sleep_until(time.value); }
+  void send(std::span<const Flow> flows, const std::function<void(std::size_t)>& arrived) override;
+
+ private:
   /// An actor, which runs one function after the other: making and ending one for each takes system
   /// calls for its stack.
   struct Worker {
     std::function<void()> function;
     s4u::SemaphorePtr wake = s4u::Semaphore::create(0);
   };
-  std::vector<std::unique_ptr<Worker>> workers;
-  std::vector<Worker*> idle;
-  int unfinished = 0;  // functions
 
   void run(Worker& worker);
-  void give(Worker& worker, std::function<void()> function) {
+  static void give(Worker& worker, std::function<void()> function) {
     worker.function = std::move(function);
     worker.wake->release();
   }
+
+  std::unique_ptr<s4u::Engine> engine_;
+  s4u::NetZone* root_ = nullptr;
+  s4u::Host* home_ = nullptr;  // where actors live
+  std::vector<s4u::Link*> links_;
+  std::vector<s4u::NetZone*> planes_;
+  std::vector<std::vector<s4u::Host*>> hosts_;  // [plane][gpu]
+  std::exception_ptr error_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Worker*> idle_;
+  int unfinished_ = 0;  // functions
 };
 
 /// Actors that nobody wakes again would be a deadlock: the last function ends all of them.
-void Simulator::Impl::run(Worker& worker) {
+void SimgridSimulator::run(Worker& worker) {
   while (worker.function) {
     try {
       std::exchange(worker.function, nullptr)();
     } catch (const std::exception&) {  // not what SimGrid throws to end an actor
-      if (!error) error = std::current_exception();
+      if (!error_) error_ = std::current_exception();
     }
-    if (--unfinished == 0) {
-      for (Worker* other : std::exchange(idle, {})) give(*other, nullptr);
+    if (--unfinished_ == 0) {
+      for (Worker* other : std::exchange(idle_, {})) give(*other, nullptr);
       return;
     }
-    idle.push_back(&worker);
+    idle_.push_back(&worker);
     worker.wake->acquire();
   }
 }
-
-namespace {
 
 #ifdef __SANITIZE_ADDRESS__  // which knows only the stacks of threads
 constexpr const char* contexts = "--cfg=contexts/factory:thread";
@@ -90,90 +106,82 @@ std::vector<std::string> settings(Seconds precision) {
           fmt::format("{}{}", simgrid_api::precision_flag, precision.value)};
 }
 
-}  // namespace
-
-Simulator::Simulator(Seconds precision) : impl_(std::make_unique<Impl>()) {
+SimgridSimulator::SimgridSimulator(Seconds precision) {
   std::vector<std::string> args = settings(precision);
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
   argv.push_back(nullptr);
   int argc = static_cast<int>(args.size());
-  impl_->engine = std::make_unique<s4u::Engine>(&argc, argv.data());
-  impl_->root = simgrid_api::cluster_zone(*impl_->engine);
-  impl_->home = simgrid_api::add_host(*impl_->root, "home");
+  engine_ = std::make_unique<s4u::Engine>(&argc, argv.data());
+  root_ = simgrid_api::cluster_zone(*engine_);
+  home_ = simgrid_api::add_host(*root_, "home");
 }
 
-Simulator::~Simulator() = default;
-
-void Simulator::add_link(BytesPerSecond bandwidth) {
-  const auto name = std::to_string(impl_->links.size());
-  impl_->links.push_back(
-      simgrid_api::add_link(*impl_->root, name, bandwidth.value)->set_latency(0));
+void SimgridSimulator::add_link(BytesPerSecond bandwidth) {
+  const auto name = std::to_string(links_.size());
+  links_.push_back(simgrid_api::add_link(*root_, name, bandwidth.value)->set_latency(0));
 }
 
-void Simulator::add_link(std::function<BytesPerSecond(int)> bandwidth) {
+void SimgridSimulator::add_link(std::function<BytesPerSecond(int)> bandwidth) {
   add_link(bandwidth(1));
-  impl_->links.back()->set_sharing_policy(
+  links_.back()->set_sharing_policy(
       s4u::Link::SharingPolicy::NONLINEAR,
       [bandwidth = std::move(bandwidth)](double, int flows) { return bandwidth(flows).value; });
 }
 
-void Simulator::add_plane(int gpus) {
-  const std::size_t p = impl_->planes.size();
-  s4u::NetZone* zone = simgrid_api::add_full_zone(*impl_->root, fmt::format("plane{}", p));
+void SimgridSimulator::add_plane(int gpus) {
+  const std::size_t p = planes_.size();
+  s4u::NetZone* zone = simgrid_api::add_full_zone(*root_, fmt::format("plane{}", p));
   std::vector<s4u::Host*> hosts;
   for (int g = 0; g < gpus; ++g) {
     hosts.push_back(simgrid_api::add_host(*zone, fmt::format("{}:{}", p, g)));
   }
-  impl_->planes.push_back(zone);
-  impl_->hosts.push_back(std::move(hosts));
+  planes_.push_back(zone);
+  hosts_.push_back(std::move(hosts));
 }
 
-void Simulator::add_route(int plane, GpuId from, GpuId to, std::span<const LinkId> links) {
-  const auto& hosts = impl_->hosts[static_cast<std::size_t>(plane)];
+void SimgridSimulator::add_route(int plane, GpuId from, GpuId to, std::span<const LinkId> links) {
+  const auto& hosts = hosts_[static_cast<std::size_t>(plane)];
   std::vector<s4u::LinkInRoute> route;
-  for (LinkId link : links) route.emplace_back(impl_->links[link.index()]);
-  simgrid_api::add_route(*impl_->planes[static_cast<std::size_t>(plane)], *hosts[from.index()],
+  for (LinkId link : links) route.emplace_back(links_[link.index()]);
+  simgrid_api::add_route(*planes_[static_cast<std::size_t>(plane)], *hosts[from.index()],
                          *hosts[to.index()], route);
 }
 
-void Simulator::spawn(std::function<void()> function) {
-  ++impl_->unfinished;
-  if (!impl_->idle.empty()) {
-    Impl::Worker& worker = *impl_->idle.back();
-    impl_->idle.pop_back();
-    return impl_->give(worker, std::move(function));
+void SimgridSimulator::spawn(std::function<void()> function) {
+  ++unfinished_;
+  if (!idle_.empty()) {
+    Worker& worker = *idle_.back();
+    idle_.pop_back();
+    return give(worker, std::move(function));
   }
   require_stack();
-  auto& worker = *impl_->workers.emplace_back(std::make_unique<Impl::Worker>());
+  auto& worker = *workers_.emplace_back(std::make_unique<Worker>());
   worker.function = std::move(function);
-  simgrid_api::add_actor("", impl_->home, [this, &worker] { impl_->run(worker); });
+  simgrid_api::add_actor("", home_, [this, &worker] { run(worker); });
 }
 
-void Simulator::call(Seconds time, std::function<void()> function) {
-  spawn([time, function = std::move(function)] {
+void SimgridSimulator::call(Seconds time, std::function<void()> function) {
+  spawn([this, time, function = std::move(function)] {
     sleep_until(time);
     function();
   });
 }
 
-void Simulator::run() {
-  impl_->engine->run();
-  if (impl_->error) std::rethrow_exception(std::exchange(impl_->error, nullptr));
+void SimgridSimulator::run() {
+  engine_->run();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-Seconds Simulator::now() const { return Seconds(s4u::Engine::get_clock()); }
-
-void Simulator::sleep_until(Seconds time) { s4u::this_actor::sleep_until(time.value); }
-
-void Simulator::send(std::span<const Flow> flows, const std::function<void(std::size_t)>& arrived) {
+void SimgridSimulator::send(std::span<const Flow> flows,
+                            const std::function<void(std::size_t)>& arrived) {
   std::vector<s4u::CommPtr> running;
   std::vector<std::size_t> places;  // of the running ones
   std::size_t next = 0;
   while (next < flows.size() || !running.empty()) {
     if (next < flows.size() && flows[next].start <= now()) {
       const Flow& flow = flows[next];
-      const auto& hosts = impl_->hosts[static_cast<std::size_t>(flow.plane)];
+      const auto& hosts = hosts_[static_cast<std::size_t>(flow.plane)];
       auto comm = s4u::Comm::sendto_init(hosts[flow.from.index()], hosts[flow.to.index()]);
       comm->set_payload_size(static_cast<std::uint64_t>(flow.bytes.value));
       comm->start();
@@ -196,4 +204,10 @@ void Simulator::send(std::span<const Flow> flows, const std::function<void(std::
   }
 }
 
+}  // namespace
 }  // namespace moesim
+
+/// What load_simulator.cpp looks for in the library.
+extern "C" moesim::Simulator* moesim_make_simulator(double precision) {
+  return new moesim::SimgridSimulator(moesim::Seconds(precision));
+}
