@@ -4,14 +4,11 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.h"
-#include "sim/base/units.h"
 
 namespace moesim {
 namespace {
 
 std::string shown(int value) { return std::to_string(value); }
-std::string shown(const std::string& value) { return fmt::format("'{}'", value); }
-std::string shown(BytesPerSecond value) { return to_string(value); }
 std::string shown(NvlinkShape shape) {
   switch (shape) {
     case NvlinkShape::unknown:

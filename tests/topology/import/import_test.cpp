@@ -16,9 +16,9 @@
 namespace moesim {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string imported(const std::vector<std::string>& texts, const std::string& gpu = "") {
   std::vector<ClusterFacts> facts;

@@ -129,7 +129,7 @@ Assignment PlannerProcess::shares(const Json& asked, Placement slots) {
         const auto slot = two ? whole(pair[0]) : std::nullopt;
         const auto count = two ? whole(pair[1]) : std::nullopt;
         if (!slot || !count || *slot < 0 || *slot >= slots.slots()) {
-          lied(fmt::format("{}, which is no [slot, count]", start_of(pair.dump())));
+          lied(fmt::format("{}, which is not [slot, count]", start_of(pair.dump())));
         }
         shares.push_back({SlotId(*slot), *count});
       }

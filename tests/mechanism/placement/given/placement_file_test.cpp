@@ -14,8 +14,7 @@
 namespace moesim {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Ranks = std::vector<std::vector<int>>;
 
 /// Four experts in layers 1, 2 and 3 of four; layer 0 is dense.
