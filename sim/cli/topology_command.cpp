@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -193,7 +194,10 @@ void check(const TopologyOptions& options) {
 /// Writes the topology, which must read back; says on the side what it is.
 void import_topology(const TopologyImport& options) {
   std::vector<ClusterFacts> facts;
-  for (const std::string& file : options.files) facts.push_back(read_facts(file));
+  for (const std::string& file : options.files) {
+    facts.push_back(read_facts(file));
+    facts.back().file = std::filesystem::path(file).filename().string();  // others read the result
+  }
   const std::string text = topology_text(facts, options.gpu);
   const TopologyFile file =
       parse_topology(text, options.out.printed() ? "imported" : options.out.path());

@@ -9,12 +9,13 @@ namespace moesim {
 namespace {
 
 /// Data sheets of NVIDIA and AMD. Longer words come before those that they hold.
-constexpr std::array<GpuFamily, 13> gpu_families = {
+constexpr std::array<GpuFamily, 14> gpu_families = {
     {{"gb300", "gb300-measured", 103, 18, 50e9, 64e9, 100e9},
      {"gb200", "gb200-measured", 100, 18, 50e9, 64e9, 50e9},
      {"b300", "b300-measured", 103, 18, 50e9, 64e9, 100e9},
      {"b200", "b200-measured", 100, 18, 50e9, 64e9, 50e9},
      {"h200", "h200-measured", 90, 18, 25e9, 64e9, 50e9},
+     {"h20", "h20-measured", 90, 18, 25e9, 64e9, 50e9},
      {"h800", "h800-measured", 90, 8, 25e9, 64e9, 50e9},
      {"h100", "h100-measured", 90, 18, 25e9, 64e9, 50e9},
      {"a100", "a100-measured", 80, 12, 25e9, 32e9, 25e9},
