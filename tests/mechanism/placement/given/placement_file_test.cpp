@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "sim/base/error.h"
-#include "tests/mechanism/placement/play.h"
 
 namespace moesim {
 namespace {
