@@ -61,6 +61,7 @@ ONLY_IN = {
     "yaml-cpp": "sim/base",
     "zip.h": "sim/import",
     "protozero/": "sim/export",
+    "pugixml": "sim/topology/import",
     "simdjson.h": "sim/import",
     "sqlite3.h": ("sim/sweep", "sim/profile"),
     "mpi.h": "realhw/mpi",

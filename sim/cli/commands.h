@@ -17,6 +17,7 @@ void add_plan_command(CommandLine& app);
 void add_export_command(CommandLine& app);
 void add_explain_command(CommandLine& app);
 void add_list_command(CommandLine& app);
+void add_model_command(CommandLine& app);
 void add_topology_command(CommandLine& app);
 void add_trace_command(CommandLine& app);
 void add_profile_command(CommandLine& app);

@@ -8,6 +8,7 @@
 
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
+#include "sim/flags/commands_flag.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/report/explain_text.h"
@@ -94,6 +95,7 @@ void add_explain_command(CommandLine& app) {
   CommandLine command = app.add_subcommand(
       "explain", "Shows where the time of a layer or of an iteration goes, and the least time");
   options->scenario.add_to(command);
+  add_allow_commands(command);
   command.add_option("--layer", options->layer,
                      "model layer number (default: the first replayed layer; of iterations: all)");
   command.add_flag("--flow", options->flow, "simulates at fidelity flow, too");

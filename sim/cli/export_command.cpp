@@ -18,6 +18,7 @@
 #include "sim/export/engine_placement.h"
 #include "sim/export/goal.h"
 #include "sim/export/rank_costs.h"
+#include "sim/flags/commands_flag.h"
 #include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/scenario/changes.h"
@@ -202,6 +203,7 @@ void add_export_command(CommandLine& app) {
       .add_option("--format", of_placement->format,
                   fmt::format("one of: {}", fmt::join(engine_formats(), ", ")))
       .required();
+  add_allow_commands(placement);
   placement.callback([of_placement] { export_placement(*of_placement); });
   CommandLine goal = exports.add_subcommand(
       "goal",

@@ -34,6 +34,7 @@ constexpr std::pair<std::string_view, Add> commands[] = {
     {"papers", moesim::add_papers_command},     {"sweep", moesim::add_sweep_command},
     {"query", moesim::add_query_command},       {"place", moesim::add_place_command},
     {"advise", moesim::add_advise_command},     {"profile", moesim::add_profile_command},
+    {"model", moesim::add_model_command},
 };
 
 /// The command that is named first, or all of them: all the flags take milliseconds.

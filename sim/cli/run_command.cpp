@@ -15,6 +15,7 @@
 #include "sim/cli/version.h"
 #include "sim/evidence/expectation.h"
 #include "sim/evidence/interval_table.h"
+#include "sim/flags/commands_flag.h"
 #include "sim/flags/lossy_flag.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
@@ -221,6 +222,7 @@ CommandLine add(CommandLine& app, const std::string& name, const std::string& de
                   default_ranks));
   command.add_option("--timeline-steps", options->timeline_steps, "its steps: the first N (1)")
       .range(1, 1 << 20);
+  add_allow_commands(command);
   command.callback([options, callback] { callback(*options); });
   return command;
 }

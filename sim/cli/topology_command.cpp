@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -10,16 +11,26 @@
 #include "sim/base/data_files.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/file_in_parts.h"
+#include "sim/base/files.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
+#include "sim/flags/output_file.h"
 #include "sim/flags/print_flags.h"
 #include "sim/scenario/changes.h"
+#include "sim/topology/import/import.h"
 #include "sim/topology/reader.h"
 #include "sim/topology/show/draw.h"
 #include "sim/topology/show/summary.h"
 
 namespace moesim {
 namespace {
+
+/// Files of others to make a topology of.
+struct TopologyImport {
+  std::vector<std::string> files;
+  std::string gpu;
+  OutputFile out{"-"};
+};
 
 struct TopologyOptions {
   std::string name;
@@ -172,6 +183,42 @@ void check(const TopologyOptions& options) {
   fmt::print("{}: {} GPUs on {} hosts, {} links; every GPU reaches every other; {} warnings\n",
              topology.name(), topology.gpu_count(), topology.host_count(), topology.links().size(),
              file.warnings.size() + odd.size());
+  const std::string path = data_file("topologies", options.name);
+  const std::vector<std::string> assumed = assumed_in(read_file(path));
+  if (assumed.empty()) return;
+  fmt::print("{} values are assumed: measure them (moesim-hw calibrate), or ask the vendor\n",
+             assumed.size());
+  for (const std::string& value : assumed) fmt::print("  {}\n", value);
+}
+
+/// Writes the topology, which must read back; says on the side what it is.
+void import_topology(const TopologyImport& options) {
+  std::vector<ClusterFacts> facts;
+  for (const std::string& file : options.files) {
+    facts.push_back(read_facts(file));
+    facts.back().file = std::filesystem::path(file).filename().string();  // others read the result
+  }
+  const std::string text = topology_text(facts, options.gpu);
+  const TopologyFile file =
+      parse_topology(text, options.out.printed() ? "imported" : options.out.path());
+  options.out.write(text);
+  for (const Diagnostic& w : file.warnings) fmt::print(stderr, "{}", w.str());
+  fmt::print(options.out.beside(), "{} GPUs on {} hosts, {} values assumed\n",
+             file.topology.gpu_count(), file.topology.host_count(), assumed_in(text).size());
+}
+
+void add_import(CommandLine& topology) {
+  const auto options = std::make_shared<TopologyImport>();
+  CommandLine command = topology.add_subcommand(
+      "import", "Makes a topology of what a cluster says of itself: docs/topology-import.md");
+  command
+      .add_option("FILE", options->files,
+                  "dumps of NCCL, nvidia-smi topo -m, ibnetdiscover, Slurm, topograph, lstopo, "
+                  "kubectl; several describe one cluster")
+      .required();
+  command.add_option("--gpu", options->gpu, "GPU model: a name of `moesim list gpus`");
+  options->out.add_to(command, "-o,--out", "the file to write (default: prints it)");
+  command.callback([options] { import_topology(*options); });
 }
 
 }  // namespace
@@ -199,6 +246,7 @@ void add_topology_command(CommandLine& app) {
     options->out = output_target(path);
   };
   drawn.add_option("-o,--out", keep_out, "FILE.svg or FILE.dot").required();
+  add_import(topology);
   drawn.callback([options] { draw(open_topology(*options).topology, options->out); });
 }
 

@@ -7,6 +7,7 @@
 
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
+#include "sim/flags/commands_flag.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/run/result_file.h"
@@ -50,6 +51,7 @@ void add_whatif_command(CommandLine& app) {
   CommandLine command = app.add_subcommand(
       "whatif", "Shows what a change of the cluster does: faster parts, stragglers, failures");
   options->scenario.add_to(command);
+  add_allow_commands(command);
   command
       .add_option("--scale", options->what.scale,
                   "RESOURCE=FACTOR, times its size: gpu.flops, nic.bandwidth, nic.latency ...")

@@ -18,6 +18,13 @@ namespace moesim {
 template <class Interface, class Context>
 using Maker = std::function<std::unique_ptr<Interface>(const Context&)>;
 
+/// What a policy is made of besides the text of its own file.
+struct PolicySources {
+  std::string from;                        // the policy's file: others are found next to it
+  std::vector<std::string> files = {};     // that its mechanisms have read
+  std::vector<std::string> commands = {};  // of the user's, that its mechanisms run
+};
+
 /// A mechanism, with what `moesim list` says of it.
 template <class Interface, class Context>
 struct Mechanism {
@@ -32,6 +39,8 @@ struct Mechanism {
   /// For a placement: experts have replicas within an EP group, so that it may have more ranks than
   /// there are experts; unless `ep` is stated it is the whole cluster.
   bool replicates = false;
+  /// In place of `read`, for mechanisms that read other files or run a command: adds them.
+  Maker<Interface, Context> (*read_with)(const YamlMap& params, PolicySources& sources) = nullptr;
 };
 
 using RoutingMechanism = Mechanism<Routing, RoutingContext>;

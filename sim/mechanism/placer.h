@@ -96,7 +96,8 @@ struct PlacementContext {
   /// The loads of any step and layer, past or future: for the oracles `static-best` and
   /// `clairvoyant` only.
   std::function<LoadMatrix(int step, int layer)> recorded;
-  int warmup = 0;  // steps before first_step that planners are shown
+  int warmup = 0;                 // steps before first_step that planners are shown
+  std::vector<int> numbers = {};  // [replayed layer] its number in the model
 };
 
 /// Something that a planner decides from the loads of earlier steps, over and over.

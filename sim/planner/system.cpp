@@ -15,7 +15,8 @@ namespace {
 /// One kind's mechanism: only its name, or {kind: name, parameters ...}.
 template <class Interface, class Context>
 Chosen<Interface, Context> mechanism(const YamlMap& map, const std::string& kind,
-                                     const std::vector<Mechanism<Interface, Context>>& table) {
+                                     const std::vector<Mechanism<Interface, Context>>& table,
+                                     PolicySources& sources) {
   std::vector<std::string> names;
   for (const auto& entry : table) names.emplace_back(entry.name);
   const auto value = map.get(kind);
@@ -27,8 +28,9 @@ Chosen<Interface, Context> mechanism(const YamlMap& map, const std::string& kind
     for (const std::string& key : params.keys()) params.find(key);  // one mistake is reported once
     return {};
   }
-  return {names[index], table[index].read(params), table[index].needs_tokens,
-          table[index].replicates};
+  const auto& entry = table[index];
+  return {names[index], entry.read_with ? entry.read_with(params, sources) : entry.read(params),
+          entry.needs_tokens, entry.replicates};
 }
 
 /// A dispatch of any kind may state the multiprocessors that its exchanges take.
@@ -38,8 +40,8 @@ int sms_of_dispatch(const YamlMap& map) {
   return static_cast<int>(value->map().integer("sms", {0, 1000}, 0));
 }
 
-Chosen<Dispatch, DispatchContext> dispatch(const YamlMap& map, int sms) {
-  auto chosen = mechanism(map, "dispatch", dispatch_mechanisms());
+Chosen<Dispatch, DispatchContext> dispatch(const YamlMap& map, int sms, PolicySources& sources) {
+  auto chosen = mechanism(map, "dispatch", dispatch_mechanisms(), sources);
   if (sms == 0) return chosen;
   chosen.make = [make = chosen.make, sms](const DispatchContext& context) {
     auto made = make(context);
@@ -58,8 +60,8 @@ TransportPtr find_transport(
 }
 
 /// A schedule of any kind may cut layers into chunks.
-Chosen<Schedule, ScheduleContext> schedule(const YamlMap& map) {
-  auto chosen = mechanism(map, "schedule", schedule_mechanisms());
+Chosen<Schedule, ScheduleContext> schedule(const YamlMap& map, PolicySources& sources) {
+  auto chosen = mechanism(map, "schedule", schedule_mechanisms(), sources);
   const auto value = map.find("schedule");
   if (!value || !value->is_map()) return chosen;
   const YamlMap params = value->map();
@@ -119,11 +121,12 @@ SystemSpec read(YamlDocument& doc, const std::vector<Override>& overrides) {
   system.name = map.string("name");
   system.description = map.string("description", "");
   system.source = map.string("source");
-  system.routing = mechanism(map, "routing", routing_mechanisms());
-  system.placement = mechanism(map, "placement", placement_mechanisms());
+  system.sources.from = doc.file();
+  system.routing = mechanism(map, "routing", routing_mechanisms(), system.sources);
+  system.placement = mechanism(map, "placement", placement_mechanisms(), system.sources);
   system.sms = sms_of_dispatch(map);
-  system.dispatch = dispatch(map, system.sms);
-  system.schedule = schedule(map);
+  system.dispatch = dispatch(map, system.sms, system.sources);
+  system.schedule = schedule(map, system.sources);
   system.transport = transport_of(map, system.dispatch.name, overrides);
   system.but_placement = text_but_placement(map, system.transport);
   doc.finish();

@@ -29,9 +29,10 @@ struct SystemSpec {
   Chosen<Placer, PlacementContext> placement;
   Chosen<Dispatch, DispatchContext> dispatch;
   Chosen<Schedule, ScheduleContext> schedule;
-  int sms = 0;                 // multiprocessors that exchanges of rows take; 0: the transport's
-  std::string transport;       // its own, a name or path
-  std::string but_placement;   // all of it but the placement, as text: to find its static twin
+  int sms = 0;                // multiprocessors that exchanges of rows take; 0: the transport's
+  std::string transport;      // its own, a name or path
+  std::string but_placement;  // all of it but the placement, as text: to find its static twin
+  PolicySources sources = {};
   Transports transports = {};  // that carry its exchanges; ideal until somebody finds them
 };
 

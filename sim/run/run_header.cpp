@@ -202,11 +202,16 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
 
 std::string result_header(const Scenario& scenario, const Inputs& inputs,
                           const std::string& version) {
-  if (scenario.iteration && scenario.iteration->serving) {
-    return serving_header(scenario, inputs, version);
+  std::string text = scenario.iteration && scenario.iteration->serving
+                         ? serving_header(scenario, inputs, version)
+                     : scenario.iteration ? iteration_header(scenario, inputs, version)
+                                          : layers_header(scenario, inputs, version);
+  for (const SystemSpec& system : inputs.systems) {
+    for (const std::string& command : system.sources.commands) {
+      text += fmt::format("# {} runs a command: {}\n", system.name, command);
+    }
   }
-  return scenario.iteration ? iteration_header(scenario, inputs, version)
-                            : layers_header(scenario, inputs, version);
+  return text;
 }
 
 }  // namespace moesim

@@ -9,6 +9,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/base/no_such_key.h"
+#include "sim/base/piped_command.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/open_cluster.h"
 #include "sim/scenario/software_inputs.h"
@@ -23,13 +24,25 @@ bool has_change(const Scenario& scenario, const Override& change) {
                              [&](const Override& o) { return o.str() == change.str(); });
 }
 
+/// Only a person says that commands may run, never a file.
+void refuse_commands(const std::string& policy, const SystemSpec& system) {
+  if (system.sources.commands.empty() || commands_allowed()) return;
+  throw error_in(policy, fmt::format("it runs a command: {}", system.sources.commands.front()),
+                 "read it first; moesim run --allow-commands lets it");
+}
+
 void open_policy(const Scenario& scenario, const std::string& name, Inputs& inputs,
                  InputCache& cache) {
   const std::string path = data_file("models/system", name);
   const std::vector<Override> overrides = changes_of_policy(scenario, name, cache);
   inputs.systems.push_back(cache.systems.get(changed_file(path, overrides),
                                              [&] { return read_system(path, overrides); }));
-  inputs.system_files.push_back(input_file(name, path, overrides, cache));
+  refuse_commands(name, inputs.systems.back());
+  InputFile file = input_file(name, path, overrides, cache);
+  for (const std::string& more : inputs.systems.back().sources.files) {
+    file.hash = hash_of(file.hash + input_file(more, more, {}, cache).hash);
+  }
+  inputs.system_files.push_back(std::move(file));
 }
 
 /// Warns of the changes that only some of the policies have a key for; a change that none has a key

@@ -9,10 +9,12 @@
 #include <utility>
 
 #include "sim/base/data_files.h"
+#include "sim/base/files.h"
 #include "sim/topology/generate/builder.h"
 #include "sim/topology/read/cluster_calibration.h"
 #include "sim/topology/read/connections_reader.h"
 #include "sim/topology/read/cost_reader.h"
+#include "sim/topology/read/foreign.h"
 #include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
@@ -160,10 +162,24 @@ TopologyFile topology_of(YamlDocument& document, const ClusterLimits& limits) {
   return {std::move(topology), document.warnings(), root.json(), std::move(stated)};
 }
 
+/// A description by others gets a hint in place of all the keys that it lacks.
+void refuse_foreign(const std::string& path) {
+  if (!is_there(path) || is_folder(path)) return;
+  const ForeignForm form = foreign_form(read_file(path));
+  if (form == ForeignForm::none) return;
+  throw error_in(path, fmt::format("{}, not a topology", name_of(form)),
+                 fmt::format("moesim topology import {} -o cluster.yaml", path));
+}
+
 }  // namespace
 
 TopologyFile read_topology(const std::string& path, const std::vector<Override>& overrides) {
-  return topology_of(*YamlDocument::from_file(path, overrides), {});
+  try {
+    return topology_of(*YamlDocument::from_file(path, overrides), {});
+  } catch (const Error&) {
+    refuse_foreign(path);
+    throw;
+  }
 }
 
 TopologyFile parse_topology(const std::string& text, const std::string& name,

@@ -74,6 +74,50 @@ class Placements(unittest.TestCase):
         self.assertEqual([slots.index(expert) * RANKS // EXPERTS for expert in range(EXPERTS)], moved)
 
 
+GIVEN = """name: given
+source: test
+routing: identity
+placement: {{kind: given, file: {file}, replicas: {replicas}}}
+dispatch: alltoall
+schedule: sequential
+transport: ideal
+"""
+BASE = "name: {kind}\nsource: test\nrouting: identity\nplacement: {{kind: {kind}{more}}}\ndispatch: alltoall\n" \
+       "schedule: sequential\ntransport: ideal\n"
+
+
+class ReadBack(unittest.TestCase):
+    """An exported placement that is read back gives the times of the policy that it came from."""
+
+    def same_times(self, kind, more, replicas, form, *flags):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            made, given, file = folder / "made.yaml", folder / "given.yaml", folder / f"placement.{form}.json"
+            made.write_text(BASE.format(kind=kind, more=more), encoding="utf-8")
+            given.write_text(GIVEN.format(file=file.name, replicas=replicas), encoding="utf-8")
+            # nothing moves in the step that is compared, the only one that is written
+            flags = [*FLAGS, *(flags or ["--layers", "recorded"]), "--steps", "6", "--warmup", "6"]
+            moesim("export", "placement", *flags, "--policy", str(made), "--format", form, "-o", str(file))
+            moesim("compare", *flags, "--policy", f"{made},{given}", "--json", str(folder / "result.json"))
+            first, second = json.loads((folder / "result.json").read_text(encoding="utf-8"))["cases"]
+        self.assertEqual(first["migrated_bytes"] if "migrated_bytes" in first else 0, 0)
+        differing = {key for key in first if first[key] != second.get(key)} - {"policy", "planning", "notes"}
+        self.assertEqual(differing, set())
+
+    def test_eplb_in_three_formats(self):
+        for form in ("trtllm", "sglang", "eplb"):
+            with self.subTest(form):
+                self.same_times("eplb", ", interval: 1000", "any", form)
+
+    def test_rules_of_the_engines(self):
+        self.same_times("sglang", ", interval: 2, layers_per_chunk: 0, threshold: 1", "sglang-static", "sglang")
+        self.same_times("vllm", ", interval: 4, window: 4", "vllm", "eplb")
+        self.same_times("eplb", ", interval: 1000, replicas: node-first", "node-first", "trtllm")
+
+    def test_a_rank_per_expert(self):
+        self.same_times("static-best", "", "any", "vllm", "--layers", "3")
+
+
 class RankCosts(unittest.TestCase):
     def costs(self, *words):
         matrix = np.array(json.loads(moesim("export", "rank-costs", *words))["rank_cost_matrix"], float)

@@ -137,6 +137,7 @@ const std::map<std::string, std::function<Seeds()>>& makers() {
        [] {
          return joined({files_in("scenarios/grids", ".yaml"), grid_texts()});
        }},
+      {"cluster", [] { return files_in("tests/fixtures/clusters", ""); }},
       {"imports", import_bundles},
       {"json",
        [] {
@@ -160,6 +161,7 @@ const std::map<std::string, std::function<Seeds()>>& makers() {
                         files_in("tests/fixtures/parquet", "plain-columns.parquet"),
                         files_in("tests/fixtures/flame", ".parquet")});
        }},
+      {"placement", [] { return files_in("tests/fixtures/placements", ""); }},
       {"plan", plan_texts},
       {"profile",
        [] {

@@ -7,10 +7,11 @@
 """
 
 from moesim.export import save_csv, save_megatron, save_npz
+from moesim.policy import Placement, placement
 from moesim.recorder import Recorder
 from moesim.results import MoesimError, Result, compare, run
 from moesim.trace import Step, Trace, TraceError, TraceWriter, merge_ranks
 from moesim.watch import watch_huggingface, watch_megatron, watch_sglang, watch_vllm
 
-__all__ = ["MoesimError", "Recorder", "Result", "Step", "Trace", "TraceError", "TraceWriter", "compare",
-           "merge_ranks", "run", "save_csv", "save_megatron", "save_npz", "watch_huggingface", "watch_megatron", "watch_sglang", "watch_vllm"]
+__all__ = ["MoesimError", "Placement", "Recorder", "Result", "Step", "Trace", "TraceError", "TraceWriter", "compare",
+           "merge_ranks", "placement", "run", "save_csv", "save_megatron", "save_npz", "watch_huggingface", "watch_megatron", "watch_sglang", "watch_vllm"]

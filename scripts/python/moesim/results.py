@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs moesim and hands back what it wrote, as records."""
 
+import html
 import json
 import os
 import shutil
 import subprocess
+import tempfile
+
+from moesim.policy import Placement, hosted
 
 
 class MoesimError(RuntimeError):
@@ -46,6 +50,19 @@ class Result:
     def records(self):
         """A flat dict per case, as `pandas.DataFrame(result.records())` takes it. Figures of single layers are left out."""
         return [{key: item for key, item in flat(case).items() if key != "layers"} for case in self.cases]
+
+    def _repr_html_(self):
+        """A bar per case, in notebooks."""
+        longest = max((case.get(self.time, 0) for case in self.cases), default=0) or 1
+        rows = []
+        for case in self.cases:
+            name = html.escape(" ".join(str(case[key]) for key in ("topology", "policy", "fidelity", "routing") if key in case))
+            if self.time not in case:
+                rows.append(f"<tr><td>{name}</td><td>did not run</td><td></td></tr>")
+                continue
+            bar = f'<div style="background:#4c78a8;height:1em;width:{200 * case[self.time] / longest:.0f}px"></div>'
+            rows.append(f"<tr><td>{name}</td><td>{case[self.time] * 1e3:.4g} ms</td><td>{bar}</td></tr>")
+        return "<table>" + "".join(rows) + "</table>"
 
     def best(self, lossy="never", **where):
         """The fastest case that ran, of those whose fields are as given: `best(topology="h100-rail")`. What holds for all cases, such
@@ -95,8 +112,19 @@ def arguments(flags):
 
 
 def call(command, scenario, flags):
-    words = [program(), command, *([os.fspath(scenario)] if scenario else []), *arguments(flags), "--json", "-"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    given = flags.get("policy")
+    policies = list(given) if isinstance(given, (list, tuple)) else [given]
+    own = any(isinstance(policy, Placement) for policy in policies)
+    with hosted(policies) as names, tempfile.TemporaryDirectory() as folder:
+        if own:
+            flags = {**flags, "policy": names, "allow_commands": True}
+        if isinstance(scenario, dict):
+            path = os.path.join(folder, "scenario.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(scenario, file)
+            scenario = path
+        words = [program(), command, *([os.fspath(scenario)] if scenario else []), *arguments(flags), "--json", "-"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise MoesimError(done.returncode, done.stderr)
     return Result(json.loads(done.stdout))

@@ -18,6 +18,10 @@ GroupPlanner::GroupPlanner(const PlacementContext& context, const PlanningOption
                   Window<LoadMatrix>(options.window));
 }
 
+void GroupPlanner::start_with(int layer, const SlotTable& initial) {
+  layers_[static_cast<std::size_t>(layer)].slots = groups().in_every_group(initial);
+}
+
 std::vector<FirstPlan> GroupPlanner::first_plans() const {
   if (!looks()) return {};
   return {{.after = reacts() ? 0 : options_.first}};

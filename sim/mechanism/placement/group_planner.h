@@ -60,6 +60,8 @@ class GroupPlanner : public Placer {
   /// `initial`: the slots of every layer and EP group before the first plan.
   GroupPlanner(const PlacementContext& context, const PlanningOptions& options, SlotTable initial,
                Keeps keeps = Keeps::totals);
+  /// The slots of one layer in every EP group before the first plan, if layers differ.
+  void start_with(int layer, const SlotTable& initial);
 
   /// Asked from the second step of a layer on; by default the times of the options.
   virtual bool due(const GroupLayer& at) const { return options_.due(at.steps); }

@@ -29,11 +29,15 @@ PlacementMaker read_llep(const YamlMap& params);
 PlacementMaker read_predictive(const YamlMap& params);
 PlacementMaker read_lazarus(const YamlMap& params);
 PlacementMaker read_grace(const YamlMap& params);
+PlacementMaker read_external(const YamlMap& params, PolicySources& sources);
+PlacementMaker read_given(const YamlMap& params, PolicySources& sources);
 
 const std::vector<PlacementMechanism>& placement_mechanisms() {
   static const std::vector<PlacementMechanism> table = {
       {"contiguous", "static: experts in id order over every expert-parallel group",
        read_contiguous},
+      {"given", "what a file says, one or many over time: placements in use", nullptr, false, "",
+       false, read_given},
       {"expert-swap", "pairs of experts exchange slots, one step behind the routing (HierMoE)",
        read_expert_swap, true},
       {"smart-moe", "experts dealt out anew by earlier loads (SmartMoE)", read_smart_moe},
@@ -74,6 +78,8 @@ const std::vector<PlacementMechanism>& placement_mechanisms() {
       {"lazarus", "replicas in proportion to load, placed to outlive failures (Lazarus)",
        read_lazarus},
       {"grace", "experts grouped by co-activation, hot ones copied (GRACE-MoE)", read_grace, true},
+      {"external", "what a program of one's own says: JSON lines over a pipe", nullptr, false, "",
+       false, read_external},
   };
   return table;
 }

@@ -12,6 +12,7 @@ RoutingMaker read_gpu_limited(const YamlMap& params);
 RoutingMaker read_occult_prune(const YamlMap& params);
 RoutingMaker read_in_turn(const YamlMap& params);
 RoutingMaker read_c2r(const YamlMap& params);
+RoutingMaker read_external_routing(const YamlMap& params, PolicySources& sources);
 
 const std::vector<RoutingMechanism>& routing_mechanisms() {
   static const std::vector<RoutingMechanism> table = {
@@ -30,6 +31,8 @@ const std::vector<RoutingMechanism>& routing_mechanisms() {
       {"in-turn", "experts in turn, token by token: forced balance as NeMo AutoModel's gate has it",
        read_in_turn},
       {"c2r", "the best expert and partners of it (C2R), approximated", read_c2r, true},
+      {"external", "what a program of one's own says: JSON lines over a pipe", nullptr, true, "",
+       false, read_external_routing},
   };
   return table;
 }

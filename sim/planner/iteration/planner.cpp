@@ -19,16 +19,6 @@ bool is_whole(const MoeModel& model, const Spec& spec) {
   return !spec.only_layers && model.missing_of_whole().empty();
 }
 
-/// Model layers that the recorded ones stand for.
-std::vector<int> numbers_of(const PlannerOptions& layers, const TraceInfo& trace) {
-  if (!layers.numbers.empty()) return layers.numbers;
-  std::vector<int> numbers;
-  for (const int index : layers.layers) {
-    numbers.push_back(trace.layers[static_cast<std::size_t>(index)]);
-  }
-  return numbers;
-}
-
 Spec spec_of(const PlannerOptions& layers) {
   Spec spec;
   spec.spec.parallel.ep = layers.ep;
@@ -45,7 +35,7 @@ IterationShape shape_of(const PlannerOptions& layers, const Topology& topology,
                         const TraceInfo& trace) {
   unless_unsuitable([&] { return EpGroups(topology, layers.ep); });
   std::vector<StagePart> parts;
-  for (const int number : numbers_of(layers, trace)) {
+  for (const int number : layers.numbers_in(trace)) {
     parts.push_back({StagePartKind::layer, number});
   }
   return {Grid(ParallelSizes{.ep = layers.ep}, topology.gpu_count()), 1,

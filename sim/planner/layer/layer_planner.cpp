@@ -94,7 +94,8 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
                options_.first_step,
                static_cast<int>(options_.batches.size()),
                [this](int step, int layer) { return recorded_loads(step, layer); },
-               static_cast<int>(options_.warmup.size())},
+               static_cast<int>(options_.warmup.size()),
+               options_.numbers_in(trace.info())},
       routing_(unless_unsuitable([&] {
         return system.routing.make({topology, model, trace.info().experts, options_.ep});
       })),
@@ -211,13 +212,11 @@ Chunking LayerPlanner::chunking(const LayerWork& work) const {
 
 LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
                              bool begins_iteration) {
-  const int index = options_.layers[layer];
   return unless_unsuitable([&] {
     Decided decided = decide(batch, step, layer, change, begins_iteration);
     LayerWork work(std::move(decided.decision));
     if (sums_gradients(step)) work.gradient_sum = gradient_sum(work.decision);
-    work.number = options_.numbers.empty() ? trace_.info().layers[static_cast<std::size_t>(index)]
-                                           : options_.numbers[layer];
+    work.number = placing_.numbers[layer];
     work.tensor_groups = tensor_groups_;
     work.gate_outputs = routing_->gate_outputs();
     work.tokens_per_rank = tokens_per_rank(batch);

@@ -36,6 +36,16 @@ struct PlannerOptions {
   std::optional<DataType> gemm_type = {};  // that experts compute in; default: the weights'
   TensorSharers tensor_sharers = {};       // of EP groups; the model has their parts of the experts
   CountedLayers* counted = nullptr;  // by planners for other parts of the cluster, and by this one
+
+  /// Model layers that the replayed ones stand for.
+  std::vector<int> numbers_in(const TraceInfo& trace) const {
+    if (!numbers.empty()) return numbers;
+    std::vector<int> recorded;
+    for (const int index : layers) {
+      recorded.push_back(trace.layers[static_cast<std::size_t>(index)]);
+    }
+    return recorded;
+  }
 };
 
 /// What the tokens of one layer chose after the routing mechanism: [token][k], below 0: dropped.

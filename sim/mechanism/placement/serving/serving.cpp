@@ -146,8 +146,8 @@ void hold_slots(LayerDecision& decision, const PlacementContext& context, bool w
 }
 
 Serving::Serving(const PlacementContext& context, const PlanningOptions& options,
-                 const SlotTable& initial)
-    : GroupPlanner(context, options, initial) {
+                 const SlotTable& initial, Keeps keeps)
+    : GroupPlanner(context, options, initial, keeps) {
   unless_unsuitable([&] { return gpus_per_host(context.groups, "migration"); });
 }
 

@@ -52,8 +52,8 @@ void hold_slots(LayerDecision& decision, const PlacementContext& context, bool w
 class Serving : public GroupPlanner {
  protected:
   /// Throws Unsuitable if nothing says which holders are near.
-  Serving(const PlacementContext& context, const PlanningOptions& options,
-          const SlotTable& initial);
+  Serving(const PlacementContext& context, const PlanningOptions& options, const SlotTable& initial,
+          Keeps keeps = Keeps::totals);
   void finish(LayerDecision& decision, const SlotTable& slots,
               std::span<const StepSlots> steps) const override;
 };

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim model: model files of what others write.
+#include <fmt/format.h>
+
+#include <memory>
+#include <sstream>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/cli/commands.h"
+#include "sim/flags/output_file.h"
+#include "sim/model/hf_config.h"
+#include "sim/model/moe_model.h"
+
+namespace moesim {
+namespace {
+
+struct ModelImport {
+  std::string file;
+  OutputFile out{"-"};
+};
+
+/// Every line with the source of its value.
+std::string with_sources(const std::string& model) {
+  std::istringstream lines(model);
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    const bool exempt = line.starts_with("name:") || line.starts_with("description:") ||
+                        line.starts_with("source:");
+    text += line + (exempt ? "\n" : "  # config.json\n");
+  }
+  return text;
+}
+
+/// The same that --model reads of a config.json.
+void import_model(const ModelImport& options) {
+  const std::string text = read_file(options.file);
+  if (!is_hf_config(options.file, text)) {
+    throw error_in(options.file, "is not a config.json of Hugging Face",
+                   "model files need no import: --model reads them");
+  }
+  const std::string model = with_sources(model_text_of_hf_config(options.file, text));
+  const MoeModel read = parse_moe_model(model, options.file);
+  options.out.write(model);
+  fmt::print(options.out.beside(), "{}: {} layers, {} of them with {} experts\n", read.name,
+             read.layers, read.moe_layers.size(), read.experts);
+}
+
+}  // namespace
+
+void add_model_command(CommandLine& app) {
+  CommandLine model = app.add_subcommand("model", "Writes model files");
+  model.require_subcommand();
+  const auto options = std::make_shared<ModelImport>();
+  CommandLine command = model.add_subcommand(
+      "import", "Writes the model file of a Hugging Face config.json, as --model reads it");
+  command.add_option("FILE", options->file, "a config.json").required();
+  options->out.add_to(command, "-o,--out", "the file to write (default: prints it)");
+  command.callback([options] { import_model(*options); });
+}
+
+}  // namespace moesim

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placements that are read from files, such as those that an engine runs with.
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "sim/base/data_files.h"
+#include "sim/mechanism/mechanisms.h"
+#include "sim/mechanism/placement/given/placement_file.h"
+#include "sim/mechanism/placement/serving/replica_rule.h"
+#include "sim/mechanism/placement/serving/serving.h"
+
+namespace moesim {
+namespace {
+
+/// The slots of all replayed layers from some step on: [layer].
+using Epochs = std::map<int, std::vector<SlotTable>>;
+
+class Given final : public Serving {
+ public:
+  Given(const PlacementContext& c, const PlanningOptions& when, ReplicaRule rule, Epochs epochs)
+      : Serving(c, when, epochs.begin()->second.front()), rule_(rule), epochs_(std::move(epochs)) {
+    const auto& first = std::prev(epochs_.upper_bound(c.first_step))->second;
+    for (int layer = 0; layer < c.layers; ++layer) {
+      start_with(layer, first[static_cast<std::size_t>(layer)]);
+    }
+  }
+  bool looks() const override { return false; }
+
+ protected:
+  bool due(const GroupLayer& at) const override {
+    return epochs_.contains(context().first_step + at.steps);
+  }
+  std::optional<SlotTable> plan(const GroupLayer& at) override {
+    const auto epoch = epochs_.find(context().first_step + at.steps);
+    return epoch->second[static_cast<std::size_t>(at.layer)];
+  }
+  Assignment assign(const GroupStep& at, Placement slots) override {
+    return rule_.assign(at, slots);
+  }
+
+ private:
+  ReplicaRule rule_;
+  Epochs epochs_;
+};
+
+/// The file where it is, or next to the policy that names it.
+std::string found(const std::string& name, const std::string& from) {
+  const bool plain = name.find('/') == std::string::npos;
+  return as_named_in(from, "placements", plain ? "./" + name : name);
+}
+
+/// Reads the file that a value names; its mistakes are those of the policy.
+void add_file(const YamlValue& value, int step, PolicySources& sources,
+              std::map<int, PlacementFile>& files) {
+  const std::string path = found(value.string(), sources.from);
+  try {
+    files.emplace(step, read_placement_file(path));
+    sources.files.push_back(path);
+  } catch (const Error& e) {
+    const Diagnostic& d = e.diagnostics().front();
+    if (d.line > 0) throw;
+    value.error(fmt::format("'{}': {}: {}", value.path(), path, d.message), d.hint);
+  }
+}
+
+/// `file: F`, or `file: {0: F, 100: G}` by the step that each counts from.
+std::map<int, PlacementFile> read_files(const YamlMap& params, PolicySources& sources) {
+  std::map<int, PlacementFile> files;
+  const auto value = params.get("file");
+  if (!value) return files;
+  if (!value->is_map()) {
+    add_file(*value, 0, sources, files);
+    return files;
+  }
+  const YamlMap by_step = value->map();
+  for (const std::string& key : by_step.keys()) {
+    const YamlValue file = *by_step.find(key);
+    const bool number =
+        !key.empty() && key.size() < 9 && key.find_first_not_of("0123456789") == std::string::npos;
+    if (!number) {
+      file.error(fmt::format("'{}' is not the number of a step", key),
+                 "such as {0: a.json, 100: b.json}");
+      continue;
+    }
+    add_file(file, std::stoi(key), sources, files);
+  }
+  if (!files.empty() && files.begin()->first > 0) {
+    value->error(fmt::format("no placement before step {}", files.begin()->first),
+                 "one from step 0 on");
+  }
+  return files;
+}
+
+}  // namespace
+
+// file: a placement file, or {STEP: FILE, ...}: each from that step on, and what changes moves
+// then. replicas: who uses which (ReplicaRule; default any). payload: weights (default) or state;
+// migration: blocks (default) or overlapped; planning_time (0 us, of a change of slots) and
+// planning: hidden (default) or blocks.
+PlacementMaker read_given(const YamlMap& params, PolicySources& sources) {
+  const PlanningOptions when = read_transfer_options(params, weights_only());
+  const ReplicaRule rule = read_replica_rule(params);
+  const auto files = read_files(params, sources);
+  return [when, rule, files](const PlacementContext& context) {
+    Epochs epochs;
+    for (const auto& [step, file] : files) {
+      epochs[step] = slots_in(file, context.model, context.numbers, context.groups.size());
+    }
+    return std::make_unique<Given>(context, when, rule, std::move(epochs));
+  };
+}
+
+}  // namespace moesim

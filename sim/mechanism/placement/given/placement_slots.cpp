@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// A placement file, checked against a model and the ranks of an EP group.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "sim/base/error.h"
+#include "sim/mechanism/placement/given/placement_file.h"
+
+namespace moesim {
+namespace {
+
+std::string numbers_text(const std::map<int, GivenSlots>& layers) {
+  constexpr std::size_t most = 12;
+  std::vector<int> numbers;
+  for (const auto& [number, slots] : layers) numbers.push_back(number);
+  if (numbers.size() <= most) return fmt::format("{}", fmt::join(numbers, ", "));
+  return fmt::format("{} from {} to {}", numbers.size(), numbers.front(), numbers.back());
+}
+
+/// Which row is that of a layer: `place` among the layers that are wanted.
+std::size_t row_of(const PlacementFile& file, const MoeModel& model, int layer, std::size_t place,
+                   std::size_t wanted) {
+  const std::size_t rows = file.rows.size();
+  if (rows == 1) return 0;
+  if (rows == static_cast<std::size_t>(model.layers)) return static_cast<std::size_t>(layer);
+  const auto moe = std::ranges::find(model.moe_layers, layer);
+  if (rows == model.moe_layers.size() && moe != model.moe_layers.end()) {
+    return static_cast<std::size_t>(moe - model.moe_layers.begin());
+  }
+  if (rows == wanted) return place;
+  throw error_in(file.path,
+                 fmt::format("{} layers, where '{}' has {}, {} of them with experts", rows,
+                             model.name, model.layers, model.moe_layers.size()),
+                 "one row for all, for every layer or for every MoE layer; or number the layers",
+                 rows > 0 ? file.rows.front().line : 0);
+}
+
+const GivenSlots& layer_in(const PlacementFile& file, const MoeModel& model,
+                           const std::vector<int>& layers, std::size_t place) {
+  const int layer = layers[place];
+  if (file.numbered.empty()) {
+    const std::size_t row = row_of(file, model, layer, place, layers.size());
+    if (row < file.rows.size()) return file.rows[row];
+  }
+  const auto found = file.numbered.find(layer);
+  if (found != file.numbered.end()) return found->second;
+  throw error_in(
+      file.path, fmt::format("no placement of layer {}", layer),
+      fmt::format("it has layers {}; --layers chooses others", numbers_text(file.numbered)));
+}
+
+void check_experts(const PlacementFile& file, const MoeModel& model, const GivenSlots& slots) {
+  std::vector<bool> has_slot(static_cast<std::size_t>(model.experts));
+  for (std::size_t slot = 0; slot < slots.experts.size(); ++slot) {
+    const int expert = slots.experts[slot];
+    if (expert < model.experts) {
+      has_slot[static_cast<std::size_t>(expert)] = true;
+      continue;
+    }
+    throw error_in(file.path,
+                   fmt::format("slot {} holds expert {}, but '{}' has experts 0 to {}", slot,
+                               expert, model.name, model.experts - 1),
+                   "is it of another model?", slots.line);
+  }
+  const auto missing = std::ranges::find(has_slot, false);
+  if (missing == has_slot.end()) return;
+  throw error_in(file.path, fmt::format("expert {} has no slot", missing - has_slot.begin()),
+                 fmt::format("'{}' has {} experts, and {} slots are given", model.name,
+                             model.experts, slots.experts.size()),
+                 slots.line);
+}
+
+/// Slots of each rank.
+std::vector<int> shares_of(const PlacementFile& file, const GivenSlots& slots, int ranks) {
+  const auto wanted = static_cast<std::size_t>(ranks);
+  if (slots.slots_of_rank.size() == wanted) return slots.slots_of_rank;
+  if (!slots.slots_of_rank.empty()) {
+    throw error_in(
+        file.path,
+        fmt::format("{} ranks, where an EP group has {}", slots.slots_of_rank.size(), ranks),
+        fmt::format("--ep {}", slots.slots_of_rank.size()), slots.line);
+  }
+  if (slots.experts.size() % wanted == 0) {
+    return std::vector<int>(wanted, static_cast<int>(slots.experts.size() / wanted));
+  }
+  throw error_in(
+      file.path,
+      fmt::format("{} slots, which {} ranks cannot share evenly", slots.experts.size(), ranks),
+      "another --ep, or lists by rank", slots.line);
+}
+
+}  // namespace
+
+std::vector<SlotTable> slots_in(const PlacementFile& file, const MoeModel& model,
+                                const std::vector<int>& layers, int ranks) {
+  std::vector<SlotTable> tables;
+  for (std::size_t place = 0; place < layers.size(); ++place) {
+    const GivenSlots& slots = layer_in(file, model, layers, place);
+    check_experts(file, model, slots);
+    SlotTable& table = tables.emplace_back();
+    auto next = slots.experts.begin();
+    for (const int share : shares_of(file, slots, ranks)) {
+      auto& rank = table.emplace_back();
+      for (int s = 0; s < share; ++s) rank.emplace_back(*next++);
+    }
+  }
+  return tables;
+}
+
+}  // namespace moesim

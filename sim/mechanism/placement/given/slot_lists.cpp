@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/mechanism/placement/given/slot_lists.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace moesim {
+namespace {
+
+constexpr Range expert_ids{0, 1 << 20};
+
+/// The number in "7", "rank7", "rank_7" or "layer-7" if the word is among `words`.
+std::optional<int> number_in(const std::string& key, const std::set<std::string>& words) {
+  std::size_t digits = key.size();
+  while (digits > 0 && key[digits - 1] >= '0' && key[digits - 1] <= '9') --digits;
+  const std::string number = key.substr(digits);
+  std::string word = key.substr(0, digits);
+  while (!word.empty() && std::string("_- .:").find(word.back()) != std::string::npos) {
+    word.pop_back();
+  }
+  if (number.empty() || number.size() > 6 || !words.contains(word)) return std::nullopt;
+  return std::stoi(number);
+}
+
+bool covers(const std::vector<int>& row, int experts) {
+  return static_cast<int>(std::set<int>(row.begin(), row.end()).size()) == experts;
+}
+
+}  // namespace
+
+std::vector<int> ids_in(const YamlValue& list, Range range) {
+  std::vector<int> ids;
+  for (const YamlValue& item : list.list()) ids.push_back(static_cast<int>(item.integer(range)));
+  return ids;
+}
+
+int depth_of(const YamlValue& value) {
+  if (!value.is_list()) return 0;
+  const auto items = value.list();
+  return 1 + (items.empty() ? 0 : depth_of(items.front()));
+}
+
+GivenSlots flat_slots_in(const YamlValue& list) {
+  return {ids_in(list, expert_ids), {}, list.line()};
+}
+
+GivenSlots by_rank(const std::vector<YamlValue>& ranks, int line) {
+  GivenSlots slots{{}, {}, line};
+  for (const YamlValue& rank : ranks) {
+    const std::vector<int> held = ids_in(rank, expert_ids);
+    slots.experts.insert(slots.experts.end(), held.begin(), held.end());
+    slots.slots_of_rank.push_back(static_cast<int>(held.size()));
+  }
+  return slots;
+}
+
+GivenSlots from_ranks(const std::vector<int>& rank_of, int line) {
+  GivenSlots slots{{}, {}, line};
+  if (rank_of.empty()) return slots;
+  const int ranks = 1 + *std::ranges::max_element(rank_of);
+  slots.slots_of_rank.assign(static_cast<std::size_t>(ranks), 0);
+  std::vector<int> order(rank_of.size());
+  for (std::size_t e = 0; e < order.size(); ++e) order[e] = static_cast<int>(e);
+  std::ranges::stable_sort(order, {}, [&](int e) { return rank_of[static_cast<std::size_t>(e)]; });
+  for (const int rank : rank_of) ++slots.slots_of_rank[static_cast<std::size_t>(rank)];
+  slots.experts = std::move(order);
+  return slots;
+}
+
+GivenSlots from_slots_of(const YamlValue& of_experts) {
+  GivenSlots slots{{}, {}, of_experts.line()};
+  int expert = 0;
+  for (const YamlValue& list : of_experts.list()) {
+    for (const YamlValue& item : list.list()) {
+      const std::int64_t slot = item.integer({-1, most_slots - 1});
+      if (slot < 0) continue;
+      const auto index = static_cast<std::size_t>(slot);
+      if (index >= slots.experts.size()) slots.experts.resize(index + 1, -1);
+      int& held = slots.experts[index];
+      if (held >= 0) {
+        item.error(fmt::format("slot {} holds expert {} already", slot, held));
+      }
+      held = expert;
+    }
+    ++expert;
+  }
+  if (const auto hole = std::ranges::find(slots.experts, -1); hole != slots.experts.end()) {
+    of_experts.error(fmt::format("slot {} holds no expert", hole - slots.experts.begin()),
+                     "slots are numbered from 0 on, without gaps");
+  }
+  return slots;
+}
+
+std::map<int, YamlValue> by_number(const YamlMap& map, const std::set<std::string>& words) {
+  std::map<int, YamlValue> found;
+  for (const std::string& key : map.keys()) {
+    const auto number = number_in(key, words);
+    if (!number) return {};
+    found.emplace(*number, *map.find(key));
+  }
+  return found;
+}
+
+bool are_layers(const std::vector<YamlValue>& lists) {
+  std::vector<std::vector<int>> rows;
+  int experts = 0;
+  for (const YamlValue& list : lists) {
+    rows.push_back(ids_in(list, expert_ids));
+    for (const int e : rows.back()) experts = std::max(experts, e + 1);
+  }
+  return std::ranges::all_of(rows, [&](const auto& row) { return covers(row, experts); });
+}
+
+bool is_numbers(const std::string& text) {
+  return text.find_first_not_of("0123456789 ,;\t\r\n") == std::string::npos &&
+         text.find_first_of("0123456789") != std::string::npos;
+}
+
+std::string as_lists(const std::string& text) {
+  std::string out = "[";
+  bool open = false, number = false;
+  for (const char c : text) {
+    const bool digit = c >= '0' && c <= '9';
+    if (digit && !open) out += '[';
+    if (digit && !number && open) out += ',';
+    if (digit) out += c;
+    open = open || digit;
+    number = digit;
+    if (c != '\n') continue;
+    if (open) out += "],";
+    out += '\n';
+    open = false;
+  }
+  return out + (open ? "]]" : "]");
+}
+
+}  // namespace moesim

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// A topology as text, every line with what its value rests on.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "sim/base/error.h"
+#include "sim/base/units.h"
+#include "sim/topology/import/gpu_families.h"
+#include "sim/topology/import/import.h"
+#include "sim/topology/import/merged.h"
+
+namespace moesim {
+namespace {
+
+std::string read_in(const std::string& file, const std::string& more = "") {
+  return fmt::format("read: {}{}{}", file, more.empty() ? "" : ": ", more);
+}
+std::string assumed(const std::string& why) { return "assumed: " + why; }
+
+class TopologyText {
+ public:
+  TopologyText(const std::vector<ClusterFacts>& files, const std::string& gpu)
+      : files_(files), facts_(merged(files)), gpu_(gpu) {
+    find_family();
+  }
+
+  std::string write() {
+    gpus_ = facts_.gpus.known() ? facts_.gpus.value : 8;
+    per_domain_ = facts_.domains.known() ? facts_.hosts_each.value : 1;
+    nodes_ = node_count();
+    head();
+    line("nodes", std::to_string(nodes_), nodes_comment());
+    out_ += "node:\n";
+    node();
+    if (nodes_ > 1) fabric();
+    return std::move(out_);
+  }
+
+ private:
+  /// A line of a mapping, or with `key` the first of one.
+  void line(const std::string& key, const std::string& value, const std::string& comment) {
+    out_ += fmt::format("{}: {}  # {}\n", key, value, comment);
+  }
+
+  void find_family() {
+    if (!gpu_.empty()) {
+      family_ = family_named(gpu_);
+      gpu_comment_ = "stated: --gpu";
+      return;
+    }
+    if (facts_.gpu_name.known()) {
+      family_ = family_named(facts_.gpu_name.value);
+      gpu_ = family_ ? family_->model : lower_words(facts_.gpu_name.value);
+      gpu_comment_ = read_in(facts_.gpu_name.file, facts_.gpu_name.value);
+      return;
+    }
+    const bool mesh = facts_.nvlink.value == NvlinkShape::mesh && facts_.gpus.value > 1;
+    const int links = facts_.nvlinks.value * (mesh ? facts_.gpus.value - 1 : 1);
+    const bool counts = facts_.nvlink.value == NvlinkShape::behind_switch || mesh;
+    family_ = family_with(facts_.sm.value, counts ? links : 0);
+    if (facts_.sm.known()) {
+      gpu_comment_ =
+          assumed(fmt::format("{} says compute capability {}.{}, {} NVLinks", facts_.sm.file,
+                              facts_.sm.value / 10, facts_.sm.value % 10, links));
+    } else if (counts && links > 0 && family_ != nullptr) {
+      gpu_comment_ = assumed(fmt::format("{} NVLinks; --gpu says which", links));
+    } else {
+      gpu_comment_ = assumed("no file says; --gpu does");
+    }
+    if (family_ == nullptr) family_ = family_named("h100");
+    gpu_ = family_->model;
+  }
+
+  static std::string lower_words(std::string name) {
+    for (char& c : name) {
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+      if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9')) c = '-';
+    }
+    return name;
+  }
+
+  int node_count() const {
+    if (!facts_.hosts.known()) return std::max(1, facts_.node_files);
+    return std::max(1, (facts_.hosts.value + per_domain_ - 1) / per_domain_);
+  }
+  std::string nodes_comment() const {
+    if (!facts_.hosts.known()) {
+      return facts_.node_files > 1 ? fmt::format("read: {} files describe a node each", nodes_)
+                                   : assumed("the files describe one node");
+    }
+    if (per_domain_ == 1) return read_in(facts_.hosts.file);
+    return read_in(facts_.domains.file, fmt::format("{} hosts in NVLink domains of {}",
+                                                    facts_.hosts.value, per_domain_));
+  }
+
+  void head() {
+    std::vector<std::string> forms;
+    for (const ClusterFacts& one : files_)
+      forms.push_back(fmt::format("{} ({})", one.file, one.form));
+    out_ =
+        "# Values are marked: read, stated, or assumed. moesim topology check says what to "
+        "measure.\n";
+    for (const std::string& text : facts_.left_out) out_ += fmt::format("# left out: {}\n", text);
+    if (facts_.other_nics.known()) {
+      out_ += fmt::format("# left out: {}: {} more NICs, slower or farther from the GPUs\n",
+                          facts_.other_nics.file, facts_.other_nics.value);
+    }
+    out_ += fmt::format("description: {} nodes of {} GPUs\nsource: '{}'\n", nodes_,
+                        gpus_ * per_domain_, quoted(fmt::format("{}", fmt::join(forms, ", "))));
+    line("exchange_overhead", "12 us", assumed("as h100-rail; measure it"));
+  }
+  static std::string quoted(const std::string& text) {
+    std::string out;
+    for (const char c : text) out += c == '\'' ? "''" : std::string(1, c);
+    return out;
+  }
+
+  void node() {
+    const int gpus = gpus_ * per_domain_;
+    line("  gpu", gpu_, gpu_comment_);
+    line("  gpus", std::to_string(gpus),
+         !facts_.gpus.known() ? assumed("no file says")
+         : per_domain_ > 1
+             ? read_in(facts_.gpus.file, fmt::format("{} of each host, one NVLink domain", gpus_))
+             : read_in(facts_.gpus.file));
+    const bool joined = nvlink();
+    pcie(joined);
+    if (nodes_ > 1 || facts_.nics.known()) nics(joined);
+  }
+
+  /// Whether NVLink joins all GPUs of the node.
+  bool nvlink() {
+    NvlinkShape shape = facts_.nvlink.value;
+    if (!facts_.nvlink.known() || per_domain_ > 1) {
+      shape = has_nvlink() ? NvlinkShape::behind_switch : NvlinkShape::none;
+    }
+    if (gpus_ * per_domain_ == 1 || shape == NvlinkShape::none) return false;
+    const std::string kind = shape == NvlinkShape::mesh    ? "mesh"
+                             : shape == NvlinkShape::pairs ? "pairs"
+                                                           : "switch";
+    out_ += "  nvlink:\n";
+    line("    kind", kind,
+         shape == NvlinkShape::mixed
+             ? assumed(facts_.nvlink.file + " joins only some pairs, which no kind has")
+         : facts_.nvlink.known() ? read_in(facts_.nvlink.file)
+                                 : assumed("no file says"));
+    nvlink_rate(kind == "switch");
+    line("    latency", "0.5 us", assumed("per hop"));
+    return kind != "pairs";
+  }
+  bool has_nvlink() const { return family_ != nullptr && family_->nvlinks > 4; }
+
+  void nvlink_rate(bool behind_switch) {
+    const GpuFamily* family = family_ && family_->nvlink > 0 ? family_ : family_named("h100");
+    if (facts_.nvlink_rate.known()) {
+      line("    bandwidth", to_string(facts_.nvlink_rate.value),
+           read_in(facts_.nvlink_rate.file, "what NCCL plans with, less than the data sheet"));
+      return;
+    }
+    const int links = facts_.nvlinks.known() ? facts_.nvlinks.value
+                      : behind_switch        ? family->nvlinks
+                                             : 1;
+    const std::string rate = to_string(BytesPerSecond(links * family->nvlink));
+    const std::string each = fmt::format("{} links of {} by data sheet", links,
+                                         to_string(BytesPerSecond(family->nvlink)));
+    line("    bandwidth", rate,
+         facts_.nvlinks.known() ? read_in(facts_.nvlinks.file, each) : assumed(each));
+  }
+
+  void pcie(bool joined) {
+    const BytesPerSecond sheet(family_ ? family_->pcie : 64e9);
+    out_ += "  pcie:\n";
+    if (facts_.pcie_rate.known()) {
+      line("    bandwidth", to_string(facts_.pcie_rate.value), read_in(facts_.pcie_rate.file));
+    } else {
+      line("    bandwidth", to_string(sheet), assumed("x16 by data sheet"));
+    }
+    line("    latency", "0.5 us", assumed("per hop"));
+    const int places = facts_.sockets.value;
+    if (joined || places < 2 || gpus_ % places != 0) return;
+    line("    sockets", std::to_string(places), read_in(facts_.sockets.file));
+    const int switches = facts_.switches.value;
+    if (switches > 0 && gpus_ % (places * switches) == 0) {
+      line("    switches", std::to_string(switches), read_in(facts_.switches.file, "per socket"));
+    }
+    out_ += "    socket_link: {bandwidth: 20 GB/s, latency: 0.5 us}  # assumed: between sockets\n";
+  }
+
+  static bool divides(int a, int b) { return b > 0 && a % b == 0; }
+
+  void nics(bool joined) {
+    const int gpus = gpus_ * per_domain_;
+    int count = facts_.nics.known() ? facts_.nics.value * per_domain_ : gpus;
+    std::string comment =
+        !facts_.nics.known() ? assumed("one per GPU")
+        : per_domain_ > 1
+            ? read_in(facts_.nics.file, fmt::format("{} of each host", facts_.nics.value))
+            : read_in(facts_.nics.file);
+    const int sockets = joined ? 0 : std::max(1, facts_.sockets.value);
+    const auto fits = [&](int n) {
+      return sockets == 0 ? divides(n, gpus) || divides(gpus, n)
+                          : n == 1 || divides(n, gpus_ % sockets == 0 ? sockets : 1);
+    };
+    if (!fits(count)) {
+      const int there = count;
+      while (!fits(count)) --count;
+      comment = assumed(fmt::format("{} has {}, which {} GPUs cannot share evenly",
+                                    facts_.nics.file, there, gpus));
+    }
+    out_ += "  nics:\n";
+    line("    count", std::to_string(count), comment);
+    if (facts_.nic_rate.known()) {
+      line("    bandwidth", to_string(facts_.nic_rate.value), read_in(facts_.nic_rate.file));
+    } else {
+      line("    bandwidth", to_string(BytesPerSecond(family_ ? family_->nic : 50e9)),
+           assumed("usual with this GPU"));
+    }
+    line("    latency", "1 us", assumed("to the first switch"));
+    nics_ = count;
+  }
+
+  void fabric() {
+    out_ += "fabric:\n";
+    if (!facts_.fabric) {
+      line("  kind", "switch", assumed("no file says what joins the nodes; it never binds"));
+      return;
+    }
+    const FabricShape& shape = facts_.fabric->value;
+    const std::string& file = facts_.fabric->file;
+    switch (shape.kind) {
+      case FabricShape::Kind::one_switch:
+        line("  kind", "switch", read_in(file, "one switch with hosts"));
+        return;
+      case FabricShape::Kind::rail:
+        line("  kind", "rail",
+             nics_ == shape.nics_per_host
+                 ? read_in(file, "every NIC of a host is at another leaf")
+                 : assumed(file + " has rails, as many as a host has NICs"));
+        line("  cross_rail", shape.rails_joined ? "spine" : "pxn",
+             read_in(file, shape.rails_joined ? "all leaves share the spines" : "rails are apart"));
+        break;
+      case FabricShape::Kind::leaf_spine:
+        line("  kind", "leaf-spine", read_in(file));
+        break;
+      case FabricShape::Kind::fat_tree:
+        line("  kind", "fat-tree", read_in(file));
+        break;
+    }
+    leaves(shape, file);
+  }
+
+  void leaves(const FabricShape& shape, const std::string& file) {
+    const int each = std::max(1, shape.most_on_leaf / per_domain_);
+    line("  nodes_per_leaf", std::to_string(each),
+         shape.least_on_leaf == shape.most_on_leaf
+             ? read_in(file)
+             : read_in(file, fmt::format("leaves have {} to {} hosts: filled in turn",
+                                         shape.least_on_leaf, shape.most_on_leaf)));
+    const bool one_leaf = (nodes_ + each - 1) / each == 1;
+    if (one_leaf && !shape.rails_joined) return;
+    if (shape.kind == FabricShape::Kind::fat_tree) {
+      line("  leaves_per_pod", std::to_string(shape.leaves_per_pod), read_in(file));
+    }
+    line(
+        "  spines", std::to_string(shape.spines),
+        shape.spines > 1 ? read_in(file) : assumed(file + " has one, which may stand for several"));
+    if (shape.kind == FabricShape::Kind::fat_tree) {
+      line("  cores", std::to_string(shape.cores), read_in(file, "a multiple of spines"));
+    }
+    if (shape.oversubscription > 0) {
+      line("  oversubscription", fmt::format("{:.4g}", shape.oversubscription),
+           read_in(file, "rates of links down over those up"));
+    } else {
+      line("  oversubscription", "1", assumed("no file has rates of links"));
+    }
+    line("  latency", "1 us", assumed("of a link between switches"));
+  }
+
+  const std::vector<ClusterFacts>& files_;
+  MergedFacts facts_;
+  std::string gpu_, gpu_comment_, out_;
+  const GpuFamily* family_ = nullptr;
+  int gpus_ = 8, per_domain_ = 1, nodes_ = 1, nics_ = 0;
+};
+
+}  // namespace
+
+std::string topology_text(const std::vector<ClusterFacts>& files, const std::string& gpu) {
+  return TopologyText(files, gpu).write();
+}
+
+}  // namespace moesim

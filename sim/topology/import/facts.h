@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What descriptions of clusters by others say, before it becomes a topology.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// How NVLink joins the GPUs of a node. `mesh`: all pairs with as many links; `mixed`: some pairs,
+/// or not all alike.
+enum class NvlinkShape { unknown, none, behind_switch, mesh, pairs, mixed };
+
+/// One node as a file has it; 0 or empty: the file does not say.
+struct NodeFacts {
+  int gpus = 0;
+  std::string gpu_name;  // "NVIDIA H100 80GB HBM3"
+  int sm = 0;            // compute capability x 10
+  NvlinkShape nvlink = NvlinkShape::unknown;
+  int nvlinks = 0;               // of a GPU to its switch, of a pair in a mesh
+  BytesPerSecond nvlink_rate{};  // the same, if the file has a rate
+  BytesPerSecond pcie_rate{};    // of a GPU's slot
+  int sockets = 0;               // that have GPUs
+  int switches = 0;              // of PCIe, per socket
+  int nics = 0;                  // for exchanges among GPUs
+  int other_nics = 0;            // slower ones, or farther from the GPUs
+  BytesPerSecond nic_rate{};
+};
+
+/// A switch of a fabric, and what hangs at it. A name is there once per link.
+struct SwitchFacts {
+  std::vector<std::string> hosts, switches;
+  BytesPerSecond host_rate{};    // of all links to hosts together
+  BytesPerSecond switch_rate{};  // of all links to switches above it together
+};
+
+/// Switches by name. Links between switches are in the lists of the upper one (trees) or of both
+/// (graphs).
+struct FabricFacts {
+  std::map<std::string, SwitchFacts> switches;
+  bool is_tree = true;        // levels are stated; else they follow from who has hosts
+  BytesPerSecond nic_rate{};  // of one link of a host
+};
+
+/// Hosts that share NVLink, such as the trays of a rack.
+struct DomainFacts {
+  int domains = 0;
+  int hosts_each = 0;
+};
+
+/// One file.
+struct ClusterFacts {
+  std::string file;
+  std::string form;  // "Slurm's topology.conf"
+  std::optional<NodeFacts> node = {};
+  std::optional<FabricFacts> fabric = {};
+  int hosts = 0;  // that it names; 0: it does not
+  DomainFacts domains = {};
+  std::vector<std::string> left_out = {};  // what it says and the topology will not, as sentences
+};
+
+}  // namespace moesim

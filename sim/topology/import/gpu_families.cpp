@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/topology/import/gpu_families.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace moesim {
+namespace {
+
+/// Data sheets of NVIDIA and AMD. Longer words come before those that they hold.
+constexpr std::array<GpuFamily, 14> gpu_families = {
+    {{"gb300", "gb300-measured", 103, 18, 50e9, 64e9, 100e9},
+     {"gb200", "gb200-measured", 100, 18, 50e9, 64e9, 50e9},
+     {"b300", "b300-measured", 103, 18, 50e9, 64e9, 100e9},
+     {"b200", "b200-measured", 100, 18, 50e9, 64e9, 50e9},
+     {"h200", "h200-measured", 90, 18, 25e9, 64e9, 50e9},
+     {"h20", "h20-measured", 90, 18, 25e9, 64e9, 50e9},
+     {"h800", "h800-measured", 90, 8, 25e9, 64e9, 50e9},
+     {"h100", "h100-measured", 90, 18, 25e9, 64e9, 50e9},
+     {"a100", "a100-measured", 80, 12, 25e9, 32e9, 25e9},
+     {"a800", "a800", 80, 8, 25e9, 32e9, 25e9},
+     {"a6000", "a6000", 86, 4, 14.0625e9, 32e9, 12.5e9},
+     {"v100", "v100", 70, 6, 25e9, 16e9, 12.5e9},
+     {"mi300x", "mi300x", 0, 0, 0, 64e9, 50e9},
+     {"mi355x", "mi355x", 0, 0, 0, 64e9, 50e9}}};
+
+/// Of several families with the same figures, the one whose figures are published most.
+constexpr std::array<const char*, 6> commonest = {"h100", "h800", "b200", "b300", "a100", "a800"};
+
+}  // namespace
+
+const GpuFamily* family_named(const std::string& name) {
+  std::string small = name;
+  std::ranges::transform(small, small.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const GpuFamily& family : gpu_families) {
+    if (small.find(family.word) != std::string::npos) return &family;
+  }
+  return nullptr;
+}
+
+const GpuFamily* family_with(int sm, int nvlinks) {
+  for (const char* word : commonest) {
+    const GpuFamily* family = family_named(word);
+    if ((sm == 0 || family->sm == sm) && (nvlinks == 0 || family->nvlinks == nvlinks)) {
+      return family;
+    }
+  }
+  return sm > 0 && nvlinks > 0 ? family_with(sm, 0) : nullptr;
+}
+
+}  // namespace moesim

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// GPUs by what descriptions call them, with the data-sheet figures of their links.
+#pragma once
+
+#include <string>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// Per direction.
+struct GpuFamily {
+  const char* word;   // in the names of its devices
+  const char* model;  // a name in models/gpu
+  int sm;             // compute capability x 10; 0: none
+  int nvlinks;
+  double nvlink;  // of one link, bytes per second
+  double pcie;    // of its slot
+  double nic;     // of the NIC that its nodes usually have one of per GPU
+};
+
+/// The family of a device by its name; else by capability and links, of equals the first. Null if
+/// nothing fits.
+const GpuFamily* family_named(const std::string& name);
+const GpuFamily* family_with(int sm, int nvlinks);
+
+}  // namespace moesim

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/topology/import/merged.h"
+
+#include <fmt/format.h>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+std::string shown(int value) { return std::to_string(value); }
+std::string shown(NvlinkShape shape) {
+  switch (shape) {
+    case NvlinkShape::unknown:
+      return "unknown";
+    case NvlinkShape::none:
+      return "none";
+    case NvlinkShape::behind_switch:
+      return "through switches";
+    case NvlinkShape::mesh:
+      return "between all pairs";
+    case NvlinkShape::pairs:
+      return "in pairs";
+    case NvlinkShape::mixed:
+      return "between some pairs";
+  }
+  return "";
+}
+
+/// Takes over what a file says; `nothing` is the value of one that does not.
+template <class T>
+void take(Said<T>& said, const T& value, const std::string& file, const char* what,
+          const T& nothing = {}) {
+  if (value == nothing) return;
+  if (said.known() && !(said.value == value)) {
+    throw Error(fmt::format("{} and {} contradict each other: {} {} and {}", said.file, file, what,
+                            shown(said.value), shown(value)),
+                "files of one cluster whose nodes are alike");
+  }
+  if (!said.known()) said = {value, file};
+}
+
+/// The same for what files know more or less exactly, such as a rate: the first one counts.
+template <class T>
+void take_first(Said<T>& said, const T& value, const std::string& file, const T& nothing = {}) {
+  if (!(value == nothing) && !said.known()) said = {value, file};
+}
+
+void take_node(const NodeFacts& node, const std::string& file, MergedFacts& all) {
+  ++all.node_files;
+  take(all.gpus, node.gpus, file, "GPUs of a node:");
+  take_first(all.gpu_name, node.gpu_name, file);
+  take(all.sm, node.sm, file, "compute capability:");
+  take(all.nvlink, node.nvlink, file, "NVLink", NvlinkShape::unknown);
+  take_first(all.nvlinks, node.nvlinks, file);
+  take_first(all.nvlink_rate, node.nvlink_rate, file);
+  take_first(all.pcie_rate, node.pcie_rate, file);
+  take_first(all.sockets, node.sockets, file);
+  take_first(all.switches, node.switches, file);
+  take_first(all.nics, node.nics, file);
+  take_first(all.other_nics, node.other_nics, file);
+  take_first(all.nic_rate, node.nic_rate, file);
+}
+
+}  // namespace
+
+MergedFacts merged(const std::vector<ClusterFacts>& files) {
+  MergedFacts all;
+  for (const ClusterFacts& one : files) {
+    if (one.node) take_node(*one.node, one.file, all);
+    take(all.hosts, one.hosts, one.file, "hosts:");
+    take_first(all.domains, one.domains.domains, one.file);
+    take_first(all.hosts_each, one.domains.hosts_each, one.file);
+    for (const std::string& text : one.left_out) {
+      all.left_out.push_back(fmt::format("{}: {}", one.file, text));
+    }
+    if (!one.fabric) continue;
+    if (all.fabric) {
+      throw Error(fmt::format("{} and {} both describe the fabric", all.fabric->file, one.file),
+                  "give one of them");
+    }
+    try {
+      all.fabric = Said<FabricShape>{shape_of(*one.fabric), one.file};
+    } catch (const Error& e) {
+      throw error_in(one.file, e.diagnostics().front().message, e.diagnostics().front().hint);
+    }
+    take_first(all.nics, all.fabric->value.nics_per_host, one.file);
+    take_first(all.nic_rate, one.fabric->nic_rate, one.file);
+  }
+  return all;
+}
+
+}  // namespace moesim

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// What NCCL dumps of a node: its tree of CPUs, PCI devices, GPUs and NICs, and its graphs.
+#include <algorithm>
+
+#include "sim/topology/import/xml_tree.h"
+
+namespace moesim {
+namespace {
+
+std::string text_of(const pugi::xml_node& element, const char* key) {
+  return element.attribute(key).as_string();
+}
+
+/// "0x0302": displays and 3D controllers.
+bool is_gpu(const pugi::xml_node& pci) {
+  return pci.child("gpu") || text_of(pci, "class").starts_with("0x03");
+}
+bool is_bridge(const pugi::xml_node& pci) { return text_of(pci, "class").starts_with("0x0604"); }
+
+/// Bytes per second of a slot: transfers per second and lane, a bit each.
+BytesPerSecond slot_rate(const pugi::xml_node& pci) {
+  return BytesPerSecond(leading_number(text_of(pci, "link_speed")) * 1e9 / 8 *
+                        pci.attribute("link_width").as_int(0));
+}
+
+/// NVLinks of one GPU by where they end.
+struct LinksOfGpu {
+  int to_switch = 0;
+  std::vector<int> to_gpus;
+};
+
+LinksOfGpu links_of(const pugi::xml_node& gpu) {
+  LinksOfGpu links;
+  for (const pugi::xml_node& link : gpu.children("nvlink")) {
+    const int count = std::clamp(link.attribute("count").as_int(0), 0, 1000);
+    if (text_of(link, "tclass").starts_with("0x03")) {
+      links.to_gpus.push_back(count);
+    } else {
+      links.to_switch += count;
+    }
+  }
+  return links;
+}
+
+void set_nvlink(const std::vector<LinksOfGpu>& all, NodeFacts& node) {
+  const auto has_peers = [](const LinksOfGpu& gpu) { return !gpu.to_gpus.empty(); };
+  for (const LinksOfGpu& gpu : all) {
+    node.nvlinks = std::max(node.nvlinks, gpu.to_switch);
+    for (const int links : gpu.to_gpus) node.nvlinks = std::max(node.nvlinks, links);
+  }
+  if (node.nvlinks == 0) {
+    node.nvlink = NvlinkShape::none;
+  } else if (std::ranges::none_of(all, has_peers)) {
+    node.nvlink = NvlinkShape::behind_switch;
+  } else {
+    const auto alike = [&](std::size_t peers) {
+      return std::ranges::all_of(all, [&](const LinksOfGpu& gpu) {
+        return gpu.to_gpus.size() == peers &&
+               std::ranges::all_of(gpu.to_gpus, [&](int n) { return n == node.nvlinks; });
+      });
+    };
+    node.nvlink = alike(all.size() - 1) ? (all.size() == 2 ? NvlinkShape::pairs : NvlinkShape::mesh)
+                  : alike(1)            ? NvlinkShape::pairs
+                                        : NvlinkShape::mixed;
+  }
+}
+
+/// Only the fastest NICs take part in exchanges.
+void add_net(const pugi::xml_node& net, NodeFacts& node) {
+  const BytesPerSecond rate(leading_number(text_of(net, "speed")) * 1e6 / 8);
+  if (rate > node.nic_rate) {
+    node.other_nics += node.nics;
+    node.nics = 0;
+    node.nic_rate = rate;
+  }
+  rate == node.nic_rate ? ++node.nics : ++node.other_nics;
+}
+
+}  // namespace
+
+NodeFacts nccl_system_facts(const pugi::xml_node& system) {
+  NodeFacts node;
+  std::vector<LinksOfGpu> links;
+  for (const pugi::xml_node& cpu : system.children("cpu")) {
+    int gpus = 0, switches = 0;
+    for (const pugi::xml_node& pci : cpu.children("pci")) {
+      if (is_bridge(pci) && count_elements(pci, "gpu") > 0) ++switches;
+    }
+    for_elements(cpu, [&](const pugi::xml_node& element) {
+      const std::string kind = element.name();
+      if (kind == "net") add_net(element, node);
+      if (kind != "pci" || !is_gpu(element)) return;
+      ++gpus;
+      const pugi::xml_node gpu = element.child("gpu");
+      links.push_back(links_of(gpu));
+      node.sm = std::max(node.sm, gpu.attribute("sm").as_int(0));
+      node.pcie_rate = std::max(node.pcie_rate, slot_rate(element));
+    });
+    node.gpus += gpus;
+    node.sockets += gpus > 0;
+    node.switches = std::max(node.switches, switches);
+  }
+  const bool known = std::ranges::any_of(
+      links, [](const LinksOfGpu& gpu) { return gpu.to_switch > 0 || !gpu.to_gpus.empty(); });
+  if (known || count_elements(system, "gpu") > 0) set_nvlink(links, node);
+  return node;
+}
+
+NodeFacts nccl_graph_facts(const pugi::xml_node& graphs) {
+  NodeFacts node;
+  std::set<std::string> gpus, nets;
+  for_elements(graphs, [&](const pugi::xml_node& element) {
+    const std::string kind = element.name();
+    if (kind == "gpu") gpus.insert(text_of(element, "dev"));
+    if (kind == "net") nets.insert(text_of(element, "dev"));
+  });
+  node.gpus = static_cast<int>(gpus.size());
+  node.nics = static_cast<int>(nets.size());
+  const pugi::xml_node ring = graphs.child("graph");
+  const int channels = std::clamp(ring.attribute("nchannels").as_int(0), 0, 1000);
+  const std::string inside = text_of(ring, "typeintra");
+  node.nvlink = inside == "NVL" || inside == "NVB" ? NvlinkShape::behind_switch
+                : inside.empty()                   ? NvlinkShape::unknown
+                                                   : NvlinkShape::none;
+  const double intra = leading_number(text_of(ring, "speedintra")) * 1e9 * channels;
+  if (node.nvlink == NvlinkShape::behind_switch) node.nvlink_rate = BytesPerSecond(intra);
+  if (!nets.empty()) {
+    node.nic_rate = BytesPerSecond(leading_number(text_of(ring, "speedinter")) * 1e9 * channels /
+                                   static_cast<double>(nets.size()));
+  }
+  return node;
+}
+
+}  // namespace moesim

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptions of clusters by others, told apart by their text.
+#pragma once
+
+#include <string>
+
+namespace moesim {
+
+enum class ForeignForm {
+  none,
+  xml,            // of NCCL, lstopo
+  slurm_conf,     // topology.conf
+  ibnetdiscover,  // what it prints
+  smi,            // nvidia-smi topo -m
+  yaml            // of Slurm, topograph, Kubernetes
+};
+
+/// What a text looks like.
+ForeignForm foreign_form(const std::string& text);
+
+/// "Slurm's topology.conf".
+std::string name_of(ForeignForm form);
+
+}  // namespace moesim

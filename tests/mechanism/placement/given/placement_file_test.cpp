@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placement files of engines, small enough to check by eye: 4 experts on 2 ranks.
+#include "sim/mechanism/placement/given/placement_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+using ::testing::HasSubstr;
+using Ranks = std::vector<std::vector<int>>;
+
+/// Four experts in layers 1, 2 and 3 of four; layer 0 is dense.
+MoeModel four_experts() {
+  MoeModel model;
+  model.name = "four";
+  model.layers = 4;
+  model.moe_layers = {1, 2, 3};
+  model.experts = 4;
+  return model;
+}
+
+/// What the two ranks hold in one layer.
+Ranks given_slots(const std::string& text, int layer = 2) {
+  const auto tables = slots_in(parse_placement(text, "f"), four_experts(), {1, 2, 3}, 2);
+  Ranks ranks;
+  for (const auto& rank : tables[static_cast<std::size_t>(layer - 1)]) {
+    auto& row = ranks.emplace_back();
+    for (const ExpertId e : rank) row.push_back(e.value);
+  }
+  return ranks;
+}
+
+std::string given_mistake(const std::string& text) {
+  try {
+    slots_in(parse_placement(text, "f"), four_experts(), {1, 2, 3}, 2);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+const Ranks replicated = {{3, 0, 1}, {2, 3, 3}};
+
+TEST(PlacementFile, FormsOfEnginesSayTheSame) {
+  for (const char* text : {
+           "initial_global_assignments: {1: [0, 1, 2, 3, 0, 1], 2: [3, 0, 1, 2, 3, 3], "
+           "3: [0, 1, 2, 3, 0, 1]}\nnum_slots: 6\nlayer_updates_per_iter: 0\n",
+           "moe_config: {backend: WIDEEP, load_balancer: {num_slots: 6, "
+           "initial_global_assignments: {1: [0, 1, 2, 3, 0, 1], 2: [3, 0, 1, 2, 3, 3], "
+           "3: [0, 1, 2, 3, 0, 1]}}}",
+           R"({"physical_to_logical_map": [[0, 1, 2, 3, 0, 1], [0, 1, 2, 3, 0, 1],
+               [3, 0, 1, 2, 3, 3], [0, 1, 2, 3, 0, 1]]})",
+           R"({"layers": [1, 2, 3], "phy2log": [[0, 1, 2, 3, 0, 1], [3, 0, 1, 2, 3, 3],
+               [0, 1, 2, 3, 0, 1]], "logcnt": []})",
+           R"({"phy2log": [[0, 1, 2, 3, 0, 1], [3, 0, 1, 2, 3, 3], [0, 1, 2, 3, 0, 1]]})",
+           R"({"log2phy": [[[1, -1, -1], [2, -1, -1], [3, -1, -1], [0, 4, 5]]]})",
+           "[3, 0, 1, 2, 3, 3]",
+           "3 0 1 2 3 3\n",
+           "3, 0, 1, 2, 3, 3\r\n",
+           "[[3, 0, 1], [2, 3, 3]]",
+           "3 0 1\n2 3 3\n",
+           "{rank_to_experts: [[3, 0, 1], [2, 3, 3]]}",
+           "{rank0: [3, 0, 1], rank1: [2, 3, 3]}",
+           "{0: [3, 0, 1], 1: [2, 3, 3]}",
+           "{1: [0, 1, 2, 3], 2: [3, 0, 1, 2, 3, 3], 3: [1, 2, 3, 0]}",
+           "{layer_1: [0, 1, 2, 3], layer_2: [[3, 0, 1], [2, 3, 3]], layer_3: [1, 2, 3, 0]}",
+           "[[[0, 1], [2, 3]], [[3, 0, 1], [2, 3, 3]], [[0, 1], [2, 3]]]",
+       }) {
+    EXPECT_EQ(given_slots(text), replicated) << text;
+  }
+}
+
+TEST(PlacementFile, RanksMayHoldUnequalNumbers) {
+  const Ranks expected = {{1}, {0, 2, 3}};
+  EXPECT_EQ(given_slots("{expert_to_ep_rank: [1, 0, 1, 1]}"), expected);
+  EXPECT_EQ(given_slots("{expert_to_rank: {0: 1, 1: 0, 2: 1, 3: 1}}"), expected);
+  EXPECT_EQ(given_slots("[[1], [0, 2, 3]]"), expected);
+}
+
+TEST(PlacementFile, MistakesHaveTheirLineAndAHint) {
+  EXPECT_THAT(given_mistake("[0, 1, 2, 3, 4, 0]"),
+              HasSubstr("f:1: error: slot 4 holds expert 4, but 'four' has experts 0 to 3"));
+  EXPECT_THAT(given_mistake("phy2log:\n  - [0, 1, 2, 3]\n  - [0, 1, 2, 2]\n  - [0, 1, 2, 3]\n"),
+              HasSubstr("f:3: error: expert 3 has no slot"));
+  EXPECT_THAT(given_mistake("[0, 1, 2, 3, 0]"),
+              HasSubstr("5 slots, which 2 ranks cannot share evenly"));
+  EXPECT_THAT(given_mistake("[[0], [1], [2, 3]]"), HasSubstr("3 ranks, where an EP group has 2"));
+  EXPECT_THAT(given_mistake("{phy2log: [[0, 1, 2, 3], [0, 1, 2, 3]]}"),
+              HasSubstr("2 layers, where 'four' has 4, 3 of them with experts"));
+  EXPECT_THAT(given_mistake("{initial_global_assignments: {1: [0, 1, 2, 3]}}"),
+              HasSubstr("no placement of layer 2"));
+  EXPECT_THAT(given_mistake("{initial_global_assignments: {1: [0, 1, 2, 3]}, num_slots: 6}"),
+              HasSubstr("layer 1 has 4 slots, num_slots is 6"));
+  EXPECT_THAT(given_mistake("{logical_count: [[1, 2, 3, 4]]}"), HasSubstr("loads of experts"));
+  EXPECT_THAT(given_mistake("{log2phy: [[0], [0], [1], [2]]}"),
+              HasSubstr("holds expert 0 already"));
+  EXPECT_THAT(given_mistake("{log2phy: [[0], [2], [3], [4]]}"),
+              HasSubstr("slot 1 holds no expert"));
+  EXPECT_THAT(given_mistake("{rank0: [0, 1], rank2: [2, 3]}"), HasSubstr("no rank 1"));
+  for (const char* text : {"{experts: 4}", "[]", "[[]]", "x", "{}", "", "[0, -1]", "{a: [0]}"}) {
+    EXPECT_NE(given_mistake(text), "") << text;
+  }
+}
+
+}  // namespace
+}  // namespace moesim

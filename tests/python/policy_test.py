@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies of one's own: EPLB in Python as the page has it, and programs that hang, crash, flood or lie.
+
+usage: policy_test.py MOESIM
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "scripts/python"))
+FLAGS = ["--topology", "h100-rail", "--set", "topology.nodes=2", "--model", "gpt-oss-20b", "--trace",
+         str(ROOT / "traces/tiny-moe-train"), "--layers", "recorded", "--repeat", "32", "--steps", "0:4"]
+REST = {"source": "test", "routing": "identity", "dispatch": "alltoall", "schedule": "sequential", "transport": "ideal"}
+
+
+def policy(folder, name, **parts):
+    path = pathlib.Path(folder) / f"{name}.yaml"
+    path.write_text(json.dumps({"name": name, **REST, **parts}), encoding="utf-8")
+    return str(path)
+
+
+def moesim(command, policies, *flags):
+    return subprocess.run([MOESIM, command, *FLAGS, "--policy", policies, *flags], cwd=ROOT, capture_output=True, text=True,
+                          check=False, env=os.environ | {"MOESIM_DATA": str(ROOT), "PYTHONPATH": str(ROOT / "scripts/python")})
+
+
+def figures(case):
+    return {key: value for key, value in case.items() if key not in ("policy", "planning", "notes", "wall_s")}
+
+
+class Own(unittest.TestCase):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory()) if hasattr(self, "enterContext") else None
+        if self.folder is None:
+            temporary = tempfile.TemporaryDirectory()
+            self.addCleanup(temporary.cleanup)
+            self.folder = temporary.name
+        page = (ROOT / "docs/external-policies.md").read_text(encoding="utf-8")
+        self.program = pathlib.Path(self.folder) / "mine.py"
+        self.program.write_text(re.search(r"```python mine.py\n(.*?)```", page, re.DOTALL)[1], encoding="utf-8")
+
+    def external(self, command, name="mine", **more):
+        return policy(self.folder, name, placement={"kind": "external", "command": command, **more})
+
+    def said_of(self, command, **more):
+        ran = moesim("run", self.external(command, **more), "--allow-commands")
+        self.assertNotEqual(ran.returncode, 0, ran.stdout)
+        return ran.stderr
+
+    def test_eplb_of_the_page_is_eplb(self):
+        mine = self.external(f"exec {sys.executable} {self.program}", interval=2)
+        built_in = policy(self.folder, "eplb", placement={"kind": "eplb", "interval": 2})
+        ran = moesim("compare", f"{built_in},{mine}", "--allow-commands", "--json", f"{self.folder}/r.json")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        first, second = json.loads(pathlib.Path(self.folder, "r.json").read_text(encoding="utf-8"))["cases"]
+        self.assertEqual(figures(first), figures(second))
+        self.assertIn(f"# mine runs a command: exec {sys.executable}", ran.stdout)
+
+    def test_eplb_in_python_has_the_slots_of_all_vectors(self):
+        folder = pathlib.Path(os.environ.get("MOESIM_ORACLES") or ROOT / "../shared/oracles") / "eplb"
+        if not folder.is_dir():
+            self.skipTest("no vectors")
+        from moesim.planners import eplb
+        checked = 0
+        for path in sorted(folder.glob("*.json")):
+            vector = json.loads(path.read_text(encoding="utf-8"))
+            given, expected = vector["input"], vector["expected"]["physical_to_logical_per_layer"]
+            for loads, wanted in zip(given["expert_load_per_layer"], expected):
+                slots = eplb({"loads": loads, "ranks": given["gpus"], "nodes": given["nodes"],
+                              "slots_per_rank": given["physical_slots"] // given["gpus"],
+                              "expert_groups": given["expert_groups"]})
+                self.assertEqual([expert for rank in slots for expert in rank], wanted, path.name)
+                checked += 1
+        self.assertGreater(checked, 6)
+
+    def test_python_takes_a_function(self):
+        try:
+            from moesim import compare, placement
+        except ImportError as error:
+            self.skipTest(f"no Python package {error.name}")
+        asked = []
+
+        @placement(interval=2)
+        def in_turn(ask):
+            asked.append(ask["do"])
+            return [[(rank * ask["slots_per_rank"] + slot) % ask["experts"] for slot in range(ask["slots_per_rank"])]
+                    for rank in range(ask["ranks"])]
+
+        os.environ |= {"MOESIM": MOESIM, "MOESIM_DATA": str(ROOT)}
+        result = compare({"topology": "h100-rail", "model": "gpt-oss-20b", "trace": str(ROOT / "traces/tiny-moe-train")},
+                         set={"topology.nodes": 2}, layers="recorded", repeat=32, steps="0:3", policy=["alltoall", in_turn])
+        self.assertEqual([case["policy"] for case in result.cases], ["alltoall", "in-turn"])
+        self.assertEqual(set(asked), {"begin", "place"})
+        self.assertIn("in-turn", result._repr_html_())
+
+    def test_commands_need_the_flag(self):
+        mark = pathlib.Path(self.folder) / "ran"
+        mine = self.external(f"touch {mark}; cat")
+        for ran in (moesim("run", mine), moesim("sweep", mine, "-o", f"{self.folder}/s.sqlite")):
+            self.assertEqual(ran.returncode, 2)
+            self.assertIn("it runs a command: touch", ran.stderr)
+        self.assertFalse(mark.exists())
+
+    def test_bad_programs_end_with_a_message(self):
+        self.assertIn("did not answer within 0.3 s", self.said_of("sleep 60", timeout="300 ms"))
+        crashed = self.said_of("echo no such model >&2; exit 3")
+        self.assertIn("ended with status 3 before it answered", crashed)
+        self.assertIn("no such model", crashed)
+        self.assertIn("did not answer within", self.said_of("exec >&-; sleep 60", timeout="300 ms")
+                      .replace("closed its standard output before it answered", "did not answer within"))
+        self.assertIn("more than 64 MB in one line", self.said_of("exec tr '\\\\0' x </dev/zero"))
+        self.assertIn("more lines than it was asked", self.said_of("exec yes '{}'"))
+        self.assertIn("not JSON", self.said_of("while read l; do echo hello; done"))
+        self.assertIn("slots of 1 ranks, there are 16", self.said_of("while read l; do echo '{\"slots\": [[0]]}'; done"))
+        lie = "import sys\\nfor l in sys.stdin: print([[0] * 3] * 16, flush=True)"
+        self.assertIn("expert 1 has no slot", self.said_of(f"exec {sys.executable} -c \"$(printf '{lie}')\""))
+        self.assertIn("is not an expert", self.said_of(
+            f"exec {sys.executable} -c \"$(printf '{lie.replace('[0] * 3', '[99, 0, 1]')}')\""))
+
+    def test_a_routing_rule_of_ones_own(self):
+        same = "exec " + sys.executable + " -c \"$(printf 'import sys, json\\nfor l in sys.stdin:\\n" \
+            " a = json.loads(l)\\n print(json.dumps({chr(105) + chr(100) + chr(115): a.get(chr(105) + chr(100) + chr(115))})," \
+            " flush=True)')\""
+        mine = policy(self.folder, "mine", placement="contiguous", routing={"kind": "external", "command": same})
+        plain = policy(self.folder, "plain", placement="contiguous")
+        ran = moesim("compare", f"{plain},{mine}", "--steps", "0", "--allow-commands", "--json", f"{self.folder}/r.json")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        first, second = json.loads(pathlib.Path(self.folder, "r.json").read_text(encoding="utf-8"))["cases"]
+        self.assertEqual(first["step_s"], second["step_s"])
+
+
+if __name__ == "__main__":
+    MOESIM = str(pathlib.Path(sys.argv[1]).resolve())
+    unittest.main(argv=sys.argv[:1])

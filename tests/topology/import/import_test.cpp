@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptions of clusters by others, each small enough to check by eye, become topologies.
+#include "sim/topology/import/import.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "sim/base/error.h"
+#include "sim/topology/import/fabric_shape.h"
+#include "sim/topology/import/host_list.h"
+#include "sim/topology/reader.h"
+
+namespace moesim {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string imported(const std::vector<std::string>& texts, const std::string& gpu = "") {
+  std::vector<ClusterFacts> facts;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    facts.push_back(parse_facts(texts[i], "f" + std::to_string(i)));
+  }
+  const std::string text = topology_text(facts, gpu);
+  EXPECT_NO_THROW(parse_topology(text, "imported")) << text;
+  return text;
+}
+
+std::string import_mistake(const std::string& text) {
+  try {
+    topology_text({parse_facts(text, "f")}, "");
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+const std::string tree_of_slurm =
+    "# two leaves\nSwitchName=leaf1 Nodes=gpu[001-012]\nSwitchName=leaf2 Nodes=gpu[013-020]\n"
+    "SwitchName=spine Switches=leaf[1-2]\n";
+const std::string four_gpus =
+    "        GPU0    GPU1    GPU2    GPU3    NIC0    NIC1    CPU Affinity    NUMA Affinity\n"
+    "GPU0     X      NV18    NV18    NV18    PIX     SYS     0-47    0\n"
+    "GPU1    NV18     X      NV18    NV18    NODE    SYS     0-47    0\n"
+    "GPU2    NV18    NV18     X      NV18    SYS     PIX     48-95   1\n"
+    "GPU3    NV18    NV18    NV18     X      SYS     NODE    48-95   1\n"
+    "NIC0    PIX     NODE    SYS     SYS      X      SYS\n"
+    "NIC1    SYS     SYS     PIX     NODE    SYS      X\n\n"
+    "Legend:\n\n  X    = Self\n  NV#  = Connection traversing a bonded set of # NVLinks\n";
+
+TEST(HostList, BracketsRunOverNumbers) {
+  EXPECT_THAT(expand_hosts("gpu[001-003,7],login"),
+              ElementsAre("gpu001", "gpu002", "gpu003", "gpu7", "login"));
+  EXPECT_THAT(expand_hosts("r[1-2]n[1-2]"), ElementsAre("r1n1", "r1n2", "r2n1", "r2n2"));
+  for (const char* list :
+       {"a[1-", "a]1[", "a[3-1]", "a[x]", "a[1-99999999999]", "a[1-9][1-999999]", "a[[1]]"}) {
+    EXPECT_THROW(expand_hosts(list), Error) << list;
+  }
+}
+
+TEST(TopologyImport, SlurmTreeBecomesLeavesAndSpines) {
+  const std::string text = imported({tree_of_slurm});
+  EXPECT_THAT(text, HasSubstr("nodes: 20  # read: f0\n"));
+  EXPECT_THAT(text, HasSubstr("nodes_per_leaf: 12  # read: f0: leaves have 8 to 12 hosts"));
+  EXPECT_THAT(text, HasSubstr("kind: leaf-spine  # read: f0"));
+  EXPECT_THAT(text, HasSubstr("gpus: 8  # assumed"));
+}
+
+TEST(TopologyImport, NodesFromOneFileFabricFromAnother) {
+  const std::string text = imported({four_gpus, tree_of_slurm});
+  const Topology cluster = parse_topology(text, "imported").topology;
+  EXPECT_EQ(cluster.gpu_count(), 80);
+  EXPECT_EQ(cluster.host_count(), 20);
+  EXPECT_THAT(text, HasSubstr("gpus: 4  # read: f0"));
+  EXPECT_THAT(text, HasSubstr("bandwidth: 450 GB/s  # read: f0: 18 links of 25 GB/s"));
+  EXPECT_THAT(text, HasSubstr("count: 2  # read: f0"));
+}
+
+TEST(TopologyImport, TerminalsColourMatrices) {
+  std::string underlined =
+      "\x1b[4mGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\x1b[0m\r\n"
+      "GPU0\t X \tSYS\t0-7\tN/A\r\nGPU1\tSYS\t X \t0-7\tN/A\r\n";
+  EXPECT_THAT(imported({underlined}), Not(HasSubstr("nvlink")));
+}
+
+TEST(TopologyImport, NcclDumpsHaveSpeeds) {
+  const std::string gpu = [] {
+    std::string out;
+    for (int i = 0; i < 2; ++i) {
+      out +=
+          "<pci busid=\"0000:0" + std::to_string(i) +
+          ":00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"" +
+          std::to_string(i) +
+          "\" sm=\"90\"><nvlink target=\"0000:99:00.0\" count=\"8\" "
+          "tclass=\"0x068000\"/></gpu></pci>";
+    }
+    return out;
+  }();
+  const std::string text =
+      imported({"<system version=\"1\"><cpu numaid=\"0\"><pci class=\"0x060400\">" + gpu +
+                "<nic><net name=\"a\" speed=\"400000\"/><net name=\"b\" speed=\"400000\"/>"
+                "<net name=\"c\" speed=\"25000\"/></nic></pci></cpu></system>"});
+  EXPECT_THAT(text, HasSubstr("gpu: h800-measured  # assumed: f0 says compute capability 9.0"));
+  EXPECT_THAT(text, HasSubstr("bandwidth: 200 GB/s  # read: f0: 8 links"));
+  EXPECT_THAT(text, HasSubstr("bandwidth: 64 GB/s  # read: f0\n"));
+  EXPECT_THAT(text, HasSubstr("count: 2  # read: f0"));
+  EXPECT_THAT(text, HasSubstr("bandwidth: 50 GB/s  # read: f0"));
+  EXPECT_THAT(text, HasSubstr("1 more NICs"));
+}
+
+TEST(TopologyImport, NcclGraphHasWhatItPlansWith) {
+  const std::string text = imported(
+      {"<graphs version=\"1\"><graph id=\"0\" nchannels=\"4\" speedintra=\"20\" speedinter=\"20\" "
+       "typeintra=\"NVL\"><channel><net dev=\"0\"/><gpu dev=\"0\"/><gpu dev=\"1\"/><net dev=\"0\"/>"
+       "</channel></graph></graphs>"});
+  EXPECT_THAT(text, HasSubstr("gpus: 2  # read: f0"));
+  EXPECT_THAT(text, HasSubstr("bandwidth: 80 GB/s  # read: f0: what NCCL plans with"));
+}
+
+/// Two hosts of two adapters, every adapter of a host at another leaf; a spine joins the leaves.
+const std::string two_rails =
+    "vendid=0x2c9\nswitchguid=0x1(1)\nSwitch\t4 \"S-1\"\t# \"leaf1\" base port 0 lid 1\n"
+    "[1]\t\"H-a0\"[1](a0)\t\t# \"a mlx5_0\" lid 5 4xNDR\n"
+    "[2]\t\"H-b0\"[1](b0)\t\t# \"b mlx5_0\" lid 6 4xNDR\n"
+    "[3]\t\"S-3\"[1]\t\t# \"spine\" lid 3 4xNDR\n\n"
+    "switchguid=0x2(2)\nSwitch\t4 \"S-2\"\t# \"leaf2\" base port 0 lid 2\n"
+    "[1]\t\"H-a1\"[1](a1)\t\t# \"a mlx5_1\" lid 7 4xNDR\n"
+    "[2]\t\"H-b1\"[1](b1)\t\t# \"b mlx5_1\" lid 8 4xNDR\n"
+    "[3]\t\"S-3\"[2]\t\t# \"spine\" lid 3 4xNDR\n\n"
+    "switchguid=0x3(3)\nSwitch\t4 \"S-3\"\t# \"spine\" base port 0 lid 3\n"
+    "[1]\t\"S-1\"[3]\t\t# \"leaf1\" lid 1 4xNDR\n[2]\t\"S-2\"[3]\t\t# \"leaf2\" lid 2 4xNDR\n\n"
+    "caguid=0xa0\nCa\t1 \"H-a0\"\t\t# \"a mlx5_0\"\n[1](a0) \t\"S-1\"[1]\t\t# lid 5 4xNDR\n";
+
+TEST(TopologyImport, InfiniBandFabricShowsRailsAndRates) {
+  const std::string text = imported({two_rails});
+  EXPECT_THAT(text, HasSubstr("nodes: 2  # read: f0"));
+  EXPECT_THAT(text, HasSubstr("kind: rail"));
+  EXPECT_THAT(text, HasSubstr("cross_rail: spine"));
+  EXPECT_THAT(text, HasSubstr("bandwidth: 50 GB/s  # read: f0"));
+  EXPECT_THAT(text, HasSubstr("oversubscription: 2  # read: f0"));  // two links down, one up
+}
+
+TEST(TopologyImport, TreeOfThreeLevelsIsAFatTree) {
+  const FabricShape shape =
+      shape_of(*parse_facts("SwitchName=l1 Nodes=n[1-2]\nSwitchName=l2 Nodes=n[3-4]\n"
+                            "SwitchName=l3 Nodes=n[5-6]\nSwitchName=l4 Nodes=n[7-8]\n"
+                            "SwitchName=s1 Switches=l[1-2]\nSwitchName=s2 Switches=l[3-4]\n"
+                            "SwitchName=core Switches=s[1-2]\n",
+                            "f")
+                    .fabric);
+  EXPECT_EQ(shape.kind, FabricShape::Kind::fat_tree);
+  EXPECT_EQ(shape.leaves_per_pod, 2);
+  EXPECT_EQ(shape.spines, 1);
+  EXPECT_EQ(shape.most_on_leaf, 2);
+}
+
+TEST(TopologyImport, YamlOfOthers) {
+  const std::string slurm = imported(
+      {"- topology: t\n  cluster_default: true\n  tree:\n    switches:\n"
+       "      - switch: root\n        children: s[1-2]\n      - switch: s1\n        nodes: n[1-4]\n"
+       "      - switch: s2\n        nodes: n[5-8]\n"});
+  EXPECT_THAT(slurm, HasSubstr("nodes: 8  # read: f0"));
+  EXPECT_THAT(slurm, HasSubstr("nodes_per_leaf: 4  # read: f0"));
+  const std::string blocks =
+      imported({"BlockName=b1 Nodes=n[01-18]\nBlockName=b2 Nodes=n[19-36]\n"
+                "BlockSizes=18\n",
+                four_gpus});
+  EXPECT_THAT(blocks, HasSubstr("nodes: 2  # read: f0: 36 hosts in NVLink domains of 18"));
+  EXPECT_THAT(blocks, HasSubstr("gpus: 72  # read: f1: 4 of each host, one NVLink domain"));
+  const std::string topograph = imported(
+      {"switches:\n- name: core\n  switches: [leaf]\n- name: leaf\n  capacity_blocks: [cb]\n"
+       "capacity_blocks:\n- name: cb\n  type: GB200\n  nvlink: nvl1\n  nodes: [n1, n2]\n"});
+  EXPECT_THAT(topograph, HasSubstr("gpu: gb200-measured  # read: f0: GB200"));
+  const std::string kubernetes = imported({R"({"kind": "List", "items": [
+        {"kind": "Node", "metadata": {"name": "a", "labels": {"nvidia.com/gpu.count": "8",
+         "nvidia.com/gpu.product": "NVIDIA-H200"}}},
+        {"kind": "Node", "metadata": {"name": "b", "labels": {"nvidia.com/gpu.count": "8",
+         "nvidia.com/gpu.product": "NVIDIA-H200"}}},
+        {"kind": "Node", "metadata": {"name": "login", "labels": {}}}]})"});
+  EXPECT_THAT(kubernetes, HasSubstr("nodes: 2  # read: f0"));
+  EXPECT_THAT(kubernetes, HasSubstr("gpu: h200-measured  # read: f0: NVIDIA-H200"));
+  EXPECT_THAT(kubernetes, HasSubstr("1 nodes without GPUs"));
+}
+
+TEST(TopologyImport, HwlocKnowsDevices) {
+  const std::string text = imported(
+      {"<?xml version=\"1.0\"?><!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology version=\"2.0\">"
+       "<object type=\"Machine\"><object type=\"Package\"><object type=\"Bridge\">"
+       "<object type=\"PCIDev\" pci_type=\"0302 [10de:2330] [10de:16c1] a1\" "
+       "pci_link_speed=\"63.0\"/><object type=\"PCIDev\" pci_type=\"0302 [10de:2330] [] a1\"/>"
+       "<object type=\"PCIDev\" pci_type=\"0207 [15b3:1021] [] 00\"><object type=\"OSDev\" "
+       "osdev_type=\"3\" name=\"mlx5_0\"/></object></object></object></object></topology>"});
+  EXPECT_THAT(text, HasSubstr("gpu: h100-measured  # read: f0: NVIDIA H100"));
+  EXPECT_THAT(text, HasSubstr("gpus: 2  # read: f0"));
+  EXPECT_THAT(text, HasSubstr("count: 1  # read: f0"));
+}
+
+TEST(TopologyImport, MistakesAreTold) {
+  EXPECT_THAT(import_mistake("SwitchName=a Nodes=n[1-\n"), HasSubstr("f:1: error"));
+  EXPECT_THAT(import_mistake("SwitchName=a Switches=b\nSwitchName=b Switches=a\n"),
+              HasSubstr("no switch has hosts"));
+  EXPECT_THAT(
+      import_mistake("SwitchName=a Nodes=n1 Switches=b\nSwitchName=b Nodes=n2 Switches=a\n"),
+      HasSubstr("below itself"));
+  EXPECT_THAT(import_mistake("<system>\n<cpu>"), HasSubstr("f:2: error: not XML"));
+  EXPECT_THAT(import_mistake("<html></html>"), HasSubstr("XML of <html>"));
+  EXPECT_THAT(import_mistake("<system version=\"1\"/>"), HasSubstr("without GPUs"));
+  EXPECT_THAT(import_mistake("a: 1\n"), HasSubstr("not a description of a cluster"));
+  EXPECT_THROW(topology_text({parse_facts(four_gpus, "a"),
+                              parse_facts("<graphs><graph><channel><gpu dev=\"0\"/></channel>"
+                                          "</graph></graphs>",
+                                          "b")},
+                             ""),
+               Error);
+}
+
+TEST(TopologyImport, WhatIsAssumedCanBeAsked) {
+  EXPECT_THAT(assumed_in("a: 1  # assumed: x\nb:\n  c: 2 us  # assumed\n  d: 3  # read: f\n"),
+              ElementsAre("a 1", "b.c 2 us"));
+}
+
+}  // namespace
+}  // namespace moesim
