@@ -140,7 +140,7 @@ std::string place(const std::string& policy, const std::string& file) {
     document.update(placed_by(policy, input));
     return document.dump() + "\n";
   } catch (const Json::exception&) {
-    throw error_in(file, fmt::format("lacks what '{}' needs, or has it in another form", policy),
+    throw error_in(file, fmt::format("is not a whole input of '{}'", policy),
                    "docs/placement.md shows one");
   } catch (const Error& e) {
     throw error_in(file, e.diagnostics().front().message, e.diagnostics().front().hint);

@@ -47,7 +47,8 @@ SweepShard shard_of(const std::string& text) {
   const bool read = std::sscanf(text.c_str(), "%d/%d%n", &shard.number, &shard.of, &end) == 2 &&
                     end == static_cast<int>(text.size());
   if (read && shard.of > 0 && shard.number >= 0 && shard.number < shard.of) return shard;
-  throw Error(fmt::format("--shard: '{}' is not a part", text), "--shard 0/4, 1/4, 2/4 and 3/4");
+  throw Error(fmt::format("--shard: '{}' is not PART/PARTS", text),
+              "--shard 0/4, 1/4, 2/4 and 3/4");
 }
 
 std::string plural(std::int64_t count, const std::string& noun) {
@@ -68,7 +69,7 @@ void print_end(const SweepEnd& end) {
   int shown = 0;
   for (const auto& [reason, count] : end.reasons) {
     if (++shown > most_reasons) {
-      fmt::print("#   ... moesim query tells all reasons\n");
+      fmt::print("#   ... and more: moesim query shows all reasons\n");
       break;
     }
     fmt::print("#   {}: {}\n", plural(count, "scenario"), reason);

@@ -63,7 +63,7 @@ void add_pass(std::int64_t number, const PassCounts& pass, ImportSink& sink) {
   for (const NpyArray& counts : pass.of_rank) {
     if (counts.shape() != pass.map.shape() || shape.size() != 2 || !counts.type().is_integer() ||
         !pass.map.type().is_integer()) {
-      throw error_in(counts.file(), fmt::format("{} does not fit its map of slots {}",
+      throw error_in(counts.file(), fmt::format("{} does not fit its map from slots to experts, {}",
                                                 counts.describe(), pass.map.describe()));
     }
   }

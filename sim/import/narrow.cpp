@@ -59,7 +59,7 @@ IdNarrower::IdNarrower(const RoutedPass& pass, const LayerChoice& layers, int ex
   if (!pass.logical_of) return;
   const auto& shape = pass.logical_of->shape();
   if (shape.size() != 2 || shape[0] != pass.ids.layers() || !pass.logical_of->type().is_integer()) {
-    throw error_in(pass.where, fmt::format("has {} layers but its map of slots is {}",
+    throw error_in(pass.where, fmt::format("has {} layers, but its map from slots to experts is {}",
                                            pass.ids.layers(), pass.logical_of->describe()));
   }
 }

@@ -23,7 +23,7 @@ void with_hint_of_failed(const WhatIf& what, Action action) {
     if (what.fail.empty()) throw;
     const Diagnostic& d = e.diagnostics().front();
     throw Error(
-        "on what --fail leaves: " + d.message,
+        "after --fail: " + d.message,
         d.hint.empty() ? "fail whole hosts or EP groups, or change the scenario's sizes" : d.hint);
   }
 }
