@@ -44,7 +44,7 @@ PassPart part_of_pass(IterationPart part) {
 PassPrices::PassPrices(const PolicyRun& run, Fidelity fidelity)
     : run_(run),
       pass_(run.scenario),
-      backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster, {fidelity})) {
+      backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster)) {
   pass_.engine_run = nullptr;
 }
 
