@@ -73,5 +73,5 @@ class RoundTrip(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    RoundTrip.moesim = sys.argv.pop(1)
+    RoundTrip.moesim = str(pathlib.Path(sys.argv.pop(1)).resolve())
     unittest.main()

@@ -75,7 +75,7 @@ class Terminal(unittest.TestCase):
         """Every command with all above it."""
         yield list(above)
         _, _, below = self.piped(*above, "--help").partition("\nSubcommands:\n")
-        for name in re.findall(r"^  ([a-z][\w-]*)", below, re.MULTILINE):
+        for name in re.findall(r"^  ([a-z][\w-]*)", below.partition("\n\n")[0], re.MULTILINE):
             yield from self.commands((*above, name))
 
     def check_width(self, command, statuses=(0,)):

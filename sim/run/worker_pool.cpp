@@ -8,8 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
 #include <stdexcept>
 #include <system_error>
 #include <vector>
@@ -95,7 +97,7 @@ void WorkerPool::start(std::int64_t piece) {
 
 void WorkerPool::start_workers() {
   bool started = false;
-  while (static_cast<int>(workers_.size()) < work_.workers) {
+  while (std::ssize(workers_) < std::max(work_.workers, 1)) {
     const auto piece = next_piece();
     if (!piece) break;
     start(*piece);

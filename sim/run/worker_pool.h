@@ -28,7 +28,7 @@ struct PoolWork {
   std::function<bool(std::int64_t piece, std::string frame)> told;
   /// A worker died with this piece: whether another is to run it. In the parent.
   std::function<bool(std::int64_t piece, const std::string& how)> lost;
-  int workers = 1;   // at a time
+  int workers = 1;   // at a time; at least one
   bool kept = true;  // a worker runs piece after piece; else every piece has a process of its own
 };
 

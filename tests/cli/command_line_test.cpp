@@ -54,7 +54,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Help{"sweep", scenario_flags + " --output --workers --shard --merge --slurm"},
                     Help{"query", "FILE --where --top --pareto --group --pivot --baseline"},
                     Help{"list", "WHAT policies mechanisms topologies models gpus"},
-                    Help{"topology", "show check import draw"}, Help{"topology check", "name --set"},
+                    Help{"topology", "show check import draw"},
+                    Help{"topology check", "name --set"},
                     Help{"topology show", "name --set --json"},
                     Help{"topology draw", "name --set --out"},
                     Help{"trace", "info verify import synth slice"}),
@@ -154,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "error: moesim needs a command\n"
                 "hint: one of run, compare, plan, export, explain, whatif, list, topology, "
                 "trace, calibrate, validate, report, papers, sweep, query, place, "
-                "advise, completion, man\n"},
+                "advise, profile, model, completion, man\n"},
         Mistake{"comapre x.yaml",
                 "error: moesim has no command 'comapre'\nhint: did you mean 'compare'?\n"},
         Mistake{"topology shwo h100",

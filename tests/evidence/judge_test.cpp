@@ -258,7 +258,7 @@ TEST(Papers, ShippedTablesAreRead) {
   int fast = 0;
   for (const PaperTable& t : tables) fast += t.fast ? 1 : 0;
   EXPECT_GT(fast, 4);
-  EXPECT_EQ(shipped_paper_tables({"deepep-*"}).size(), 5u);
+  EXPECT_EQ(shipped_paper_tables({"deepep-*"}).size(), 6u);
   EXPECT_THROW(shipped_paper_tables({"deepep-nomal"}), Error);
 }
 

@@ -83,12 +83,15 @@ TEST(WorkerPool, GivesAPieceToAnotherWorkerIfItsOwnDies) {
 }
 
 TEST(WorkerPool, OfNothingEndsAtOnce) {
-  WorkerPool pool({.next = [] { return std::optional<std::int64_t>(); },
-                   .run = [](std::int64_t, const PoolWork::Tell&) { return true; },
-                   .told = [](std::int64_t, const std::string&) { return true; },
-                   .lost = [](std::int64_t, const std::string&) { return false; }});
-  pool.wait(std::chrono::hours(1));
-  EXPECT_TRUE(pool.done());
+  for (const int workers : {0, 1}) {
+    WorkerPool pool({.next = [] { return std::optional<std::int64_t>(); },
+                     .run = [](std::int64_t, const PoolWork::Tell&) { return true; },
+                     .told = [](std::int64_t, const std::string&) { return true; },
+                     .lost = [](std::int64_t, const std::string&) { return false; },
+                     .workers = workers});
+    pool.wait(std::chrono::hours(1));
+    EXPECT_TRUE(pool.done());
+  }
 }
 
 }  // namespace
