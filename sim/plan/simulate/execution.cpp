@@ -34,8 +34,10 @@ class Driver {
 
  private:
   void hand_on() {
-    progress_.take_joined(joined_);
-    for (const Progress::Joined& joined : joined_) {
+    // Its own list, because SimGrid lets other actors run meanwhile, which hand on, too.
+    std::vector<Progress::Joined> all = std::exchange(joined_, {});
+    progress_.take_joined(all);
+    for (const Progress::Joined& joined : all) {
       if (slowdown_ != nullptr) slowdown_->join(joined);
       if (plan_[joined.op] != nullptr) {
         network_->join(joined);
@@ -44,6 +46,7 @@ class Driver {
       }
     }
     if (slowdown_ != nullptr) slowdown_->settle();
+    joined_ = std::move(all);  // the memory of it
   }
 
   const PricedPlan& plan_;
