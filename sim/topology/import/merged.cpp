@@ -46,6 +46,12 @@ void take_first(Said<T>& said, const T& value, const std::string& file, const T&
   if (!(value == nothing) && !said.known()) said = {value, file};
 }
 
+/// A rate that no link has is a fault of the file, and counts as unknown.
+void take_rate(Said<BytesPerSecond>& said, BytesPerSecond rate, const std::string& file) {
+  constexpr BytesPerSecond most(100e12);
+  if (rate >= BytesPerSecond(1) && rate <= most) take_first(said, rate, file);
+}
+
 void take_node(const NodeFacts& node, const std::string& file, MergedFacts& all) {
   ++all.node_files;
   take(all.gpus, node.gpus, file, "GPUs of a node:");
@@ -53,13 +59,13 @@ void take_node(const NodeFacts& node, const std::string& file, MergedFacts& all)
   take(all.sm, node.sm, file, "compute capability:");
   take(all.nvlink, node.nvlink, file, "NVLink", NvlinkShape::unknown);
   take_first(all.nvlinks, node.nvlinks, file);
-  take_first(all.nvlink_rate, node.nvlink_rate, file);
-  take_first(all.pcie_rate, node.pcie_rate, file);
+  take_rate(all.nvlink_rate, node.nvlink_rate, file);
+  take_rate(all.pcie_rate, node.pcie_rate, file);
   take_first(all.sockets, node.sockets, file);
   take_first(all.switches, node.switches, file);
   take_first(all.nics, node.nics, file);
   take_first(all.other_nics, node.other_nics, file);
-  take_first(all.nic_rate, node.nic_rate, file);
+  take_rate(all.nic_rate, node.nic_rate, file);
 }
 
 }  // namespace
@@ -85,7 +91,7 @@ MergedFacts merged(const std::vector<ClusterFacts>& files) {
       throw error_in(one.file, e.diagnostics().front().message, e.diagnostics().front().hint);
     }
     take_first(all.nics, all.fabric->value.nics_per_host, one.file);
-    take_first(all.nic_rate, one.fabric->nic_rate, one.file);
+    take_rate(all.nic_rate, one.fabric->nic_rate, one.file);
   }
   return all;
 }
