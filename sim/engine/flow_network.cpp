@@ -116,11 +116,8 @@ class FlowNetwork : public Network {
   void join(OpId op, GpuId gpu, Seconds at) {
     events_.call(at + active(op).price->alone.overhead, [this, op, gpu] {
       PeerOrder& order = *active_.at(op).order;
-      const std::vector<Pair> next = order.join(gpu);
-      // Before others run: whoever has pairs ends with the last of them.
-      const bool done = order.done(gpu);
-      start(op, next);
-      if (done) end(op, gpu);
+      start(op, order.join(gpu));
+      if (order.done(gpu)) end(op, gpu);
     });
   }
 

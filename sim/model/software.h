@@ -29,7 +29,8 @@ struct Software {
   bool overlaps_gradients = false, overlaps_parameters = false;
   Recompute recompute;
   int zero = 1;
-  std::string collectives;  // the transport of exchanges that are not of tokens; empty: the policy's
+  std::string
+      collectives;  // the transport of exchanges that are not of tokens; empty: the policy's
 
   /// What it makes of a GPU of this die. Its part of the kernels' rates, and how much longer
   /// exchanges take next to kernels, count only if the GPU's file does not say them.

@@ -25,8 +25,8 @@ struct RankReport {
 
 struct IterationExplanation {
   std::string noun = "iteration";  // or "step", of serving
-  IterationTimes times;           // of the mean GPU
-  std::vector<RankReport> ranks;  // [GPU]
+  IterationTimes times;            // of the mean GPU
+  std::vector<RankReport> ranks;   // [GPU]
   std::vector<PathSegment> path;
   std::optional<TurnTimes> turns;  // of the mean GPU, if there is a pipeline
   PathSums sums;                   // of the path

@@ -12,7 +12,6 @@
 namespace moesim {
 namespace {
 
-
 /// Kernels one after the other on one rank.
 class MadeProfile {
  public:

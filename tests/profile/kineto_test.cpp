@@ -14,7 +14,6 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-
 RankTime::Kind kind_time(const RankTime& rank, KernelKind kind) {
   return rank.kinds[static_cast<std::size_t>(kind)];
 }

@@ -13,7 +13,6 @@ namespace {
 
 using testing::HasSubstr;
 
-
 /// A dump of a rank whose collectives end at these nanoseconds; the first takes 2 ms.
 std::string flight_dump(std::int64_t end) {
   return fmt::format(

@@ -110,8 +110,8 @@ void add_pass(const PassPieces& pass, Pass way);
 /// the other computes. `weights`: of the backward, if they are apart; else null.
 void add_merged(const PassPieces& forward, const PassPieces& backward, const PassPieces* weights);
 /// Adds the forward passes of the parts of a batch, of as many layers each: while the tokens of one
-/// part travel, the next one computes (DeepSeek-V3, arXiv 2412.19437, section 3.4; SGLang's two-batch
-/// overlap).
+/// part travel, the next one computes (DeepSeek-V3, arXiv 2412.19437, section 3.4; SGLang's
+/// two-batch overlap).
 void add_interleaved(const std::vector<PassPieces>& parts);
 
 }  // namespace moesim
