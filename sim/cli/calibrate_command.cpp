@@ -15,6 +15,7 @@
 #include "sim/base/error.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
+#include "sim/cli/exchange_overhead.h"
 #include "sim/flags/output_file.h"
 #include "sim/linkfit/calibration_text.h"
 #include "sim/linkfit/hold_out.h"
@@ -29,7 +30,8 @@ namespace {
 struct CalibrateOptions {
   std::vector<std::string> logs;
   OutputFile out{"-"};
-  std::string name, date, collective, reach, exchange_overhead, nominal, source;
+  std::string name, date, collective, reach, nominal, source;
+  ExchangeOverhead exchange_overhead;
   std::string hosts, topology;
   std::vector<int> beside;
   int ranks = 0, hold_out = 0, domain = 0, test = 0;
@@ -90,18 +92,6 @@ LogChoice choice_of(const CalibrateOptions& options) {
   return choice;
 }
 
-Seconds overhead_of(const CalibrateOptions& options) {
-  if (options.exchange_overhead.empty()) return Seconds(0);
-  NumberWithUnit value;
-  const bool sound = split_unit(options.exchange_overhead, value) &&
-                     seconds_scale(value.unit) > 0 && value.number >= 0;
-  if (!sound) {
-    throw Error("--exchange-overhead: '" + options.exchange_overhead + "' is not a time",
-                "such as \"5 us\"");
-  }
-  return Seconds(value.number * seconds_scale(value.unit));
-}
-
 void check_nominal(const CalibrateOptions& options) {
   if (options.nominal.empty()) return;
   NumberWithUnit value;
@@ -132,7 +122,7 @@ std::string command_of(const CalibrateOptions& options) {
   if (options.test != 0) add("--test", std::to_string(options.test));
   add("--reach", options.reach);
   if (options.in_place) text += " --in-place";
-  add("--exchange-overhead", options.exchange_overhead);
+  add("--exchange-overhead", options.exchange_overhead.text);
   add("--nominal", options.nominal);
   add("--source", options.source);
   if (options.hold_out != 0) add("--hold-out", std::to_string(options.hold_out));
@@ -185,8 +175,8 @@ void calibrate(const CalibrateOptions& options) {
   Calibrated result{fit_link(samples, beside), {}, std::move(logs)};
   if (options.hold_out != 0) result.held = hold_out(samples, beside, options.hold_out);
   const std::string yaml =
-      calibration_yaml(result, {name_of(options), command_of(options), overhead_of(options),
-                                options.nominal, options.source});
+      calibration_yaml(result, {name_of(options), command_of(options),
+                                options.exchange_overhead.time(), options.nominal, options.source});
   options.out.write(yaml);
   fmt::print(options.out.beside(), "{}", calibration_report(result));
 }
@@ -231,8 +221,7 @@ void add_calibrate_command(CommandLine& app) {
       "--reach", options->reach,
       "host: links inside a host; fabric: between hosts (default: where the ranks were)");
   command.add_flag("--in-place", options->in_place, "takes the in-place times of nccl-tests");
-  command.add_option("--exchange-overhead", options->exchange_overhead,
-                     "part of the fixed time that the topology has as exchange_overhead (0 us)");
+  options->exchange_overhead.add_to(command);
   command.add_option("--nominal", options->nominal,
                      "bandwidth of the measured link by its data sheet; links of other bandwidths "
                      "may then scale the table");

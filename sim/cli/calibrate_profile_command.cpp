@@ -10,8 +10,8 @@
 #include "sim/base/file_claims.h"
 #include "sim/base/file_set.h"
 #include "sim/base/files.h"
-#include "sim/base/units.h"
 #include "sim/cli/commands.h"
+#include "sim/cli/exchange_overhead.h"
 #include "sim/cli/long_work.h"
 #include "sim/flags/print_flags.h"
 #include "sim/profile/fit_text.h"
@@ -22,18 +22,11 @@ namespace {
 
 struct CalibrateProfileFlags {
   std::vector<std::string> files, kernels;
-  std::string out, gpu, software = "megatron-core", exchange_overhead = "0 us";
+  std::string out, gpu, software = "megatron-core";
+  ExchangeOverhead exchange_overhead;
   FitOptions fit;
   PrintFlags print;
 };
-
-Seconds exchange_overhead_of(const std::string& text) {
-  NumberWithUnit value;
-  if (!split_unit(text, value) || seconds_scale(value.unit) <= 0 || value.number < 0) {
-    throw Error("--exchange-overhead: '" + text + "' is not a time", "such as \"5 us\"");
-  }
-  return Seconds(value.number * seconds_scale(value.unit));
-}
 
 void calibrate_profile(const CalibrateProfileFlags& flags) {
   const KernelTable table = kernel_table(flags.kernels);
@@ -47,7 +40,7 @@ void calibrate_profile(const CalibrateProfileFlags& flags) {
       read_file(gpu_file),
       gpu.die,
       flags.software,
-      exchange_overhead_of(flags.exchange_overhead)};
+      flags.exchange_overhead.time()};
   if (text.name.empty()) throw Error("-o: '" + flags.out + "' is a folder", "such as -o mine");
   LongWork work("reading");
   const ReadProfile read = read_profile(flags.files, table, work.progress());
@@ -86,8 +79,7 @@ void add_calibrate_profile(CommandLine& calibrate, const std::shared_ptr<bool>& 
       .add_option("--gpus-per-host", flags->fit.gpus_per_host,
                   "GPUs that share NVLink, of groups that a profile names (8)")
       .range(1, 1 << 20);
-  command.add_option("--exchange-overhead", flags->exchange_overhead,
-                     "part of the fixed time that the topology has as exchange_overhead (0 us)");
+  flags->exchange_overhead.add_to(command);
   flags->print.add_to(command);
   command.callback([flags, ran] {
     *ran = true;
