@@ -80,7 +80,7 @@ class MaxMinCarrier : public FlowCarrier {
     });
   }
 
-  /// Ends a flow, and those that end with it.
+  /// Ends a flow, and all flows that end with it.
   void end(const std::shared_ptr<const MaxMin::Batch>& batch, std::size_t place) {
     const Seconds time = std::max(batch->endings[place].time, events_.now());
     for (; place < batch->endings.size() && batch->endings[place].time <= time; ++place) {

@@ -64,7 +64,7 @@ std::string figure_row(const JudgedTable& t, std::size_t f) {
                          : fmt::format("{}, {}", signed_percent(*error), figure.mark()));
 }
 
-/// The figures that are off; the others, and those that nobody claims, by number.
+/// The figures that are off; all others by number, also figures that nobody claims.
 std::string rows_of(const JudgedTable& t) {
   std::string rows;
   int near = 0, outside = 0;

@@ -21,7 +21,7 @@ class KernelTable {
     std::vector<std::vector<std::string>> patterns;  // their parts, in small letters; "^" is a part
   };
 
-  /// Rows of a file after those that are there. Throws Error with all its mistakes.
+  /// Adds the rows of a file at the end. Throws Error with all its mistakes.
   void read(const std::string& path);
   /// Null if no row fits.
   const Row* find(std::string_view kernel) const;

@@ -11,7 +11,7 @@
 
 namespace moesim {
 
-/// Adds the ranks of a file. A file without a rank is the next one after those that are there.
+/// Adds the ranks of a file. A file without a rank gets the next number.
 /// Throws Error for what is not such a trace, for traces of MTIA and of other devices that are not
 /// read, and for one that is cut short inside an event.
 void read_kineto(const std::string& path, const KernelTable& table,

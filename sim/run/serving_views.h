@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is told of a pass of serving: figures of its batch and its cache, lines of the header.
+// What you read of a pass of serving: figures of its batch and its cache, lines of the header.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace moesim {
 /// Without what memory is free.
 ServingFigures serving_figures(const Planner& planner, const MoeModel& model);
 
-/// Tokens of a pass that count: those that a decode generates, drafts that it keeps with them; else
+/// Tokens of a pass that count: what a decode generates, drafts that it keeps with them; else
 /// all new ones.
 std::int64_t output_tokens(const Planner& planner);
 

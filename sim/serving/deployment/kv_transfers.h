@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and values on their way from instances that compute prompts to those that decode.
+// Keys and values on their way from instances that compute prompts to instances that decode.
 #pragma once
 
 #include <cstdint>

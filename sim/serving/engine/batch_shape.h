@@ -12,7 +12,7 @@ namespace moesim {
 enum class ShapeAxis { sequences, context, skew, prompt_tokens, prompt_context, prompt_skew };
 inline constexpr std::size_t shape_axes = 6;
 
-/// - sequences: those that decode, of all ranks; context: their mean; skew: the sequences of the
+/// - sequences: how many decode, of all ranks; context: their mean; skew: the sequences of the
 ///   fullest rank over the mean of ranks;
 /// - prompt_tokens: of all ranks; prompt_context: tokens before each, weighed by tokens;
 ///   prompt_skew: tokens of the fullest rank over the mean.

@@ -42,7 +42,7 @@ class KvCache {
   void clear();
 
   std::int64_t blocks_of(std::int64_t tokens) const;
-  /// Blocks that a sequence of so many tokens still takes from those that are available; shared
+  /// Blocks that a sequence of so many tokens still takes from the available ones; shared
   /// chunks which only the cache keeps count.
   std::int64_t missing(std::span<const std::uint64_t> hashes, std::int64_t tokens) const;
   std::int64_t held_blocks(const HeldKv& held) const;

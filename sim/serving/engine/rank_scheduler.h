@@ -16,7 +16,7 @@ namespace moesim {
 
 /// What one sequence does in a pass.
 struct PassEntry {
-  std::size_t place = 0;    // among those that run
+  std::size_t place = 0;    // among running sequences
   std::int64_t tokens = 0;  // new ones
   bool prompt = false;      // else it decodes
 };
@@ -39,7 +39,7 @@ struct RankCounts {
   RankCounts& operator+=(const RankCounts& other);
 };
 
-/// Sequences wait in order of arrival and run in order of admission. A pass takes those that run
+/// Sequences wait in order of arrival and run in order of admission. A pass takes what runs
 /// first, then admits what fits: sequences, tokens and KV blocks bound it. If blocks are short, the
 /// last admitted is preempted: its blocks are freed and its tokens computed again.
 class RankScheduler {

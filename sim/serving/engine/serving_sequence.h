@@ -15,7 +15,7 @@ struct ServingSequence {
   std::int64_t known = 0;     // tokens whose ids are known: the prompt and what was generated
   std::int64_t computed = 0;  // of them, those whose keys and values are in the cache
   std::int64_t output = 0;    // tokens to generate in all
-  std::int64_t emitted = 0;   // of them, those that were generated
+  std::int64_t emitted = 0;   // of them, generated ones
   std::int64_t carried = 0;   // tokens whose keys and values come from another instance
   bool hands_over = false;    // another instance continues: blocks stay until they are copied
   HeldKv kv;

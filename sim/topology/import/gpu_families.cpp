@@ -8,7 +8,7 @@
 namespace moesim {
 namespace {
 
-/// Data sheets of NVIDIA and AMD. Longer words come before those that they hold.
+/// Data sheets of NVIDIA and AMD. Longer words come before words that they contain.
 constexpr std::array<GpuFamily, 14> gpu_families = {
     {{"gb300", "gb300-measured", 103, 18, 50e9, 64e9, 100e9},
      {"gb200", "gb200-measured", 100, 18, 50e9, 64e9, 50e9},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placements that are read from files, such as those that an engine runs with.
+// Placements that are read from files, such as an engine's own.
 #include <fmt/format.h>
 
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planners in other processes, as shell scripts: those that answer, and those that do not.
+// Planners in other processes, as shell scripts: some answer, some do not.
 #include "sim/mechanism/placement/external/planner_process.h"
 
 #include <gmock/gmock.h>
