@@ -2,6 +2,7 @@
 """Runs moesim and hands back what it wrote, as records."""
 
 import html
+import importlib.metadata
 import json
 import os
 import shutil
@@ -84,10 +85,23 @@ class Result:
         return min(chosen, key=lambda case: case[self.time])
 
 
+def installed_program():
+    """The program of the wheel that this package is from; None for a package without one."""
+    try:
+        files = importlib.metadata.distribution("moesim").files or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    # A distribution of the same name elsewhere on the path has another package.
+    if not any(file.name == "results.py" and os.path.samefile(file.locate(), __file__) for file in files if file.locate().exists()):
+        return None
+    return next((str(file.locate().resolve()) for file in files if file.name == "moesim" and file.parent.name in ("bin", "Scripts")), None)
+
+
 def program():
-    """moesim: $MOESIM, else the one on the path, else that of a build next to this package."""
+    """moesim: $MOESIM, else the one that was installed with this package, else the one on the path, else that of a build
+    next to this package."""
     beside = os.path.join(os.path.dirname(__file__), *[os.pardir] * 3, "build", "sim", "cli", "moesim")
-    found = os.environ.get("MOESIM") or shutil.which("moesim") or (beside if os.path.exists(beside) else None)
+    found = os.environ.get("MOESIM") or installed_program() or shutil.which("moesim") or (beside if os.path.exists(beside) else None)
     if not found:
         raise MoesimError(2, "moesim is not on the path: build it, or name it in $MOESIM")
     return found
