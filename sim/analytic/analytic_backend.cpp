@@ -2,6 +2,7 @@
 // Closed-form exchange times on the plan's own order; see docs/fidelity.md.
 #include "sim/analytic/analytic_backend.h"
 
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -46,11 +47,14 @@ class AnalyticBackend : public SimulatedBackend {
   /// Per op; 0 for kernels.
   static std::vector<Seconds> exchange_times(const PricedPlan& plan) {
     std::vector<Seconds> times(plan.plan().ops.size());
+    std::map<std::vector<ExchangePrice>, std::vector<Seconds>>
+        known;  // of microbatches that replay
     for (const std::vector<OpId>& ops : exchange_phases(plan.plan())) {
       std::vector<ExchangePrice> prices;
       for (const OpId op : ops) prices.push_back(plan[op]);
-      const std::vector<Seconds> together = shared_times(prices);
-      for (std::size_t i = 0; i < ops.size(); ++i) times[ops[i].index()] = together[i];
+      const auto [together, fresh] = known.try_emplace(std::move(prices));
+      if (fresh) together->second = shared_times(together->first);
+      for (std::size_t i = 0; i < ops.size(); ++i) times[ops[i].index()] = together->second[i];
     }
     return times;
   }

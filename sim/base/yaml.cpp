@@ -158,7 +158,7 @@ std::unique_ptr<YamlDocument> YamlDocument::from_text(const std::string& text,
   state->file = name;
   state->lines = split_lines(text);
   state->overrides = overrides;
-  state->root = load_yaml(text, name);
+  state->root = overrides.empty() ? load_shared_yaml(text, name) : load_yaml(text, name);
   if (!state->root.IsDefined() || state->root.IsNull()) throw error_in(name, "the file is empty");
   state->apply_overrides();
   return std::unique_ptr<YamlDocument>(new YamlDocument(std::move(state)));

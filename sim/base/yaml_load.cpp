@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <sstream>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/base/text.h"
@@ -176,6 +177,20 @@ YAML::Node load_yaml(const std::string& text, const std::string& file) {
   } catch (const YAML::Exception& e) {
     throw syntax_error(text, file, e);
   }
+}
+
+YAML::Node load_shared_yaml(const std::string& text, const std::string& file) {
+  constexpr std::size_t most_bytes = 1 << 20;  // of texts, whose nodes take many times that
+  static std::unordered_map<std::string, YAML::Node> known;
+  static std::size_t bytes = 0;
+  const auto found = known.find(text);
+  if (found != known.end()) return found->second;
+  YAML::Node node = load_yaml(text, file);
+  if (bytes + text.size() <= most_bytes) {
+    known.emplace(text, node);
+    bytes += text.size();
+  }
+  return node;
 }
 
 }  // namespace moesim

@@ -104,8 +104,7 @@ std::vector<std::int32_t> MaxMin::parts_of(std::int32_t number) {
     set_at(parts.back()).filled = whole.filled;
     reach(link, parts.back());
   }
-  for (const Flow id : whole.fresh)
-    set_at(link_at(hops_[flow_at(id).hops]).set).fresh.push_back(id);
+  for (const Flow id : whole.fresh) set_at(link_at(*hops_of(id)).set).fresh.push_back(id);
   return parts;
 }
 
@@ -116,9 +115,9 @@ void MaxMin::reach(std::int32_t first, std::int32_t number) {
   link_at(first).set = number;
   for (std::size_t i = 0; i < set.links.size(); ++i) {
     for (const Flow id : link_at(set.links[i]).flows) {
-      const State& flow = flow_at(id);
-      if (hops_[flow.hops] == set.links[i]) set.flows.push_back(id);
-      for (const std::int32_t* hop = &hops_[flow.hops]; *hop >= 0; ++hop) {
+      const std::int32_t* hop = hops_of(id);
+      if (*hop == set.links[i]) set.flows.push_back(id);
+      for (; *hop >= 0; ++hop) {
         if (std::exchange(link_at(*hop).set, number) != number) set.links.push_back(*hop);
       }
     }

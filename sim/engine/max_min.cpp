@@ -42,6 +42,7 @@ MaxMin::Flow MaxMin::start(int route, Bytes bytes, Seconds window, Seconds now) 
   if (free_.empty()) {
     free_.push_back(static_cast<Flow>(flows_.size()));
     flows_.emplace_back();
+    near_.emplace_back();
     fixed_.emplace_back();
     came_.emplace_back();
   }
@@ -52,6 +53,7 @@ MaxMin::Flow MaxMin::start(int route, Bytes bytes, Seconds window, Seconds now) 
       static_cast<double>(bytes.value), 0, static_cast<float>(window.value), first, 0, -1};
   fixed_[static_cast<std::size_t>(id)] = 0;
   came_[static_cast<std::size_t>(id)] = now.value;
+  keep_near(id, first);
   for (const std::int32_t* hop = &hops_[first]; *hop >= 0; ++hop) {
     link_at(*hop).flows.push_back(id);
     ++link_at(*hop).open;
@@ -60,6 +62,14 @@ MaxMin::Flow MaxMin::start(int route, Bytes bytes, Seconds window, Seconds now) 
   set.flows.push_back(id);
   set.fresh.push_back(id);
   return id;
+}
+
+void MaxMin::keep_near(Flow flow, std::uint32_t first) {
+  NearRoute& near = near_[static_cast<std::size_t>(flow)];
+  near.hops.fill(-1);
+  const std::int32_t* hop = &hops_[first];
+  for (std::size_t i = 0; i + 1 < near.hops.size() && *hop >= 0; ++i) near.hops[i] = *hop++;
+  if (*hop >= 0) near.hops[0] = -1;
 }
 
 void MaxMin::change(LinkId link) {
@@ -124,16 +134,31 @@ void MaxMin::fill(const Set& set, double now) {
   }
 }
 
+/// The flows of a receiver are far apart in memory, so that each would be waited for.
+void MaxMin::fetch_ahead(const std::vector<Flow>& flows, std::size_t at) const {
+  constexpr std::size_t soon = 16, later = 2 * soon;
+  if (at + later < flows.size()) {
+    __builtin_prefetch(&fixed_[static_cast<std::size_t>(flows[at + later])], 1);
+  }
+  if (at + soon >= flows.size()) return;
+  const auto next = static_cast<std::size_t>(flows[at + soon]);
+  __builtin_prefetch(&flows_[next], 1);
+  __builtin_prefetch(&near_[next]);
+}
+
 void MaxMin::fix(std::int32_t link, double share, double now) {
   int filling = 0;
-  for (const Flow id : link_at(link).flows) {
+  const std::vector<Flow>& flows = link_at(link).flows;
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    fetch_ahead(flows, i);
+    const Flow id = flows[i];
     std::uint32_t& fixed = fixed_[static_cast<std::size_t>(id)];
     if (fixed >= fills_) continue;
     fixed = fills_;
     State& flow = flow_at(id);
     flow.batch = 0;
     ++filling;
-    for (const std::int32_t* hop = &hops_[flow.hops]; *hop >= 0; ++hop) {
+    for (const std::int32_t* hop = hops_of(id); *hop >= 0; ++hop) {
       Room& room = rooms_[static_cast<std::size_t>(*hop)];
       room.left -= share;
       --room.open;
@@ -160,7 +185,7 @@ void MaxMin::catch_up(Set& set, double now) {
     if (waited <= 0) continue;
     flow.end -= waited;
     first_end_ = std::min(first_end_, flow.end);
-    for (const std::int32_t* hop = &hops_[flow.hops]; *hop >= 0; ++hop) {
+    for (const std::int32_t* hop = hops_of(id); *hop >= 0; ++hop) {
       double& spare = spare_[static_cast<std::size_t>(*hop)];
       const double moved = flow.rate * waited, over = std::min(moved, moved - spare);
       spare = std::max(0.0, spare - moved);
@@ -195,7 +220,7 @@ MaxMin::Batch MaxMin::batch(std::int32_t number, double now) {
 /// Leaves its links, with account of the bytes that it moves, or does not, until rates change.
 void MaxMin::go(Flow id, double end) {
   State& flow = flow_at(id);
-  for (const std::int32_t* hop = &hops_[flow.hops]; *hop >= 0; ++hop) {
+  for (const std::int32_t* hop = hops_of(id); *hop >= 0; ++hop) {
     Link& link = link_at(*hop);
     --link.open;
     link.debt += flow.rate * end;

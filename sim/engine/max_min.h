@@ -2,6 +2,7 @@
 // Max-min fair rates of flows over links.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -89,6 +90,11 @@ class MaxMin {
     std::uint32_t batch;      // 0: none
     std::int32_t bottleneck;  // -1: none yet
   };
+  /// A route of few hops, which ends at one below 0. A flow has its own next to those that are
+  /// looked at with it: a route by its number is somewhere else.
+  struct alignas(32) NearRoute {
+    std::array<std::int32_t, 8> hops;
+  };
   /// Flows that shared links connect, and their links. It may consist of several such sets if flows
   /// that connected them have ended: looking for that takes as long as filling it.
   struct Set {
@@ -110,6 +116,13 @@ class MaxMin {
   }
   Link& link_at(std::int32_t link) { return links_[static_cast<std::size_t>(link)]; }
   State& flow_at(Flow flow) { return flows_[static_cast<std::size_t>(flow)]; }
+  /// Up to the first below 0.
+  const std::int32_t* hops_of(Flow flow) const {
+    const NearRoute& near = near_[static_cast<std::size_t>(flow)];
+    const State& state = flows_[static_cast<std::size_t>(flow)];
+    return near.hops[0] < 0 ? &hops_[state.hops] : near.hops.data();
+  }
+  void keep_near(Flow flow, std::uint32_t first);
   Set& set_at(std::int32_t set) { return sets_[static_cast<std::size_t>(set)]; }
 
   // flow_sets.cpp
@@ -122,6 +135,7 @@ class MaxMin {
 
   void fill(const Set& set, double now);
   void fix(std::int32_t link, double share, double now);
+  void fetch_ahead(const std::vector<Flow>& flows, std::size_t at) const;
   void catch_up(Set& set, double now);
   Batch batch(std::int32_t set, double now);
   void go(Flow id, double end);
@@ -133,6 +147,7 @@ class MaxMin {
   std::vector<std::int32_t> hops_;    // of the routes, each followed by -1
   std::vector<std::uint32_t> route_;  // into hops_
   std::vector<State> flows_;
+  std::vector<NearRoute> near_;       // [flow] without hops if they are too many
   std::vector<std::uint32_t> fixed_;  // [flow] in which filling its rate was; never again if ended
   std::vector<double> came_;          // [flow] when
   std::vector<Flow> free_, ended_;

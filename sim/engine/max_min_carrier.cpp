@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "sim/engine/max_min.h"
+#include "sim/engine/needed_hops.h"
 
 namespace moesim {
 namespace {
@@ -15,14 +17,24 @@ class MaxMinCarrier : public FlowCarrier {
  public:
   explicit MaxMinCarrier(Events& events) : events_(events) {}
 
-  void add_link(BytesPerSecond bandwidth) override { rates_.add_link(bandwidth); }
-  void add_link(Yield yield) override { rates_.add_link(std::move(yield)); }
+  void add_link(BytesPerSecond bandwidth) override {
+    rates_.add_link(bandwidth);
+    routes_.add_link(bandwidth);
+  }
+  void add_link(Yield yield) override {
+    rates_.add_link(std::move(yield));
+    routes_.add_changing_link();
+  }
   void add_route(GpuId, GpuId, int, std::span<const LinkId> links) override {
-    rates_.add_route(links);
+    if (all_known_) throw std::logic_error("a route comes after the first flows");
+    routes_.add_route(links);
   }
 
   void send(std::vector<Flow> flows, Seconds window,
             std::function<void(std::size_t)> arrived) override {
+    if (!std::exchange(all_known_, true)) {
+      routes_.take_routes([this](std::span<const LinkId> links) { rates_.add_route(links); });
+    }
     start_next(std::make_shared<Sending>(Sending{std::move(flows), window, std::move(arrived)}));
   }
 
@@ -119,6 +131,8 @@ class MaxMinCarrier : public FlowCarrier {
 
   Events& events_;
   MaxMin rates_;
+  NeededHops routes_;  // until the first flows come
+  bool all_known_ = false;
   std::vector<Sent> sent_;    // [flow]
   Seconds settling_ = never;  // when
 };

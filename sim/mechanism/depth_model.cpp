@@ -99,8 +99,10 @@ GroupCounts DepthModel::count(const LayerTokens& of_group) const {
     const GpuId source(r);
     choices.enter(source);
     choices.select(0, choices.tokens());
-    for (std::size_t i = 0; i < choices.stops().size(); ++i) {
-      counts.add_choices(source, choices.stops()[i].gpu, choices.choices()[i]);
+    const auto stops = choices.stops();
+    const auto chosen = choices.choices();
+    for (std::size_t i = 0; i < stops.size(); ++i) {
+      counts.add_choices(source, stops[i].gpu, chosen[i]);
     }
     for (int level = 1; level <= nesting_.depth(); ++level) {
       add_rows(source, level, choices, classes, counts);

@@ -1,27 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/plan/phases.h"
 
+#include <cstdint>
 #include <map>
 #include <utility>
 
 namespace moesim {
+namespace {
+
+/// How often each GPU has been the first of an exchange of one key. The communicators of a phase
+/// follow each other in a plan, and so they do when they repeat.
+class Repetitions {
+ public:
+  /// How often before this time.
+  std::size_t count(GpuId first) {
+    if (next_ == seen_.size() || seen_[next_].first != first.value) next_ = place(first.value);
+    return seen_[next_ == seen_.size() - 1 ? std::exchange(next_, 0) : next_++].second++;
+  }
+
+ private:
+  std::size_t place(std::int32_t first) {
+    for (std::size_t i = 0; i < seen_.size(); ++i) {
+      if (seen_[i].first == first) return i;
+    }
+    seen_.emplace_back(first, 0);
+    return seen_.size() - 1;
+  }
+
+  std::vector<std::pair<std::int32_t, std::uint32_t>> seen_;  // GPU, times
+  std::size_t next_ = 0;                                      // that is likely
+};
+
+struct OfKey {
+  Repetitions repetitions = {};
+  std::vector<std::size_t> phases = {};  // [repetition]
+};
+
+}  // namespace
 
 std::vector<std::vector<OpId>> exchange_phases(const Plan& plan) {
-  using Phase = std::pair<OpKey, std::size_t>;  // with the repetition
   std::vector<std::vector<OpId>> phases;
-  std::map<Phase, std::size_t> index_of;
-  std::map<std::pair<Phase, GpuId>, std::size_t> repetitions;
+  std::map<OpKey, OfKey> by_key;
+  const OpKey* last = nullptr;
+  OfKey* of_last = nullptr;
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
-    const Exchange* exchange = op.exchange();
-    if (exchange == nullptr) continue;
-    Phase phase{op.key, 0};
+    if (op.exchange() == nullptr) continue;
+    const OpId id(static_cast<std::int64_t>(i));
+    if (op.key.layer < 0) {
+      phases.push_back({id});
+      continue;
+    }
+    if (last == nullptr || *last != op.key) of_last = &by_key[op.key];
+    last = &op.key;
     const GpuId first = op.group.empty() ? GpuId(-1) : op.group.front();
-    const std::size_t repetition = repetitions[{phase, first}]++;
-    phase.second = op.key.layer < 0 ? i : repetition;
-    const auto [at, added] = index_of.try_emplace(phase, phases.size());
-    if (added) phases.emplace_back();
-    phases[at->second].push_back(OpId(static_cast<std::int64_t>(i)));
+    const std::size_t repetition = of_last->repetitions.count(first);
+    if (repetition == of_last->phases.size()) {
+      of_last->phases.push_back(phases.size());
+      phases.emplace_back();
+    }
+    phases[of_last->phases[repetition]].push_back(id);
   }
   return phases;
 }

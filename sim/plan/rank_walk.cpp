@@ -12,7 +12,7 @@ RankWalk::RankWalk(const Assignment& assignment, GpuId source) {
       turns_.push_back({share.slot, static_cast<std::uint32_t>(turns_.size() + 1), share.count});
     }
     turns_.back().after = first;
-    places_.push_back({first, turns_[first].count});
+    places_.push_back({turns_[first].count, turns_[first].slot, turns_[first].after});
   }
 }
 

@@ -17,11 +17,11 @@ class RankWalk {
   SlotId next(ExpertId expert) {
     Place& place = places_[expert.index()];
     if (place.left == 0) {
-      place.turn = turns_[place.turn].after;
-      place.left = turns_[place.turn].count;
+      const Turn& turn = turns_[place.after];
+      place = {turn.count, turn.slot, turn.after};
     }
     --place.left;
-    return turns_[place.turn].slot;
+    return place.slot;
   }
 
  private:
@@ -32,9 +32,11 @@ class RankWalk {
     std::uint32_t after;
     std::int64_t count;
   };
+  /// All that most choices need.
   struct Place {
-    std::uint32_t turn;
-    std::int64_t left;  // choices that it still takes
+    std::int64_t left;  // choices that the slot still takes
+    SlotId slot;
+    std::uint32_t after;  // the next turn
   };
   std::vector<Turn> turns_;
   std::vector<Place> places_;  // [expert]

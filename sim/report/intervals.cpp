@@ -83,7 +83,7 @@ GpuIntervals compute_intervals(const Plan& plan, const Timeline& timeline) {
     const Op& op = plan.ops[i];
     if (op.kernels() == nullptr || op.stream != Stream::compute) continue;
     for (std::size_t m = 0; m < op.group.size(); ++m) {
-      busy[op.group[m].index()].push_back(timeline.ops[i][m]);
+      add_interval(busy[op.group[m].index()], timeline.ops[i][m]);
     }
   }
   for (auto& intervals : busy) sort_by_start(intervals);

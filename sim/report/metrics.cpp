@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/report/metrics.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "sim/report/sums.h"
 
 namespace moesim {
 
-void Traffic::add(const Traffic& other) {
-  same_gpu += other.same_gpu;
-  same_host += other.same_host;
-  other_host += other.other_host;
-  add_to(link_class, other.link_class);
+void Traffic::add(const Traffic& other, std::int64_t times) {
+  same_gpu += other.same_gpu * times;
+  same_host += other.same_host * times;
+  other_host += other.other_host * times;
+  link_class.resize(std::max(link_class.size(), other.link_class.size()));
+  for (std::size_t c = 0; c < other.link_class.size(); ++c) {
+    link_class[c] += other.link_class[c] * times;
+  }
 }
 
 void LayerMetrics::add(const LayerMetrics& other) {

@@ -30,7 +30,7 @@ struct Traffic {
   Bytes other_host;                      // to another host
   std::vector<std::int64_t> link_class;  // [class] bytes on all links of the class
 
-  void add(const Traffic& other);
+  void add(const Traffic& other, std::int64_t times = 1);
   bool operator==(const Traffic&) const = default;
 };
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The metrics of one step, from its plan and timeline.
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
-#include <stdexcept>
 #include <tuple>
 #include <utility>
 
@@ -13,61 +11,11 @@
 #include "sim/report/intervals.h"
 #include "sim/report/iteration_layers.h"
 #include "sim/report/metrics.h"
+#include "sim/report/moved_bytes.h"
 #include "sim/report/sums.h"
 
 namespace moesim {
 namespace {
-
-/// How far the units of a matrix go among a group, whichever way.
-struct Reached {
-  std::int64_t same_gpu = 0, same_host = 0, other_host = 0;
-};
-
-Reached reached(const ByteMatrix& matrix, const Group& group, const Topology& topology) {
-  std::vector<int> host_of;
-  for (const GpuId gpu : group) host_of.push_back(topology.host_of(gpu));
-  Reached units;
-  for (int row = 0; row < matrix.ranks(); ++row) {
-    const int host = host_of[static_cast<std::size_t>(row)];
-    for (const ByteMatrix::Entry& entry : matrix.row(GpuId(row))) {
-      (host_of[entry.to.index()] == host ? units.same_host : units.other_host) += entry.units;
-      if (entry.to.value == row) units.same_gpu += entry.units;
-    }
-  }
-  units.same_host -= units.same_gpu;
-  return units;
-}
-
-/// Where an exchange's bytes go, and a check that they appear on the tiers they need and no other.
-Traffic traffic_of(const Op& op, const Reached& units, const LinkLoads& loads,
-                   const Topology& topology) {
-  const std::int64_t unit = op.exchange()->traffic.unit().value;
-  Traffic traffic{Bytes(units.same_gpu * unit),
-                  Bytes(units.same_host * unit),
-                  Bytes(units.other_host * unit),
-                  {}};
-  traffic.link_class.assign(topology.classes().size(), 0);
-  const std::vector<Link>& links = topology.links();
-  for (const LinkUse& use : loads.uses) {
-    const int link_class = links[use.link.index()].link_class;
-    traffic.link_class[static_cast<std::size_t>(link_class)] += use.bytes.value;
-  }
-  std::int64_t outer = 0;
-  for (std::size_t c = 0; c < traffic.link_class.size(); ++c) {
-    if (topology.classes()[c].tier != Tier::host) outer += traffic.link_class[c];
-  }
-  if (outer < traffic.other_host.value) {
-    throw std::logic_error(fmt::format("{}: {} bytes leave their host, the fabric carries {}",
-                                       op.label.text(), traffic.other_host.value, outer));
-  }
-  if (outer > 0 && traffic.other_host.value == 0) {
-    throw std::logic_error(
-        fmt::format("{}: nothing leaves its host, yet the fabric carries {} "
-                    "bytes: a host's GPUs are not joined inside it",
-                    op.label.text(), outer));
-  }
-  return traffic;
-}
 
 struct Span {
   Seconds first{std::numeric_limits<double>::infinity()};
@@ -113,16 +61,21 @@ class StepMetrics {
         priced_(priced),
         plan_(priced.plan()),
         timeline_(timeline),
-        topology_(priced.topology()),
-        everywhere_(gpus()) {
-    for (const int stage : stages) ++stage_gpus_[stage];
+        moved_(priced.topology()),
+        everywhere_(stages.empty() ? gpus() : 0) {
+    std::map<int, int> stage_gpus;
+    for (const int stage : stages) ++stage_gpus[stage];
+    for (const int stage : stages) gpus_with_.push_back(stage_gpus.at(stage));
+    if (stages.empty()) gpus_with_.assign(gpus(), plan_.gpus);
+    for (const int with : gpus_with_) share_of_.push_back(1.0 / with);
   }
 
   void add(std::size_t index) {
     const Op& op = plan_.ops[index];
     if (is_minimum_time(op)) {
+      minimum_until_.resize(gpus());
       for (std::size_t m = 0; m < op.group.size(); ++m) {
-        minimum_until_[op.group[m]] = timeline_.ops[index][m].end;
+        minimum_until_[op.group[m].index()] = timeline_.ops[index][m].end;
       }
       return;
     }
@@ -134,15 +87,15 @@ class StepMetrics {
     }
     // Parameters may travel long before or after.
     const bool of_pass = carries_tokens(op.stream) || op.stream == Stream::compute;
-    if (of_pass) spans_[{op.key.layer, op.key.pass, op.key.microbatch}].cover(intervals);
+    if (of_pass) span_of(op.key).cover(intervals);
     LayerMetrics& layer = layers_[op.key.layer];
     if (op.kernels() == nullptr) {
-      return add_exchange(op, priced_[OpId(static_cast<std::int64_t>(index))]->loads, intervals,
+      return add_exchange(op, priced_[OpId(static_cast<std::int64_t>(index))].get(), intervals,
                           layer);
     }
     if (op.stream != Stream::compute) return;
     for (const Interval& of_gpu : intervals) {
-      layer.compute += (of_gpu.end - of_gpu.start) * (1.0 / gpus_with(op.group[0]));
+      layer.compute += (of_gpu.end - of_gpu.start) * share_of_[op.group[0].index()];
     }
     add_load(loads_[op.key.layer], op, plan_.gpus);
   }
@@ -154,7 +107,8 @@ class StepMetrics {
     for (auto& [number, layer] : layers_) {
       // GPUs of other stages have no share in it.
       const auto own = first_with_part(number);
-      layer.exposed = exposed(exchanging_[number], busy) * (plan_.gpus / double(gpus_with(own)));
+      const double with = gpus_with_[own.index()];
+      layer.exposed = exposed(exchanging_[number], busy) * (plan_.gpus / with);
     }
     return layers_;
   }
@@ -176,10 +130,11 @@ class StepMetrics {
  private:
   std::size_t gpus() const { return static_cast<std::size_t>(plan_.gpus); }
 
-  /// GPUs of the stage that a GPU belongs to.
-  int gpus_with(GpuId gpu) const {
-    if (stages_.empty()) return plan_.gpus;
-    return stage_gpus_.at(stages_[gpu.index()]);
+  /// Ops that follow each other are mostly of one pass.
+  Span& span_of(const OpKey& key) {
+    const PassKey pass(key.layer, key.pass, key.microbatch);
+    if (last_span_ == nullptr || pass != last_pass_) last_span_ = &spans_[last_pass_ = pass];
+    return *last_span_;
   }
 
   /// A GPU that works on a layer.
@@ -194,6 +149,7 @@ class StepMetrics {
   }
 
   void close_layers() {
+    moved_.add_to(layers_);
     for (const auto& [key, span] : spans_) {
       const auto& [number, pass, microbatch] = key;
       LayerMetrics& layer = layers_[number];
@@ -217,11 +173,13 @@ class StepMetrics {
   /// round's exchange belongs to its own.
   std::vector<Interval> with_minimum_times(const Op& op, std::vector<Interval> intervals) {
     if (op.exchange() == nullptr || !carries_tokens(op.stream)) return intervals;
+    std::vector<Seconds>& taken_until = taken_until_.at(static_cast<std::size_t>(op.stream));
+    taken_until.resize(gpus());
     for (std::size_t p = 0; p < intervals.size(); ++p) {
       const GpuId gpu = op.group[p];
       Interval& interval = intervals[p];
-      Seconds& taken = taken_until_[{op.stream, gpu}];
-      const Seconds minimum = std::exchange(minimum_until_[gpu], Seconds(0));
+      Seconds& taken = taken_until[gpu.index()];
+      const Seconds minimum = std::exchange(minimum_until_[gpu.index()], Seconds(0));
       const bool longer = minimum > interval.end;
       interval.start = std::max(interval.start, taken);
       interval.end = std::max({interval.start, interval.end, minimum});
@@ -230,48 +188,40 @@ class StepMetrics {
     return intervals;
   }
 
-  void add_exchange(const Op& op, const LinkLoads& loads, std::span<const Interval> intervals,
+  void add_exchange(const Op& op, const PricedExchange* price, std::span<const Interval> intervals,
                     LayerMetrics& layer) {
-    const Exchange& exchange = *op.exchange();
     const bool tokens = carries_tokens(op.stream);
     GpuIntervals& of_layer = exchanging_[op.key.layer];
     of_layer.resize(gpus());
     for (std::size_t p = 0; p < intervals.size(); ++p) {
-      const Seconds time = (intervals[p].end - intervals[p].start) * (1.0 / gpus_with(op.group[p]));
+      const std::size_t gpu = op.group[p].index();
+      const Seconds time = (intervals[p].end - intervals[p].start) * share_of_[gpu];
       (tokens ? layer.communication : layer.parameters) += time;
       if (!tokens && op.key.stage == Stage::reduce) layer.gradients += time;
-      of_layer[op.group[p].index()].push_back(intervals[p]);
-      everywhere_[op.group[p].index()].push_back(intervals[p]);
+      add_interval(of_layer[gpu], intervals[p]);
+      if (!everywhere_.empty()) add_interval(everywhere_[gpu], intervals[p]);
     }
-    (tokens ? layer.traffic : layer.parameter_traffic)
-        .add(traffic_of(op, reached_by(op), loads, topology_));
-    if (op.key.stage == Stage::migrate) layer.migrated += exchange.traffic.off_diagonal();
-    layer.link_bytes.resize(topology_.links().size());
-    for (const LinkUse& use : loads.uses) layer.link_bytes[use.link.index()] += use.bytes.value;
+    moved_.add(op, price);
   }
 
-  /// Exchanges there and back, forward and backward share a matrix.
-  const Reached& reached_by(const Op& op) {
-    const ByteMatrix& matrix = op.exchange()->traffic;
-    const auto [known, fresh] = reached_.try_emplace({matrix.identity().first, op.group});
-    if (fresh) known->second = reached(matrix, op.group, topology_);
-    return known->second;
-  }
+  using PassKey = std::tuple<int, Pass, int>;  // layer, microbatch
 
   const std::vector<int> stages_;
-  std::map<int, int> stage_gpus_;
+  std::vector<int> gpus_with_;    // [gpu] GPUs of the stage that it belongs to
+  std::vector<double> share_of_;  // [gpu] 1 / that
   const PricedPlan& priced_;
   const Plan& plan_;
   const Timeline& timeline_;
-  const Topology& topology_;
-  std::map<std::pair<const void*, Group>, Reached> reached_;  // by the entries of a matrix
   std::map<int, LayerMetrics> layers_;
-  std::map<int, GpuLoads> loads_;                            // by layer
-  std::map<std::tuple<int, Pass, int>, Span> spans_;         // by layer, pass, microbatch
-  std::map<int, GpuIntervals> exchanging_;                   // [layer][gpu]
-  GpuIntervals everywhere_;                                  // [gpu]
-  std::map<GpuId, Seconds> minimum_until_;                   // of the exchange to come
-  std::map<std::pair<Stream, GpuId>, Seconds> taken_until_;  // by minimum times that were longer
+  std::map<int, GpuLoads> loads_;  // by layer
+  std::map<PassKey, Span> spans_;
+  PassKey last_pass_;
+  Span* last_span_ = nullptr;  // of it
+  MovedBytes moved_;
+  std::map<int, GpuIntervals> exchanging_;                      // [layer][gpu]
+  GpuIntervals everywhere_;                                     // [gpu]; none of stages
+  std::vector<Seconds> minimum_until_;                          // [gpu] of the exchange to come
+  std::array<std::vector<Seconds>, stream_count> taken_until_;  // [gpu] by longer minimum times
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "sim/run/result_file.h"
@@ -39,28 +40,45 @@ WhatIfSide side_of(const CaseResult& c) {
   return side;
 }
 
-void change(const Scenario& scenario, const WhatIf& what, Inputs& inputs) {
-  std::vector<ClusterInput> clusters;
-  for (const ClusterInput& cluster : inputs.clusters) {
-    clusters.push_back(changed(cluster, changes_of(what, cluster.topology)));
+/// Shares all that is read from files; clusters are made anew.
+Inputs without_clusters(const Inputs& inputs) {
+  return {.trace = inputs.trace,
+          .model = inputs.model,
+          .model_file = inputs.model_file,
+          .clusters = {},
+          .systems = inputs.systems,
+          .system_files = inputs.system_files,
+          .layers = inputs.layers,
+          .warnings = inputs.warnings,
+          .transport_files = inputs.transport_files,
+          .software = inputs.software,
+          .software_file = inputs.software_file,
+          .trace_key = inputs.trace_key,
+          .own = {}};
+}
+
+}  // namespace
+
+Inputs open_changed_inputs(const Scenario& scenario, const WhatIf& what) {
+  return changed_inputs(scenario, open_inputs(scenario), what);
+}
+
+Inputs changed_inputs(const Scenario& scenario, const Inputs& opened, const WhatIf& what) {
+  Inputs inputs = without_clusters(opened);
+  for (const ClusterInput& cluster : opened.clusters) {
+    inputs.clusters.push_back(changed(cluster, changes_of(what, cluster.topology)));
   }
-  inputs.clusters = std::move(clusters);
   with_hint_of_failed(what, [&] {
     if (!scenario.iteration) return fit_trace(scenario, inputs);
     for (const ClusterInput& cluster : inputs.clusters) {
       shape_of(*scenario.iteration, cluster.topology.gpu_count(), inputs.model);
     }
   });
-  for (const auto& own : inputs.own) {
-    if (own) change(own->scenario, what, own->inputs);
+  for (const auto& own : opened.own) {
+    inputs.own.push_back(own ? std::make_shared<PolicyInputs>(PolicyInputs{
+                                   own->scenario, changed_inputs(own->scenario, own->inputs, what)})
+                             : nullptr);
   }
-}
-
-}  // namespace
-
-Inputs open_changed_inputs(const Scenario& scenario, const WhatIf& what) {
-  Inputs inputs = open_inputs(scenario);
-  change(scenario, what, inputs);
   return inputs;
 }
 

@@ -14,6 +14,8 @@ namespace moesim {
 /// Opens the inputs of a scenario and applies `what` to every cluster. Throws Error if a cluster
 /// does not have what `what` names, or if the scenario cannot run on what is left of a cluster.
 Inputs open_changed_inputs(const Scenario& scenario, const WhatIf& what);
+/// The same of inputs that are open: those of the scenario. Files are not read again.
+Inputs changed_inputs(const Scenario& scenario, const Inputs& opened, const WhatIf& what);
 
 /// Plans and simulates every case before and after the change, as `compare` does.
 std::vector<WhatIfCase> simulate_whatif(const Scenario& scenario, const Inputs& before,

@@ -22,13 +22,20 @@ struct Changed {
   double factor;
 };
 
+/// A scenario, and what it opens: files take longer to read than most trials.
+struct Opened {
+  explicit Opened(const Scenario& s) : scenario(s), inputs(open_inputs(s)) {}
+  Scenario scenario;
+  Inputs inputs;
+};
+
 /// Infinite of what cannot be on the changed cluster.
-double time_on(const Scenario& scenario, const Changed& change) {
+double time_on(const Opened& opened, const Changed& change) {
   try {
     const WhatIf what{{fmt::format("{}={:.9g}", change.resource, change.factor)}};
-    const Inputs inputs = open_changed_inputs(scenario, what);
+    const Inputs inputs = changed_inputs(opened.scenario, opened.inputs, what);
     const ComparisonOptions here{.workers = 0};
-    return simulate(scenario, inputs, here).cases[0].metrics.mean_step().value;
+    return simulate(opened.scenario, inputs, here).cases[0].metrics.mean_step().value;
   } catch (const Error&) {
     return std::numeric_limits<double>::infinity();
   }
@@ -37,15 +44,15 @@ double time_on(const Scenario& scenario, const Changed& change) {
 class Pair {
  public:
   Pair(const Scenario& faster, const Scenario& slower, int workers)
-      : both_{faster, slower}, workers_(workers) {}
+      : both_{Opened(faster), Opened(slower)}, workers_(workers) {}
 
   /// Says for each change how much longer the slower one takes.
   std::vector<double> ahead(const std::vector<Changed>& changes) const {
     std::vector<WorkerJob<double>> jobs;
     for (const Changed& change : changes) {
-      for (const Scenario& scenario : both_) {
-        jobs.push_back({change.resource,
-                        [&, change](const JobProgress&) { return time_on(scenario, change); }});
+      for (const Opened& opened : both_) {
+        jobs.push_back(
+            {change.resource, [&, change](const JobProgress&) { return time_on(opened, change); }});
       }
     }
     const std::vector<double> times = run_jobs(jobs, workers_);
@@ -59,10 +66,9 @@ class Pair {
   /// Resources of the clusters of both.
   std::vector<std::string> resources() const {
     std::vector<std::string> common;
-    for (const Scenario& scenario : both_) {
-      const Inputs inputs = open_inputs(scenario);
-      const auto all = resources_of(inputs.clusters[0].topology);
-      if (&scenario == &both_[0]) common = all;
+    for (const Opened& opened : both_) {
+      const auto all = resources_of(opened.inputs.clusters[0].topology);
+      if (&opened == &both_[0]) common = all;
       std::erase_if(common, [&](const std::string& name) {
         return std::ranges::find(all, name) == all.end();
       });
@@ -71,7 +77,7 @@ class Pair {
   }
 
  private:
-  Scenario both_[2];
+  Opened both_[2];
   int workers_;
 };
 

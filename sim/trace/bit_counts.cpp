@@ -4,7 +4,6 @@
 namespace moesim {
 namespace {
 
-constexpr std::size_t block = 16;
 constexpr std::uint64_t low_bit_of_bytes = 0x0101010101010101U;
 
 /// A full adder per position: the sum stays in `low`, the carry is returned.

@@ -14,6 +14,9 @@ namespace moesim {
 /// bit by bit would be most of the time of a large layer.
 class BitCounts {
  public:
+  /// Words that are added together; others are added one by one, which takes longer.
+  static constexpr std::size_t block = 16;
+
   void add(std::span<const std::uint64_t> words);
   /// Adds the counts of the first positions to `counts` and begins anew.
   void finish(std::span<std::uint32_t> counts);

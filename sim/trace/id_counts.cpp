@@ -51,8 +51,11 @@ void add_pairs(const Id* ids, std::size_t rows, int top_k, std::size_t experts,
 /// Neighbouring ids go to different tables, because an addition would wait for one just before it
 /// to the same id.
 void count_ids(std::span<const std::uint8_t> ids, std::span<std::uint32_t> counts) {
-  constexpr std::size_t lanes = 4;
-  std::array<std::array<std::uint32_t, 256>, lanes> tables{};
+  // Emptying the tables and adding them up takes as long as counting that many ids.
+  constexpr std::size_t few = 256, lanes = 4;
+  if (ids.size() < few) return count_wide(ids, counts);
+  using Table = std::array<std::uint32_t, 256>;
+  std::array<Table, lanes> tables{};
   const std::size_t whole = ids.size() / lanes * lanes;
   for (std::size_t i = 0; i < whole; i += lanes) {
     ++tables[0][ids[i]];
@@ -61,10 +64,13 @@ void count_ids(std::span<const std::uint8_t> ids, std::span<std::uint32_t> count
     ++tables[3][ids[i + 3]];
   }
   for (std::size_t i = whole; i < ids.size(); ++i) ++tables[0][ids[i]];
-  const std::size_t known = std::min<std::size_t>(counts.size(), 256);
-  for (std::size_t id = 0; id < known; ++id) {
-    for (const auto& table : tables) counts[id] += table[id];
+  // Of a known length, so that the compiler adds several at once.
+  Table& sum = tables[0];
+  for (std::size_t id = 0; id < sum.size(); ++id) {
+    sum[id] += tables[1][id] + tables[2][id] + tables[3][id];
   }
+  const std::size_t known = std::min(counts.size(), sum.size());
+  for (std::size_t id = 0; id < known; ++id) counts[id] += sum[id];
 }
 
 void count_ids(std::span<const std::uint16_t> ids, std::span<std::uint32_t> counts) {
@@ -139,6 +145,8 @@ void TouchCounter::add_bits(std::span<const Id> rows, int top_k) {
       for (int k = 0; k < choices; ++k) bits |= bit_of[ids[k]];
       touched[filled] = bits;
     }
+    // A row of no class counts nothing, and whole blocks are counted faster than their rows.
+    while (filled % BitCounts::block != 0) touched[filled++] = 0;
     bits_.add({touched.data(), filled});
   }
 }

@@ -55,6 +55,23 @@ TEST(Yaml, ReportsAllMistakesOfAFileInOrder) {
             "hint: did you mean 'latency'?\n");
 }
 
+/// Equal texts share what was read of them, but for what is changed in one of them.
+TEST(Yaml, EqualTextsReadAlikeWhateverWasReadBefore) {
+  const std::string text = "{count: 7, more: {bandwidth: 1 GB/s}}";
+  const auto read = [&](const std::vector<Override>& overrides) {
+    return YamlDocument::from_text(text, "a.yaml", overrides)->root().json();
+  };
+  const std::string plain = read({});
+  EXPECT_EQ(read({{"count", "9", ""}}), R"({"count":9,"more":{"bandwidth":"1 GB/s"}})");
+  EXPECT_EQ(read({{"more.latency", "2 us", ""}}),
+            R"({"count":7,"more":{"bandwidth":"1 GB/s","latency":"2 us"}})");
+  EXPECT_EQ(read({}), plain);
+  EXPECT_EQ(plain, R"({"count":7,"more":{"bandwidth":"1 GB/s"}})");
+  const auto other = YamlDocument::from_text(text, "b.yaml");
+  EXPECT_EQ(other->file(), "b.yaml");
+  EXPECT_EQ(errors("count: 65\n", read_link), errors("count: 65\n", read_link));
+}
+
 TEST(Yaml, DuplicateKeysAreErrors) {
   EXPECT_EQ(errors("count: 1\nbandwidth: 1 GB/s\ncount: 2\n", read_link),
             "a.yaml:3:1: error: key 'count' is there twice\n"

@@ -168,6 +168,19 @@ TEST(MaxMin, AFlowThatWaitsForItsRateEndsAsIfItHadNotWaited) {
   EXPECT_NEAR(batches[0].endings[0].time.value, 0.5 + 500, 1e-9);
 }
 
+/// Of more links than a flow keeps near it.
+TEST(MaxMin, RoutesMayBeLong) {
+  std::vector<double> bandwidths(12, 10);
+  bandwidths.back() = 3;
+  Rates rates(bandwidths);
+  std::vector<int> all(12);
+  for (int link = 0; link < 12; ++link) all[static_cast<std::size_t>(link)] = link;
+  rates.start(0, all, 12);  // 3/s until 4 s
+  rates.start(0, {5}, 28);  // 7/s until then
+  rates.run();
+  EXPECT_THAT(rates.ends, ElementsAre(DoubleEq(4), DoubleEq(4)));
+}
+
 /// Of flows that all start at once: the definition, filled step by step over all links.
 std::vector<double> rates_by_definition(const std::vector<double>& bandwidths,
                                         const std::vector<std::vector<int>>& routes) {

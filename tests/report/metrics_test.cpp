@@ -69,6 +69,30 @@ TEST_F(MetricsTest, ParametersAreCountedApartFromTokens) {
   EXPECT_EQ(run_.total.migrated, Bytes(40));
 }
 
+/// Exchanges of one matrix are looked at once; they count as often as they are there, each for its
+/// own layer.
+TEST_F(MetricsTest, RepeatedExchangesCountAsOftenAsTheyAreThere) {
+  Plan shared{"plan", 2, {}}, apart{"plan", 2, {}};
+  Timeline timeline;
+  const Op once = exchange(Stream::ep, Stage::dispatch, 100);
+  for (int i = 0; i < 5; ++i) {
+    Op again = once, fresh = exchange(Stream::ep, Stage::dispatch, 100);
+    again.key.layer = fresh.key.layer = i % 2;
+    shared.add(again);
+    apart.add(fresh);
+    const Interval when{Seconds(i), Seconds(i + 1)};
+    timeline.ops.add_row({when, when});
+  }
+  timeline.makespan = Seconds(5);
+  RunMetrics of_shared, of_apart;
+  add_step(of_shared, PricedPlan(shared, topology_), timeline);
+  add_step(of_apart, PricedPlan(apart, topology_), timeline);
+  EXPECT_EQ(of_shared.layers.at(0).traffic.same_host, Bytes(300));
+  EXPECT_EQ(of_shared.layers.at(1).traffic.same_host, Bytes(200));
+  EXPECT_EQ(of_shared.layers, of_apart.layers);
+  EXPECT_EQ(of_shared.total, of_apart.total);
+}
+
 /// A GPU is in an exchange for its minimum time: of the first one until 5, which the second one,
 /// there until 4, hides behind.
 TEST_F(MetricsTest, MinimumTimesAreTimeInTheirExchange) {

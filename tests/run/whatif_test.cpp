@@ -77,6 +77,27 @@ TEST(WhatIf, ScalesAsTheFileOfTheTopologyWould) {
   EXPECT_EQ(cases[0].after.tokens, cases[0].before.tokens);
 }
 
+/// Each change begins with what was opened, as if the files were read again.
+TEST(WhatIf, OpenInputsAreChangedAsOftenAsAsked) {
+  const Scenario scenario = scenario_of("[alltoall, hiermoe-hd]", {on_two_nodes, one_step});
+  const Inputs opened = open_inputs(scenario);
+  const auto times = [&](const Inputs& inputs) {
+    std::vector<Seconds> all;
+    for (const CaseResult& c : simulate(scenario, inputs, {.workers = 1}).cases) {
+      all.push_back(c.metrics.mean_step());
+    }
+    return all;
+  };
+  const auto before = times(opened);
+  for (const std::string change : {"nic.bandwidth=2", "nic.bandwidth=0.5", "gpu.flops=2"}) {
+    const WhatIf what{.scale = {change}};
+    EXPECT_EQ(times(changed_inputs(scenario, opened, what)),
+              times(open_changed_inputs(scenario, what)))
+        << change;
+  }
+  EXPECT_EQ(times(opened), before);
+}
+
 TEST(WhatIf, AStragglerIsOnThePath) {
   const Scenario scenario = scenario_of("alltoall", {on_two_nodes, one_step});
   const WhatIfCase c = cases_of(scenario, {.slow = {"gpu:7=0.25"}}).at(0);

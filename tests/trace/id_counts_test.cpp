@@ -91,9 +91,9 @@ TEST(TouchCounter, CountsRowsWithAnIdOfTheClass) {
 }
 
 template <class Id>
-void expect_counts(std::mt19937& random, int experts, int ids, int top_k) {
+void expect_counts(std::mt19937& random, int experts, int ids, int top_k, int rows = 1003) {
   const auto n = static_cast<std::size_t>(experts);
-  const auto data = random_rows<Id>(random, 1003, top_k, ids);
+  const auto data = random_rows<Id>(random, rows, top_k, ids);
   std::vector<std::uint32_t> counts(n, 1), expected(n, 1), pairs(n * n), expected_pairs(n * n);
   for (std::size_t row = 0; row < data.size(); row += static_cast<std::size_t>(top_k)) {
     for (std::size_t a = row; a < row + static_cast<std::size_t>(top_k); ++a) {
@@ -117,6 +117,10 @@ TEST(IdCounts, OfIdsAndPairsLeaveOutWhatIsBeyond) {
   for (const int top_k : {1, 2, 3, 6, 8}) {
     expect_counts<std::uint8_t>(random, 256, 256, top_k);
     expect_counts<std::uint8_t>(random, 20, 20, top_k);
+    for (const int rows : {1, 31, 32, 40, 256}) {  // fewer than tables are worth
+      expect_counts<std::uint8_t>(random, 256, 256, top_k, rows);
+      expect_counts<std::uint8_t>(random, 20, 20, top_k, rows);
+    }
     expect_counts<std::uint16_t>(random, 300, 300, top_k);
     expect_counts<std::uint16_t>(random, 20, 30, top_k);  // a third of the choices dropped
     expect_counts<std::uint32_t>(random, 20, 30, top_k);

@@ -4,7 +4,7 @@
 namespace moesim {
 
 Seconds LostTime::until(Seconds now) const {
-  return factor_ > 1 ? lost_ + (now - changed_) * (1 - 1 / factor_) : lost_;
+  return factor_ > 1 ? lost_ + (now - changed_) * rate_ : lost_;
 }
 
 void LostTime::set_factor(Seconds now, double factor) {
@@ -12,6 +12,7 @@ void LostTime::set_factor(Seconds now, double factor) {
   lost_ = until(now);
   changed_ = now;
   factor_ = factor;
+  rate_ = 1 - 1 / factor;
 }
 
 Seconds LostTime::end_of(Seconds due, Seconds before, Seconds now) const {

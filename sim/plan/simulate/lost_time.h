@@ -21,6 +21,7 @@ class LostTime {
 
  private:
   double factor_ = 1;
+  double rate_ = 0;  // of each second: 1 - 1 / factor_
   Seconds changed_, lost_;
 };
 

@@ -129,13 +129,19 @@ void Slowdown::join(const Progress::Joined& joined) {
                    [this, op = op, participant = participant] { start_kernel(op, participant); });
   }
   if (price->loads.uses.empty()) return;  // it carries nothing
-  if (auto& begun = active_[op.index()]; begun == nullptr) {
-    begun = std::make_unique<Active>();
-    begun->working = plan_.plan()[op].group.size();
-    begun->participants.resize(begun->working);
-  }
+  if (auto& begun = active_[op.index()]; begun == nullptr) begun = begin(op);
   at_time(time, [this, op = op, participant = participant] { enter(op, participant); });
   if (all && slows_exchanges_) at_time(*all, [this, op = op] { all_joined(op); });
+}
+
+std::unique_ptr<Slowdown::Active> Slowdown::begin(OpId exchange) {
+  auto active = free_.empty() ? std::make_unique<Active>() : std::move(free_.back());
+  if (!free_.empty()) free_.pop_back();
+  active->gpus = plan_.plan()[exchange].group.list();
+  active->working = active->gpus.size();
+  active->participants.assign(active->working, {});
+  active->all_joined = active->together = false;
+  return active;
 }
 
 void Slowdown::start_kernel(OpId op, std::int32_t participant) {
@@ -149,7 +155,7 @@ void Slowdown::enter(OpId exchange, std::int32_t participant) {
   Active* const into = active_[exchange.index()].get();
   if (into == nullptr) return;  // through at the very time when it joined
   into->participants[static_cast<std::size_t>(participant)].inside = true;
-  const GpuId id = gpu_of(exchange, participant);
+  const GpuId id = into->gpus[static_cast<std::size_t>(participant)];
   ++at(id).exchanging;
   sms_.enter(exchange, id);
   change(id);
@@ -159,9 +165,8 @@ void Slowdown::all_joined(OpId exchange) {
   Active* const joined = active_[exchange.index()].get();
   if (joined == nullptr) return;
   joined->all_joined = true;
-  std::int32_t participant = 0;
-  for (Participant& p : joined->participants) {
-    p.lost = at(gpu_of(exchange, participant++)).lost.until(events_.now());
+  for (std::size_t p = 0; p < joined->gpus.size(); ++p) {
+    joined->participants[p].lost = at(joined->gpus[p]).lost.until(events_.now());
   }
 }
 
@@ -191,17 +196,19 @@ void Slowdown::start_rest(const Part& part) {
   const Seconds now = events_.now();
   const auto [first, last] = participants(part);
   for (std::int32_t p = first; p < last; ++p) {
-    Participant& who = moved.participants[static_cast<std::size_t>(p)];
+    const auto place = static_cast<std::size_t>(p);
+    Participant& who = moved.participants[place];
     who.carried = now;
-    if (!moved.all_joined) who.lost = at(gpu_of(part.exchange, p)).lost.until(now);
+    if (!moved.all_joined) who.lost = at(moved.gpus[place]).lost.until(now);
   }
   look(part);
 }
 
 Seconds Slowdown::end_of_rest(const Part& part, std::int32_t participant) {
-  const Participant& who =
-      active_[part.exchange.index()]->participants[static_cast<std::size_t>(participant)];
-  return at(gpu_of(part.exchange, participant)).lost.end_of(who.carried, who.lost, events_.now());
+  const Active& moved = *active_[part.exchange.index()];
+  const auto place = static_cast<std::size_t>(participant);
+  const Participant& who = moved.participants[place];
+  return at(moved.gpus[place]).lost.end_of(who.carried, who.lost, events_.now());
 }
 
 /// The GPU that ends it last is asked again when exchanges become faster there; if they become
@@ -216,7 +223,8 @@ void Slowdown::foretell(const Part& part) {
     end = std::max(end, its_end);
   }
   Participant& looks = first_of(part);
-  auto& parts = at(gpu_of(part.exchange, slowest)).slowest;
+  const Active& moved = *active_[part.exchange.index()];
+  auto& parts = at(moved.gpus[static_cast<std::size_t>(slowest)]).slowest;
   if (std::ranges::find(parts, part) == parts.end()) parts.push_back(part);
   if (end >= looks.awaited) return;
   looks.awaited = std::max(end, events_.now());
@@ -258,21 +266,20 @@ void Slowdown::end_exchange(const Part& part) {
   const bool together = ending.together;
   ++first_of(part).looks;  // so that none that is still to come finds it
   const auto [first, last] = participants(part);
-  for (std::int32_t p = first; p < last; ++p) {
-    std::erase(at(gpu_of(part.exchange, p)).slowest, part);
-    leave(part.exchange, p);
-  }
+  for (std::int32_t p = first; p < last; ++p) leave(part, p);
   ending.working -= static_cast<std::size_t>(last - first);
-  if (ending.working == 0) active_[part.exchange.index()].reset();
+  if (ending.working == 0) free_.push_back(std::move(active_[part.exchange.index()]));
   ended_(part.exchange, together ? Network::everyone : part.first);
 }
 
-void Slowdown::leave(OpId exchange, std::int32_t participant) {
-  const Active& left = *active_[exchange.index()];
-  if (!left.participants[static_cast<std::size_t>(participant)].inside) return;
-  const GpuId id = gpu_of(exchange, participant);
+void Slowdown::leave(const Part& part, std::int32_t participant) {
+  const Active& left = *active_[part.exchange.index()];
+  const auto place = static_cast<std::size_t>(participant);
+  const GpuId id = left.gpus[place];
+  std::erase(at(id).slowest, part);
+  if (!left.participants[place].inside) return;
   --at(id).exchanging;
-  sms_.leave(exchange, id);
+  sms_.leave(part.exchange, id);
   change(id);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,7 @@ class Slowdown {
   };
   /// An exchange with data from its first joining on until it has ended for all.
   struct Active {
+    std::span<const GpuId> gpus;  // of the participants
     std::vector<Participant> participants;
     std::size_t working = 0;  // participants for whom it has not ended
     bool all_joined = false;
@@ -90,6 +92,7 @@ class Slowdown {
   void slow_exchanges(Gpu& gpu);
   KernelFactors factors(const Gpu& gpu, int taken_sms) const;
   void start_kernel(OpId op, std::int32_t participant);
+  std::unique_ptr<Active> begin(OpId exchange);
   void enter(OpId exchange, std::int32_t participant);
   void all_joined(OpId exchange);
   void start_rest(const Part& part);
@@ -100,7 +103,7 @@ class Slowdown {
   void look(const Part& part);
   std::pair<std::int32_t, std::int32_t> participants(const Part& part) const;
   void end_exchange(const Part& part);
-  void leave(OpId exchange, std::int32_t participant);
+  void leave(const Part& part, std::int32_t participant);
   GpuId gpu_of(OpId op, std::int32_t participant) const;
   Gpu& at(GpuId gpu) { return gpus_[gpu.index()]; }
 
@@ -113,6 +116,7 @@ class Slowdown {
   std::vector<Gpu> gpus_;
   std::vector<GpuId> changed_;
   std::vector<std::unique_ptr<Active>> active_;  // per op; none before it begins and once it ended
+  std::vector<std::unique_ptr<Active>> free_;    // that have ended, to be used again
 };
 
 }  // namespace moesim

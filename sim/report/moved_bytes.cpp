@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/report/moved_bytes.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace moesim {
+namespace {
+
+/// How far the units of a matrix go among a group, whichever way.
+struct Reached {
+  std::int64_t same_gpu = 0, same_host = 0, other_host = 0;
+};
+
+Reached reached(const ByteMatrix& matrix, const Group& group, const Topology& topology) {
+  std::vector<int> host_of;
+  for (const GpuId gpu : group) host_of.push_back(topology.host_of(gpu));
+  Reached units;
+  for (int row = 0; row < matrix.ranks(); ++row) {
+    const int host = host_of[static_cast<std::size_t>(row)];
+    for (const ByteMatrix::Entry& entry : matrix.row(GpuId(row))) {
+      (host_of[entry.to.index()] == host ? units.same_host : units.other_host) += entry.units;
+      if (entry.to.value == row) units.same_gpu += entry.units;
+    }
+  }
+  units.same_host -= units.same_gpu;
+  return units;
+}
+
+/// Where an exchange's bytes go, and a check that they appear on the tiers they need and no other.
+Traffic traffic_of(const Op& op, const Reached& units, const LinkLoads& loads,
+                   const Topology& topology) {
+  const std::int64_t unit = op.exchange()->traffic.unit().value;
+  Traffic traffic{Bytes(units.same_gpu * unit),
+                  Bytes(units.same_host * unit),
+                  Bytes(units.other_host * unit),
+                  {}};
+  traffic.link_class.assign(topology.classes().size(), 0);
+  const std::vector<Link>& links = topology.links();
+  for (const LinkUse& use : loads.uses) {
+    const int link_class = links[use.link.index()].link_class;
+    traffic.link_class[static_cast<std::size_t>(link_class)] += use.bytes.value;
+  }
+  std::int64_t outer = 0;
+  for (std::size_t c = 0; c < traffic.link_class.size(); ++c) {
+    if (topology.classes()[c].tier != Tier::host) outer += traffic.link_class[c];
+  }
+  if (outer < traffic.other_host.value) {
+    throw std::logic_error(fmt::format("{}: {} bytes leave their host, the fabric carries {}",
+                                       op.label.text(), traffic.other_host.value, outer));
+  }
+  if (outer > 0 && traffic.other_host.value == 0) {
+    throw std::logic_error(
+        fmt::format("{}: nothing leaves its host, yet the fabric carries {} "
+                    "bytes: a host's GPUs are not joined inside it",
+                    op.label.text(), outer));
+  }
+  return traffic;
+}
+
+}  // namespace
+
+void MovedBytes::add(const Op& op, const PricedExchange* price) {
+  Moved& moved =
+      moved_[{price, op.key.layer, carries_tokens(op.stream), op.key.stage == Stage::migrate}];
+  moved.first = &op;
+  ++moved.times;
+}
+
+void MovedBytes::add_to(std::map<int, LayerMetrics>& layers) {
+  // Exchanges there and back, forward and backward share a matrix.
+  std::map<std::pair<const void*, Group>, Reached> known;
+  for (const auto& [what, moved] : std::exchange(moved_, {})) {
+    const Op& op = *moved.first;
+    const ByteMatrix& matrix = op.exchange()->traffic;
+    const auto [units, fresh] = known.try_emplace({matrix.identity().first, op.group});
+    if (fresh) units->second = reached(matrix, op.group, topology_);
+    const LinkLoads& loads = what.price->loads;
+    LayerMetrics& layer = layers[what.layer];
+    (what.tokens ? layer.traffic : layer.parameter_traffic)
+        .add(traffic_of(op, units->second, loads, topology_), moved.times);
+    if (what.migrates) layer.migrated += matrix.off_diagonal() * moved.times;
+    layer.link_bytes.resize(topology_.links().size());
+    for (const LinkUse& use : loads.uses) {
+      layer.link_bytes[use.link.index()] += use.bytes.value * moved.times;
+    }
+  }
+}
+
+}  // namespace moesim
