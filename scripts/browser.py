@@ -29,10 +29,13 @@ class BrowserError(Exception):
 
 
 class Browser:
-    """One page of one browser: `with Browser() as page: page.open(file)`."""
+    """One page of one browser: `with Browser() as page: page.open(file)`.
 
-    def __init__(self, width=1240, height=900, dark=False, patience=60):
-        self.size, self.dark, self.patience = (width, height), dark, patience
+    `serves`: the begin of addresses that it may ask, "http://127.0.0.1:8642/"; then the network is on.
+    """
+
+    def __init__(self, width=1240, height=900, dark=False, patience=60, serves=None):
+        self.size, self.dark, self.patience, self.serves = (width, height), dark, patience, serves
         self.ids = itertools.count(1)
         self.events, self.buffer = [], b""
         self.session = None
@@ -52,7 +55,8 @@ class Browser:
         self.session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
-        self.send("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
+        if not self.serves:
+            self.send("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
         self.resize(*self.size)
         self.use_theme(self.dark)
         return self
@@ -107,8 +111,12 @@ class Browser:
 
     def open(self, file):
         """Opens a local file and waits until it has drawn itself."""
+        self.go(pathlib.Path(file).resolve().as_uri())
+
+    def go(self, address):
+        """Opens an address and waits until its page has been read."""
         self.events.clear()
-        self.send("Page.navigate", url=pathlib.Path(file).resolve().as_uri())
+        self.send("Page.navigate", url=address)
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self.events.append(self.receive())
 
@@ -131,9 +139,22 @@ class Browser:
                 found.append(" ".join(str(each.get("value", each.get("description"))) for each in said["args"]))
             elif event["method"] == "Log.entryAdded" and said["entry"]["level"] in ("error", "warning"):
                 found.append(said["entry"]["text"])
-            elif event["method"] == "Network.requestWillBeSent" and not said["request"]["url"].startswith(("file:", "data:", "blob:")):
+            elif event["method"] == "Network.requestWillBeSent" and not said["request"]["url"].startswith(self.own()):
                 found.append("asked for " + said["request"]["url"])
         return found
+
+    def own(self):
+        """How the addresses begin that a page may ask for."""
+        return ("file:", "data:", "blob:") + ((self.serves,) if self.serves else ())
+
+    def until(self, expression, patience=None):
+        """Waits for an expression to hold; its value."""
+        end = time.monotonic() + (patience or self.patience)
+        while not (value := self.value(expression)):
+            if time.monotonic() > end:
+                raise BrowserError(f"never: {expression}")
+            time.sleep(0.02)
+        return value
 
     def place(self, selector, index=0):
         """The middle of an element, scrolled into view: (x, y)."""

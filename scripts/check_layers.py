@@ -49,13 +49,15 @@ MAY_INCLUDE = {
     "sim/run": RUN,
     "sim/evidence": RUN | {"sim/linkfit", "sim/run"},
     "sim/sweep": RUN | {"sim/run"},
-    "sim/cli": SIM | {"sim/sweep"},
+    "sim/explore": RUN | {"sim/import", "sim/profile", "sim/run", "sim/html", "sim/evidence"},
+    "sim/cli": SIM | {"sim/sweep", "sim/explore"},
     "realhw": PLANNER | {"sim/linkfit", "sim/saved", "sim/scenario", "sim/flags", "sim/print", "sim/report"},
 }
 
 # Heavy or foreign headers and the only folders that may include each.
 ONLY_IN = {
     "CLI/": "sim/flags",
+    "httplib.h": "sim/explore",
     "simgrid/": "sim/engine",
     "boost/graph": "sim/topology",
     "yaml-cpp": "sim/base",

@@ -10,6 +10,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "sim/base/permitted_files.h"
 
 namespace fs = std::filesystem;
 
@@ -117,8 +118,9 @@ std::string hint_for_trace(const std::string& name) {
   std::vector<std::string> others =
       parent.empty() ? data_names("traces") : std::vector<std::string>{};
   std::error_code unreadable;
-  for (const auto& entry : fs::directory_iterator(parent.empty() ? "." : parent, unreadable)) {
-    if (entry.is_directory()) others.push_back((parent / entry.path().filename()).string());
+  const fs::path folder = parent.empty() ? "." : parent;
+  for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
+    if (entry.is_directory() && is_permitted(folder.string())) others.push_back((parent / entry.path().filename()).string());
   }
   std::sort(others.begin(), others.end());
   const std::string close = nearest(whole.string(), others);

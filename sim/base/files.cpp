@@ -15,6 +15,7 @@
 #include "sim/base/file_claims.h"
 #include "sim/base/file_in_parts.h"
 #include "sim/base/file_set.h"
+#include "sim/base/permitted_files.h"
 
 namespace moesim {
 namespace {
@@ -45,12 +46,12 @@ void check_planted(const std::string& path, const std::string& link) {
 
 bool is_there(const std::string& path) {
   std::error_code impossible;
-  return fs::exists(path, impossible);
+  return is_permitted(path) && fs::exists(path, impossible);
 }
 
 bool is_folder(const std::string& path) {
   std::error_code impossible;
-  return fs::is_directory(path, impossible);
+  return is_permitted(path) && fs::is_directory(path, impossible);
 }
 
 std::string read_file(const std::string& path) {

@@ -4,10 +4,14 @@
 #include <filesystem>
 
 #include "sim/base/error.h"
+#include "sim/base/permitted_files.h"
 
 namespace moesim {
 
 void check_regular_file(const std::string& path) {
+  if (!may_read(path)) {
+    throw error_in(path, "no such file", "files outside the data of moesim have to be given to it");
+  }
   std::error_code impossible;
   const auto type = std::filesystem::status(path, impossible).type();
   switch (type) {

@@ -6,8 +6,8 @@
 
 namespace moesim {
 
-/// Throws Error for a FIFO, a device, a socket or a folder. What is not there passes: opening it
-/// says why.
+/// Throws Error for a FIFO, a device, a socket or a folder, and for what this process may not read
+/// (permitted_files.h). What is not there passes: opening it says why.
 void check_regular_file(const std::string& path);
 
 }  // namespace moesim

@@ -37,9 +37,20 @@ void forget_signals() {
   while (::read(signal_pipe[0], bytes, sizeof bytes) > 0) continue;
 }
 
+/// What a parent process watched for is not a child's: it would share the pipe.
+void leave_parent() {
+  if (noting == 0 || noting == ::getpid()) return;
+  watchers = 0;
+  for (int& end : signal_pipe) {
+    ::close(end);
+    end = -1;
+  }
+}
+
 }  // namespace
 
 StopSignals::StopSignals() {
+  leave_parent();
   if (watchers++ > 0) return;
   if (signal_pipe[0] < 0 && ::pipe2(signal_pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
     throw std::system_error(errno, std::generic_category(), "cannot make a pipe for signals");

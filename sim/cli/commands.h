@@ -4,6 +4,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "sim/flags/command_line.h"
 
@@ -17,6 +19,9 @@ void add_plan_command(CommandLine& app);
 void add_export_command(CommandLine& app);
 void add_explain_command(CommandLine& app);
 void add_list_command(CommandLine& app);
+void add_explore_command(CommandLine& app);
+void add_new_command(CommandLine& app);
+void add_doctor_command(CommandLine& app);
 void add_model_command(CommandLine& app);
 void add_topology_command(CommandLine& app);
 void add_trace_command(CommandLine& app);
@@ -34,6 +39,8 @@ void add_man_command(CommandLine& app);
 /// Adds "profile" below calibrate and validate; `ran` says if it was what the user asked for.
 void add_calibrate_profile(CommandLine& calibrate, const std::shared_ptr<bool>& ran);
 void add_validate_profile(CommandLine& validate, const std::shared_ptr<bool>& ran);
+/// What `moesim list` prints of some of its sections, as JSON.
+std::string listed_json(const std::vector<std::string>& wanted);
 /// Adds to the help of every command below the app how it is called, twice.
 void add_examples(CommandLine& app);
 

@@ -27,6 +27,7 @@ const std::map<std::string, Examples> examples = {
      {"quickstart --topology h100-rail --report quickstart.html",
       "iteration --set topology.nodes=4 --set 'topology.price=2.5 $/h'"}},
     {"explain", {"quickstart --topology h100-rail --policy dedup", "iteration --policy llep"}},
+    {"explore", {"quickstart", "iteration --set topology.nodes=4 --port 9000"}},
     {"export chakra",
      {"quickstart --topology h100-rail --policy dedup -o rank", "iteration --policy llep -o rank"}},
     {"export goal",
@@ -38,6 +39,10 @@ const std::map<std::string, Examples> examples = {
     {"export rank-costs", {"h100-rail", "h100-rail --set topology.nodes=8 --size \"64 kB\""}},
     {"list", {"policies", "topologies --format markdown"}},
     {"model import", {"config.json -o my-model.yaml", "config.json"}},
+    {"new",
+     {"my-run.yaml",
+      "my-run.yaml --topology h100-rail --model gpt-oss-20b --trace tiny-moe-train "
+      "--for training"}},
     {"papers", {"--headlines", "--only deepep-*"}},
     {"place", {"--policy eplb --loads loads.json", "--policy llep --loads - < loads.json"}},
     {"plan",

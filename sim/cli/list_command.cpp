@@ -248,21 +248,28 @@ const std::vector<Section> sections = {
     {"papers", "published tables (moesim papers)", list_papers},
     {"importers", "importers (moesim trace import)", list_importers}};
 
+/// The tables of these sections, or all; none for a name that is no section's.
+Printout sections_named(const std::vector<std::string>& wanted) {
+  Printout printout;
+  for (const Section& section : sections) {
+    if (!wanted.empty() && std::ranges::find(wanted, section.name) == wanted.end()) continue;
+    if (!printout.parts().empty()) printout.add("\n");
+    printout.add("# " + section.title + "\n").add(section.table());
+  }
+  return printout;
+}
+
 struct ListOptions {
   std::string what;
   PrintFlags print;
 };
 
 void list(ListOptions& options) {
-  std::vector<std::string> names;
-  Printout printout;
-  for (const Section& section : sections) {
-    names.push_back(section.name);
-    if (!options.what.empty() && options.what != section.name) continue;
-    if (!printout.parts().empty()) printout.add("\n");
-    printout.add("# " + section.title + "\n").add(section.table());
-  }
+  const Printout printout =
+      options.what.empty() ? sections_named({}) : sections_named({options.what});
   if (printout.parts().empty()) {
+    std::vector<std::string> names;
+    for (const Section& section : sections) names.push_back(section.name);
     throw Error(fmt::format("nothing to list under '{}'", options.what),
                 did_you_mean(options.what, names));
   }
@@ -270,6 +277,10 @@ void list(ListOptions& options) {
 }
 
 }  // namespace
+
+std::string listed_json(const std::vector<std::string>& wanted) {
+  return render(sections_named(wanted), {.format = PrintFormat::json}).text;
+}
 
 void add_list_command(CommandLine& app) {
   const auto options = std::make_shared<ListOptions>();

@@ -34,7 +34,8 @@ constexpr std::pair<std::string_view, Add> commands[] = {
     {"papers", moesim::add_papers_command},     {"sweep", moesim::add_sweep_command},
     {"query", moesim::add_query_command},       {"place", moesim::add_place_command},
     {"advise", moesim::add_advise_command},     {"profile", moesim::add_profile_command},
-    {"model", moesim::add_model_command},
+    {"model", moesim::add_model_command},       {"explore", moesim::add_explore_command},
+    {"new", moesim::add_new_command},           {"doctor", moesim::add_doctor_command},
 };
 
 /// The command that is named first, or all of them: all the flags take milliseconds.
@@ -47,7 +48,23 @@ void add_commands(moesim::CommandLine& app, std::string_view named) {
   moesim::add_man_command(app);
 }
 
+constexpr const char* three_things =
+    "moesim simulates mixture-of-experts placement and communication policies on GPU clusters.\n"
+    "Three things to try:\n"
+    "\n"
+    "  moesim compare quickstart    five policies on three clusters, in one table\n"
+    "  moesim explore quickstart    the same in your browser, with sliders\n"
+    "  moesim new my-run.yaml       a scenario of your own, after four questions\n"
+    "\n"
+    "moesim --help lists all commands, moesim list what there is to choose from, and moesim "
+    "doctor\n"
+    "says what this installation has.\n";
+
 int run(int argc, char** argv) {
+  if (argc == 1) {
+    fmt::print("{}", three_things);
+    return 0;
+  }
   moesim::CommandLine app(
       "moesim",
       "Simulates mixture-of-experts placement and communication policies on GPU clusters,\n"

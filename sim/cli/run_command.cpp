@@ -51,8 +51,6 @@ struct RunOptions {
   int timeline_steps = 1;
   std::string expected, tolerance = "1 %";
   LossyFlag lossy;
-  /// Reports draw them.
-  bool error_bars() const { return intervals || output.page_asked(); }
   ComparisonOptions asked() const {
     ComparisonOptions options{worker_count(workers), bounds, elasticities,
                               pictures || output.page_asked()};
@@ -96,25 +94,6 @@ void add_elasticities(Printout& printout, const std::string& name,
       .add(elasticity_table(list));
 }
 
-/// Training is no measure of serving.
-ShippedModelErrors no_errors_of_serving() {
-  throw Error("--intervals: nobody has measured how far passes of serving are off",
-              "leave it out; docs/error-bars.md says what was measured");
-}
-
-/// Intervals if they are asked for; reports have them, too, unless the data have no errors of
-/// times.
-template <class Errors>
-void add_error_bars(const RunOptions& options, std::vector<CaseResult>& cases,
-                    const Errors& shipped_errors) {
-  if (!options.error_bars()) return;
-  try {
-    add_intervals(cases, shipped_errors());
-  } catch (const Error&) {
-    if (options.intervals) throw;
-  }
-}
-
 /// Runs an engine on its requests, for each case.
 void run_engine_cases(const RunOptions& options, const Scenario& scenario) {
   if (options.bounds || options.elasticities || options.intervals || !options.timeline.empty()) {
@@ -142,10 +121,11 @@ void run_cases(const RunOptions& options, const Scenario& scenario, bool details
   asked.layers = details;
   ComparisonResult result = simulate(scenario, inputs, asked);
   const bool serves = scenario.iteration && scenario.iteration->serving;
-  const auto errors = serves               ? no_errors_of_serving
-                      : scenario.iteration ? shipped_errors_of_iterations
-                                           : shipped_errors_of_steps;
-  add_error_bars(options, result.cases, errors);
+  if (options.intervals) {
+    add_intervals(result.cases, shipped_errors_of(scenario));
+  } else if (options.output.page_asked()) {
+    add_known_intervals(scenario, result.cases);
+  }
   const std::vector<CaseResult>& cases = result.cases;
   const char* noun = noun_of(cases);
   Printout printout;
@@ -161,7 +141,7 @@ void run_cases(const RunOptions& options, const Scenario& scenario, bool details
     add_elasticities(printout, fmt::format("{} on {}", c.name.policy_text(), c.name.topology),
                      c.metrics.elasticities);
   }
-  if (options.intervals) printout.add(interval_table(cases, errors()));
+  if (options.intervals) printout.add(interval_table(cases, shipped_errors_of(scenario)));
   if (options.bounds) {
     const char* of = scenario.iteration && !serves ? "the first microbatch" : "one step";
     printout

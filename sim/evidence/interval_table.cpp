@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/base/error.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/evidence/error_bars.h"
@@ -203,6 +204,21 @@ Printout table_of_iterations(const std::vector<TimedCase>& list, const ShippedMo
 }
 
 }  // namespace
+
+ShippedModelErrors shipped_errors_of(const Scenario& scenario) {
+  if (!scenario.iteration) return shipped_errors_of_steps();
+  if (!scenario.iteration->serving) return shipped_errors_of_iterations();
+  throw Error("--intervals: nobody has measured how far passes of serving are off",
+              "leave it out; docs/error-bars.md says what was measured");
+}
+
+void add_known_intervals(const Scenario& scenario, std::vector<CaseResult>& cases) {
+  try {
+    add_intervals(cases, shipped_errors_of(scenario));
+  } catch (const Error&) {
+    return;  // they are left out
+  }
+}
 
 void add_intervals(std::vector<CaseResult>& cases, const ShippedModelErrors& errors) {
   const auto list = timed_cases(cases);

@@ -5,7 +5,8 @@
 usage: assemble.py OUTPUT TEMPLATE PART...
 
 In the template `/*STYLE*/` stands for the parts that end in .css, `/*LIBRARY*/` for those in .min.js, `/*SCRIPT*/`
-for the other scripts, in the order of the command line, and `/*RESULTS*/` for what moesim fills in.
+for the other scripts, in the order of the command line, and `/*RESULTS*/` for what moesim fills in. A template NAME
+without results becomes the text NAME_page.
 """
 import pathlib
 import sys
@@ -15,7 +16,7 @@ DELIMITER = "moesim"
 
 
 def filled(template, parts):
-    """The template with all parts, cut where the results go."""
+    """The template with all parts, cut where the results go: (one text or two, whether it has charts)."""
     texts = {name: [] for name in ("STYLE", "LIBRARY", "SCRIPT")}
     for part in parts:
         kind = "STYLE" if part.suffix == ".css" else "LIBRARY" if part.name.endswith(".min.js") else "SCRIPT"
@@ -25,8 +26,7 @@ def filled(template, parts):
         texts[kind].append(text)
     for name, of_kind in texts.items():
         template = template.replace(f"/*{name}*/", "\n".join(of_kind))
-    before, after = template.split("/*RESULTS*/")
-    return before, after, bool(texts["LIBRARY"])
+    return template.split("/*RESULTS*/"), bool(texts["LIBRARY"])
 
 
 def literal(text):
@@ -36,18 +36,14 @@ def literal(text):
 
 def main():
     output, template, *parts = map(pathlib.Path, sys.argv[1:])
-    before, after, charts = filled(template.read_text(encoding="utf-8"), parts)
-    output.write_text(f"""// Written by assemble.py.
-#include "sim/html/page_text.h"
-
-namespace moesim {{
-const std::string_view page_before_results =
-{literal(before)};
-const std::string_view page_after_results =
-{literal(after)};
-const bool page_has_charts = {str(charts).lower()};
-}}  // namespace moesim
-""", encoding="utf-8")
+    texts, charts = filled(template.read_text(encoding="utf-8"), parts)
+    names = ("page_before_results", "page_after_results") if len(texts) == 2 else (f"{template.stem}_page",)
+    variables = [f"const std::string_view {name} =\n{literal(text)};\n" for name, text in zip(names, texts)]
+    if len(texts) == 2:
+        variables.append(f"const bool page_has_charts = {str(charts).lower()};\n")
+    output.write_text("// Written by assemble.py.\n"
+                      '#include "sim/html/explore_page.h"\n#include "sim/html/page_text.h"\n\n'
+                      f"namespace moesim {{\n{''.join(variables)}}}  // namespace moesim\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/report/case_report.h"
+#include "sim/run/jobs_heard.h"
 #include "sim/run/timeline_file.h"
 
 namespace moesim {
@@ -31,6 +32,7 @@ struct ComparisonOptions {
   bool layers = false;        // of iterations, too: what each layer takes and moves
   std::optional<TimelineRequest> timeline = {};
   std::function<void(const FinishedRun&)> finished = nullptr;  // as they end
+  JobsHeard heard = {};
   bool may_run_none = false;   // that no case can run is a result, too, and no Error
   bool least_times = false;    // what `port` cannot undercut (least_time)
   bool keep_finished = false;  // after a signal the cases that are done are a result

@@ -16,6 +16,7 @@ template <class Outcome, class Times>
 JobResults<Outcome> run_as_asked(const std::vector<WorkerJob<Outcome>>& jobs,
                                  const ComparisonOptions& options, Times times) {
   JobEvents<Outcome> events;
+  events.heard = options.heard;
   int number = 0;
   events.finished = [&](std::size_t job, const Outcome& outcome) {
     ++number;

@@ -115,9 +115,10 @@ using FinishedBytes = std::function<void(std::size_t job, std::string_view bytes
 class JobPool {
  public:
   JobPool(const std::vector<WorkerJob<std::string>>& jobs, int workers,
-          const FinishedBytes& finished)
+          const FinishedBytes& finished, const JobsHeard& heard)
       : jobs_(jobs),
         finished_(finished),
+        heard_(heard),
         ends_(jobs.size()),
         done_(jobs.size()),
         pool_({.next = [this] { return next_job(); },
@@ -157,7 +158,11 @@ class JobPool {
     }
     if (message.kind == Telling::note) {
       line_.clear();
-      if (!is_quiet()) fmt::print(stderr, "{}: {}\n", of(job).name, message.content);
+      if (heard_.note) {
+        heard_.note(of(job).name, message.content);
+      } else if (!is_quiet()) {
+        fmt::print(stderr, "{}: {}\n", of(job).name, message.content);
+      }
       return false;
     }
     end(static_cast<std::size_t>(job), std::move(message));
@@ -167,6 +172,7 @@ class JobPool {
   void end(std::size_t job, Message message) {
     if (message.kind == Telling::result) {
       line_.clear();
+      done_[job] = 1;
       finished_(job, message.content);
       message.content.clear();
     }
@@ -178,6 +184,7 @@ class JobPool {
     done_[job] = at.steps > 0 ? at.step / at.steps : 0;
     steps_ += (done_[job] - before) * at.steps;
     const double all = std::accumulate(done_.begin(), done_.end(), 0.0);
+    if (heard_.progress) heard_.progress(all / static_cast<double>(jobs_.size()));
     line_.show(fmt::format("[{}/{}] {}: step {} of {};", job + 1, jobs_.size(), jobs_[job].name,
                            static_cast<int>(at.step), at.steps),
                all / static_cast<double>(jobs_.size()), steps_, "steps");
@@ -185,6 +192,7 @@ class JobPool {
 
   const std::vector<WorkerJob<std::string>>& jobs_;
   const FinishedBytes& finished_;
+  const JobsHeard& heard_;
   const StopSignals signals_;
   std::int64_t next_ = 0;      // to be handed out
   std::vector<Message> ends_;  // by job; a step if there is none yet
@@ -197,8 +205,8 @@ class JobPool {
 }  // namespace
 
 int run_byte_jobs(const std::vector<WorkerJob<std::string>>& jobs, int workers,
-                  const FinishedBytes& finished) {
-  JobPool pool(jobs, workers, finished);
+                  const FinishedBytes& finished, const JobsHeard& heard) {
+  JobPool pool(jobs, workers, finished, heard);
   const int signal = pool.run();
   for (std::size_t job = 0; job < jobs.size(); ++job) {
     throw_failure(jobs[job].name, pool.ends()[job]);

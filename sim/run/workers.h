@@ -11,6 +11,7 @@
 
 #include "sim/base/stop_signals.h"
 #include "sim/base/wire.h"
+#include "sim/run/jobs_heard.h"
 
 namespace moesim {
 
@@ -36,6 +37,7 @@ struct JobEvents {
   /// Called for a job that ended with a result; in the order in which they end. What it throws ends
   /// all.
   std::function<void(std::size_t job, const Result& result)> finished = nullptr;
+  JobsHeard heard = {};
 };
 
 template <class Result>
@@ -47,7 +49,8 @@ struct JobResults {
 /// The same of results that are bytes already. Returns the signal that ended the jobs early, else
 /// 0.
 int run_byte_jobs(const std::vector<WorkerJob<std::string>>& jobs, int workers,
-                  const std::function<void(std::size_t job, std::string_view bytes)>& finished);
+                  const std::function<void(std::size_t job, std::string_view bytes)>& finished,
+                  const JobsHeard& heard);
 
 /// Runs the jobs, at most `workers` at a time (0: in this process, one after the other, as they
 /// are). After SIGINT or SIGTERM the jobs that still run are
@@ -71,10 +74,13 @@ JobResults<Result> run_jobs(const std::vector<WorkerJob<Result>>& jobs, int work
     byte_jobs.push_back(
         {job.name, [&job](const JobProgress& progress) { return to_bytes(job.run(progress)); }});
   }
-  all.signal = run_byte_jobs(byte_jobs, workers, [&](std::size_t job, std::string_view bytes) {
-    all.results[job] = from_bytes<Result>(bytes);
-    if (events.finished) events.finished(job, *all.results[job]);
-  });
+  all.signal = run_byte_jobs(
+      byte_jobs, workers,
+      [&](std::size_t job, std::string_view bytes) {
+        all.results[job] = from_bytes<Result>(bytes);
+        if (events.finished) events.finished(job, *all.results[job]);
+      },
+      events.heard);
   return all;
 }
 

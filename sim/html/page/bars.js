@@ -162,7 +162,7 @@ function stackChart(result, view, kinds) {
 function barSection(id, result, view) {
   const made = section(id, "Time", `Where does the time of ${result.unit === "step" ? "a step" : "an iteration"} go?`,
     `The mean GPU's ${result.unit}; the parts add up to it. Every moment counts once, and communication only where no kernel hides it. ` +
-    (result.cases.some(shown => shown.ran && speedupInterval(shown)) ? "A black line is the 90 % interval against the baseline. " : "") +
+    (result.cases.some(shown => shown.ran && speedupInterval(shown)) ? "A thin line is the 90 % interval against the baseline. " : "") +
     (result.cases.some(shown => shown.pictures) ? "Click a bar to draw that case below." : ""),
     stackChart(result, view, [{value: "parts", text: "parts", parts: shown => shown.parts}]));
   made.classList.add("long");

@@ -86,21 +86,23 @@ function trafficCharts(shown, result) {
   return [controls, holder];
 }
 
-function detailSections(id, result, view) {
+/** All of them, or only the one of that name. */
+function detailSections(id, result, view, only) {
   if (!CHARTS || !result.cases.some(shown => shown.pictures)) return [];
-  const of = (name, title, question, lead, draw) => caseSection(`${id}-${name}`, title, question, lead, result, view, draw);
   const {unit} = result;
-  return [
+  const of = (name, title, question, lead, draw) => [name, () => caseSection(`${id}-${name}`, title, question, lead, result, view, draw)];
+  const all = [
     of("timeline", "Timeline", `What does every stream do, and when?`,
       `A lane per GPU and stream. Bars of exchanges begin when the GPU joins; the hatched part is waiting for the slowest. Drag to move, Ctrl and wheel or the buttons to zoom.`,
       shown => ganttCharts(shown, result)),
-    result.document.expert_loads ? expertSection(`${id}-experts`, result) : "",
+    ["experts", () => result.document.expert_loads ? expertSection(`${id}-experts`, result) : ""],
     of("loads", "Loads", "Which GPUs compute most?", "Loads after the policy placed the experts and divided the rows.", loadCharts),
     of("traffic", "Traffic", "Who sends how much to whom?", "Colours grow with the square root of the bytes, so that small ones show, too.", shown => trafficCharts(shown, result)),
     of("links", "Links", "Which links are busy?",
       `Utilization: the time that a link needs for its bytes at full rate, as a share of the ${unit}. A link far below 100 % may still bind: its exchange is only a part of the ${unit}.`,
       shown => linkCharts(shown, result)),
-    result.cases.some(shown => shown.pictures && shown.pictures.memory) ?
-      of("memory", "Memory", "What fills the fullest GPU, and when?", "Turn by turn of its pipeline stage, each at its fullest moment.", memoryCharts) : "",
+    ...(result.cases.some(shown => shown.pictures && shown.pictures.memory) ?
+      [of("memory", "Memory", "What fills the fullest GPU, and when?", "Turn by turn of its pipeline stage, each at its fullest moment.", memoryCharts)] : []),
   ];
+  return all.filter(([name]) => only === undefined || name === only).map(([, make]) => make());
 }

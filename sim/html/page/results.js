@@ -1,5 +1,7 @@
 // From the documents of --json to what the page shows: every kind of result as cases of one form.
 
+const report = {lossy: "never", results: []};  // what the page was given
+
 /** {key, seconds} of all parts that a case has. They add up to its time. */
 function partsOf(kind, raw) {
   const stored = kind === "steps" ? raw.breakdown : raw.parts_s;

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim new: a commented scenario after four questions.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+#include "sim/base/data_files.h"
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/cli/commands.h"
+#include "sim/scenario/inputs.h"
+
+namespace moesim {
+namespace {
+
+const std::vector<std::string> purposes = {"step", "training", "serving"};
+inline const std::string drawn = "drawn";
+
+struct NewScenario {
+  std::string file = "scenario.yaml";
+  std::string topology, model, trace, purpose;
+};
+
+/// One of the four: what is asked, and what may be said.
+struct Question {
+  const char *flag, *text;
+  std::string NewScenario::*answer;
+  std::vector<std::string> choices;  // a file is one, too
+  std::string by_default;
+};
+
+std::vector<Question> questions() {
+  std::vector<std::string> traces = data_names("traces");
+  traces.push_back(drawn);
+  return {{"--topology", "Which cluster?", &NewScenario::topology, data_names("topologies"),
+           "h100-rail"},
+          {"--model", "Which model?", &NewScenario::model, data_names("models/moe"), "gpt-oss-20b"},
+          {"--trace", "Which routing: a recorded trace, or 'drawn'?", &NewScenario::trace, traces,
+           drawn},
+          {"--for", "What for: a 'step' of MoE layers, 'training' iterations, 'serving'?",
+           &NewScenario::purpose, purposes, "step"}};
+}
+
+bool is_answer(const Question& question, const std::string& said) {
+  return std::ranges::find(question.choices, said) != question.choices.end() ||
+         (said.find('/') != std::string::npos && is_there(said));
+}
+
+std::string asked(const Question& question) {
+  while (true) {
+    fmt::print(stderr, "{} [{}; ? lists all] ", question.text, question.by_default);
+    std::string said;
+    if (!std::getline(std::cin, said)) throw std::runtime_error("no answer; nothing was written");
+    if (said.empty()) return question.by_default;
+    if (is_answer(question, said)) return said;
+    fmt::print(stderr, "  {}\n",
+               said == "?" ? fmt::format("{}", fmt::join(question.choices, ", "))
+                           : did_you_mean(said, question.choices) + " (or the path of a file)");
+  }
+}
+
+/// What the flags say, and for the rest what a person says.
+void answer_all(NewScenario& scenario) {
+  std::vector<std::string> missing;
+  for (const Question& question : questions()) {
+    std::string& answer = scenario.*question.answer;
+    if (answer.empty()) {
+      missing.emplace_back(question.flag);
+    } else if (!is_answer(question, answer)) {
+      throw Error(fmt::format("{} {}: there is none", question.flag, answer),
+                  did_you_mean(answer, question.choices));
+    }
+  }
+  if (missing.empty()) return;
+  if (::isatty(STDIN_FILENO) == 0) {
+    throw Error(fmt::format("'new' asks on a terminal, and this is none; {} would answer",
+                            fmt::join(missing, ", ")),
+                "for example moesim new my-run.yaml --topology h100-rail --model gpt-oss-20b "
+                "--trace drawn --for step");
+  }
+  for (const Question& question : questions()) {
+    std::string& answer = scenario.*question.answer;
+    if (answer.empty()) answer = asked(question);
+  }
+}
+
+/// What the text depends on besides the names.
+struct NewSizes {
+  int gpus = 0, hosts = 0, experts = 0;
+  std::int64_t least_tokens = 0;  // of a recorded step
+};
+
+NewSizes sizes_of(const NewScenario& scenario) {
+  const Topology topology = read_topology(data_file("topologies", scenario.topology)).topology;
+  const MoeModel model = read_moe_model(data_file("models/moe", scenario.model));
+  NewSizes sizes{topology.gpu_count(), topology.host_count(), model.experts};
+  if (scenario.trace == drawn) return sizes;
+  const RoutingTrace trace = RoutingTrace::open(trace_folder(scenario.trace));
+  for (int s = 0; s < trace.step_count(); ++s) {
+    const std::int64_t tokens = trace.step(s).tokens();
+    sizes.least_tokens = s == 0 ? tokens : std::min(sizes.least_tokens, tokens);
+  }
+  return sizes;
+}
+
+/// The largest power of two that divides both and is at most `most`.
+int common_degree(int gpus, int experts, int most) {
+  int degree = 1;
+  while (degree * 2 <= most && gpus % (degree * 2) == 0 && experts % (degree * 2) == 0) degree *= 2;
+  return degree;
+}
+
+constexpr int step_tokens = 2048;
+
+std::string routing_lines(const NewScenario& scenario, const NewSizes& sizes) {
+  if (scenario.trace != drawn) {
+    return fmt::format("trace: {}   # which experts every token chose; moesim list traces\n",
+                       scenario.trace);
+  }
+  return fmt::format(
+      "synth: {{skew: 0.5, tokens: {}, steps: 4}}   # drawn; a larger skew is less balanced. Your "
+      "own trace: docs/how-to.md\n",
+      scenario.purpose == "step" ? step_tokens * sizes.gpus : 32768);
+}
+
+std::string step_lines(const NewScenario& scenario, const NewSizes& sizes) {
+  std::string text = fmt::format(
+      "policy: [alltoall, deepep-normal, llep]   # moesim list policies\n"
+      "ep: {}   # ranks of a group that holds all experts\n"
+      "tokens_per_rank: {}\n",
+      common_degree(sizes.gpus, sizes.experts, 64), step_tokens);
+  if (scenario.trace != drawn) {
+    const std::int64_t all = std::int64_t{step_tokens} * sizes.gpus;
+    text += fmt::format("repeat: {}   # so often each recorded step is played, to have enough\n",
+                        (all + sizes.least_tokens - 1) / sizes.least_tokens);
+  }
+  return text +
+         "layers: recorded   # those of the trace; 'all' of the model need all in the trace\n";
+}
+
+std::string training_lines(const NewSizes& sizes) {
+  const int pp = sizes.gpus % 2 == 0 && sizes.hosts > 1 ? 2 : 1;
+  const int ep = common_degree(sizes.gpus / pp, sizes.experts, 8);
+  return fmt::format(
+      "policy: [alltoall, llep, hecate]   # moesim list policies\n"
+      "parallel: {{pp: {}, ep: {}}}   # tp, cp, vpp, etp: docs/scenarios.md\n"
+      "batch: {{global: {}, micro: 1, sequence: 4096}}   # in sequences; of tokens\n"
+      "routing: [balanced, recorded]   # balanced: what benchmarks have\n"
+      "steps: 0\n",
+      pp, ep, 4 * (sizes.gpus / pp));
+}
+
+std::string serving_lines(const NewSizes& sizes) {
+  return fmt::format(
+      "policy: [deepep-low-latency, megatron-allgather]   # moesim list policies\n"
+      "parallel: {{tp: 1, ep: {}}}\n"
+      "serving:\n"
+      "  batch: {{context: 4096, sequences: 64}}   # on each rank of attention\n"
+      "  kv: bf16\n"
+      "routing: [balanced, recorded]\n"
+      "steps: 0\n",
+      sizes.gpus);
+}
+
+std::string text_of_new(const NewScenario& scenario) {
+  const NewSizes sizes = sizes_of(scenario);
+  std::string text = fmt::format(
+      "# {} on {} GPUs of {}. moesim compare {} runs it, moesim explore {} shows it.\n"
+      "# Every key: docs/scenarios.md; flags win over this file.\n"
+      "topology: {}   # moesim list topologies; several: [a, b]\n"
+      "model: {}   # moesim list models\n",
+      scenario.purpose == "step"       ? "A step of MoE layers"
+      : scenario.purpose == "training" ? "A training iteration"
+                                       : "A decode step of an engine",
+      sizes.gpus, scenario.topology, scenario.file, scenario.file, scenario.topology,
+      scenario.model);
+  text += routing_lines(scenario, sizes);
+  text += scenario.purpose == "step"       ? step_lines(scenario, sizes)
+          : scenario.purpose == "training" ? training_lines(sizes)
+                                           : serving_lines(sizes);
+  return text + "# set: [topology.nodes=8]   # changes an input\n";
+}
+
+void write_new(NewScenario scenario) {
+  if (is_there(scenario.file)) {
+    throw error_in(scenario.file, "is there already, and 'new' replaces nothing",
+                   "moesim new OTHER.yaml");
+  }
+  check_writable(scenario.file);
+  answer_all(scenario);
+  const std::string text = text_of_new(scenario);
+  open_inputs(parse_scenario(text, scenario.file, {}));  // says what does not fit together
+  write_file(scenario.file, text);
+  fmt::print("{} is written. Now: moesim compare {}\n", scenario.file, scenario.file);
+}
+
+}  // namespace
+
+void add_new_command(CommandLine& app) {
+  const auto scenario = std::make_shared<NewScenario>();
+  CommandLine command = app.add_subcommand(
+      "new", "Writes a commented scenario after four questions, which flags answer, too");
+  command.add_option("FILE", scenario->file, "where it goes (default scenario.yaml)");
+  command.add_option("--topology", scenario->topology,
+                     "cluster: a name of `moesim list topologies` or a file");
+  command.add_option("--model", scenario->model, "a name of `moesim list models` or a file");
+  command.add_option("--trace", scenario->trace,
+                     "a folder, a name of `moesim list traces`, or 'drawn'");
+  command.add_option("--for", scenario->purpose, "step, training or serving");
+  command.callback([scenario] { write_new(*scenario); });
+}
+
+}  // namespace moesim
