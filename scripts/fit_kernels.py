@@ -84,6 +84,18 @@ def gemm(m, n, k, size, groups=1):
     return (flop, moved)
 
 
+HEIGHTS = (8, 16, 32, 64, 128)  # of tiles of TensorRT-LLM's kernels: the least that holds a group's rows
+
+
+def tiles(rows, n, k, size, weights, groups):
+    """Groups of equal rows that fill their last tile; `weights` are read in bytes of their own."""
+    m = rows / groups
+    height = next((h for h in HEIGHTS if h >= m), HEIGHTS[-1])
+    filled = groups * math.ceil(m / height) * height
+    moved = size * rows * k + 2 * rows * n + weights * groups * n * k
+    return (lambda p: 2 * filled * n * k * (1 + p.get("half_sum", 0) / k), moved)
+
+
 def attention(queries, attended, heads, kv_heads, qk, v, size):
     moved = queries * (heads + kv_heads) * (qk + v) * size
     products = 2 * queries * attended * heads * (qk + v)
@@ -144,8 +156,9 @@ def published_fp8(folder):
 PLAIN = ((2688, 1856), (4096, 2688), (1024, 2688), (2048, 5120))  # two matrices per expert: Nemotron
 
 
-def experts(file, dtype, size, distribution="balanced", keep=lambda hidden, ffn, experts: True):
-    """A fused MoE layer of aiconfigurator on one GPU: two GEMMs per expert, activation, weighted sum, casts."""
+def experts(file, dtype, size, distribution="balanced", keep=lambda hidden, ffn, experts: True, weights=0):
+    """A fused MoE layer of aiconfigurator on one GPU: two GEMMs per expert, activation, weighted sum, casts. With
+    bytes of `weights`, GEMMs of whole tiles."""
     def read(folder):
         for r in table(folder / "aiconfigurator" / file):
             if r["moe_dtype"] != dtype or r["distribution"] != distribution or r["moe_ep_size"] != "1":
@@ -162,6 +175,9 @@ def experts(file, dtype, size, distribution="balanced", keep=lambda hidden, ffn,
                 side += (2 + size) * (tokens * hidden + rows * ffn)
             m = rows / groups
             kernels = [gemm(m, up * ffn, hidden, size, groups), gemm(m, hidden, ffn, size, groups)]
+            if weights:
+                kernels = [tiles(rows, up * ffn, hidden, size, weights, groups),
+                           tiles(rows, hidden, ffn, size, weights, groups)]
             yield Row(f"{hidden} {ffn} {top_k} {groups} {tokens}", kernels, side, float(r["latency"]) * 1e-3,
                       2.0 * rows * hidden * ffn * (1 + up))
     return read
@@ -226,6 +242,9 @@ def ungrouped(hidden, ffn, count):
     return (hidden, ffn, count) != (7168, 2048, 256)  # DeepSeek-V3: its balanced tokens take half of the groups
 
 
+TILED = {name: value for name, value in GROUPED.items() if name != "group_rows"}
+
+
 def blackwell(name, gpu, part):
     """The fits of a GPU of this family, whose kernels are of one version of vLLM."""
     gemms, layers, scores = (f"{kind}_{part}_vllm0.24.0.csv" for kind in ("gemm_perf", "moe_perf", "context_attention"))
@@ -239,6 +258,10 @@ def blackwell(name, gpu, part):
         Fit(f"{name} MoE fp8 block", gpu, "fp8", experts(layers, "fp8_block", 1, keep=ungrouped), GROUPED,
             {"launch": 3.0}, 1e8),
         Fit(f"{name} MoE fp4", gpu, "fp4", experts(layers, "nvfp4", FP4), GROUPED),
+        Fit(f"{name} tiles", gpu, "bf16", experts(layers, "bfloat16", 2, weights=2), TILED, {"launch": 3.0}),
+        Fit(f"{name} tiles fp8 x fp4", gpu, "fp8", experts(layers, "w4a8_mxfp4_mxfp8", 1, weights=FP4), TILED,
+            {"launch": 3.0}),
+        Fit(f"{name} tiles fp4", gpu, "fp4", experts(layers, "nvfp4", FP4, weights=FP4), TILED, {"launch": 3.0}),
         Fit(f"{name} attention", gpu, "bf16", prefill(scores), ATTENTION, {"memory": 0.78, "sharpness": 1.0}),
     ]
 

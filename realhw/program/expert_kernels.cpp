@@ -68,6 +68,9 @@ bool ExpertProgram::add_kernel(RankStep& step, bool padded) {
 const GroupedGemm* ExpertProgram::gemm_of(const RankStep& step) const {
   const Op& op = draft_.op(step);
   const auto* gemm = std::get_if<GroupedGemm>(&draft_.kernel(step));
+  if (gemm != nullptr && gemm->wave) {
+    throw std::runtime_error("hardware cannot execute waves of a fused kernel yet");
+  }
   if (gemm != nullptr && gemm->m.size() != slots()) {
     throw std::runtime_error(
         fmt::format("{} has {} groups for {} slots", op.label.text(), gemm->m.size(), slots()));

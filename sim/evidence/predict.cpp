@@ -13,6 +13,7 @@
 #include "sim/evidence/paper_traces.h"
 #include "sim/evidence/predict_iterations.h"
 #include "sim/mechanism/unsuitable.h"
+#include "sim/plan/slice.h"
 #include "sim/report/stage_times.h"
 #include "sim/run/backends.h"
 #include "sim/run/simulate.h"
@@ -48,8 +49,20 @@ WantedMeasures wanted(const std::vector<PaperTable>& tables) {
   return cases;
 }
 
+/// The step without what its routed experts do not need.
+Plan routed_part(const Plan& plan) {
+  static const std::set<OpKind> others = {OpKind::gate, OpKind::shared_fc1, OpKind::shared_fc2,
+                                          OpKind::attention_projections, OpKind::attention_scores};
+  std::vector<OpId> kept;
+  for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
+    if (!others.contains(plan[id].key.kind)) kept.push_back(id);
+  }
+  return slice(plan, kept);
+}
+
 /// Mean over steps, sum over layers.
-void add_alone(const Scenario& scenario, const Inputs& inputs, MeasuredCase& measured) {
+void add_alone(const Scenario& scenario, const Inputs& inputs, const std::set<Measure>& wanted,
+               MeasuredCase& measured) {
   const ClusterInput& cluster = inputs.clusters[0];
   PolicyPlanner steps(scenario, inputs, cluster, inputs.systems[0]);
   const auto backend = make_backend(scenario.fidelities[0], scenario.p2p_order, cluster);
@@ -57,6 +70,11 @@ void add_alone(const Scenario& scenario, const Inputs& inputs, MeasuredCase& mea
   for (int i = 0; i < steps.count(); ++i) {
     const PlannedStep planned = steps.plan(i);
     const PricedPlan priced(planned.plan, cluster.topology);
+    if (wanted.contains(Measure::layer)) {
+      const Plan routed = routed_part(planned.plan);
+      const PricedPlan layers(routed, cluster.topology);
+      measured.values[Measure::layer] += part * backend->run(layers).makespan.value;
+    }
     for (const auto& [key, ops] : exchanges_of_stages(planned.plan)) {
       const auto& [layer, pass, stage] = key;
       const double time = part * time_alone(priced, ops, *backend).value;
@@ -113,7 +131,7 @@ MeasuredCase measure(const Scenario& scenario, const std::set<Measure>& measures
       add_iterations(scenario, inputs, measured);
       return measured;
     }
-    if (alone) add_alone(scenario, inputs, measured);
+    if (alone) add_alone(scenario, inputs, measures, measured);
     if (steps) add_steps(scenario, inputs, measured);
   } catch (const Unsuitable& e) {
     measured.why = e.diagnostics().front().message;

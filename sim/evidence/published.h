@@ -21,6 +21,7 @@ enum class Measure {
   dispatch,       // the exchanges from tokens to experts of one forward pass, by themselves
   combine,        // those back
   exchanges,      // all exchanges of tokens of a step, one after the other, each by itself
+  layer,          // a step without gates, shared experts and attention
   off_host,       // bytes that leave their node in a step
   iteration,      // time of a whole iteration, mean over the simulated ones
   bubble,         // of it the mean GPU's bubble
@@ -28,12 +29,12 @@ enum class Measure {
   weights         // the same of weights
 };
 inline const std::vector<std::string> measure_names = {
-    "step",      "communication", "exposed",   "load",   "dispatch",    "combine",
-    "exchanges", "off_host",      "iteration", "bubble", "activations", "weights"};
+    "step",  "communication", "exposed",   "load",   "dispatch",    "combine", "exchanges",
+    "layer", "off_host",      "iteration", "bubble", "activations", "weights"};
 
-/// Whether a measure is of exchanges that have the cluster to themselves.
+/// Whether a measure is of a part of a step that has the cluster to itself.
 inline bool is_alone(Measure measure) {
-  return measure >= Measure::dispatch && measure <= Measure::exchanges;
+  return measure >= Measure::dispatch && measure <= Measure::layer;
 }
 /// Whether a measure is of whole iterations.
 inline bool is_of_iterations(Measure measure) { return measure >= Measure::iteration; }

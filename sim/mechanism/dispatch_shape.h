@@ -38,6 +38,7 @@ struct LocalWork {
   bool transpose_sent = false, transpose_arrived = false;
   /// Rows travel in fewer bytes: a kernel encodes them before, another decodes them after each way.
   bool coded = false;
+  bool sums = false;  // the kernel that brings rows back adds up those of a token
   bool operator==(const LocalWork&) const = default;
 };
 

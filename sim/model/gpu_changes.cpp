@@ -69,6 +69,7 @@ GpuModel changed(const GpuModel& gpu, const GpuFactors& factors) {
   after.host = changed(gpu.host, factors.host);
   change(after.fitted.gemm, factors.launch);
   change(after.fitted.grouped_gemm, factors.launch);
+  change(after.fitted.tiles, factors.launch);
   change(after.fitted.attention, factors.launch);
   change(after.fitted.decode, factors.launch);
   change(after.fitted.latent_decode, factors.launch);

@@ -15,7 +15,7 @@ Seconds GpuModel::time(const Kernel& kernel, const OpType& op) const {
   const Bytes traffic = memory_traffic_of(kernel);
   if (traffic.value == 0) return Seconds(0);
   if (const auto* gemm = std::get_if<GroupedGemm>(&kernel)) {
-    if (const GemmTable* table = tables.find(*gemm, op)) {
+    if (const GemmTable* table = gemm->wave ? nullptr : tables.find(*gemm, op)) {
       const double ratio =
           static_cast<double>(gemm->n * gemm->k) / static_cast<double>(table->n * table->k);
       return table->time(gemm->m) * ratio;
@@ -55,7 +55,9 @@ KernelTime GpuModel::roofline_time(const Kernel& kernel, const OpType& op) const
   const auto type = type_of(kernel);
   const int more = training_traffic.each_kernel ? kernels_of(op, kernel) - 1 : 0;
   if (!type) {
-    KernelTime time{launch_overhead * (1 + more), {}, {}, {}};
+    const auto* rows = std::get_if<MemoryBound>(&kernel);
+    const bool launched = rows == nullptr || !rows->goes_on;
+    KernelTime time{launched ? launch_overhead * (1 + more) : Seconds(0), {}, {}, {}};
     time.memory =
         memory_traffic_of(kernel) / (memory_rate(op.kind) * kept_in_training(DataType::bf16));
     time.total = time.launch + time.memory;
@@ -64,6 +66,9 @@ KernelTime GpuModel::roofline_time(const Kernel& kernel, const OpType& op) const
   const Roofline* of_kind = fitted.find(kernel);
   const Roofline& roofline = of_kind != nullptr ? *of_kind : any;
   const BytesPerSecond bandwidth = memory_bandwidth * kept_in_training(*type);
+  if (const auto* gemm = std::get_if<GroupedGemm>(&kernel); gemm != nullptr && gemm->wave) {
+    return roofline.time_of_wave(*gemm, op, rate(*type), bandwidth);
+  }
   KernelTime time =
       roofline.time(kernel, op, rate(*type), bandwidth, training_traffic.of_gradient(kernel, op));
   const TrainingTraffic::Cast cast = training_traffic.of_cast(kernel, op);

@@ -108,6 +108,11 @@ HostCalls host_calls(const OpType& op, const Kernel* kernel) {
   if (kernel == nullptr) return {.collectives = 1};
   if (std::holds_alternative<HostWork>(*kernel)) return {};  // has a time of its own
   const auto* gemm = std::get_if<GroupedGemm>(kernel);
+  if (gemm != nullptr && gemm->wave) {  // its kernel is launched once
+    return {.kernels = gemm->wave->starts ? 1 : 0, .modules = gemm->wave->starts ? 1 : 0};
+  }
+  const auto* memory = std::get_if<MemoryBound>(kernel);
+  if (memory != nullptr && memory->goes_on) return {};
   // Products of experts are launched one by one, and so is the cast of what comes in, whose own
   // kernels one call launches.
   const int groups = gemm != nullptr ? static_cast<int>(gemm->m.size()) : 1;

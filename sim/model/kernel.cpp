@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/kernel.h"
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace moesim {
@@ -29,6 +31,7 @@ struct FlopsOf {
 
 struct TrafficOf {
   Bytes operator()(const GroupedGemm& gemm) const {
+    if (gemm.wave) return of_wave(gemm, *gemm.wave);
     std::int64_t elements = 0;
     for (const std::int64_t m : gemm.m) {
       if (m > 0) elements += m * gemm.k + m * gemm.n + gemm.n * gemm.k;
@@ -47,9 +50,28 @@ struct TrafficOf {
   }
   Bytes operator()(const MemoryBound& kernel) const { return kernel.read + kernel.written; }
   Bytes operator()(const HostWork&) const { return Bytes(0); }
+
+ private:
+  static Bytes of_wave(const GroupedGemm& gemm, const Wave& wave) {
+    if (wave.tiles == 0) return Bytes(0);
+    std::int64_t rows = 0;
+    for (const std::int64_t m : gemm.m) rows += m;
+    const auto groups = std::ranges::count_if(wave.rows, [](std::int64_t m) { return m > 0; });
+    const Bytes weights = bytes_of(groups * gemm.n * gemm.k, wave.weights);
+    const double part = static_cast<double>(wave.tiles) / static_cast<double>(wave.of);
+    return bytes_of(rows * (gemm.k + gemm.n), gemm.type) +
+           Bytes(std::llround(part * static_cast<double>(weights.value)));
+  }
 };
 
 }  // namespace
+
+GroupedGemm whole_of(const GroupedGemm& wave) {
+  GroupedGemm whole = wave;
+  whole.m = wave.wave->rows;
+  whole.wave->tiles = whole.wave->of;
+  return whole;
+}
 
 double FusedAttention::queries_per_key() const {
   const double read = static_cast<double>(keys > 0 ? keys : queries);

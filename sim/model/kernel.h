@@ -15,12 +15,25 @@
 
 namespace moesim {
 
+/// Products that are a part of those of one kernel: the kernel computes tiles of rows as they
+/// arrive, so that others travel meanwhile (fused layers, docs/pipelines.md). All waves of a kernel
+/// together take the time of its whole products; a wave has its part of the tiles.
+struct Wave {
+  std::vector<std::int64_t> rows;     // of each group in the whole kernel
+  std::int64_t tile = 1;              // rows of a tile; every group fills its last one
+  std::int64_t tiles = 0, of = 0;     // of this wave, and of the whole kernel
+  DataType weights = DataType::bf16;  // as the kernel reads them
+  bool starts = false;                // the kernel, whose launch only this wave pays
+  bool operator==(const Wave&) const = default;
+};
+
 /// One GEMM per group: [m_g x k] times [k x n]; groups with m = 0 cost nothing.
 struct GroupedGemm {
   std::vector<std::int64_t> m;  // rows of each group (tokens of each local expert)
   std::int64_t n = 0;
   std::int64_t k = 0;
   DataType type = DataType::bf16;
+  std::optional<Wave> wave = {};
   bool operator==(const GroupedGemm&) const = default;
 };
 
@@ -60,10 +73,14 @@ struct FusedAttention {
   bool operator==(const FusedAttention&) const = default;
 };
 
+/// The whole products that a wave is a part of. Needs a wave.
+GroupedGemm whole_of(const GroupedGemm& wave);
+
 /// A kernel bound by memory traffic: permute, activation, weighted reduce.
 struct MemoryBound {
   Bytes read;
   Bytes written;
+  bool goes_on = false;  // a part of a kernel that runs already: it is not launched
   bool operator==(const MemoryBound&) const = default;
 };
 
@@ -80,7 +97,7 @@ bool is_empty(const Kernel& kernel);  // nothing to compute, move or wait for
 
 /// 2 m n k summed over groups; of attention as above; 0 for other kernels.
 Flops flops_of(const Kernel& kernel);
-/// Every operand once.
+/// Every operand once; a wave has its part of the weights.
 Bytes memory_traffic_of(const Kernel& kernel);
 /// What a kernel multiplies; none for kernels that do not.
 std::optional<DataType> type_of(const Kernel& kernel);

@@ -72,6 +72,25 @@ KernelTime Roofline::time(const Kernel& kernel, const OpType& op, FlopsPerSecond
   return time;
 }
 
+KernelTime Roofline::time_of_wave(const GroupedGemm& gemm, const OpType& op, FlopsPerSecond peak,
+                                  BytesPerSecond bandwidth) const {
+  const GroupedGemm whole = whole_of(gemm);
+  GroupedGemm filled = whole;
+  const std::int64_t tile = whole.wave->tile;
+  if (op.role != Role::wgrad) {  // these sum over the rows, which fill nothing
+    for (std::int64_t& m : filled.m) m = (m + tile - 1) / tile * tile;
+  }
+  Roofline exact = *this;
+  exact.group_rows = 0;
+  const double part = static_cast<double>(gemm.wave->tiles) / static_cast<double>(gemm.wave->of);
+  KernelTime time;
+  time.launch = gemm.wave->starts ? launch : Seconds(0);
+  time.compute = with_losses(exact, filled, op) / (peak * efficiency) * part;
+  time.memory = memory_traffic_of(whole) / (bandwidth * memory) * part;
+  time.total = time.launch + together(time.compute, time.memory, sharpness);
+  return time;
+}
+
 const Roofline* FittedKernels::find(const Kernel& kernel) const {
   const auto in = [&](const ByType& fitted, DataType type) {
     const auto found = fitted.find(type);
@@ -88,6 +107,10 @@ const Roofline* FittedKernels::find(const Kernel& kernel) const {
   }
   const auto* gemms = std::get_if<GroupedGemm>(&kernel);
   if (gemms == nullptr) return nullptr;
+  if (gemms->wave) {
+    const Roofline* tiled = in(tiles, gemms->type);
+    return tiled != nullptr ? tiled : in(gemm, gemms->type);
+  }
   const Roofline* grouped = many_groups(*gemms) ? in(grouped_gemm, gemms->type) : nullptr;
   return grouped != nullptr ? grouped : in(gemm, gemms->type);
 }

@@ -45,6 +45,10 @@ struct Roofline {
   /// those of its operands.
   KernelTime time(const Kernel& kernel, const OpType& op, FlopsPerSecond peak,
                   BytesPerSecond bandwidth, Bytes more = Bytes(0)) const;
+  /// The same for a wave: its part, by tiles, of what the whole kernel takes, whose groups compute
+  /// whole tiles; the launch if it starts the kernel.
+  KernelTime time_of_wave(const GroupedGemm& gemm, const OpType& op, FlopsPerSecond peak,
+                          BytesPerSecond bandwidth) const;
 };
 
 /// Rooflines of a GPU that were fitted to measured kernels.
@@ -52,6 +56,7 @@ struct FittedKernels {
   using ByType = std::map<DataType, Roofline>;
   ByType gemm;          // of one group, and of many if there is no other
   ByType grouped_gemm;  // of several groups
+  ByType tiles;         // of several groups, without the rows that fill their last tiles
   ByType attention;
   ByType decode;         // attention of few queries per sequence to keys in a cache
   ByType latent_decode;  // the same with latent keys (MLA)

@@ -48,6 +48,7 @@ FittedKernels read_fitted_kernels(const YamlMap& map) {
   };
   fitted.gemm = read_by_type(kinds, "gemm", gemm);
   fitted.grouped_gemm = read_by_type(kinds, "grouped_gemm", gemm);
+  fitted.tiles = read_by_type(kinds, "tiles", gemm);
   const auto attention = [](const YamlMap& fields, Roofline& roofline) {
     roofline.half_keys = fields.number("half_keys", lengths, 0);
     roofline.half_width = fields.number("half_width", lengths, 0);

@@ -104,6 +104,23 @@ class Checker {
     if (std::any_of(gemm.m.begin(), gemm.m.end(), [](std::int64_t m) { return m < 0; })) {
       mistake(": a group of the GEMM has fewer than 0 rows");
     }
+    if (gemm.wave) check_wave(gemm, *gemm.wave);
+  }
+
+  void check_wave(const GroupedGemm& gemm, const Wave& wave) {
+    if (wave.tile < 1 || wave.tiles < 0 || wave.of < 1 || wave.tiles > wave.of) {
+      mistake(fmt::format(": a wave of {} of {} tiles with {} rows each", wave.tiles, wave.of,
+                          wave.tile));
+    }
+    if (wave.rows.size() != gemm.m.size()) {
+      return mistake(
+          fmt::format(": a wave of {} groups in a kernel of {}", gemm.m.size(), wave.rows.size()));
+    }
+    for (std::size_t group = 0; group < gemm.m.size(); ++group) {
+      if (gemm.m[group] <= wave.rows[group]) continue;
+      return mistake(fmt::format(": a wave of {} rows of a group whose kernel has {}",
+                                 gemm.m[group], wave.rows[group]));
+    }
   }
 
   void check_attention(const FusedAttention& attention) {
@@ -224,10 +241,18 @@ bool differ_in_sizes_alone(const Kernel& a, const Kernel& b) {
   if (const auto* attention = std::get_if<FusedAttention>(&a)) {
     return attention->shape == std::get<FusedAttention>(b).shape;
   }
+  if (const auto* memory = std::get_if<MemoryBound>(&a)) {
+    return memory->goes_on == std::get<MemoryBound>(b).goes_on;
+  }
   const auto* gemm = std::get_if<GroupedGemm>(&a);
   if (gemm == nullptr) return true;
   const auto& other = std::get<GroupedGemm>(b);
-  return gemm->n == other.n && gemm->k == other.k && gemm->type == other.type;
+  if (gemm->wave.has_value() != other.wave.has_value()) return false;
+  const auto alike = [](const Wave& one, const Wave& two) {
+    return one.tile == two.tile && one.weights == two.weights && one.starts == two.starts;
+  };
+  return gemm->n == other.n && gemm->k == other.k && gemm->type == other.type &&
+         (!gemm->wave || alike(*gemm->wave, *other.wave));
 }
 
 std::string describe(const Plan& plan, OpId id) {

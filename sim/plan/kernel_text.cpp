@@ -78,6 +78,58 @@ std::vector<Kernel> pairs(const std::vector<std::int64_t>& a, const std::vector<
   return each;
 }
 
+/// What follows the shape of a GEMM that is a wave.
+std::string wave_text(const Kernels& kernels, const Wave& shape) {
+  const auto wave_of = [](const Kernel& k) -> const Wave& {
+    return *std::get<GroupedGemm>(k).wave;
+  };
+  std::string rows;
+  std::vector<std::int64_t> tiles, of;
+  for (const Kernel& kernel : kernels.each()) {
+    rows += (rows.empty() ? "" : ";") + sizes_text(wave_of(kernel).rows);
+    tiles.push_back(wave_of(kernel).tiles);
+    of.push_back(wave_of(kernel).of);
+  }
+  return fmt::format(" wave {} of {} tile {} weights {} rows {}{}", sizes_text(tiles),
+                     sizes_text(of), shape.tile, name_of(shape.weights), rows,
+                     shape.starts ? " starts" : "");
+}
+
+void read_wave(LineReader& reader, std::vector<Kernel>& each) {
+  const auto number_of_each = [&](std::string_view what) {
+    LineReader at = reader;
+    const auto sizes = reader.sizes(what);
+    if (sizes.size() != each.size()) {
+      reader.fail(at.word(what),
+                  fmt::format("{} numbers for {} lists of rows", sizes.size(), each.size()),
+                  "as many as lists behind m");
+    }
+    return sizes;
+  };
+  const auto tiles = number_of_each("tiles of the wave");
+  reader.expect("of");
+  const auto of = number_of_each("tiles of the kernel");
+  Wave wave;
+  reader.expect("tile");
+  wave.tile = reader.integer("rows of a tile", 1, most_size);
+  reader.expect("weights");
+  wave.weights = read_type(reader);
+  reader.expect("rows");
+  LineReader at = reader;
+  const auto rows = reader.size_lists("the rows of a group");
+  if (rows.size() != each.size()) {
+    reader.fail(at.word("rows"), fmt::format("{} lists for {}", rows.size(), each.size()),
+                "as many as behind m");
+  }
+  wave.starts = reader.accept("starts");
+  for (std::size_t i = 0; i < each.size(); ++i) {
+    wave.rows = rows[i];
+    wave.tiles = tiles[i];
+    wave.of = of[i];
+    std::get<GroupedGemm>(each[i]).wave = wave;
+  }
+}
+
 std::vector<Kernel> read_gemm(LineReader& reader) {
   GroupedGemm gemm;
   gemm.type = read_type(reader);
@@ -92,6 +144,7 @@ std::vector<Kernel> read_gemm(LineReader& reader) {
     gemm.m = m;
     each.emplace_back(gemm);
   }
+  if (reader.accept("wave")) read_wave(reader, each);
   return each;
 }
 
@@ -100,8 +153,9 @@ std::vector<Kernel> read_memory(LineReader& reader, std::size_t members) {
   const auto read = read_sizes(reader, "bytes read", members);
   reader.expect("written");
   const auto written = read_sizes(reader, "bytes written", members);
-  return pairs(read, written, [](std::int64_t in, std::int64_t out) {
-    return MemoryBound{Bytes(in), Bytes(out)};
+  const bool goes_on = reader.accept("goes-on");
+  return pairs(read, written, [goes_on](std::int64_t in, std::int64_t out) {
+    return MemoryBound{Bytes(in), Bytes(out), goes_on};
   });
 }
 
@@ -148,9 +202,10 @@ std::string to_text(const Kernels& kernels) {
   const Kernel& first = kernels.each().front();
   if (std::holds_alternative<MemoryBound>(first)) {
     return fmt::format(
-        "memory read {} written {}",
+        "memory read {} written {}{}",
         each_size<MemoryBound>(kernels, [](const MemoryBound& k) { return k.read.value; }),
-        each_size<MemoryBound>(kernels, [](const MemoryBound& k) { return k.written.value; }));
+        each_size<MemoryBound>(kernels, [](const MemoryBound& k) { return k.written.value; }),
+        std::get<MemoryBound>(first).goes_on ? " goes-on" : "");
   }
   if (std::holds_alternative<HostWork>(first)) {
     return fmt::format("host {} ns", each_size<HostWork>(
@@ -164,7 +219,8 @@ std::string to_text(const Kernels& kernels) {
   for (const Kernel& kernel : kernels.each()) {
     m += (m.empty() ? "" : ";") + sizes_text(std::get<GroupedGemm>(kernel).m);
   }
-  return fmt::format("gemm {} m {} n {} k {}", name_of(gemm.type), m, gemm.n, gemm.k);
+  return fmt::format("gemm {} m {} n {} k {}{}", name_of(gemm.type), m, gemm.n, gemm.k,
+                     gemm.wave ? wave_text(kernels, *gemm.wave) : "");
 }
 
 Kernels read_kernels(LineReader& reader, std::size_t members) {

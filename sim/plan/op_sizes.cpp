@@ -12,7 +12,7 @@ double real(std::int64_t value) { return static_cast<double>(value); }
 struct SizeOf {
   double operator()(const GroupedGemm& gemm) const {
     double elements = 0;
-    for (const std::int64_t m : gemm.m) {
+    for (const std::int64_t m : gemm.wave ? gemm.wave->rows : gemm.m) {
       elements += real(m) * real(gemm.k) + (real(m) + real(gemm.k)) * real(gemm.n);
     }
     return elements * bytes_per_element(gemm.type);

@@ -59,6 +59,54 @@ TransportPtr find_transport(
   return read.ideal() ? nullptr : std::make_shared<const Transport>(std::move(read));
 }
 
+/// The keys `tile`, `tile_columns`, `weights`, `products`, `types` and `dies` of a schedule, for
+/// chunks of tiles.
+TiledKernel read_tiled_kernel(const YamlMap& params, bool tiles) {
+  TiledKernel kernel;
+  const auto has = [&](const char* key) {
+    const auto value = params.find(key);
+    if (value && !tiles) {
+      value->error(fmt::format("'schedule.{}' has no effect: chunks are not tiles", key),
+                   "say chunk: tiles");
+    }
+    return value && tiles ? value : std::nullopt;
+  };
+  if (const auto heights = has("tile")) {
+    kernel.rows.clear();
+    const auto add = [&](const YamlValue& v) {
+      kernel.rows.push_back(static_cast<int>(v.integer({1, 4096})));
+    };
+    if (heights->is_list()) {
+      for (const YamlValue& height : heights->list()) add(height);
+    } else {
+      add(*heights);
+    }
+    if (kernel.rows.empty() || !std::ranges::is_sorted(kernel.rows)) {
+      heights->error("'schedule.tile' does not ascend", "as [16, 64, 128]");
+      kernel.rows = {128};
+    }
+  }
+  if (const auto columns = has("tile_columns")) {
+    kernel.columns = static_cast<int>(columns->integer({1, 4096}));
+  }
+  static const std::vector<std::string> names = {"fp8", "bf16", "fp16", "fp32", "fp4"};
+  if (const auto weights = has("weights")) {
+    kernel.weights = static_cast<DataType>(weights->choice(names));
+  }
+  if (const auto products = has("products")) {
+    kernel.products = static_cast<DataType>(products->choice(names));
+  }
+  if (const auto types = has("types")) {
+    for (const YamlValue& type : types->list()) {
+      kernel.types.push_back(static_cast<DataType>(type.choice(names)));
+    }
+  }
+  if (const auto dies = has("dies")) {
+    for (const YamlValue& die : dies->list()) kernel.dies.push_back(die.string());
+  }
+  return kernel;
+}
+
 /// A schedule of any kind may cut layers into chunks.
 Chosen<Schedule, ScheduleContext> schedule(const YamlMap& map, PolicySources& sources) {
   auto chosen = mechanism(map, "schedule", schedule_mechanisms(), sources);
@@ -68,10 +116,18 @@ Chosen<Schedule, ScheduleContext> schedule(const YamlMap& map, PolicySources& so
   Chunking chunking;
   const auto count = params.find("chunks");
   const bool automatic = count && count->is_scalar() && count->string() == "auto";
-  chunking.count = automatic ? 0 : static_cast<int>(params.integer("chunks", {1, 256}, 1));
-  chunking.by = static_cast<ChunkBy>(params.choice("chunk", {"tokens", "partners"}, 0));
-  chunking.streamed = params.boolean("streamed", false);
-  if (chunking.count <= 1) {
+  chunking.by = static_cast<ChunkBy>(params.choice("chunk", {"tokens", "partners", "tiles"}, 0));
+  const bool tiles = chunking.by == ChunkBy::tiles && !automatic;
+  chunking.count =
+      automatic ? 0 : static_cast<int>(params.integer("chunks", {1, 256}, tiles ? 32 : 1));
+  chunking.streamed = params.boolean("streamed", tiles);
+  chunking.kernel = read_tiled_kernel(params, tiles);
+  if (tiles && !chunking.streamed) {
+    params.find("streamed")
+        ->error("'streamed: false' with chunks of tiles",
+                "one kernel exchanges the rows of all its tiles");
+  }
+  if (chunking.count <= 1 && !tiles) {
     for (const char* key : {"chunk", "streamed"}) {
       const auto given = params.find(key);
       if (!given) continue;
@@ -80,7 +136,7 @@ Chosen<Schedule, ScheduleContext> schedule(const YamlMap& map, PolicySources& so
                    "say chunks: 2 or more");
     }
   }
-  if (chunking.count == 1) return chosen;
+  if (chunking.count == 1 && !tiles) return chosen;
   chosen.make = [make = chosen.make, chunking](const ScheduleContext& context) {
     auto made = make(context);
     made->set_chunking(chunking);

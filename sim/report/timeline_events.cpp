@@ -44,6 +44,11 @@ struct ShapeArgs {
     args["n"] = gemm.n;
     args["k"] = gemm.k;
     args["type"] = name_of(gemm.type);
+    if (gemm.wave) {
+      args["tiles"] = gemm.wave->tiles;
+      args["tiles_of_kernel"] = gemm.wave->of;
+      args["tile"] = gemm.wave->tile;
+    }
   }
   void operator()(const MemoryBound& kernel) const {
     args["bytes"] = kernel.read.value + kernel.written.value;

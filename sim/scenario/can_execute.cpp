@@ -117,6 +117,20 @@ void check_can_execute(const PlannedStep& step, const MoeModel& model) {
   refuse_exchanges(step.plan, std::int64_t{4} * model.hidden);
 }
 
+void check_can_execute(const Plan& plan) {
+  for (const Op& op : plan.ops) {
+    const Kernels* kernels = op.kernels();
+    if (kernels == nullptr) continue;
+    const auto* gemm = std::get_if<GroupedGemm>(&kernels->each().front());
+    if (gemm == nullptr || !gemm->wave) continue;
+    throw Unsuitable(
+        fmt::format("hardware cannot execute fused kernels yet; moesim simulates them: '{}' of "
+                    "layer {}",
+                    op.label.text(), op.key.layer),
+        "a policy without chunks of tiles");
+  }
+}
+
 void check_can_execute(const std::vector<ServedLayer>& layers) {
   std::map<int, SlotTable> of_first;
   for (const ServedLayer& layer : layers) {

@@ -13,6 +13,8 @@ void check_can_execute(const Scenario& scenario, const MoeModel& model);
 /// Throws Unsuitable for an iteration whose experts' parameters travel, or whose rows are narrower
 /// than fp32.
 void check_can_execute(const PlannedStep& step, const MoeModel& model);
+/// Throws Unsuitable for a plan with layers that one kernel exchanges and computes.
+void check_can_execute(const Plan& plan);
 /// Throws Unsuitable for experts that change places between microbatches.
 void check_can_execute(const std::vector<ServedLayer>& layers);
 

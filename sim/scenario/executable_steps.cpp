@@ -86,6 +86,7 @@ ExecutableStep ExecutableSteps::next() {
   PlannedStep planned = steps_.plan(next_++);
   const Planner& planner = steps_.planner();
   const bool iteration = !planner.spec().only_layers;
+  check_can_execute(planned.plan);
   if (iteration) check_can_execute(planned, model_);
   step.planning = planned.planning();
   step.dropped_choices = planned.change.dropped_choices;

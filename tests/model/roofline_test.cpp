@@ -66,6 +66,49 @@ TEST(Roofline, GroupsMayHaveOneOfTheirOwn) {
   EXPECT_NEAR(us_on(gpu, GroupedGemm{{128}, 64, 64, DataType::bf16}), 2.0 * 128 * 64 * 64, 1e-6);
 }
 
+TEST(Roofline, WavesShareTheTimeOfTheirKernel) {
+  const GpuModel gpu = fitted_gpu(
+      "  gemm:\n    bf16: {efficiency: 0.5, memory: 0.5, launch: 7 us, group_rows: 99}\n");
+  // Groups of 3 and 9 rows fill 4 and 12: 3 + 1 tiles of 4.
+  Wave wave{{3, 9}, 4, 1, 4, DataType::bf16, true};
+  const GroupedGemm first{{3, 0}, 64, 128, DataType::bf16, wave};
+  const double compute = 2 * 16 * 64 * 128 / 0.5;
+  const double memory = 2 * (12 * (64 + 128) + 2 * 64 * 128) / 0.5;
+  ASSERT_GT(compute, memory);
+  EXPECT_NEAR(us_on(gpu, first), 7 + compute / 4, 1e-6);
+  wave.tiles = 3;
+  wave.starts = false;
+  EXPECT_NEAR(us_on(gpu, GroupedGemm{{0, 9}, 64, 128, DataType::bf16, wave}), compute * 3 / 4,
+              1e-6);
+  // Weights of fp4 take 9 bits of 16, and bind a kernel of few rows.
+  wave = {{1, 1}, 1, 2, 2, DataType::fp4, false};
+  const double of_weights = 2 * (64.0 * 128) * 9 / 16 + 2 * 2 * (64 + 128);
+  const GpuModel slow_memory = fitted_gpu("  gemm:\n    bf16: {efficiency: 1, memory: 0.01}\n");
+  EXPECT_NEAR(us_on(slow_memory, GroupedGemm{{1, 1}, 64, 128, DataType::bf16, wave}),
+              of_weights / 0.01, 1e-6);
+  // Sums over rows fill nothing.
+  wave = {{3, 9}, 4, 4, 4, DataType::bf16, false};
+  EXPECT_NEAR(us_on(gpu, GroupedGemm{{3, 9}, 64, 128, DataType::bf16, wave},
+                    {OpKind::fc1, Role::wgrad, Pass::backward}),
+              std::max(2.0 * 12 * 64 * 128, memory * 0.5) / 0.5, 1e-6);
+}
+
+TEST(Roofline, TilesMayHaveOneOfTheirOwn) {
+  const GpuModel gpu =
+      fitted_gpu("  gemm:\n    bf16: {efficiency: 1}\n  tiles:\n    bf16: {efficiency: 0.25}\n");
+  const GroupedGemm gemm{{64}, 64, 64, DataType::bf16};
+  GroupedGemm wave = gemm;
+  wave.wave = Wave{{64}, 16, 4, 4, DataType::bf16, false};
+  EXPECT_NEAR(us_on(gpu, wave) / us_on(gpu, gemm), 4, 1e-9);
+}
+
+TEST(Roofline, WhatGoesOnIsNotLaunched) {
+  const GpuModel gpu = fitted_gpu("  gemm:\n    bf16: {efficiency: 1}\n");
+  const MemoryBound rows{Bytes(60), Bytes(40)}, inside{Bytes(60), Bytes(40), true};
+  EXPECT_NEAR(us_on(gpu, rows) - us_on(gpu, inside), 100, 1e-6);
+  EXPECT_NEAR(us_on(gpu, inside), 100, 1e-6);  // a byte takes 1 us
+}
+
 TEST(Roofline, AttentionLosesWithFewKeysAndNarrowHeads) {
   const GpuModel gpu = fitted_gpu(
       "  attention:\n    bf16: {efficiency: 0.5, half_keys: 100, half_width: 48, backward: 0.8}\n");

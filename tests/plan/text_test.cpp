@@ -50,6 +50,30 @@ Plan hand_made() {
   return plan;
 }
 
+TEST(PlanText, KeepsWavesOfFusedKernels) {
+  Plan plan{"waves", 2, {}};
+  Op fc1 = kernel("fc1-wave-1", 0, {}, MemoryBound{});
+  fc1.group = Group({GpuId(0), GpuId(1)});
+  const auto wave = [](std::vector<std::int64_t> rows, std::int64_t tiles, std::int64_t of) {
+    return Wave{std::move(rows), 64, tiles, of, DataType::fp4, true};
+  };
+  fc1.work = Kernels(
+      std::vector<Kernel>{GroupedGemm{{64, 10}, 256, 128, DataType::fp8, wave({64, 80}, 2, 3)},
+                          GroupedGemm{{1, 0}, 256, 128, DataType::fp8, wave({1, 0}, 1, 1)}});
+  plan.add(fc1);
+  plan.add(kernel("sums", 0, {}, MemoryBound{Bytes(8), Bytes(4), true}));
+  const std::string text = to_text(plan);
+  EXPECT_NE(text.find("gemm fp8 m 64,10;1,0 n 256 k 128 wave 2,1 of 3,1 tile 64 weights fp4 rows "
+                      "64,80;1,0 starts"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("memory read 8 written 4 goes-on"), std::string::npos) << text;
+  EXPECT_EQ(parse_plan(text, "t"), plan);
+  check_plan(plan);
+  plan.ops[0].work = Kernels(Kernel(GroupedGemm{{64}, 256, 128, DataType::fp8, wave({64}, 2, 1)}));
+  EXPECT_THROW(check_plan(plan), Error);  // two tiles of one
+}
+
 TEST(PlanText, MatchesTheGoldenFile) {
   const std::string path = std::string(MOESIM_ROOT) + "/tests/plan/golden/hand-made.plan";
   const std::string text = to_text(hand_made());

@@ -16,6 +16,7 @@ DispatchMaker read_deepep_v2(const YamlMap& params);
 DispatchMaker read_hybrid_ep(const YamlMap& params);
 DispatchMaker read_nvlink_one_sided(const YamlMap& params);
 DispatchMaker read_all_gather(const YamlMap& params);
+DispatchMaker read_fused(const YamlMap& params);
 DispatchMaker read_fastmoe(const YamlMap& params);
 DispatchMaker read_schemoe_pipe(const YamlMap& params);
 DispatchMaker read_hybridep_dispatch(const YamlMap& params);
@@ -43,6 +44,8 @@ const std::vector<DispatchMechanism>& dispatch_mechanisms() {
        read_hybrid_ep, true, "hybrid-ep"},
       {"nvlink-one-sided", "as dedup, stored over NVLink inside one host (TensorRT-LLM)",
        read_nvlink_one_sided, true, "nvlink-one-sided"},
+      {"fused", "one copy per token and choice, over NVLink, by the kernel that computes (MegaMoE)",
+       read_fused, false, "nvlink-one-sided"},
       {"allgather", "every row to every rank, results by reduce-scatter (Megatron-LM)",
        read_all_gather, false, "nccl-ring"},
       {"fastmoe", "one all-to-all after the other, each for one expert of every rank (FastMoE)",

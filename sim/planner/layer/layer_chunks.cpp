@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/mechanism/unsuitable.h"
+#include "sim/planner/layer/layer_waves.h"
 
 namespace moesim {
 namespace {
@@ -240,6 +241,7 @@ std::vector<LayerWork> chunks_of(const LayerWork& work, const LayerTokens& token
 void add_chunk_rows(LayerWork& work, const LayerTokens& tokens, const EpGroups& groups,
                     const Chunking& chunking) {
   const auto count = static_cast<int>(work.chunks.size());
+  if (chunking.by == ChunkBy::tiles) return add_wave_rows(work, tokens, groups);
   for (int i = 0; i < count; ++i) {
     LayerWork& chunk = work.chunks[static_cast<std::size_t>(i)];
     if (chunking.by == ChunkBy::partners) {

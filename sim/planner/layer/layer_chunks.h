@@ -10,8 +10,8 @@
 
 namespace moesim {
 
-/// The chunks of a layer, each with the counts of its rows. Throws Unsuitable if the dispatch or
-/// the assignment cannot be cut so.
+/// The chunks of a layer but tiles (layer_waves.h), with the counts of their rows. Throws
+/// Unsuitable if the dispatch or the assignment cannot be cut so.
 std::vector<LayerWork> chunks_of(const LayerWork& work, const LayerTokens& tokens,
                                  const EpGroups& groups, const Chunking& chunking);
 

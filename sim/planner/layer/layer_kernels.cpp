@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "sim/planner/layer/bias_traffic.h"
 #include "sim/planner/layer/layer_step.h"
 
 namespace moesim {
@@ -124,113 +123,19 @@ void LayerOps::add_before_dispatch(const Step& s) {
   if (s.work.decision.after_gate) add_planning(s);
 }
 
-LayerOps::ExpertWork LayerOps::expert_work(const Step& s) const {
-  const Placement& placement = s.work.assignment().placement();
-  ExpertWork work;
-  for (GpuId gpu(0); gpu.value < placement.gpus(); ++gpu.value) {
-    const auto& m = work.m.emplace_back(s.parts.computed(gpu));
-    work.rows.push_back(std::accumulate(m.begin(), m.end(), std::int64_t{0}));
-    work.read.push_back(std::min(s.parts.gathered()[gpu.index()], work.rows.back()));
-  }
-  return work;
-}
-
-void LayerOps::experts(int layer, Pass pass) {
-  wait_for_gather(layer, pass);
-  for (const Step& s : chunk_steps(step(layer, pass))) {
-    pass == Pass::forward ? experts_forward(s, false) : experts_backward(s);
-  }
-  join_chunks();
-  if (pass == Pass::forward) return;
-  if (!cell_.weight_gradients_apart) computed_[static_cast<std::size_t>(layer)] = mark();
-}
-
-void LayerOps::recompute_experts(int layer) {
-  if (experts_again_[static_cast<std::size_t>(layer)]) return;
-  experts_again_[static_cast<std::size_t>(layer)] = true;
-  wait_for_gather(layer, Pass::backward);
-  experts_forward(step(layer, Pass::forward).run_again(), true);
-}
-
-/// Per row, besides the products of experts: activation, and if these have biases, as GPT-OSS's,
-/// what clamps the two halves and joins them again, and the biases of the results. Those are not
-/// needed again.
-void LayerOps::add_activation(const Step& s, const ExpertWork& work) {
-  const bool biases = model_.expert_bias;
-  const bool forward = s.pass == Pass::forward;
-  const int matrices = model_.expert_matrices, halves = biases ? matrices - 1 : 0;
-  const BiasTraffic bias = biases && !s.again ? traffic_of_bias(forward) : BiasTraffic{};
-  // Forward a half is clamped, then joined; backward a clamp reads a gradient and an input.
-  const std::int64_t read = forward ? matrices - 1 + 2 * halves : matrices + 3 * halves;
-  const std::int64_t written = forward ? 1 + 2 * halves : matrices - 1 + 2 * halves;
-  add_memory(s, s.key(OpKind::activation, Stage::experts),
-             times(work.rows, read * model_.expert_ffn + bias.read * model_.hidden),
-             times(work.rows, written * model_.expert_ffn + bias.written * model_.hidden), 1);
-}
-
-void LayerOps::experts_forward(const Step& s, bool alone) {
-  const std::int64_t ffn = model_.expert_ffn;
-  const std::int64_t up = ffn * (model_.expert_matrices - 1);
-  const ExpertWork work = expert_work(s);
-  const std::vector<std::int64_t>& arrived = s.parts.gathered();
-  const bool transpose = !alone && s.work.dispatch->shape().local_work.transpose_arrived;
-  if (!alone) add_codec(s, OpKind::decode, Stage::dispatch, arrived);
-  if (transpose) add_transpose(s, Stage::dispatch, arrived);
-  const bool arranged = !alone && s.work.dispatch->shape().local_work.arrange;
-  if (arranged) add_row_kernel(s, OpKind::sort, Stage::dispatch, work.read, work.rows);
-  add_compute(s, s.key(OpKind::fc1, Stage::experts), [&](GpuId gpu) {
-    return GroupedGemm{work.m[gpu.index()], up, model_.hidden, gemm_type()};
-  });
-  add_activation(s, work);
-  add_compute(s, s.key(OpKind::fc2, Stage::experts), [&](GpuId gpu) {
-    return GroupedGemm{work.m[gpu.index()], model_.hidden, ffn, gemm_type()};
-  });
-  if (arranged) add_row_kernel(s, OpKind::reduce, Stage::combine, work.rows, arrived);
-  if (transpose) add_transpose(s, Stage::combine, arrived);
-  if (!alone) add_codec(s, OpKind::encode, Stage::combine, arrived);
-}
-
-void LayerOps::experts_backward(const Step& s) {
-  const ExpertWork work = expert_work(s);
-  const std::vector<std::int64_t>& arrived = s.parts.gathered();
-  const LocalWork& local = s.work.dispatch->shape().local_work;
-  add_codec(s, OpKind::decode, Stage::dispatch, arrived);
-  if (local.transpose_arrived) add_transpose(s, Stage::dispatch, arrived);
-  if (local.arrange) add_row_kernel(s, OpKind::reduce, Stage::dispatch, work.read, work.rows);
-  const bool ran_again = experts_again_[static_cast<std::size_t>(s.layer)];
-  if (runs_again(RecomputeModule::moe_act) && !ran_again) add_activation(s.run_again(), work);
-  add_fc2_gradients(s, work, backward_roles());
-  add_activation(s, work);
-  add_fc1_gradients(s, work, backward_roles());
-  if (local.arrange) add_row_kernel(s, OpKind::sort, Stage::combine, work.rows, arrived);
-  if (local.transpose_arrived) add_transpose(s, Stage::combine, arrived);
-  add_codec(s, OpKind::encode, Stage::combine, arrived);
-}
-
-void LayerOps::add_fc2_gradients(const Step& s, const ExpertWork& work,
-                                 std::span<const Role> roles) {
-  for (const Role role : roles) {
-    add_compute(s, s.key(OpKind::fc2, Stage::experts, role), [&](GpuId gpu) {
-      return GroupedGemm{work.m[gpu.index()], model_.expert_ffn, model_.hidden, gemm_type()};
-    });
-  }
-}
-
-void LayerOps::add_fc1_gradients(const Step& s, const ExpertWork& work,
-                                 std::span<const Role> roles) {
-  const std::int64_t up = std::int64_t{model_.expert_ffn} * (model_.expert_matrices - 1);
-  for (const Role role : roles) {
-    add_compute(s, s.key(OpKind::fc1, Stage::experts, role), [&](GpuId gpu) {
-      return GroupedGemm{work.m[gpu.index()], model_.hidden, up, gemm_type()};
-    });
-  }
-}
-
 void LayerOps::after_combine(int layer, Pass pass) { add_after_combine(step(layer, pass)); }
 
 void LayerOps::add_after_combine(const Step& s) {
   const bool forward = s.pass == Pass::forward;
   const LocalWork& local = s.work.dispatch->shape().local_work;
+  if (local.sums) {
+    const std::int64_t row = std::int64_t{model_.hidden} * size_of(model_.activations);
+    const OpKind kind = forward ? OpKind::unpermute : OpKind::permute;
+    add_compute(s, s.key(kind, Stage::combine), [&](GpuId gpu) {
+      const std::int64_t back = s.parts.packed()[gpu.index()];
+      return MemoryBound{Bytes(back * row), Bytes(s.work.tokens_per_rank[gpu.index()] * row), true};
+    });
+  }
   if (local.pack) {
     if (local.transpose_sent) add_transpose(s, Stage::combine, s.parts.packed());
     const OpKind kind = forward ? OpKind::unpermute : OpKind::permute;
@@ -283,7 +188,7 @@ void LayerOps::add_codec(const Step& s, OpKind kind, Stage stage, const Rows& ro
 
 void LayerOps::add_compute(const Step& s, const OpKey& key, const KernelOf& kernel_of,
                            std::string label) {
-  if (label.empty()) label = name_of(key.type());
+  if (label.empty()) label = name_of(key.type()) + s.wave_suffix();
   Op op{std::move(label), key, Stream::compute, {}, {}, {}};
   if (set_kernels(s, op, kernel_of)) s.chain.compute(std::move(op));
 }

@@ -114,6 +114,9 @@ class LayerOps {
   void add_gate(const Step& s, std::span<const Role> roles);
   /// `alone`: without what brings rows to the experts and takes them away.
   void experts_forward(const Step& s, bool alone);
+  bool arranges(const Step& s) const;
+  GroupedGemm expert_product(const Step& s, const ExpertWork& work, GpuId gpu, std::int64_t n,
+                             std::int64_t k, bool first) const;
   void add_activation(const Step& s, const ExpertWork& work);
   void experts_backward(const Step& s);
   void add_fc1_gradients(const Step& s, const ExpertWork& work, std::span<const Role> roles);

@@ -9,6 +9,7 @@
 
 #include "sim/mechanism/unsuitable.h"
 #include "sim/planner/layer/layer_chunks.h"
+#include "sim/planner/layer/layer_waves.h"
 #include "sim/trace/id_counts.h"
 #include "sim/transport/transport.h"
 
@@ -120,6 +121,10 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
                            options_.backward);
     });
   }
+  if (schedule_->chunking().by == ChunkBy::tiles) {
+    const DataType type = options_.gemm_type.value_or(model.weights);
+    kernel_sms_ = sms_for(schedule_->chunking().kernel, type, placing_.groups);
+  }
   if (const auto& transport = system.transports.tokens; transport && system.sms == 0) {
     dispatch_->set_sms(transport->sms);
   }
@@ -210,6 +215,13 @@ Chunking LayerPlanner::chunking(const LayerWork& work) const {
   return chunking;
 }
 
+std::vector<LayerWork> LayerPlanner::chunks(const LayerWork& work,
+                                            const LayerTokens& tokens) const {
+  if (kernel_sms_ == 0) return chunks_of(work, tokens, placing_.groups, chunking(work));
+  const int columns = model_.expert_ffn * (model_.expert_matrices - 1);
+  return waves_of(work, tokens, placing_.groups, {schedule_->chunking(), columns, kernel_sms_});
+}
+
 LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
                              bool begins_iteration) {
   return unless_unsuitable([&] {
@@ -226,7 +238,7 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
     work.dispatch = &dispatch_->choose(tokens);
     work.counts = count(*work.dispatch, tokens, recorded(batch, layer).ids);
     add_padding(work.counts);
-    work.chunks = chunks_of(work, tokens, placing_.groups, chunking(work));
+    work.chunks = chunks(work, tokens);
     return work;
   });
 }

@@ -111,6 +111,7 @@ class LayerPlanner {
                       RoutingChange& change);
   Decided decide(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
                  bool begins_iteration);
+  std::vector<LayerWork> chunks(const LayerWork& work, const LayerTokens& tokens) const;
   /// That of the schedule, with a count.
   Chunking chunking(const LayerWork& work) const;
   RowCounts count(const Dispatch& dispatch, const LayerTokens& tokens, IdRows recorded) const;
@@ -137,6 +138,7 @@ class LayerPlanner {
   std::unique_ptr<Dispatch> dispatch_;
   std::unique_ptr<Schedule> schedule_;
   std::optional<ChunkCount> chunk_count_;  // if the schedule leaves it open
+  int kernel_sms_ = 0;                     // multiprocessors of a GPU, if chunks are tiles
 };
 
 /// Choices of every source rank for every expert.

@@ -40,8 +40,11 @@ struct LayerOps::Step {
     return work.tokens_per_rank[gpu.index()] * cell.replicas_of_tokens;
   }
   std::string suffix() const {
-    if (again) return "-recompute";
-    return pass == Pass::backward ? "-grad" : "";
+    return (again ? "-recompute" : pass == Pass::backward ? "-grad" : "") + wave_suffix();
+  }
+  /// Which wave of a fused kernel it is, for people.
+  std::string wave_suffix() const {
+    return work.wave ? "-wave-" + std::to_string(work.wave->index + 1) : "";
   }
 };
 

@@ -17,6 +17,28 @@
 
 namespace moesim {
 
+/// A layer that one kernel exchanges and computes, tile by tile.
+struct TiledLayer {
+  int tile = 1;                         // rows of one
+  std::vector<std::int64_t> slot_rows;  // [slot] of the whole layer
+  std::vector<std::int64_t> tiles;      // [gpu]
+  std::optional<DataType> weights;      // as it reads them; none: the model's
+  std::optional<DataType> products;     // that it multiplies in; none: the weights'
+};
+
+/// One of the equal parts of every GPU's tiles.
+struct LayerWave {
+  std::shared_ptr<const TiledLayer> kernel;
+  int index = 0, waves = 1;
+  /// Ends of waves are rounded up: every GPU with a tile has one in the first wave.
+  std::int64_t tiles(GpuId gpu) const { return end(gpu, index + 1) - end(gpu, index); }
+
+ private:
+  std::int64_t end(GpuId gpu, int wave) const {
+    return (kernel->tiles[gpu.index()] * wave + waves - 1) / waves;
+  }
+};
+
 /// All that a plan needs to know of one replayed layer.
 struct LayerWork {
   explicit LayerWork(LayerDecision d) : decision(std::move(d)) {}
@@ -37,6 +59,7 @@ struct LayerWork {
   /// decision they have only the assignment.
   std::vector<LayerWork> chunks;
   bool goes_on = false;  // a chunk whose exchanges continue with those of the one before
+  std::optional<LayerWave> wave = {};  // a chunk of tiles of a kernel
 };
 
 /// [gpu] what its experts take all the time, as the placement says or of whole ones.

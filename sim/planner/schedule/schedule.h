@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "sim/mechanism/mechanisms.h"
@@ -28,18 +30,31 @@ enum class Point {
 };
 
 /// What a chunk of a layer's rows consists of: an equal part of every rank's tokens (Tutel, arXiv
-/// 2206.03382), or what each group of ranks sends to one other (FasterMoE's smart schedule, PPoPP
-/// 2022).
-enum class ChunkBy { tokens, partners };
+/// 2206.03382), what each group of ranks sends to one other (FasterMoE's smart schedule, PPoPP
+/// 2022), or as many tiles of the experts' products as the multiprocessors compute at once: waves
+/// of one kernel that exchanges rows, too.
+enum class ChunkBy { tokens, partners, tiles };
+
+/// The kernel whose waves are chunks.
+struct TiledKernel {
+  /// Rows of a tile, ascending: it takes the least that hold an expert's mean rows, else the last.
+  std::vector<int> rows = {128};
+  int columns = 128;                      // of a tile
+  std::vector<DataType> types = {};       // of weights that it takes; empty: any
+  std::optional<DataType> weights = {};   // as it reads them; default: as the model's
+  std::optional<DataType> products = {};  // that it multiplies in; default: the weights'
+  std::vector<std::string> dies = {};     // of GPUs that it is written for; empty: any
+};
 
 /// Chunks that a layer dispatches, computes and combines by themselves: while the experts compute
 /// one, others travel.
 struct Chunking {
-  int count = 1;  // 0: chosen for every layer (chunk_count.h)
+  int count = 1;  // 0: chosen for every layer (chunk_count.h); of tiles: at most
   ChunkBy by = ChunkBy::tokens;
   /// Chunks are parts of one exchange, which pays its overhead and latency once, such as when a
   /// kernel sends or receives rows while it computes others (Comet, arXiv 2502.19811).
   bool streamed = false;
+  TiledKernel kernel = {};  // of tiles
 };
 
 class Schedule {

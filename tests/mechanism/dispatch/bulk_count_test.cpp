@@ -26,6 +26,7 @@ const std::vector<std::string>& dispatches() {
       "{kind: deepep-normal, rounds: 1}",
       "{kind: deepep-normal, rounds: 4, channels: 1, rdma_chunk: 16}",
       "deepep-low-latency",
+      "fused",
       "fastmoe",
       "schemoe-pipe",
       "hybridep",

@@ -13,12 +13,14 @@
 
 namespace moesim::test {
 
-/// `keys`: more of the schedule, such as ", streamed: true".
-inline SystemSpec in_chunks(const std::string& dispatch, int chunks, const std::string& keys = "") {
+/// `keys`: more of the schedule, such as ", streamed: true"; `transport`: empty for that of the
+/// dispatch.
+inline SystemSpec in_chunks(const std::string& dispatch, int chunks, const std::string& keys = "",
+                            const std::string& transport = "") {
   return parse_system(
       fmt::format("name: test\nsource: test\nrouting: identity\nplacement: contiguous\n"
-                  "dispatch: {}\nschedule: {{kind: sequential, chunks: {}{}}}\n",
-                  dispatch, chunks, keys),
+                  "dispatch: {}\nschedule: {{kind: sequential, chunks: {}{}}}\n{}",
+                  dispatch, chunks, keys, transport.empty() ? "" : "transport: " + transport),
       "test");
 }
 

@@ -68,6 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
                     ChunkCase{"deepep-normal", "tokens", {1, 4}},
                     ChunkCase{"{kind: tutel, padding: max}", "tokens", {1, 2, 5}},
                     ChunkCase{"{kind: padded, padding: capacity, factor: 16}", "tokens", {1, 2, 4}},
+                    ChunkCase{"fused", "tiles, tile: 4, tile_columns: 4", {1, 2, 5, 8}},
                     ChunkCase{"alltoall", "partners", {1, 2, 4, 8}},
                     ChunkCase{"dedup", "partners", {1, 2, 4, 8}}));
 

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the routed experts of a layer compute: their kernels of LayerOps.
+#include <algorithm>
+#include <numeric>
+
+#include "sim/planner/layer/bias_traffic.h"
+#include "sim/planner/layer/layer_step.h"
+
+namespace moesim {
+
+LayerOps::ExpertWork LayerOps::expert_work(const Step& s) const {
+  const Placement& placement = s.work.assignment().placement();
+  ExpertWork work;
+  for (GpuId gpu(0); gpu.value < placement.gpus(); ++gpu.value) {
+    const auto& m = work.m.emplace_back(s.parts.computed(gpu));
+    work.rows.push_back(std::accumulate(m.begin(), m.end(), std::int64_t{0}));
+    work.read.push_back(std::min(s.parts.gathered()[gpu.index()], work.rows.back()));
+  }
+  return work;
+}
+
+void LayerOps::experts(int layer, Pass pass) {
+  wait_for_gather(layer, pass);
+  for (const Step& s : chunk_steps(step(layer, pass))) {
+    pass == Pass::forward ? experts_forward(s, false) : experts_backward(s);
+  }
+  join_chunks();
+  if (pass == Pass::forward) return;
+  if (!cell_.weight_gradients_apart) computed_[static_cast<std::size_t>(layer)] = mark();
+}
+
+void LayerOps::recompute_experts(int layer) {
+  if (experts_again_[static_cast<std::size_t>(layer)]) return;
+  experts_again_[static_cast<std::size_t>(layer)] = true;
+  wait_for_gather(layer, Pass::backward);
+  experts_forward(step(layer, Pass::forward).run_again(), true);
+}
+
+/// Kernels of tiles read and write rows where they are.
+bool LayerOps::arranges(const Step& s) const {
+  return s.work.dispatch->shape().local_work.arrange && !s.work.wave;
+}
+
+/// `first` of the kernel, if the layer is one.
+GroupedGemm LayerOps::expert_product(const Step& s, const ExpertWork& work, GpuId gpu,
+                                     std::int64_t n, std::int64_t k, bool first) const {
+  GroupedGemm product{work.m[gpu.index()], n, k, gemm_type()};
+  if (!s.work.wave) return product;
+  const LayerWave& wave = *s.work.wave;
+  const Placement& placement = s.work.assignment().placement();
+  const auto of_gpu = wave.kernel->slot_rows.begin() + placement.first_slot(gpu).value;
+  const DataType weights = wave.kernel->weights.value_or(gemm_type());
+  product.type = wave.kernel->products.value_or(weights);
+  product.wave = Wave{{of_gpu, of_gpu + placement.slots_on(gpu)},
+                      wave.kernel->tile,
+                      wave.tiles(gpu),
+                      wave.kernel->tiles[gpu.index()],
+                      weights,
+                      first && wave.index == 0};
+  return product;
+}
+
+/// Per row, besides the products of experts: activation, and if these have biases, as GPT-OSS's,
+/// what clamps the two halves and joins them again, and the biases of the results. Those are not
+/// needed again.
+void LayerOps::add_activation(const Step& s, const ExpertWork& work) {
+  if (s.work.wave) return;  // at the end of a tile
+  const bool biases = model_.expert_bias;
+  const bool forward = s.pass == Pass::forward;
+  const int matrices = model_.expert_matrices, halves = biases ? matrices - 1 : 0;
+  const BiasTraffic bias = biases && !s.again ? traffic_of_bias(forward) : BiasTraffic{};
+  // Forward a half is clamped, then joined; backward a clamp reads a gradient and an input.
+  const std::int64_t read = forward ? matrices - 1 + 2 * halves : matrices + 3 * halves;
+  const std::int64_t written = forward ? 1 + 2 * halves : matrices - 1 + 2 * halves;
+  add_memory(s, s.key(OpKind::activation, Stage::experts),
+             times(work.rows, read * model_.expert_ffn + bias.read * model_.hidden),
+             times(work.rows, written * model_.expert_ffn + bias.written * model_.hidden), 1);
+}
+
+void LayerOps::experts_forward(const Step& s, bool alone) {
+  const std::int64_t ffn = model_.expert_ffn;
+  const std::int64_t up = ffn * (model_.expert_matrices - 1);
+  const ExpertWork work = expert_work(s);
+  const std::vector<std::int64_t>& arrived = s.parts.gathered();
+  const bool transpose = !alone && s.work.dispatch->shape().local_work.transpose_arrived;
+  if (!alone) add_codec(s, OpKind::decode, Stage::dispatch, arrived);
+  if (transpose) add_transpose(s, Stage::dispatch, arrived);
+  const bool arranged = !alone && arranges(s);
+  if (arranged) add_row_kernel(s, OpKind::sort, Stage::dispatch, work.read, work.rows);
+  add_compute(s, s.key(OpKind::fc1, Stage::experts),
+              [&](GpuId gpu) { return expert_product(s, work, gpu, up, model_.hidden, true); });
+  add_activation(s, work);
+  add_compute(s, s.key(OpKind::fc2, Stage::experts),
+              [&](GpuId gpu) { return expert_product(s, work, gpu, model_.hidden, ffn, false); });
+  if (arranged) add_row_kernel(s, OpKind::reduce, Stage::combine, work.rows, arrived);
+  if (transpose) add_transpose(s, Stage::combine, arrived);
+  if (!alone) add_codec(s, OpKind::encode, Stage::combine, arrived);
+}
+
+void LayerOps::experts_backward(const Step& s) {
+  const ExpertWork work = expert_work(s);
+  const std::vector<std::int64_t>& arrived = s.parts.gathered();
+  const LocalWork& local = s.work.dispatch->shape().local_work;
+  add_codec(s, OpKind::decode, Stage::dispatch, arrived);
+  if (local.transpose_arrived) add_transpose(s, Stage::dispatch, arrived);
+  if (arranges(s)) add_row_kernel(s, OpKind::reduce, Stage::dispatch, work.read, work.rows);
+  const bool ran_again = experts_again_[static_cast<std::size_t>(s.layer)];
+  if (runs_again(RecomputeModule::moe_act) && !ran_again) add_activation(s.run_again(), work);
+  add_fc2_gradients(s, work, backward_roles());
+  add_activation(s, work);
+  add_fc1_gradients(s, work, backward_roles());
+  if (arranges(s)) add_row_kernel(s, OpKind::sort, Stage::combine, work.rows, arrived);
+  if (local.transpose_arrived) add_transpose(s, Stage::combine, arrived);
+  add_codec(s, OpKind::encode, Stage::combine, arrived);
+}
+
+void LayerOps::add_fc2_gradients(const Step& s, const ExpertWork& work,
+                                 std::span<const Role> roles) {
+  for (const Role role : roles) {
+    add_compute(s, s.key(OpKind::fc2, Stage::experts, role), [&](GpuId gpu) {
+      const bool first = role == roles.front();
+      return expert_product(s, work, gpu, model_.expert_ffn, model_.hidden, first);
+    });
+  }
+}
+
+void LayerOps::add_fc1_gradients(const Step& s, const ExpertWork& work,
+                                 std::span<const Role> roles) {
+  const std::int64_t up = std::int64_t{model_.expert_ffn} * (model_.expert_matrices - 1);
+  for (const Role role : roles) {
+    add_compute(s, s.key(OpKind::fc1, Stage::experts, role),
+                [&](GpuId gpu) { return expert_product(s, work, gpu, model_.hidden, up, false); });
+  }
+}
+
+}  // namespace moesim

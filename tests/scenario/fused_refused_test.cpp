@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hardware refuses by name what only one kernel could do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/mechanism/unsuitable.h"
+#include "sim/scenario/can_execute.h"
+
+namespace moesim {
+namespace {
+
+TEST(FusedLayers, AreRefusedByHardware) {
+  Plan plan{"t", 1, {}};
+  Op fc1{"fc1-wave-1",
+         {.kind = OpKind::fc1, .stage = Stage::experts, .layer = 3},
+         Stream::compute,
+         Group::first(1),
+         {},
+         {}};
+  GroupedGemm gemm{{8}, 16, 16, DataType::fp32};
+  fc1.work = Kernels(Kernel(gemm));
+  plan.add(fc1);
+  EXPECT_NO_THROW(check_can_execute(plan));
+  gemm.wave = Wave{{8}, 8, 1, 1, DataType::fp32, true};
+  plan.ops[0].work = Kernels(Kernel(gemm));
+  try {
+    check_can_execute(plan);
+    ADD_FAILURE();
+  } catch (const Unsuitable& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("hardware cannot execute fused kernels yet"));
+    EXPECT_THAT(e.what(), testing::HasSubstr("'fc1-wave-1' of layer 3"));
+  }
+}
+
+}  // namespace
+}  // namespace moesim
