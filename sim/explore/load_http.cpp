@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library that speaks HTTP is where moesim was installed or built.
-#include <dlfcn.h>
+// The library that speaks HTTP: loaded, linked in, or not there at all.
 #include <fmt/format.h>
-
-#include <filesystem>
 
 #include "sim/base/error.h"
 #include "sim/explore/http.h"
+#ifdef MOESIM_HTTP_LOADED
+#include "sim/base/loaded_library.h"
 #include "sim/explore/http_library.h"
+#endif
 
-namespace fs = std::filesystem;
+#ifdef MOESIM_HTTP_LINKED
+extern "C" moesim::HttpServer* moesim_make_http_server(moesim::HttpHandler* handler);
+#endif
 
 namespace moesim {
 namespace {
@@ -21,30 +23,19 @@ struct HttpLibrary {
   std::string missing = {};  // why there is none
 };
 
-/// In the build folder for programs that are in it, else where it is installed.
-fs::path http_library_file() {
-  std::error_code unknown;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", unknown).parent_path();
-  const fs::path below = folder.lexically_relative(MOESIM_BUILD_FOLDER);
-  if (!below.empty() && *below.begin() != "..") {
-    return fs::path(MOESIM_BUILD_FOLDER) / built_http_library;
-  }
-  const fs::path name = fs::path(built_http_library).filename();
-  return (folder / ".." / MOESIM_LIBRARIES / name).lexically_normal();
-}
-
-HttpLibrary load_http() {
-  if (std::string(built_http_library).empty()) return {nullptr, "moesim was built without it"};
-  const std::string file = http_library_file().string();
-  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return {nullptr, dlerror()};
-  void* const found = dlsym(library, "moesim_make_http_server");
-  if (found == nullptr) return {nullptr, file + " is not of this moesim"};
-  return {reinterpret_cast<MakeServer*>(found)};
+HttpLibrary find_http() {
+#if defined(MOESIM_HTTP_LINKED)
+  return {moesim_make_http_server};
+#elif defined(MOESIM_HTTP_LOADED)
+  const LoadedFunction loaded = load_function(built_http, "moesim_make_http_server");
+  return {reinterpret_cast<MakeServer*>(loaded.function), loaded.missing};
+#else
+  return {nullptr, "moesim was built without it"};
+#endif
 }
 
 const HttpLibrary& http_library() {
-  static const HttpLibrary library = load_http();
+  static const HttpLibrary library = find_http();
   return library;
 }
 
