@@ -4,8 +4,13 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <stdexcept>
+#include <vector>
 
 #include "sim/base/files.h"
 #include "sim/trace/native_step.h"
@@ -74,6 +79,37 @@ void add(Hash& hash, const TraceStep& step, const TraceInfo& info) {
   }
 }
 
+/// The hash that was asked for last: steps do not change, and a program that keeps a trace open
+/// asks for it with every result.
+class LastHash {
+ public:
+  using Steps = std::vector<std::shared_ptr<const TraceStep>>;
+
+  /// `info` tells what is the trace's besides its steps.
+  std::string of(const Steps& steps, const std::string& info,
+                 const std::function<std::string()>& make) {
+    const std::lock_guard guard(mutex_);
+    if (info == info_ && is_of(steps)) return hash_;
+    hash_ = make();
+    info_ = info;
+    steps_.assign(steps.begin(), steps.end());
+    return hash_;
+  }
+
+ private:
+  bool is_of(const Steps& steps) const {
+    const auto same = [](const std::weak_ptr<const TraceStep>& kept,
+                         const std::shared_ptr<const TraceStep>& step) {
+      return kept.lock() == step;
+    };
+    return std::equal(steps_.begin(), steps_.end(), steps.begin(), steps.end(), same);
+  }
+
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<const TraceStep>> steps_;
+  std::string info_, hash_;
+};
+
 }  // namespace
 
 RoutingTrace RoutingTrace::open(const std::string& directory) {
@@ -107,8 +143,11 @@ std::int64_t RoutingTrace::total_tokens() const {
 std::string RoutingTrace::hash() const {
   Hash hash;
   add(hash, info_);
-  for (const auto& step : steps_) add(hash, *step, info_);
-  return hash.hex();
+  static LastHash last;
+  return last.of(steps_, hash.hex(), [&] {
+    for (const auto& step : steps_) add(hash, *step, info_);
+    return hash.hex();
+  });
 }
 
 }  // namespace moesim

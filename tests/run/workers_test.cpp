@@ -136,6 +136,26 @@ TEST(Workers, TellOfResultsAsTheyCome) {
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
 }
 
+TEST(Workers, ProgressAndNotesAreHeardBeforeTheEnd) {
+  const auto says = [](const JobProgress& progress) {
+    progress.note("likely to take 1 s");
+    progress(1, 4);
+    return Answer{1, {"done"}};
+  };
+  std::vector<double> done;
+  std::vector<std::string> notes;
+  JobEvents<Answer> events;
+  events.heard.progress = [&](double all) { done.push_back(all); };
+  events.heard.note = [&](const std::string& job, const std::string& text) {
+    notes.push_back(job + ": " + text);
+  };
+  run_jobs(std::vector<AnswerJob>{{"first", says}, {"second", says}}, 1, events);
+  EXPECT_THAT(done,
+              testing::ElementsAre(0.125, 0.625));  // a quarter of one, then one and a quarter
+  EXPECT_THAT(notes,
+              testing::ElementsAre("first: likely to take 1 s", "second: likely to take 1 s"));
+}
+
 /// Signals its parent when the job before it is done, and would continue for ever.
 std::vector<AnswerJob> signalling_jobs(int signal) {
   return {job_that("quick",

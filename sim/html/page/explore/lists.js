@@ -7,7 +7,7 @@ const option = (value, text, title) => element("option", {value, title}, text);
 /** A list of one choice; `nothing`: what no choice means. */
 function oneOf(label, names, value, nothing, choose) {
   const select = element("select", {"aria-label": label, onchange: () => choose(select.value)},
-    nothing === null ? "" : option("", nothing), names.map(({name, description}) => option(name, short(name), description)));
+    nothing === null ? "" : option("", nothing), names.map(({name, text, description}) => option(name, text || short(name), description)));
   if (value && !names.some(({name}) => name === value)) select.append(option(value, short(value)));
   select.value = value || "";
   return element("label", {class: "field"}, label, select);
@@ -38,7 +38,7 @@ let clusterOn = null;  // the one that sliders change
 
 function scenarioList() {
   const names = namedOf(choices.scenarios, "scenario");
-  if (choices.given) names.unshift({name: "given", description: `what the command line said: ${choices.given}`});
+  if (choices.given) names.unshift({name: "given", text: `${short(choices.given)}, as started`, description: `what the command line said: ${choices.given}`});
   return oneOf("scenario", names, history.now.text ? "" : history.now.base, history.now.text ? "the dropped one" : "–", base => history.commit(state => {
     Object.assign(state, {...blank(), base});
   }));

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first minute: moesim without arguments, moesim new, moesim doctor.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/run.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+
+const Surroundings shipped_data{.data = MOESIM_ROOT};
+
+std::vector<std::string> new_words(const std::string& file, const std::string& trace,
+                                   const std::string& purpose) {
+  return {"new",         file,      "--topology", "h100-rail", "--model",
+          "gpt-oss-20b", "--trace", trace,        "--for",     purpose};
+}
+
+TEST(FirstMinute, WithoutArgumentsThreeThingsToTry) {
+  const Outcome outcome = run_moesim({}, shipped_data);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err, "");
+  for (const char* command : {"moesim compare quickstart", "moesim explore", "moesim new"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(command));
+  }
+}
+
+TEST(FirstMinute, WhatNewWritesRuns) {
+  for (const char* purpose : {"step", "training", "serving"}) {
+    for (const char* trace : {"tiny-moe-train", "drawn"}) {
+      const Scratch scratch;
+      const std::string file = scratch.file("mine.yaml");
+      const Outcome written = run_moesim(new_words(file, trace, purpose), shipped_data);
+      ASSERT_EQ(written.code, 0) << written.err;
+      EXPECT_THAT(content(file), HasSubstr("# "));
+      const Outcome run =
+          run_moesim({"compare", file, "--fidelity", "analytic", "--quiet"}, shipped_data);
+      EXPECT_EQ(run.code, 0) << purpose << " " << trace << "\n" << run.err << content(file);
+    }
+  }
+}
+
+TEST(FirstMinute, NewReplacesNothing) {
+  const Scratch scratch;
+  const std::string file = scratch.file("mine.yaml");
+  ASSERT_EQ(run_moesim(new_words(file, "drawn", "step"), shipped_data).code, 0);
+  const std::string before = content(file);
+  const Outcome again = run_moesim(new_words(file, "drawn", "training"), shipped_data);
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.err, HasSubstr("is there already"));
+  EXPECT_EQ(content(file), before);
+}
+
+TEST(FirstMinute, NewSaysWhatItLacks) {
+  const Scratch scratch;
+  const Outcome silent = run_moesim({"new", scratch.file("a.yaml"), "--for", "step"}, shipped_data);
+  EXPECT_EQ(silent.code, 2);
+  EXPECT_THAT(silent.err, HasSubstr("--topology, --model, --trace would answer"));
+  auto words = new_words(scratch.file("a.yaml"), "drawn", "stepp");
+  const Outcome wrong = run_moesim(words, shipped_data);
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("did you mean 'step'?"));
+  words = new_words(scratch.file("a.yaml"), "tiny-moe-train", "step");
+  words[5] = "deepseek-v3";  // has more experts than the recording
+  EXPECT_EQ(run_moesim(words, shipped_data).code, 2);
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+}
+
+TEST(FirstMinute, DoctorFindsTheData) {
+  const Outcome outcome = run_moesim({"doctor"}, shipped_data);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* part : {"topologies", "transports", "SimGrid", "D3", "cpp-httplib", "Python"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  }
+}
+
+TEST(FirstMinute, DoctorMissesTheData) {
+  const Scratch empty;
+  const Outcome outcome = run_moesim({"doctor"}, {.data = empty.path()});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("MOESIM_DATA"));
+}
+
+}  // namespace
+}  // namespace moesim
