@@ -26,6 +26,8 @@ PlacementMaker read_trt_llm(const YamlMap& params);
 PlacementMaker read_vllm(const YamlMap& params);
 PlacementMaker read_sglang(const YamlMap& params);
 PlacementMaker read_llep(const YamlMap& params);
+PlacementMaker read_moon_ep(const YamlMap& params);
+PlacementMaker read_ultra_ep(const YamlMap& params);
 PlacementMaker read_predictive(const YamlMap& params);
 PlacementMaker read_lazarus(const YamlMap& params);
 PlacementMaker read_grace(const YamlMap& params);
@@ -74,6 +76,10 @@ const std::vector<PlacementMechanism>& placement_mechanisms() {
       {"sglang", "EPLB on the loads since the last rebalance (SGLang)", read_sglang},
       {"llep", "token-slots above capacity go, with weights, to the least loaded GPUs (LLEP)",
        read_llep},
+      {"moon-ep", "as many token-slots on every GPU, planned after the gate (MoonEP)",
+       read_moon_ep},
+      {"ultra-ep", "quotas of token-slots for replicas in the NVLink domain (UltraEP)",
+       read_ultra_ep},
       {"predictive-replication", "copies by predicted load, an interpretation", read_predictive},
       {"lazarus", "replicas in proportion to load, placed to outlive failures (Lazarus)",
        read_lazarus},

@@ -203,5 +203,22 @@ TEST(OccultPrune, ATokenThatIsPlayedTwiceIsPrunedForEachOfItsRanks) {
   EXPECT_EQ(route(*prune, r, &placed).rows, (Rows{{0, 2}, {0, 3}}));
 }
 
+/// Eight tokens want experts 0 and 1 of GPU 0, four want those of GPU 1: a mean of six each.
+TEST(RankCapacity, DropsLaterTokensOfAFullRank) {
+  Rows tokens(4, {0});
+  tokens.insert(tokens.end(), 4, {1});
+  tokens.insert(tokens.end(), 4, {2});
+  const Steps steps(2, 4, tokens, 1);
+  const auto run = [&](double factor) {
+    return steps.last(fmt::format("{{kind: rank-capacity, factor: {}}}", factor), "contiguous",
+                      "alltoall");
+  };
+  const PlannedStep tight = run(1);
+  EXPECT_EQ(tight.change.dropped_choices, 2);
+  EXPECT_EQ(tight.layers[0].counts.slots, (std::vector<std::int64_t>{4, 2, 4, 0}));
+  EXPECT_EQ(run(1.2).change.dropped_choices, 0);  // 7.2, rounded up
+  EXPECT_EQ(run(0.5).change.dropped_choices, 6);  // 3 each of 12
+}
+
 }  // namespace
 }  // namespace moesim

@@ -3,6 +3,7 @@
 // rebalance and the use of replicas to its caller: those are parameters here.
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/replica_use.h"
+#include "sim/mechanism/placement/serving/activated.h"
 #include "sim/mechanism/placement/serving/serving.h"
 
 namespace moesim {
@@ -13,18 +14,23 @@ struct EplbOptions {
   int slots = 0;   // per GPU, 0: derived
   int groups = 0;  // of experts, 0: the gate's
   ReplicaUse use = ReplicaUse::any;
+  bool fewest_activated = false;  // in place of `use`: METRO
 };
 
 class Eplb final : public Serving {
  public:
   Eplb(const PlacementContext& c, const EplbOptions& o, const eplb::Shape& shape)
-      : Serving(c, o.when, initial(c, shape)), shape_(shape), use_(o.use) {}
+      : Serving(c, o.when, initial(c, shape)),
+        shape_(shape),
+        use_(o.use),
+        fewest_activated_(o.fewest_activated) {}
 
  protected:
   std::optional<SlotTable> plan(const GroupLayer& at) override {
     return eplb::rebalance(eplb::loads_of(seen(at.cell).sum()), shape_).table();
   }
   Assignment assign(const GroupStep& at, Placement slots) override {
+    if (fewest_activated_) return fewest_activated(slots, at.loads.per_expert());
     return assign_replicas(slots, at.ranks, at.first_gpu, use_);
   }
 
@@ -37,6 +43,7 @@ class Eplb final : public Serving {
 
   eplb::Shape shape_;
   ReplicaUse use_;
+  bool fewest_activated_;
 };
 
 }  // namespace
@@ -45,15 +52,19 @@ class Eplb final : public Serving {
 // steps whose loads are summed (1).
 // slots_per_gpu: default the experts of a rank, rounded up, and one more; groups: expert groups
 // that hierarchical placement keeps on a node, default the model's gate groups. replicas: any (all
-// of the EP group evenly, the default) or node-first. payload: weights (default) or state, what a
-// slot holds and migration carries; migration: blocks (default) or overlapped; planning_time (0 us)
-// and planning: hidden (default) or blocks.
+// of the EP group evenly, the default), node-first, or fewest-activated (one for a batch: METRO).
+// payload: weights (default) or state, what a slot holds and migration carries; migration: blocks
+// (default) or overlapped; planning_time (0 us) and planning: hidden (default) or blocks.
 PlacementMaker read_eplb(const YamlMap& params) {
   EplbOptions o;
   o.when = read_planning_options(params, weights_only());
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
   o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
-  o.use = static_cast<ReplicaUse>(params.choice("replicas", replica_use_names, 0));
+  std::vector<std::string> uses = replica_use_names;
+  uses.emplace_back("fewest-activated");
+  const int use = params.choice("replicas", uses, 0);
+  o.fewest_activated = use == static_cast<int>(replica_use_names.size());
+  if (!o.fewest_activated) o.use = static_cast<ReplicaUse>(use);
   return [o](const PlacementContext& context) {
     return std::make_unique<Eplb>(context, o, eplb_shape(context, o.slots, o.groups, "eplb"));
   };

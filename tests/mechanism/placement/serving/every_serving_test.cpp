@@ -153,6 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Kind{"eplb", "eplb"},
         Kind{"{kind: eplb, slots_per_gpu: 6, replicas: node-first}", "eplb_node_first"},
+        Kind{"{kind: eplb, slots_per_gpu: 6, replicas: fewest-activated}", "metro"},
         Kind{"{kind: lplb, topology: ring}", "lplb"},
         Kind{"{kind: trt-llm, updates_per_iteration: 1}", "trt_llm", false},
         Kind{"{kind: vllm, interval: 2, window: 2}", "vllm"},
@@ -160,6 +161,8 @@ INSTANTIATE_TEST_SUITE_P(
         Kind{"{kind: sglang, interval: 2, replicas: dynamic, layers_per_chunk: 1}",
              "sglang_chunks"},
         Kind{"{kind: llep, least_chunk: 1}", "llep", false},
+        Kind{"{kind: moon-ep, received: regather}", "moon_ep", false},
+        Kind{"{kind: ultra-ep, least_rows: 1, received: regather}", "ultra_ep", false},
         Kind{"predictive-replication", "predictive"},
         Kind{"{kind: predictive-replication, predictor: adjacent, extra_slots: 2}", "adjacent"},
         Kind{"{kind: lazarus, interval: 1, first: 1, window: 3, payload: weights}", "lazarus"},

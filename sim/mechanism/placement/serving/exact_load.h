@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planners that run on the GPU after the gate, on the loads of the very batch: MoonEP and UltraEP.
+// Their plans have the form of LLEP's.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "sim/mechanism/placement/serving/llep.h"
+
+namespace moesim::exact_load {
+
+/// MoonEP (MoonshotAI/MoonEP, the plan of planning.py): every GPU computes as many token-slots as
+/// any other; the first GPUs get what does not divide. The most loaded home hands to the roomiest
+/// GPU what this one lacks, until nobody is above; a home may hand out more than its surplus and
+/// becomes a receiver. Of each hand-over, the largest first, experts with the most token-slots left
+/// go first. Token-slots of an expert are dealt to its GPUs in the order of these. Ties: lower GPU,
+/// lower expert. Throws Error unless gpus divides the experts.
+llep::Plan moon_ep(std::span<const std::int64_t> counts, int gpus);
+
+/// UltraEP (Dots-Infra/UltraEP, placement_quota_gpu.cu, as read): limits and what they are.
+struct Quota {
+  int slots = 2;              // of a GPU for received experts
+  std::int64_t least = 1024;  // token-slots worth a replica
+  double tolerance = 0.01;    // of the mean load, at which the search for the limit ends
+};
+
+/// The least limit of a GPU's load, within the tolerance, that a greedy hand-over meets: from the
+/// most loaded home on, experts with the most token-slots first, each to the GPU of its domain with
+/// the most room that has a slot left and does not hold it yet. A home keeps a token-slot of each
+/// of its experts. `domain`: so many consecutive GPUs hand over among themselves, each domain with
+/// a limit of its own. Ties as above; domains are planned as if alone. Throws Error as above.
+llep::Plan ultra_ep(std::span<const std::int64_t> counts, int gpus, int domain, const Quota& quota);
+
+}  // namespace moesim::exact_load

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// MoonEP and UltraEP: balanced after the gate by planners on the GPU, inside NVLink domains, with
+// weights that are fetched for the step and gradients that return.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/mechanism/mechanisms.h"
+#include "sim/mechanism/placement/serving/exact_load.h"
+#include "sim/mechanism/placement/serving/spilling.h"
+#include "sim/mechanism/unsuitable.h"
+
+namespace moesim {
+namespace {
+
+class MoonEp final : public Spilling {
+ public:
+  using Spilling::Spilling;
+
+ private:
+  llep::Plan plan_of(const GroupStep& at) const override {
+    return exact_load::moon_ep(at.loads.per_expert(), ep());
+  }
+};
+
+/// Hosts of an EP group are its NVLink domains.
+int domain_of(const EpGroups& groups) {
+  const auto nodes = groups.nodes();
+  if (!nodes) {
+    throw Unsuitable("its NVLink domains have to be hosts of equally many consecutive GPUs");
+  }
+  return nodes->gpus_per_node;
+}
+
+struct UltraEpOptions {
+  exact_load::Quota quota;
+  double at_most = 0;  // load of a rank over its domain's mean; 0: as the slots allow
+};
+
+class UltraEp final : public Spilling {
+ public:
+  UltraEp(const PlacementContext& c, const SpillOptions& s, const UltraEpOptions& o)
+      : Spilling(c, s), o_(o), domain_(domain_of(c.groups)) {}
+
+ private:
+  llep::Plan plan_of(const GroupStep& at) const override {
+    const auto counts = at.loads.per_expert();
+    llep::Plan plan = exact_load::ultra_ep(counts, ep(), domain_, o_.quota);
+    if (o_.at_most > 0 && imbalance(plan) > o_.at_most) refuse(at, counts, imbalance(plan));
+    return plan;
+  }
+
+  /// The most that a rank has over the mean of its domain.
+  double imbalance(const llep::Plan& plan) const {
+    double most = 1;
+    for (std::size_t first = 0; first < plan.loads.size(); first += domain()) {
+      const auto begin = plan.loads.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto end = begin + domain_;
+      const auto sum = static_cast<double>(std::accumulate(begin, end, std::int64_t{0}));
+      if (sum > 0)
+        most = std::max(most, static_cast<double>(*std::max_element(begin, end)) *
+                                  static_cast<double>(domain()) / sum);
+    }
+    return most;
+  }
+  std::size_t domain() const { return static_cast<std::size_t>(domain_); }
+
+  [[noreturn]] void refuse(const GroupStep& at, const std::vector<std::int64_t>& counts,
+                           double has) const {
+    exact_load::Quota more = o_.quota;
+    std::string hint = fmt::format(
+        "no number of slots meets it with replicas of {} rows or more: "
+        "lower 'least_rows', or raise 'at_most'",
+        more.least);
+    while (++more.slots <= context().experts) {
+      if (imbalance(exact_load::ultra_ep(counts, ep(), domain_, more)) > o_.at_most) continue;
+      hint = fmt::format("slots: {} would", more.slots);
+      break;
+    }
+    const std::vector<int>& numbers = context().numbers;
+    const auto index = static_cast<std::size_t>(at.layer);
+    throw Unsuitable(
+        fmt::format("its quota cannot be met: with {} slots of layer {} a rank computes {:.3f} "
+                    "times the mean, at most {:g} is asked for",
+                    o_.quota.slots, index < numbers.size() ? numbers[index] : at.layer, has,
+                    o_.at_most),
+        hint);
+  }
+
+  UltraEpOptions o_;
+  int domain_;
+};
+
+SpillOptions read_spill_options(const YamlMap& params) {
+  SpillOptions o;
+  o.keeps = params.choice("received", {"regather", "keep"}, 1) == 1;
+  o.planning = params.seconds("planning_time", Seconds(0));
+  return o;
+}
+
+}  // namespace
+
+// received: keep (default: weights stay until the backward pass) or regather; planning_time: of the
+// planner on the GPU, per layer (0 us, unstated). An EP group has to be in one NVLink domain.
+PlacementMaker read_moon_ep(const YamlMap& params) {
+  const SpillOptions o = read_spill_options(params);
+  return [o](const PlacementContext& context) {
+    check_native(context);
+    for (const RankSpace& ranks : context.groups.spaces()) {
+      if (const int hosts = ranks.hosts().size(); hosts > 1) {
+        throw Unsuitable(
+            fmt::format("its ranks fetch experts over NVLink, an EP group has {} hosts", hosts),
+            fmt::format("ep: {} or less", context.groups.gpus_per_host()));
+      }
+    }
+    return std::make_unique<MoonEp>(context, o);
+  };
+}
+
+// slots: of a rank for received experts (2); least_rows: worth a replica (1024); tolerance: of the
+// mean load, at which the search ends (0.01); at_most: load of a rank over the mean of its NVLink
+// domain that has to be met (absent: whatever the slots allow). received and planning_time as
+// above.
+PlacementMaker read_ultra_ep(const YamlMap& params) {
+  UltraEpOptions o;
+  o.quota.slots = static_cast<int>(params.integer("slots", {1, 512}, o.quota.slots));
+  o.quota.least = params.integer("least_rows", {1, 1 << 30}, o.quota.least);
+  o.quota.tolerance = params.number("tolerance", {0, 1}, o.quota.tolerance);
+  o.at_most = params.number("at_most", {1, 1000}, 0);
+  const SpillOptions spill = read_spill_options(params);
+  return [=](const PlacementContext& context) {
+    check_native(context);
+    return std::make_unique<UltraEp>(context, spill, o);
+  };
+}
+
+}  // namespace moesim

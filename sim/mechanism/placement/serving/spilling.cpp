@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/mechanism/placement/serving/spilling.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "sim/mechanism/owners.h"
+#include "sim/mechanism/unsuitable.h"
+
+namespace moesim {
+namespace {
+
+PlanningOptions when_spilling(const SpillOptions& o) {
+  PlanningOptions options;
+  options.planning = o.planning;
+  options.planning_blocks = true;
+  return options;
+}
+
+}  // namespace
+
+Spilling::Spilling(const PlacementContext& c, const SpillOptions& o)
+    : GroupPlanner(c, when_spilling(o),
+                   contiguous_homes(c.experts, c.groups.size(), c.groups.size())),
+      options_(o),
+      plans_(static_cast<std::size_t>(c.groups.count())) {}
+
+StepSlots Spilling::in_step(const GroupStep& at) {
+  llep::Plan& plan = plans_[static_cast<std::size_t>(at.group)];
+  plan = plan_of(at);
+  StepSlots step{llep::table(plan)};
+  step.planned = step.after_gate = true;
+  // One per expert and GPU, though a plan may cut two chunks for the same.
+  const std::int64_t parameters = context().model.expert_parameters();
+  const Bytes weights(parameters * size_of(context().model.weights));
+  const Bytes gradients(parameters * context().state.gradient);
+  const std::set<WeightMove> moves(plan.transfers.begin(), plan.transfers.end());
+  for (const WeightMove& move : moves) {
+    step.gather.push_back({move.expert, move.from, move.to, weights});
+    step.reduce.push_back({move.expert, move.to, move.from, gradients});
+  }
+  return step;
+}
+
+Assignment Spilling::assign(const GroupStep& at, Placement slots) {
+  const llep::Plan& plan = plans_[static_cast<std::size_t>(at.group)];
+  if (plan.transfers.empty()) return Assignment(slots, slots.gpus());
+  return Assignment(std::move(slots), llep::shares(plan, at.loads));
+}
+
+void Spilling::finish(LayerDecision& decision, const SlotTable& owned,
+                      std::span<const StepSlots> steps) const {
+  std::vector<ExpertTransfer> weights, gradients;
+  for (int g = 0; g < groups().count(); ++g) {
+    const StepSlots& step = steps[static_cast<std::size_t>(g)];
+    std::ranges::copy(groups().lifted(step.gather, g), std::back_inserter(weights));
+    std::ranges::copy(groups().lifted(step.reduce, g), std::back_inserter(gradients));
+  }
+  if (!weights.empty()) {
+    decision.gather.push_back({"spill", groups().traffic(weights), {}, {}});
+    if (context().backward) {
+      if (!options_.keeps) decision.regather = decision.gather;
+      decision.reduce.push_back({"spill-grad", groups().traffic(gradients), {}, {}});
+    }
+  }
+  decision.memory = memory_of(decision.assignment.placement());
+  decision.gradient_homes = owned;
+}
+
+/// Whole experts where they are owned; received ones while the layer computes, or their weights
+/// until the backward pass.
+std::vector<ExpertMemory> Spilling::memory_of(const Placement& placement) const {
+  std::vector<ExpertMemory> memory;
+  const int owned = context().experts / ep();
+  const std::int64_t parameters = context().model.expert_parameters();
+  const auto bytes = [&](int experts, int each) { return Bytes(experts * parameters * each); };
+  const int weight = size_of(context().model.weights);
+  for (int g = 0; g < placement.gpus(); ++g) {
+    const int received = placement.slots_on(GpuId(g)) - owned;
+    ExpertMemory gpu;
+    gpu.weights = bytes(owned, weight);
+    (options_.keeps && context().backward ? gpu.weights : gpu.gathered) += bytes(received, weight);
+    if (context().backward) {
+      gpu.gradients = bytes(owned, context().state.gradient);
+      gpu.optimizer = bytes(owned, context().state.optimizer);
+      gpu.gathered += bytes(received, context().state.gradient);
+    }
+    memory.push_back(gpu);
+  }
+  return memory;
+}
+
+llep::Plan native_plan(std::size_t experts, int gpus) {
+  return llep::plan(std::vector<std::int64_t>(experts), gpus, {});
+}
+
+void check_native(const PlacementContext& context) {
+  unless_unsuitable([&] {
+    return native_plan(static_cast<std::size_t>(context.experts), context.groups.size());
+  });
+}
+
+}  // namespace moesim

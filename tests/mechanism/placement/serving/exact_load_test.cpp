@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// MoonEP's and UltraEP's plans: exact by count, hand cases, bytes by brute force.
+#include "sim/mechanism/placement/serving/exact_load.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "sim/mechanism/unsuitable.h"
+#include "tests/mechanism/placement/serving/serving_play.h"
+
+namespace moesim {
+namespace {
+
+using Counts = std::vector<std::int64_t>;
+
+/// [expert][gpu] from the chunks; these must follow each other without gaps.
+std::vector<Counts> parts_of(const llep::Plan& plan, const Counts& counts, int gpus) {
+  std::vector<Counts> parts(counts.size(), Counts(static_cast<std::size_t>(gpus)));
+  for (std::size_t e = 0; e < counts.size(); ++e) {
+    std::int64_t next = 0;
+    for (const llep::Chunk& chunk : plan.chunks[e]) {
+      EXPECT_EQ(chunk.first, next);
+      EXPECT_GT(chunk.last, chunk.first);
+      next = chunk.last;
+      parts[e][chunk.gpu.index()] += chunk.last - chunk.first;
+    }
+    EXPECT_EQ(next, counts[e]) << "expert " << e;
+  }
+  return parts;
+}
+
+Counts loads_of(const std::vector<Counts>& parts, int gpus) {
+  Counts loads(static_cast<std::size_t>(gpus));
+  for (const Counts& part : parts) {
+    for (std::size_t g = 0; g < loads.size(); ++g) loads[g] += part[g];
+  }
+  return loads;
+}
+
+Counts random_counts(std::mt19937& random, int experts) {
+  Counts counts;
+  for (int e = 0; e < experts; ++e) {
+    const bool hot = random() % 5 == 0;
+    counts.push_back(static_cast<std::int64_t>(random() % (hot ? 4000 : 60)));
+  }
+  return counts;
+}
+
+// Homes 0 to 3 have 130, 30, 20 and 20: a mean of 50, so 0 has 80 too many. GPU 2 is the first of
+// the roomiest (30), then 3 (30), then 1 (20). The most loaded expert gives first.
+TEST(MoonEp, FillsTheRoomiestGpuFromTheMostLoadedHome) {
+  const Counts counts = {100, 30, 20, 10, 10, 10, 15, 5};
+  const auto parts = parts_of(exact_load::moon_ep(counts, 4), counts, 4);
+  EXPECT_EQ(loads_of(parts, 4), (Counts{50, 50, 50, 50}));
+  EXPECT_EQ(parts[0], (Counts{20, 20, 30, 30}));
+  EXPECT_EQ(parts[1], (Counts{30, 0, 0, 0}));
+}
+
+// The last hand-over fills a GPU to the brim even if the home falls below the mean: it becomes a
+// receiver of the next home.
+TEST(MoonEp, MakesAHomeAReceiver) {
+  const Counts counts = {45, 45, 0, 30};  // a mean of 30
+  const auto parts = parts_of(exact_load::moon_ep(counts, 4), counts, 4);
+  EXPECT_EQ(loads_of(parts, 4), (Counts{30, 30, 30, 30}));
+  EXPECT_EQ(parts[0], (Counts{15, 0, 30, 0}));  // 15 too many, but GPU 2 lacks 30
+  EXPECT_EQ(parts[1], (Counts{15, 30, 0, 0}));
+}
+
+TEST(MoonEp, GivesEveryGpuAsManyTokenSlots) {
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 300; ++trial) {
+    const int gpus = 1 + static_cast<int>(random() % 9);
+    const Counts counts = random_counts(random, gpus * (1 + static_cast<int>(random() % 5)));
+    const llep::Plan plan = exact_load::moon_ep(counts, gpus);
+    const auto loads = loads_of(parts_of(plan, counts, gpus), gpus);
+    const std::int64_t all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    for (int g = 0; g < gpus; ++g) {
+      EXPECT_EQ(loads[static_cast<std::size_t>(g)], all / gpus + (g < all % gpus ? 1 : 0));
+    }
+    EXPECT_EQ(plan.loads, loads);
+  }
+  EXPECT_THROW(exact_load::moon_ep(Counts{1, 2, 3}, 2), Error);
+}
+
+TEST(UltraEp, KeepsItsLimits) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 300; ++trial) {
+    const int domains = 1 + static_cast<int>(random() % 2);
+    const int domain = 1 + static_cast<int>(random() % 6), gpus = domains * domain;
+    const int per_gpu = 1 + static_cast<int>(random() % 4);
+    const Counts counts = random_counts(random, gpus * per_gpu);
+    const exact_load::Quota quota{1 + static_cast<int>(random() % 3),
+                                  1 + static_cast<std::int64_t>(random() % 40), 0};
+    const llep::Plan plan = exact_load::ultra_ep(counts, gpus, domain, quota);
+    const auto parts = parts_of(plan, counts, gpus);
+    std::vector<int> received(static_cast<std::size_t>(gpus));
+    for (std::size_t e = 0; e < counts.size(); ++e) {
+      const std::size_t home = e / static_cast<std::size_t>(per_gpu);
+      EXPECT_TRUE(counts[e] == 0 || parts[e][home] > 0) << "a home keeps some";
+      for (std::size_t g = 0; g < parts[e].size(); ++g) {
+        if (g == home || parts[e][g] == 0) continue;
+        ++received[g];
+        EXPECT_GE(parts[e][g], quota.least);
+        EXPECT_EQ(g / static_cast<std::size_t>(domain), home / static_cast<std::size_t>(domain));
+      }
+    }
+    for (const int slots : received) EXPECT_LE(slots, quota.slots);
+    // Nobody above the most loaded home.
+    const auto loads = loads_of(parts, gpus),
+               before = loads_of(
+                   parts_of(exact_load::ultra_ep(counts, gpus, 1, quota), counts, gpus), gpus);
+    EXPECT_LE(std::ranges::max(loads), std::ranges::max(before));
+  }
+}
+
+// GPUs 0 and 1 have 300 and 100, each two experts: with a slot GPU 1 takes 100 of the hot one.
+TEST(UltraEp, FindsTheLimitThatASlotMeets) {
+  const Counts counts = {280, 20, 50, 50};
+  const auto balanced = exact_load::ultra_ep(counts, 2, 2, {1, 1, 0});
+  EXPECT_EQ(balanced.loads, (Counts{200, 200}));
+  EXPECT_EQ(balanced.chunks[0],
+            (std::vector<llep::Chunk>{{GpuId(0), 0, 180}, {GpuId(1), 180, 280}}));
+  // Replicas of 150 or more are too large to help: nothing moves.
+  EXPECT_EQ(exact_load::ultra_ep(counts, 2, 2, {1, 150, 0}).loads, (Counts{300, 100}));
+}
+
+TEST(ExactLoadPlacement, FetchesExpertsAndReturnsGradients) {
+  ServingPlay play("moon-ep", four_gpus, 8, 1, 1, true);
+  const LayerDecision d = play.show_counts({4000, 200, 300, 500, 600, 400, 700, 300});
+  EXPECT_TRUE(play.reacts() && d.after_gate);
+  EXPECT_EQ(served(d, play.loads()), (std::vector<std::int64_t>{1750, 1750, 1750, 1750}));
+  // Brute force: every expert that a GPU holds and does not own came from its home, and went back.
+  const SlotTable table = d.assignment.placement().table();
+  for (int g = 0; g < 4; ++g) {
+    for (int from = 0; from < 4; ++from) {
+      std::int64_t copies = 0;
+      for (const ExpertId e : table[static_cast<std::size_t>(g)]) {
+        copies += e.value / 2 == from && from != g ? 1 : 0;
+      }
+      EXPECT_EQ(bytes(d.gather, from, g), copies * expert);
+      EXPECT_EQ(bytes(d.reduce, g, from), copies * expert);
+    }
+  }
+  EXPECT_TRUE(d.regather.empty());  // weights stay for the backward pass
+}
+
+TEST(ExactLoadPlacement, SaysWhatDoesNotFit) {
+  try {
+    ServingPlay("moon-ep", {2, 2, 4}, 8);
+    ADD_FAILURE();
+  } catch (const Unsuitable& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("over NVLink, an EP group has 2 hosts"));
+    EXPECT_THAT(e.what(), testing::HasSubstr("ep: 2 or less"));
+  }
+  const auto quota = [](const std::string& keys) -> std::string {
+    try {
+      ServingPlay play("{kind: ultra-ep, at_most: 1.01, " + keys + "}", four_gpus, 8);
+      play.show_counts({400, 400, 10, 10, 10, 10, 10, 10});
+      return "";
+    } catch (const Unsuitable& e) {
+      return e.what();
+    }
+  };
+  EXPECT_EQ(quota("slots: 2, least_rows: 1"), "");
+  EXPECT_THAT(quota("slots: 1, least_rows: 200"), testing::HasSubstr("its quota cannot be met"));
+  EXPECT_THAT(quota("slots: 1, least_rows: 200"), testing::HasSubstr("lower 'least_rows'"));
+}
+
+}  // namespace
+}  // namespace moesim
