@@ -61,7 +61,12 @@ runner.told = said => {
   const quick = shownNow.more.quick ? element("span", {class: "quick"}, opened.iteration ? "a first answer, on balanced routing" : "a first answer, by formula") : "";
   if (said.done) return status_.replaceChildren(`answered in ${seconds(said.ms / 1000)}`, quick);
   const passed = element("span");
-  const tick = () => { passed.textContent = `${Math.round((performance.now() - said.since) / 1000)} s`; };
+  const at = said.run.progress || 0, toHere = performance.now() - said.since;
+  const tick = () => {
+    const now = performance.now() - said.since;
+    const left = at > 0.02 ? `, about ${whole(Math.max(1, (toHere / at - now) / 1000))} s left` : "";
+    passed.textContent = `${whole(now / 1000)} s${left}`;
+  };
   tick();
   clock = setInterval(tick, 500);
   const what = first.quick ? "first answer" : first.pictures ? "charts" : "exact answer";
