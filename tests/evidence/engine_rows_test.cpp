@@ -119,7 +119,7 @@ TEST(EngineRows, RatesAreLittlesLaw) {
   JudgedEngineRow row{rows_of(together).front(), {}};
   // 16 requests of 1,024 tokens in 0.1 + 1023 x 0.01 s on 4 GPUs.
   EXPECT_DOUBLE_EQ(row.rate(0.1, 0.01), 16 * 1024 / (0.1 + 10.23) / 4);
-  row.predicted = {0.05, 0.02};
+  row.predicted = {0.05, 0.02, 0, 0, ""};
   EXPECT_DOUBLE_EQ(row.tpot_error(), 1);
   EXPECT_DOUBLE_EQ(row.ttft_error(), -0.5);
   EXPECT_LT(row.rate_error(), 0);
@@ -130,8 +130,8 @@ TEST(EngineRows, RatesAreLittlesLaw) {
 
 TEST(EngineRows, SummariesGroupWhatIsPredicted) {
   auto rows = rows_of(together + together + apart);
-  std::vector<EnginePrediction> predictions = {{0.1, 0.011}, {0.1, 0.009}, {}};
-  predictions[2].why = "no reason";
+  std::vector<EnginePrediction> predictions = {
+      {0.1, 0.011, 0, 0, ""}, {0.1, 0.009, 0, 0, ""}, {0, 0, 0, 0, "no reason"}};
   const auto sums = engine_summaries(judged_engines(rows, predictions));
   EXPECT_EQ(sums.front().rows, 2);
   EXPECT_NEAR(sums.front().tpot.median(), 0.1, 1e-12);
