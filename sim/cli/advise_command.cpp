@@ -14,6 +14,7 @@
 #include "sim/flags/scenario_flags.h"
 #include "sim/run/worker_count.h"
 #include "sim/sweep/advise.h"
+#include "sim/sweep/serving_advice.h"
 
 namespace moesim {
 namespace {
@@ -24,6 +25,7 @@ struct AdviseFlags {
   std::string budget = "10 min";
   int workers = 0, shown = 5, finals = 3;
   double part = 0;  // 0: as usual
+  std::string sla;
   LossyFlag lossy;
   PrintFlags print;
 };
@@ -59,7 +61,31 @@ SweepGrid grid_of(const AdviseFlags& flags) {
   return grid;
 }
 
+/// Deployments are not points of a grid: `serving` is a question by itself.
+constexpr const char* serving_question = "serving";
+
+bool asks_for_serving(const AdviseFlags& flags) {
+  const bool asked = std::ranges::find(flags.questions, serving_question) != flags.questions.end();
+  if (asked && flags.questions.size() > 1) {
+    throw Error("--ask serving together with other questions", "ask them one after the other");
+  }
+  if (asked == flags.sla.empty()) {
+    throw Error(asked ? "--ask serving without --sla" : "--sla without --ask serving",
+                "--ask serving --sla \"ttft p95 < 2 s, tpot p95 < 50 ms\"");
+  }
+  return asked;
+}
+
 void advise_on(const AdviseFlags& flags) {
+  if (asks_for_serving(flags)) {
+    ServingAdviceOptions options;
+    options.version = MOESIM_VERSION;
+    options.sla = flags.sla;
+    options.workers = worker_count(flags.workers);
+    options.shown = flags.shown;
+    flags.print.print(advise_serving(flags.scenario.file(), flags.scenario.overrides(), options));
+    return;
+  }
   const SweepGrid grid = grid_of(flags);
   grid.check_inputs();
   AdviseOptions options;
@@ -85,10 +111,14 @@ void add_advise_command(CommandLine& app) {
   flags->scenario.add_to(command);
   command
       .add_option("--ask", flags->questions,
-                  fmt::format("adds the axes of a question: {}; several: a,b",
+                  fmt::format("adds the axes of a question: {}; several: a,b; or serving, with "
+                              "--sla: deployments for the scenario's requests",
                               fmt::join(advise_questions(), ", ")))
       .separated_by(',')
       .one_value_each();
+  command.add_option("--sla", flags->sla,
+                     "of --ask serving: METRIC FIGURE < TIME by commas; ttft, tpot, gap, latency; "
+                     "mean, p50, p90, p95, p99");
   command.add_option("--budget", flags->budget, "time to take at most (default 10min)");
   command
       .add_option("--top", flags->shown,

@@ -10,6 +10,7 @@
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
+#include "sim/evidence/engine_report.h"
 #include "sim/evidence/frozen.h"
 #include "sim/evidence/headline_table.h"
 #include "sim/evidence/papers_report.h"
@@ -26,7 +27,7 @@ struct PapersOptions {
   bool fast = false, headlines = false, iterations = false, serving = false, left_out = false,
        whole = false;
   int workers = 0;
-  std::string traces, page, kept, frozen, scored, stored, slack = "0.5 %";
+  std::string traces, engine_rows, page, kept, frozen, scored, stored, slack = "0.5 %";
   ResultOutput output;
 };
 
@@ -78,7 +79,22 @@ void score(const PapersOptions& options) {
   options.output.write([&] { return papers_json(result.tables, MOESIM_VERSION); }, printout);
 }
 
+/// Runs of engines have rows of their own, which are read from a table that others keep.
+void run_engine_rows(const PapersOptions& options) {
+  const EngineTable table = read_engine_table("inferencex");
+  std::vector<EngineRow> rows = read_engine_rows(options.engine_rows);
+  for (EngineRow& row : rows) row = as_started(std::move(row), table);
+  const auto predictions = predict_engines(rows, table, worker_count(options.workers));
+  const auto judged = judged_engines(rows, predictions);
+  Printout printout = engines_text(table, judged, MOESIM_VERSION);
+  options.output.write([&] { return engines_json(table, judged, MOESIM_VERSION); }, printout);
+  if (options.page.empty()) return;
+  write_file(options.page, with_written(options.page, read_file(options.page),
+                                        engines_page(table, judged)));
+}
+
 void run_papers(const PapersOptions& options) {
+  if (!options.engine_rows.empty()) return run_engine_rows(options);
   if (!options.scored.empty()) return score(options);
   const double slack = parse_tolerance(options.slack);
   std::vector<PaperTable> tables = asked_tables(options);
@@ -130,6 +146,11 @@ void add_papers_command(CommandLine& app) {
                 "only whole training iterations, which take 20 minutes of CPU time")
       .excludes(headlines);
   command.add_flag("--serving", options->serving, "only passes of serving engines")
+      .excludes(headlines);
+  command
+      .add_option("--engines", options->engine_rows,
+                  "runs of engines of a table of ai-dynamo/aiconfigurator (CSV, plain or gzip): "
+                  "TTFT, TPOT, tokens/s/GPU")
       .excludes(headlines);
   const auto keep_traces = [options](const std::string& path) {
     if (!is_folder(path))

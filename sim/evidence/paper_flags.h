@@ -18,6 +18,8 @@ class PaperFlags {
   void merge(const std::string& key, const YamlValue& value);
   /// Everything that others say of a scenario, each in place of what was said of its key.
   void take(const PaperFlags& others);
+  /// The same of one flag.
+  void take(const Override& flag);
   /// A change as of `set`.
   void change(const std::string& text);
 
@@ -26,7 +28,6 @@ class PaperFlags {
   const std::vector<Override>& list() const { return flags_; }
 
  private:
-  void take(const Override& flag);
   std::vector<Override> flags_;
 };
 

@@ -136,8 +136,8 @@ std::string tables_of_page(const std::vector<JudgedTable>& tables) {
 
 }  // namespace
 
-std::string papers_page(const std::string& file, const std::string& page,
-                        const std::vector<JudgedTable>& tables) {
+std::string with_written(const std::string& file, const std::string& page,
+                         const std::string& written) {
   const auto begin = page.find(begin_mark), end = page.find(end_mark, begin);
   if (begin == std::string::npos || end == std::string::npos) {
     throw error_in(
@@ -145,7 +145,12 @@ std::string papers_page(const std::string& file, const std::string& page,
         fmt::format("lines '{}' and '{}'",
                     std::string(begin_mark, std::string(begin_mark).size() - 1), end_mark));
   }
-  return page.substr(0, begin) + begin_mark + tables_of_page(tables) + page.substr(end);
+  return page.substr(0, begin) + begin_mark + written + page.substr(end);
+}
+
+std::string papers_page(const std::string& file, const std::string& page,
+                        const std::vector<JudgedTable>& tables) {
+  return with_written(file, page, tables_of_page(tables));
 }
 
 }  // namespace moesim

@@ -30,6 +30,10 @@ std::string papers_json(const std::vector<JudgedTable>& tables, const std::strin
 std::string papers_page(const std::string& file, const std::string& page,
                         const std::vector<JudgedTable>& tables);
 
+/// The page with `written` between its marks. Throws Error where it has none.
+std::string with_written(const std::string& file, const std::string& page,
+                         const std::string& written);
+
 inline constexpr const char* papers_state_format = "moesim-papers-state";
 /// The errors by table and figure: what later runs are held against. Of iterations the errors of
 /// speedups between rows, too.

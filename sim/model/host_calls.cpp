@@ -104,7 +104,7 @@ int kernels_of(const OpType& op, const Kernel& kernel) {
   return runs_forward ? calls.forward : calls.backward;
 }
 
-HostCalls host_calls(const OpType& op, const Kernel* kernel) {
+HostCalls host_calls(const OpType& op, const Kernel* kernel, bool grouped) {
   if (kernel == nullptr) return {.collectives = 1};
   if (std::holds_alternative<HostWork>(*kernel)) return {};  // has a time of its own
   const auto* gemm = std::get_if<GroupedGemm>(kernel);
@@ -115,7 +115,7 @@ HostCalls host_calls(const OpType& op, const Kernel* kernel) {
   if (memory != nullptr && memory->goes_on) return {};
   // Products of experts are launched one by one, and so is the cast of what comes in, whose own
   // kernels one call launches.
-  const int groups = gemm != nullptr ? static_cast<int>(gemm->m.size()) : 1;
+  const int groups = gemm != nullptr && !grouped ? static_cast<int>(gemm->m.size()) : 1;
   if (op.role == Role::wgrad) return {.kernels = groups};
   const int casts = gemm != nullptr && is_quantized(gemm->type) ? groups : 0;
   return {.kernels = kernels_of(op, *kernel) + groups - 1 + casts,

@@ -51,9 +51,9 @@ struct HostCalls {
   bool operator==(const HostCalls&) const = default;
 };
 
-/// Returns the calls of an op on one GPU; null: an exchange. docs/host.md has the table and what it
-/// was counted from.
-HostCalls host_calls(const OpType& op, const Kernel* kernel);
+/// Returns the calls of an op on one GPU; null: an exchange. `grouped`: one kernel computes the
+/// products of all experts. docs/host.md has the table and what it was counted from.
+HostCalls host_calls(const OpType& op, const Kernel* kernel, bool grouped = false);
 
 /// Kernels of an op, the products of all its groups counted as one.
 int kernels_of(const OpType& op, const Kernel& kernel);
@@ -68,6 +68,7 @@ struct HostModel {
   Seconds per_module;      // besides, per forward or backward of a module
   Seconds per_collective;  // per collective call, in place of per_kernel
   Seconds per_graph;       // per launch of a captured graph
+  bool grouped = false;    // products of a GPU's experts are one launch
   GraphModules graphs;
   /// The host waits for the end of these ops on its GPU before it issues the next one. Host work on
   /// the stream of kernels, such as reading tokens per expert, is always waited for.

@@ -15,6 +15,7 @@ HostModel read_host_model(const YamlValue& value, const HostModel& absent) {
   const Seconds per_call = host.per_kernel + host.per_module;
   host.per_collective = map.seconds("per_collective", per_call);
   host.per_graph = map.seconds("per_graph", per_call);
+  host.grouped = map.boolean("grouped", absent.grouped);
   if (const auto graphs = map.find("graphs")) {
     const auto items = graphs->is_list() ? graphs->list() : std::vector<YamlValue>{*graphs};
     const bool none = items.size() == 1 && items[0].is_scalar() && items[0].string() == "none";

@@ -10,18 +10,23 @@ namespace moesim {
 
 std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
                                                const ClusterInput& cluster) {
+  return make_backend(fidelity, order, cluster, cluster.gpus);
+}
+
+std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
+                                               const ClusterInput& cluster, const GpuModels& gpus) {
   const int peers = order == P2pOrder::nccl ? nccl_peers : 0;
   const FlowOptions flow{.peers = peers, .connections = cluster.connections};
   switch (fidelity) {
     case Fidelity::port:
-      return make_port_backend(cluster.topology, cluster.gpus);
+      return make_port_backend(cluster.topology, gpus);
     case Fidelity::flow:
-      return make_flow_backend(cluster.topology, cluster.gpus, flow);
+      return make_flow_backend(cluster.topology, gpus, flow);
     case Fidelity::simgrid:
-      return make_simgrid_backend(cluster.topology, cluster.gpus,
+      return make_simgrid_backend(cluster.topology, gpus,
                                   {.precision = simgrid_precision, .peers = peers});
     case Fidelity::analytic:
-      return make_analytic_backend(cluster.topology, cluster.gpus);
+      return make_analytic_backend(cluster.topology, gpus);
   }
   return nullptr;
 }

@@ -15,6 +15,9 @@ namespace moesim {
 /// Simulates plans for a cluster, which must outlive it.
 std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
                                                const ClusterInput& cluster);
+/// The same with other models of its GPUs, which must outlive it, too.
+std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
+                                               const ClusterInput& cluster, const GpuModels& gpus);
 
 /// One for each fidelity.
 std::vector<std::unique_ptr<SimulatedBackend>> make_backends(

@@ -7,9 +7,8 @@
 #include <set>
 
 #include "sim/mechanism/unsuitable.h"
-#include "sim/planner/iteration/planner.h"
 #include "sim/run/backends.h"
-#include "sim/run/pass_prices.h"
+#include "sim/run/engine_pool.h"
 #include "sim/run/run_as_asked.h"
 #include "sim/run/runs_on.h"
 #include "sim/scenario/engine_run.h"
@@ -18,90 +17,18 @@
 namespace moesim {
 namespace {
 
-constexpr std::size_t most_samples = 256;
-
-RequestLog requests_of(const EngineRun& run) {
-  if (run.request_file.empty()) return draw_requests(run.draw);
-  RequestLog log = read_request_log(run.request_file, run.most_requests);
-  log.concurrency = run.draw.concurrency;
-  return log;
+/// That of the instances that decode, for the same of several topologies and policies.
+Scenario decode_scenario(const PolicyRun& run) {
+  Scenario decode = *run.scenario.engine_run->decode;
+  const auto place = &run.cluster - run.inputs.clusters.data();
+  const auto policy = &run.system - run.inputs.systems.data();
+  const auto keep = [](std::vector<std::string>& names, std::ptrdiff_t index) {
+    if (std::ssize(names) > 1) names = {names[static_cast<std::size_t>(index)]};
+  };
+  keep(decode.topologies, place);
+  keep(decode.policies, policy);
+  return decode;
 }
-
-/// A pass as large as the engine allows, on every rank: what work takes of a GPU's memory.
-ServingBatch largest_pass(const EngineOptions& engine, const RequestLog& log, int ranks) {
-  std::int64_t longest = 1;
-  for (const ServingRequest& request : log.requests) longest = std::max(longest, request.input);
-  const std::int64_t tokens = std::min(engine.max_tokens, std::max(longest, std::int64_t{1}));
-  return {std::vector<std::vector<SequenceStep>>(
-      static_cast<std::size_t>(ranks),
-      {SequenceStep{0, std::max<std::int64_t>(tokens, 1), 1, -1}})};
-}
-
-/// One case, in a worker.
-class EngineCaseRun {
- public:
-  EngineCaseRun(const PolicyRun& run, Fidelity fidelity, const RequestLog& log)
-      : run_(run),
-        asked_(*run.scenario.engine_run),
-        log_(log),
-        exact_(run, fidelity),
-        table_(exact_, asked_.prices) {
-    const int gpus = run.cluster.topology.gpu_count();
-    const IterationShape shape = shape_of(*run.scenario.iteration, gpus, run.inputs.model);
-    outcome_.ranks = shape.grid.size(ParallelAxis::dp);
-    outcome_.gpus = gpus * (asked_.instances + asked_.decode_instances);
-  }
-
-  EngineOutcome run(const JobProgress& progress) {
-    StepPrices& prices = asked_.exact_prices ? static_cast<StepPrices&>(exact_) : table_;
-    Deployment deployment;
-    deployment.pool = {engine(), asked_.instances, &prices};
-    deployment.router = asked_.router;
-    deployment.losses = asked_.losses;
-    LinkTransfers transfers(link(), asked_.instances, std::max(1, asked_.decode_instances));
-    if (asked_.decode_instances > 0) {
-      deployment.decode = ServingPool{deployment.pool.engine, asked_.decode_instances, &prices};
-      deployment.transfers = &transfers;
-    }
-    const auto count = static_cast<int>(log_.requests.size());
-    const ServingRun served =
-        run_serving(deployment, log_, [&](double done) { progress(done * count, count); });
-    outcome_.metrics = serving_metrics(served, asked_.sla, asked_.warmup, outcome_.gpus);
-    outcome_.samples = thinned(served.samples, most_samples);
-    outcome_.simulated = asked_.exact_prices ? outcome_.metrics.passes.passes : table_.points();
-    outcome_.errors = table_.errors();
-    outcome_.moved_requests = served.moved_requests;
-    outcome_.moved = transfers.moved();
-    for (const InstanceSummary& instance : served.instances) outcome_.lost += instance.counts.lost;
-    return outcome_;
-  }
-
- private:
-  EngineOptions engine() {
-    EngineOptions engine = asked_.engine.for_ranks(outcome_.ranks);
-    if (engine.kv.capacity == no_limit) {
-      engine.kv.capacity =
-          exact_.cache_tokens(largest_pass(engine, log_, outcome_.ranks), asked_.engine.memory);
-    }
-    outcome_.kv_tokens = engine.kv.capacity;
-    return engine;
-  }
-
-  LinkTransfers::Link link() const {
-    // The GPUs that share a sequence's heads or tokens send their parts at once.
-    const int gpus = run_.cluster.topology.gpu_count();
-    const int shares = std::max(1, gpus / std::max(1, outcome_.ranks));
-    return {exact_.cache_per_token() * shares,
-            asked_.transfer_bandwidth * static_cast<double>(gpus), asked_.transfer_latency};
-  }
-
-  const PolicyRun& run_;
-  const EngineRun& asked_;
-  const RequestLog& log_;
-  PassPrices exact_;
-  PriceTable table_;
-  EngineOutcome outcome_;
-};
 
 EngineOutcome outcome_of_engine(const PolicyRun& run, Fidelity fidelity, const RequestLog& log,
                                 bool only, const JobProgress& progress) {
@@ -109,7 +36,17 @@ EngineOutcome outcome_of_engine(const PolicyRun& run, Fidelity fidelity, const R
   outcome.unsuitable = run.cluster.unsuitable;
   if (!outcome.unsuitable.empty()) return outcome;
   try {
-    return EngineCaseRun(run, fidelity, log).run(progress);
+    const EngineRun& asked = *run.scenario.engine_run;
+    PoolPrices prices(run, fidelity, asked);
+    const PoolInstances prompts{&prices, &asked.engine, asked.instances};
+    std::optional<PoolInstances> decode;
+    if (asked.decode_instances > 0) decode = {&prices, &asked.engine, asked.decode_instances};
+    std::optional<OpenedPool> other;
+    if (asked.decode) {
+      other.emplace(decode_scenario(run), run.routing);
+      decode = {&other->prices(), &other->engine_run().engine, asked.decode_instances};
+    }
+    return run_pools(asked, prompts, decode, log, progress);
   } catch (const Unsuitable& e) {
     if (only) throw;
     outcome.unsuitable = e.diagnostics().front().message;
@@ -147,6 +84,13 @@ void require_one_engine(const std::vector<EngineCase>& cases) {
 }
 
 }  // namespace
+
+RequestLog requests_of(const EngineRun& run) {
+  if (run.request_file.empty()) return draw_requests(run.draw);
+  RequestLog log = read_request_log(run.request_file, run.most_requests);
+  log.concurrency = run.draw.concurrency;
+  return log;
+}
 
 EngineResult run_engines(const Scenario& scenario, const Inputs& inputs,
                          const ComparisonOptions& options) {

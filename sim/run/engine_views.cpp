@@ -54,10 +54,11 @@ std::string engine_text(const EngineRun& run, const EngineOptions& engine) {
       engine.mixed ? "prompts with answers" : "passes of prompts first",
       router_names[static_cast<std::size_t>(engine.router.kind)]);
   if (run.decode_instances > 0) {
-    text += fmt::format(
-        "# {} instances compute prompts, {} decode; keys and values move at {} per "
-        "GPU\n",
-        run.instances, run.decode_instances, to_string(run.transfer_bandwidth));
+    text += fmt::format("# {} instances compute prompts, {} decode; keys and values move {}\n",
+                        run.instances, run.decode_instances,
+                        run.transfer_bandwidth
+                            ? fmt::format("at {} per GPU", to_string(*run.transfer_bandwidth))
+                            : "over the cluster's links");
   } else if (run.instances > 1) {
     text += fmt::format("# {} instances behind a router ({})\n", run.instances,
                         router_names[static_cast<std::size_t>(run.router.kind)]);
@@ -93,6 +94,19 @@ Json samples_json(const std::vector<ServingSample>& samples) {
     list.push_back({s.time.value, s.instance, s.kv_tokens, s.waiting, s.running});
   }
   return list;
+}
+
+}  // namespace
+
+std::string engine_header(const Scenario& scenario, const Inputs& inputs,
+                          const std::string& version) {
+  const EngineRun& run = *scenario.engine_run;
+  std::string text = serving_header(scenario, inputs, version);
+  text += requests_text(run) + engine_text(run, run.engine.options) + sla_text(run);
+  if (run.warmup > 0) {
+    text += fmt::format("# the first {} requests are left out of percentiles\n", run.warmup);
+  }
+  return text;
 }
 
 Json engine_case_json(const EngineCase& c) {
@@ -145,19 +159,6 @@ Json engine_case_json(const EngineCase& c) {
   if (o.lost.value > 0) json["lost_s"] = o.lost.value;
   json["samples"] = samples_json(o.samples);
   return json;
-}
-
-}  // namespace
-
-std::string engine_header(const Scenario& scenario, const Inputs& inputs,
-                          const std::string& version) {
-  const EngineRun& run = *scenario.engine_run;
-  std::string text = serving_header(scenario, inputs, version);
-  text += requests_text(run) + engine_text(run, run.engine.options) + sla_text(run);
-  if (run.warmup > 0) {
-    text += fmt::format("# the first {} requests are left out of percentiles\n", run.warmup);
-  }
-  return text;
 }
 
 std::string engine_json(const Scenario& scenario, const Inputs& inputs,

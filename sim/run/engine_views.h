@@ -2,6 +2,7 @@
 // Runs of engines as tables, header lines and documents.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ Printout engine_table(const Scenario& scenario, const std::vector<EngineCase>& c
 /// The lines above it: inputs, engine, requests, what is not modelled.
 std::string engine_header(const Scenario& scenario, const Inputs& inputs,
                           const std::string& version);
+/// The figures of a case, its samples with them; "not_run" in place of figures.
+nlohmann::ordered_json engine_case_json(const EngineCase& c);
 /// The document of `--json`, with `step: engine`.
 std::string engine_json(const Scenario& scenario, const Inputs& inputs,
                         const std::vector<EngineCase>& cases, const std::string& version);

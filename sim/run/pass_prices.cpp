@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "sim/base/units.h"
 #include "sim/mechanism/unsuitable.h"
@@ -39,13 +41,33 @@ PassPart part_of_pass(IterationPart part) {
   return PassPart::other;
 }
 
+GpuModels without_graphs(GpuModels gpus) {
+  std::map<const GpuModel*, std::shared_ptr<const GpuModel>> changed;
+  for (auto& gpu : gpus) {
+    auto& other = changed[gpu.get()];
+    if (!other) {
+      GpuModel model = *gpu;
+      model.host.graphs = {};
+      other = std::make_shared<const GpuModel>(std::move(model));
+    }
+    gpu = other;
+  }
+  return gpus;
+}
+
 }  // namespace
 
-PassPrices::PassPrices(const PolicyRun& run, Fidelity fidelity)
+PassPrices::PassPrices(const PolicyRun& run, Fidelity fidelity, const EngineOptions& engine)
     : run_(run),
       pass_(run.scenario),
-      backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster)) {
+      eager_(without_graphs(run.cluster.gpus)),
+      largest_prompt_(engine.graph_prompt_tokens),
+      backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster)),
+      eager_backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster, eager_)) {
   pass_.engine_run = nullptr;
+  if (!engine.graph_sizes.empty()) {
+    largest_decode_ = engine.graph_sizes.back() * (1 + engine.drafts);
+  }
 }
 
 PassPrices::~PassPrices() = default;
@@ -57,12 +79,18 @@ Scenario PassPrices::with_batch(const ServingBatch& batch) const {
   return pass;
 }
 
+bool PassPrices::in_graph(const ServingBatch& batch) const {
+  const std::int64_t largest = all_decode(batch) ? largest_decode_ : largest_prompt_;
+  return std::ranges::all_of(batch.ranks,
+                             [&](const auto& list) { return tokens_of(list) <= largest; });
+}
+
 StepPrice PassPrices::price(const ServingBatch& batch) {
   const Scenario pass = with_batch(batch);
   PolicyPlanner planner(pass, run_.inputs, run_.cluster, run_.system, {.routing = run_.routing});
   const PlannedStep planned = planner.plan(0);
   const PricedPlan priced(planned.plan, run_.cluster.topology);
-  const Timeline timeline = backend_->run(priced);
+  const Timeline timeline = (in_graph(batch) ? backend_ : eager_backend_)->run(priced);
   const IterationTimes times =
       iteration_times(planned.plan, timeline, hosts_take_time(run_.cluster.gpus));
   StepPrice price{timeline.makespan, {}};

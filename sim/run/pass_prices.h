@@ -16,8 +16,8 @@ namespace moesim {
 /// at one fidelity. Requests play the recorded sequences of their numbers.
 class PassPrices : public StepPrices {
  public:
-  /// The run must outlive it. Throws as PolicyPlanner.
-  PassPrices(const PolicyRun& run, Fidelity fidelity);
+  /// The run must outlive it. `engine` says which passes graphs run. Throws as PolicyPlanner.
+  PassPrices(const PolicyRun& run, Fidelity fidelity, const EngineOptions& engine);
   ~PassPrices() override;
 
   StepPrice price(const ServingBatch& batch) override;
@@ -30,10 +30,13 @@ class PassPrices : public StepPrices {
 
  private:
   Scenario with_batch(const ServingBatch& batch) const;
+  bool in_graph(const ServingBatch& batch) const;
 
   const PolicyRun& run_;
-  Scenario pass_;  // a pass of the run
-  std::unique_ptr<SimulatedBackend> backend_;
+  Scenario pass_;    // a pass of the run
+  GpuModels eager_;  // those of the run, their hosts without graphs
+  std::int64_t largest_decode_ = no_limit, largest_prompt_ = no_limit;  // tokens, in graphs
+  std::unique_ptr<SimulatedBackend> backend_, eager_backend_;
 };
 
 }  // namespace moesim

@@ -12,9 +12,9 @@
 namespace moesim {
 namespace {
 
-const std::vector<std::string> run_keys = {"engine",    "requests", "sla",    "warmup_requests",
-                                           "instances", "transfer", "losses", "prices",
-                                           "router",    "kv_tokens"};
+const std::vector<std::string> run_keys = {"engine",    "requests",  "sla",    "warmup_requests",
+                                           "instances", "transfer",  "losses", "prices",
+                                           "router",    "kv_tokens", "decode"};
 const std::vector<std::string> arrival_names = {"poisson", "gamma", "even"};
 const std::vector<std::string> length_laws = {"fixed", "uniform", "lognormal"};
 constexpr Range whole{1, 1 << 30};
@@ -157,8 +157,38 @@ void read_prices(const YamlValue& value, EngineRun& run) {
   run.prices.check_every = map.integer("check_every", {0, 1 << 30}, run.prices.check_every);
 }
 
+/// Each value of a mapping of mappings as a change of its key; those of `set` are changes of
+/// inputs.
+void add_changes(const YamlMap& map, const std::string& of, std::vector<Override>& changes) {
+  for (const std::string& key : map.keys()) {
+    const auto value = map.find(key);
+    const std::string path = of + key;
+    if (!value) continue;
+    if (value->is_map()) {
+      add_changes(value->map(), path + ".", changes);
+    } else if (path == "set") {
+      for (const YamlValue& item : value->list()) {
+        changes.push_back({"set", item.string(), "serving.decode.set: " + item.string()});
+      }
+    } else {
+      const std::string text = value->is_scalar() ? value->string() : value->json();
+      changes.push_back({path, text, "serving.decode." + path});
+    }
+  }
+}
+
+/// `decode: {parallel: {ep: 32}, policy: deepep-low-latency, set: [topology.nodes=4]}`.
+void read_decode_keys(const YamlValue& value, EngineRun& run) {
+  add_changes(value.map(), "", run.decode_keys);
+  if (run.decode_instances == 0) {
+    value.error("'serving.decode' without instances that only decode",
+                "serving.instances: {prefill: 1, decode: 1}");
+  }
+}
+
 void read_deployment(const YamlMap& serving, EngineRun& run) {
   if (const auto value = serving.find("instances")) read_instances(*value, run);
+  if (const auto value = serving.find("decode")) read_decode_keys(*value, run);
   if (const auto value = serving.find("transfer")) {
     const YamlMap map = value->map();
     run.transfer_bandwidth = map.bandwidth("bandwidth");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +19,8 @@
 
 namespace moesim {
 
+struct Scenario;
+
 /// What a scenario says of requests and of the engine that answers them; docs/serving.md has the
 /// keys.
 struct EngineRun {
@@ -26,11 +29,15 @@ struct EngineRun {
   std::int64_t most_requests = 0;  // of the log; 0: all
   RequestDraw draw;                // of a log only the concurrency
   ServingSla sla;
-  std::int64_t warmup = 0;                  // requests
-  int instances = 1;                        // each on the whole topology
-  int decode_instances = 0;                 // more than 0: the others only compute prompts
+  std::int64_t warmup = 0;   // requests
+  int instances = 1;         // each on the whole topology
+  int decode_instances = 0;  // more than 0: the others only compute prompts
+  /// Keys of the scenario that differ for the instances that decode; none: they are alike.
+  std::vector<Override> decode_keys;
+  std::shared_ptr<const Scenario> decode;   // the scenario with these; null without keys
   RouterOptions router;                     // between instances
-  BytesPerSecond transfer_bandwidth{50e9};  // of keys and values, per GPU
+  /// Of keys and values, per GPU; absent: what the cluster's links carry.
+  std::optional<BytesPerSecond> transfer_bandwidth;
   Seconds transfer_latency{10e-6};
   std::vector<RankLoss> losses;
   bool exact_prices = false;  // every pass is simulated

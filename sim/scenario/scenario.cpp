@@ -254,10 +254,29 @@ Scenario parse_common(const std::string& text, const std::string& path,
 
 }  // namespace
 
+namespace {
+
+/// Reads the scenario once more for instances that decode and have keys of their own.
+void add_decode_pool(const std::string& text, const std::string& path,
+                     const std::vector<Override>& flags, const std::vector<std::string>& others,
+                     Scenario& s) {
+  if (!s.engine_run || s.engine_run->decode_keys.empty()) return;
+  std::vector<Override> all = flags;
+  all.push_back({"serving.decode", "null", "serving.decode"});
+  const auto& keys = s.engine_run->decode_keys;
+  all.insert(all.end(), keys.begin(), keys.end());
+  EngineRun run = *s.engine_run;
+  run.decode = std::make_shared<const Scenario>(parse_common(text, path, all, others, true));
+  s.engine_run = std::make_shared<const EngineRun>(std::move(run));
+}
+
+}  // namespace
+
 Scenario parse_scenario(const std::string& text, const std::string& path,
                         const std::vector<Override>& flags,
                         const std::vector<std::string>& others) {
   Scenario s = parse_common(text, path, flags, others, false);
+  add_decode_pool(text, path, flags, others, s);
   std::vector<std::shared_ptr<const Scenario>> own(s.policies.size());
   for (std::size_t p = 0; p < own.size(); ++p) {
     const auto keys = own_keys_of(s.set, s.policies[p], s.iteration.has_value());

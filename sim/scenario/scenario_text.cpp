@@ -59,6 +59,7 @@ Json host_json(const HostModel& host) {
                {"graphs", host.graphs.names()}};
   const Seconds by_default = host.per_kernel + host.per_module;
   if (host.per_collective != by_default) json["per_collective"] = to_string(host.per_collective);
+  if (host.grouped) json["grouped"] = true;
   if (host.per_graph != by_default) json["per_graph"] = to_string(host.per_graph);
   for (const OpKind kind : host.waits_for) json["waits_for"].push_back(name_of(kind));
   return json;

@@ -203,7 +203,8 @@ std::size_t column_of(const StoredRows& rows, const std::string& name) {
 
 std::string time_column(const StoredRows& rows) {
   const bool steps = std::ranges::find(rows.columns, "step_s") != rows.columns.end();
-  return steps ? "step_s" : "iteration_s";
+  const bool engines = std::ranges::find(rows.columns, "tpot.p50_s") != rows.columns.end();
+  return engines ? "tpot.p50_s" : steps ? "step_s" : "iteration_s";
 }
 
 std::vector<std::size_t> pareto_front(const StoredRows& rows,

@@ -8,6 +8,8 @@
 #include "sim/base/cause.h"
 #include "sim/base/unreadable.h"
 #include "sim/mechanism/unsuitable.h"
+#include "sim/run/engine_cases.h"
+#include "sim/run/engine_views.h"
 #include "sim/run/simulate.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario_text.h"
@@ -71,6 +73,22 @@ void fill(SweepRow& row, nlohmann::ordered_json result) {
   if (!notes.empty()) add_figure(row, "notes", text_value(notes));
 }
 
+/// Of each fidelity: of passes, or of a run of an engine.
+std::vector<nlohmann::ordered_json> figures_of(const Scenario& scenario, const Inputs& inputs,
+                                               const ComparisonOptions& options) {
+  std::vector<nlohmann::ordered_json> figures;
+  if (!scenario.engine_run) {
+    for (const CaseResult& c : simulate(scenario, inputs, options).cases) {
+      figures.push_back(case_json(c));
+    }
+    return figures;
+  }
+  for (const EngineCase& c : run_engines(scenario, inputs, options).cases) {
+    figures.push_back(engine_case_json(c));
+  }
+  return figures;
+}
+
 }  // namespace
 
 void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
@@ -81,9 +99,9 @@ void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
   options.least_times = least_times_;
   const Inputs inputs = open_shared_inputs(scenario, cache_);
   const InputFile trace = shared_trace_file(scenario, inputs, cache_);
-  const std::vector<CaseResult> cases = moesim::simulate(scenario, inputs, options).cases;
+  const auto figures = figures_of(scenario, inputs, options);
   for (std::size_t f = 0; f < rows.size(); ++f) {
-    fill(rows[f], case_json(cases[f]));
+    fill(rows[f], figures[f]);
     add_inputs(rows[f], inputs, trace, scenario, scenario.fidelities[f]);
   }
 }

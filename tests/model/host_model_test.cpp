@@ -69,6 +69,17 @@ TEST(HostCalls, CountProductsOfExpertsOneByOne) {
   EXPECT_EQ(calls_of("fc2-wgrad", cast).kernels, 16);
 }
 
+TEST(HostCalls, CountGroupedProductsOnce) {
+  GroupedGemm sixteen{std::vector<std::int64_t>(16, 8), 64, 64, DataType::bf16};
+  const auto calls = [&] {
+    const Kernel kernel = sixteen;
+    return host_calls(*find_op_type("fc1"), &kernel, true);
+  };
+  EXPECT_EQ(calls(), (HostCalls{.kernels = 1, .modules = 1}));
+  sixteen.type = DataType::fp8;
+  EXPECT_EQ(calls(), (HostCalls{.kernels = 2, .modules = 1}));
+}
+
 TEST(HostCalls, CountWhatRunsAgainAsTheForwardPass) {
   const FusedAttention scores{};
   EXPECT_EQ(calls_of("attention-scores-recompute", scores), calls_of("attention-scores", scores));

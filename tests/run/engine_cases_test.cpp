@@ -9,6 +9,7 @@
 
 #include "sim/base/error.h"
 #include "sim/run/engine_views.h"
+#include "sim/run/kv_links.h"
 #include "sim/run/simulate.h"
 #include "sim/serving/engine/engine_options.h"
 
@@ -118,6 +119,59 @@ TEST(EngineCases, PoolsMoveKeysAndValues) {
   EXPECT_EQ(run.gpus, 24);
   EXPECT_EQ(run.moved_requests, 16);
   EXPECT_EQ(run.moved, Bytes(16 * 64 * per_token));
+}
+
+TEST(EngineCases, KeysAndValuesMoveOverTheClustersLinks) {
+  // Two nodes of 8 GPUs: each sends over its own NIC of 50 GB/s; four of them into two share
+  // theirs.
+  const Scenario scenario = on_a_node("  batch: {context: 300, sequences: 1}\n");
+  EXPECT_NEAR(kv_link(scenario, 8, 8).bandwidth.value, 8 * 50e9, 1e6);
+  EXPECT_NEAR(kv_link(scenario, 8, 4).bandwidth.value, 8 * 25e9, 1e6);
+  EXPECT_GT(kv_link(scenario, 8, 8).latency.value, 0);
+}
+
+/// 3 requests through an instance that computes prompts and two that decode.
+std::string apart(const std::string& more) {
+  return "  engine: vllm\n  instances: {prefill: 1, decode: 2}\n" + more +
+         "  requests: {count: 3, concurrency: 3, input: 300, output: 3}\n";
+}
+
+TEST(EngineCases, PoolsMayDiffer) {
+  const EngineOutcome alike = engine_outcome(apart(""));
+  EXPECT_EQ(alike.gpus, 24);
+  EXPECT_EQ(alike.moved_requests, 3);
+  const EngineOutcome wide =
+      engine_outcome(apart("  decode: {parallel: {ep: 16}, set: [topology.nodes=2]}\n"));
+  EXPECT_EQ(wide.gpus, 8 + 2 * 16);
+  EXPECT_EQ(wide.ranks, 16);
+  EXPECT_EQ(wide.moved_requests, 3);
+  EXPECT_EQ(wide.moved, alike.moved);
+}
+
+TEST(EngineCases, ADecodePoolNeedsInstances) {
+  EXPECT_THAT(
+      [] {
+        try {
+          on_a_node(
+              "  engine: vllm\n  decode: {parallel: {ep: 16}}\n"
+              "  requests: {count: 3, concurrency: 3, input: 300, output: 3}\n");
+        } catch (const Error& e) {
+          return std::string(e.what());
+        }
+        return std::string();
+      }(),
+      HasSubstr("'serving.decode' without instances that only decode"));
+}
+
+TEST(EngineCases, TheHostIssuesPromptsThatNoGraphRuns) {
+  const std::string requests =
+      "  prices: exact\n  requests: {count: 8, concurrency: 8, input: 300, output: 2}\n";
+  const EngineOutcome graph =
+      engine_outcome("  engine: {preset: vllm, graph_prompt_tokens: 300}\n" + requests);
+  const EngineOutcome eager =
+      engine_outcome("  engine: {preset: vllm, graph_prompt_tokens: 299}\n" + requests);
+  EXPECT_GT(eager.metrics.ttft.p50, 1.5 * graph.metrics.ttft.p50);
+  EXPECT_DOUBLE_EQ(eager.metrics.tpot.p50, graph.metrics.tpot.p50);
 }
 
 }  // namespace

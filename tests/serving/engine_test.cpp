@@ -204,5 +204,27 @@ TEST(Engines, BoundsOfSequencesHold) {
               ElementsAre(SequenceStep{7, 1, 1, 1}, SequenceStep{0, 5, 1, 2}));
 }
 
+TEST(Engines, NewRequestsWaitForTheSchedulerToLook) {
+  // The second request comes during the second pass, 1.5 s; passes take 1.01, 1.001, ... s.
+  EngineOptions engine;
+  EXPECT_EQ(two_passes(engine)[2].ranks[0].size(), 2U);
+  engine.look_every = 3;
+  const auto passes = two_passes(engine);
+  // A prompt's pass looks; then three decode passes do not.
+  EXPECT_EQ(passes[2].ranks[0].size(), 1U);
+  EXPECT_EQ(passes[3].ranks[0].size(), 1U);
+  EXPECT_EQ(passes[4].ranks[0].size(), 2U);
+}
+
+TEST(Engines, AnIdleSchedulerLooksAtOnce) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.look_every = 1000;
+  RequestLog log = at_once({{10, 1}, {20, 3}});
+  log.concurrency = 1;
+  const ServingRun run = run_serving(one_engine(engine, prices), log);
+  EXPECT_NEAR(run.requests[1].first.value, 1.01 + 1.02, tiny);
+}
+
 }  // namespace
 }  // namespace moesim

@@ -17,10 +17,11 @@ class AllGather {
 
   /// `direct`: every rank to every other. Else across the nodes between equal indices and then
   /// inside each node, so that a row enters a node once, as on the rings and trees of NCCL.
-  AllGather(const RankSpace& ranks, bool direct, DataType probabilities)
+  AllGather(const RankSpace& ranks, bool direct, DataType probabilities, bool maps)
       : ranks_(ranks),
         two_steps_(!direct && ranks.spread() && ranks.shared()),
-        probabilities_(probabilities) {}
+        probabilities_(probabilities),
+        maps_(maps) {}
 
   /// The collectives read and write the tensors themselves. Results are summed in the type of the
   /// probabilities, and so are their gradients gathered. Besides go a boolean and a probability for
@@ -37,6 +38,7 @@ class AllGather {
     const Bytes result(std::int64_t{model.hidden} * size_of(probabilities_));
     shape.wire(Stage::combine, Pass::forward).row = result;
     shape.wire(Stage::dispatch, Pass::backward).row = result;
+    if (!maps_) return shape;
     const SideExchange probs{"probs", Bytes(std::int64_t{model.experts} * size_of(probabilities_)),
                              Bytes(0)};
     shape.wire(Stage::dispatch, Pass::forward).sides = {
@@ -72,22 +74,25 @@ class AllGather {
   RankSpace ranks_;
   bool two_steps_;
   DataType probabilities_;
+  bool maps_;
 };
 
 }  // namespace
 
-// algorithm: by-node (default) or direct; probs: fp32 (default) or bf16, the router's data type.
+// algorithm: by-node (default) or direct; probs: fp32 (default) or bf16, the router's data type;
+// maps: true (default), or false where every rank computes the gate of all rows.
 DispatchMaker read_all_gather(const YamlMap& params) {
   const bool direct = params.choice("algorithm", {"by-node", "direct"}, 0) == 1;
   const DataType probabilities =
       params.choice("probs", {"fp32", "bf16"}, 0) == 0 ? DataType::fp32 : DataType::bf16;
+  const bool maps = params.boolean("maps", true);
   return [=](const DispatchContext& c) {
     if (static_cast<std::size_t>(c.groups.size()) > AllGather::max_hops) {
       throw Unsuitable(fmt::format("'allgather' is made for up to {} ranks, not for {}",
                                    AllGather::max_hops, c.groups.size()));
     }
     return in_every_group(
-        c, [&](const RankSpace& ranks) { return AllGather(ranks, direct, probabilities); });
+        c, [&](const RankSpace& ranks) { return AllGather(ranks, direct, probabilities, maps); });
   };
 }
 

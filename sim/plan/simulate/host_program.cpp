@@ -66,7 +66,7 @@ Issue issue_of(const HostModel& model, Host& host, const Op& op, const Kernel* k
   }
   host.graph.reset();
   if (continues_call(host, op, kernel)) return {};
-  HostCalls calls = host_calls(op.key.type(), kernel);
+  HostCalls calls = host_calls(op.key.type(), kernel, model.grouped);
   if (transport == nullptr || !transport->host) return {model.time(calls), calls.kernels};
   const Seconds by_transport = *transport->host * std::exchange(calls.collectives, 0);
   return {model.time(calls) + by_transport, calls.kernels};

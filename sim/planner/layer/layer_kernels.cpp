@@ -85,24 +85,6 @@ void LayerOps::add_planning(const Step& s) {
   add_compute(s, s.key(OpKind::planning, Stage::other), [&](GpuId) { return work; });
 }
 
-void LayerOps::add_shared_experts(const Step& s, std::span<const Role> roles) {
-  const std::int64_t shared = shared_width();
-  if (shared == 0) return;
-  const std::int64_t up = shared * (model_.expert_matrices - 1);
-  const auto gemm = [&](std::int64_t n, std::int64_t k) {
-    return [&s, n, k, this](GpuId gpu) { return GroupedGemm{{s.tokens(gpu)}, n, k, gemm_type()}; };
-  };
-  if (s.pass == Pass::forward) {
-    add_compute(s, s.key(OpKind::shared_fc1, Stage::other), gemm(up, model_.hidden));
-    add_compute(s, s.key(OpKind::shared_fc2, Stage::other), gemm(model_.hidden, shared));
-    return;
-  }
-  for (const Role role : roles) {
-    add_compute(s, s.key(OpKind::shared_fc2, Stage::other, role), gemm(shared, model_.hidden));
-    add_compute(s, s.key(OpKind::shared_fc1, Stage::other, role), gemm(model_.hidden, up));
-  }
-}
-
 void LayerOps::before_dispatch(int layer, Pass pass) { add_before_dispatch(step(layer, pass)); }
 
 void LayerOps::add_before_dispatch(const Step& s) {
@@ -141,7 +123,11 @@ void LayerOps::add_after_combine(const Step& s) {
     const OpKind kind = forward ? OpKind::unpermute : OpKind::permute;
     add_row_kernel(s, kind, Stage::combine, s.parts.packed(), s.work.tokens_per_rank);
   }
-  if (forward) return;
+  if (forward) {
+    s.chain.require(shared_apart_);
+    shared_apart_.clear();
+    return;
+  }
   if (runs_again(RecomputeModule::shared_experts)) add_shared_experts(s.run_again(), {});
   add_shared_experts(s, backward_roles());
   add_gate(s, backward_roles());

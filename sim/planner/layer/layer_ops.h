@@ -111,6 +111,8 @@ class LayerOps {
   std::span<const Role> backward_roles() const;
   void add_attention(const Step& s, std::span<const Role> roles);
   void add_shared_experts(const Step& s, std::span<const Role> roles);
+  bool runs_shared_apart(const Step& s) const;
+  void add_shared_apart(const Step& s, const KernelOf& fc1, const KernelOf& fc2);
   void add_gate(const Step& s, std::span<const Role> roles);
   /// `alone`: without what brings rows to the experts and takes them away.
   void experts_forward(const Step& s, bool alone);
@@ -161,6 +163,7 @@ class LayerOps {
   std::vector<bool> experts_again_;  // [layer] whether their forward has run again
   std::vector<OpId> parameters_;     // on their way, nobody waits yet
   std::vector<Mark> computed_;       // [layer] the end of its weight gradients
+  std::vector<OpId> shared_apart_;   // kernels that the end of the layer waits for
 };
 
 /// The ops of MoE layers by themselves, in one microbatch on all GPUs of the plan.

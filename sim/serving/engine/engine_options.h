@@ -66,7 +66,13 @@ struct EngineOptions {
   /// Sequences of a decode pass for which a graph is recorded, ascending: smaller ones are padded.
   std::vector<std::int64_t> graph_sizes;
   bool graphs_alike = true;  // all ranks are padded to the largest
-  int drafts = 0;            // tokens that each sequence verifies per decode pass
+  /// Graphs run passes with prompts of at most so many tokens per rank; the host issues each kernel
+  /// of larger ones.
+  std::int64_t graph_prompt_tokens = no_limit;
+  /// Decode passes after which the scheduler looks for new requests; it does so, too, after other
+  /// passes and when it has nothing to do.
+  std::int64_t look_every = 1;
+  int drafts = 0;  // tokens that each sequence verifies per decode pass
   /// [n - 1] the share of decode passes in which a sequence gains n tokens; drafts + 1 shares.
   std::vector<double> gained = {1};
   std::uint64_t seed = 0;  // of what is gained

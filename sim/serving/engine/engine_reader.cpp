@@ -93,6 +93,21 @@ void read_rebalance(const YamlMap& map, RebalanceOptions& rebalance) {
   rebalance.slowdown = map.number("slowdown", non_negative, 0);
 }
 
+void read_launch(const YamlMap& map, LaunchTexts& launch) {
+  launch.source = map.string("source");
+  launch.line = map.string("line");
+  launch.spread = map.string("spread", "");
+  launch.experts = map.string("experts", "");
+  launch.prompts = map.string("prompts", "");
+  launch.decode = map.string("decode", "");
+  if (const auto value = map.find("dispatch")) {
+    const YamlMap kinds = value->map();
+    for (const std::string& kind : kinds.keys()) {
+      launch.dispatch.emplace_back(kind, kinds.string(kind));
+    }
+  }
+}
+
 }  // namespace
 
 RouterOptions read_router(const YamlValue& value, RouterOptions absent) {
@@ -122,6 +137,10 @@ void read_engine_keys(const YamlMap& map, EngineModel& model) {
   options.idle_passes = map.boolean("idle_passes", options.idle_passes);
   if (const auto sizes = map.find("graph_sizes")) options.graph_sizes = read_sizes(*sizes);
   options.graphs_alike = map.boolean("graphs_alike", options.graphs_alike);
+  if (const auto value = map.find("graph_prompt_tokens")) {
+    options.graph_prompt_tokens = value->integer({0, 1 << 30});
+  }
+  read_count(map, "look_every", options.look_every);
   if (const auto value = map.find("router")) options.router = read_router(*value, options.router);
   if (const auto value = map.find("kv")) read_kv(value->map(), model);
   if (const auto value = map.find("memory")) read_memory(value->map(), model.memory);
@@ -155,6 +174,7 @@ EngineModel read_engine(const std::string& path) {
     model.source = map.string("source");
     model.options.name = model.name;
     model.options.version = map.string("version");
+    if (const auto launch = map.find("launch")) read_launch(launch->map(), model.launch);
     read_engine_keys(map, model);
   }
   document->finish();

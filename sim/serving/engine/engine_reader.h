@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "sim/base/yaml.h"
 #include "sim/serving/engine/engine_options.h"
@@ -16,9 +18,19 @@ struct EngineMemory {
   bool of_free = false;
 };
 
+/// How an engine of that version is started; texts with {names} of LaunchFacts.
+struct LaunchTexts {
+  std::string source;           // of the flags
+  std::string line;             // the command with what every layout has
+  std::string spread, experts;  // several ranks of attention; experts shared out whole
+  std::string prompts, decode;  // pools apart
+  std::vector<std::pair<std::string, std::string>> dispatch;  // by kind of dispatch
+};
+
 /// A preset of models/engine.
 struct EngineModel {
   std::string name, description, source;
+  LaunchTexts launch;     // of files of models/engine; empty: they have none
   EngineOptions options;  // those per rank, for one rank
   /// Of a pass, all ranks together: shared evenly by the ranks; no_limit: EngineOptions::max_tokens
   /// says all.

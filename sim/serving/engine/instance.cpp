@@ -19,6 +19,23 @@ ServingInstance::ServingInstance(const EngineOptions& options, std::int64_t chun
 }
 
 void ServingInstance::submit(ServingSequence sequence) {
+  if (options_.look_every > 1) {
+    unseen_.push_back(std::move(sequence));
+  } else {
+    hand_to_rank(std::move(sequence));
+  }
+}
+
+void ServingInstance::look() {
+  const bool due = since_look_ >= options_.look_every ||
+                   std::ranges::all_of(ranks_, [](const auto& rank) { return rank.idle(); });
+  if (!due) return;
+  since_look_ = 0;
+  for (ServingSequence& sequence : unseen_) hand_to_rank(std::move(sequence));
+  unseen_.clear();
+}
+
+void ServingInstance::hand_to_rank(ServingSequence sequence) {
   const std::span<const std::uint64_t> asked =
       router_.asks_for_cached() ? sequence.hashes : std::span<const std::uint64_t>{};
   std::vector<TargetLoad> loads;
@@ -46,6 +63,7 @@ void add_step(std::vector<SequenceStep>& steps, const SequenceStep& step) {
 }  // namespace
 
 bool ServingInstance::begin(Seconds now) {
+  look();
   pass_ = {};
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     auto& steps = batch_.ranks[rank];
@@ -109,6 +127,7 @@ void ServingInstance::end(std::vector<PassGain>& gains) {
   in_pass_ = false;
   for (RankScheduler& rank : ranks_) rank.commit(gains);
   ++counts_.passes;
+  since_look_ = pass_.prompt_tokens > 0 ? options_.look_every : since_look_ + 1;
   if (pass_.prompt_tokens > 0)
     ++(pass_.decode_tokens > 0 ? counts_.mixed_passes : counts_.prompt_passes);
   counts_.padding += pass_.padding;
@@ -133,7 +152,7 @@ void ServingInstance::lose(int rank, Seconds now, Seconds recovery) {
     for (RankScheduler& each : ranks_) each.abandon();
   }
   counts_.lost += recovery;
-  for (ServingSequence& sequence : ranks_[at].lose()) submit(std::move(sequence));
+  for (ServingSequence& sequence : ranks_[at].lose()) hand_to_rank(std::move(sequence));
 }
 
 void ServingInstance::restore(int rank) { up_[static_cast<std::size_t>(rank)] = true; }
@@ -141,6 +160,10 @@ void ServingInstance::restore(int rank) { up_[static_cast<std::size_t>(rank)] = 
 TargetLoad ServingInstance::load(std::span<const std::uint64_t> hashes) const {
   TargetLoad all;
   all.up = std::ranges::find(up_, true) != up_.end();
+  all.waiting = std::ssize(unseen_);
+  for (const ServingSequence& sequence : unseen_) {
+    all.tokens += sequence.known + sequence.remaining();
+  }
   for (const RankScheduler& rank : ranks_) {
     const TargetLoad load = rank.load(hashes);
     all.waiting += load.waiting;

@@ -37,7 +37,7 @@ class ServingInstance {
  public:
   ServingInstance(const EngineOptions& options, std::int64_t chunk_tokens, StepPrices& prices);
 
-  /// Hands a sequence to one of its ranks.
+  /// Takes a sequence, which one of its ranks gets when the scheduler looks for new ones.
   void submit(ServingSequence sequence);
   /// Begins the next pass; false if there is nothing to do.
   bool begin(Seconds now);
@@ -60,6 +60,8 @@ class ServingInstance {
   std::int64_t kv_blocks_in_use() const;
 
  private:
+  void look();
+  void hand_to_rank(ServingSequence sequence);
   std::int64_t padded(std::int64_t own, std::int64_t most) const;
   void add_dummies(bool decode_only);
   Seconds rebalance_stall();
@@ -70,6 +72,8 @@ class ServingInstance {
   Router router_;
   std::vector<RankScheduler> ranks_;
   std::vector<bool> up_;
+  std::vector<ServingSequence> unseen_;  // by the scheduler
+  std::int64_t since_look_ = 0;          // decode passes
   ServingBatch batch_;
   ServingPass pass_;
   bool in_pass_ = false;

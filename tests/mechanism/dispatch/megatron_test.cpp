@@ -196,5 +196,12 @@ TEST_F(Metadata, OfAnAllGatherAreMapAndProbabilitiesOfAllExperts) {
   }
 }
 
+TEST_F(Metadata, ThatAllRanksComputeIsNotSent) {
+  const Plan p = plan("{kind: allgather, maps: false}");
+  EXPECT_EQ(exchanges(p, "dispatch-allgather").size(), 1U);
+  EXPECT_TRUE(exchanges(p, "dispatch-routing-map").empty());
+  EXPECT_TRUE(exchanges(p, "dispatch-probs").empty());
+}
+
 }  // namespace
 }  // namespace moesim

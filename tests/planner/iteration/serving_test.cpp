@@ -64,9 +64,30 @@ TEST(ServingPlan, OfOneGpuTakesTheSumOfItsKernels) {
     Seconds kernels;
     for (const Op& op : step.plan.ops) {
       ASSERT_EQ(op.key.pass, Pass::forward);
+      if (op.stream != Stream::compute) continue;  // shared experts take less than routed ones
       if (op.kernels() != nullptr) kernels += gpu.time(op.kernels()->of(0), op.key.type());
     }
     EXPECT_NEAR(simulated(step, topology).makespan.value, kernels.value, 1e-9 * kernels.value);
+  }
+}
+
+TEST(ServingPlan, SharedExpertsOfFewTokensRunNextToTheOthers) {
+  MoeModel model = test::whole(4);
+  model.shared_experts = 1;
+  model.shared_ffn = 64;
+  const RoutingTrace trace = test::tokens_for(model, 256, 16);
+  const Topology topology = test::h100_nodes(1);
+  for (const std::int64_t tokens : {256, 257}) {
+    Planner planner(test::policy("deepep-low-latency"), topology, model, trace,
+                    serving({{{.context = 0, .tokens = tokens, .count = 1}}}, {.ep = 8, .etp = 1}));
+    const PlannedStep step = planner.plan(0);
+    int apart = 0, others = 0;
+    for (const Op& op : step.plan.ops) {
+      if (op.key.kind != OpKind::shared_fc1 && op.key.kind != OpKind::shared_fc2) continue;
+      ++(op.stream == Stream::copy ? apart : others);
+    }
+    EXPECT_EQ(tokens == 256 ? others : apart, 0);
+    EXPECT_GT(tokens == 256 ? apart : others, 0);
   }
 }
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Figures of a run of an engine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/serving/deployment/serving_metrics.h"
+#include "sim/serving/engine/price_table.h"
+
+namespace moesim {
+
+/// What a worker hands back of a run.
+struct EngineOutcome {
+  ServingMetrics metrics;
+  std::vector<ServingSample> samples;  // thinned
+  int ranks = 0, gpus = 0;             // of attention data parallelism per instance; of all
+  std::int64_t kv_tokens = 0;          // that a rank has room for; no_limit: the model does not say
+  std::int64_t simulated = 0;          // passes
+  PriceErrors errors;                  // of reused prices
+  std::int64_t moved_requests = 0;
+  Bytes moved;  // keys and values between pools
+  Seconds lost{};
+  std::string unsuitable = {};
+};
+
+}  // namespace moesim

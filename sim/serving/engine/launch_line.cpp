@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/serving/engine/launch_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace moesim {
+namespace {
+
+void replace_all(std::string& text, const std::string& name, const std::string& value) {
+  const std::string mark = "{" + name + "}";
+  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at)) {
+    text.replace(at, mark.size(), value);
+    at += value.size();
+  }
+}
+
+/// Tokens of a pass as the engine's flag counts them: of all ranks if the preset does.
+std::string tokens_of(const EngineModel& engine) {
+  const std::int64_t tokens = engine.tokens_of_all_ranks != no_limit ? engine.tokens_of_all_ranks
+                                                                     : engine.options.max_tokens;
+  return std::to_string(tokens);
+}
+
+}  // namespace
+
+std::string launch_line(const EngineModel& engine, const LaunchFacts& facts) {
+  const LaunchTexts& texts = engine.launch;
+  std::string line = texts.line;
+  if (line.empty()) return line;
+  const auto add = [&](const std::string& part) {
+    if (!part.empty()) line += " " + part;
+  };
+  if (facts.dp > 1) add(texts.spread);
+  if (facts.ep > 1) add(texts.experts);
+  const auto kind = std::ranges::find(texts.dispatch, facts.dispatch,
+                                      &std::pair<std::string, std::string>::first);
+  if (facts.ep > 1 && facts.dp > 1 && kind != texts.dispatch.end()) add(kind->second);
+  if (facts.pool == LaunchFacts::Pool::prompts) add(texts.prompts);
+  if (facts.pool == LaunchFacts::Pool::decode) add(texts.decode);
+  replace_all(line, "model", facts.model);
+  const std::pair<const char*, int> counts[] = {
+      {"gpus", facts.gpus}, {"tp", facts.tp}, {"dp", facts.dp}, {"ep", facts.ep}};
+  for (const auto& [name, count] : counts) replace_all(line, name, std::to_string(count));
+  replace_all(line, "tokens", tokens_of(engine));
+  replace_all(line, "memory", fmt::format("{:.2f}", engine.memory.share));
+  return line;
+}
+
+}  // namespace moesim

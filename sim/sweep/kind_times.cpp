@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/kind_times.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/run/engine_pool.h"
+
+namespace moesim {
+namespace {
+
+ServingBatch decode_batch(int ranks, std::int64_t sequences, const ServingDemand& demand,
+                          std::int64_t tokens) {
+  const auto context = static_cast<std::int64_t>(demand.input + demand.output / 2);
+  ServingBatch batch;
+  batch.ranks.resize(static_cast<std::size_t>(ranks));
+  std::int64_t request = 0;
+  for (auto& rank : batch.ranks) {
+    for (std::int64_t i = 0; i < sequences; ++i) rank.push_back({context, tokens, 1, request++});
+  }
+  return batch;
+}
+
+}  // namespace
+
+Scenario scenario_of_kind(const std::string& file, const std::vector<Override>& flags,
+                          const ServingInstanceKind& kind) {
+  std::vector<Override> all = flags;
+  all.insert(all.end(), kind.flags.begin(), kind.flags.end());
+  all.push_back({"serving.instances", "1", "serving.instances"});
+  return read_scenario(file, all);
+}
+
+KindTimes times_of(const std::string& file, const std::vector<Override>& flags,
+                   const ServingInstanceKind& kind, const ServingDemand& demand) {
+  KindTimes times;
+  try {
+    OpenedPool pool(scenario_of_kind(file, flags, kind));
+    const EngineOptions engine = pool.engine_run().engine.for_ranks(pool.prices().ranks());
+    const auto chunk = std::min(engine.max_tokens, static_cast<std::int64_t>(demand.input));
+    ServingBatch prompt;
+    prompt.ranks.assign(static_cast<std::size_t>(pool.prices().ranks()), {{0, chunk, 1, -1}});
+    pool.prices().exact().cache_tokens(prompt, pool.engine_run().engine.memory);
+    const double time = pool.prices().exact().price(prompt).time.value;
+    times.prompt_rate = static_cast<double>(chunk) * pool.prices().ranks() / time;
+    for (std::int64_t n = 1;; n *= 2) {
+      const auto batch = decode_batch(pool.prices().ranks(), n, demand, 1 + engine.drafts);
+      times.decode.push_back(pool.prices().exact().price(batch).time.value);
+      if (static_cast<double>(n) * pool.prices().ranks() >= demand.in_flight) break;
+    }
+  } catch (const Error& e) {
+    times.why = e.diagnostics().front().message;
+  }
+  return times;
+}
+
+double SampledRates::decode_time(std::size_t kind, double sequences) {
+  const auto& list = times_[kind].decode;
+  const double each = std::max(1.0, sequences / kinds_[kind].dp());
+  const double place = std::min(std::log2(each), static_cast<double>(list.size()) - 1);
+  const auto below = static_cast<std::size_t>(place);
+  if (below + 1 >= list.size()) return list.back();
+  const double low = std::exp2(static_cast<double>(below));
+  return std::lerp(list[below], list[below + 1], (each - low) / low);
+}
+
+}  // namespace moesim

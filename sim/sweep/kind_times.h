@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What passes of kinds of serving instances take, from a few that are simulated.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/scenario/scenario.h"
+#include "sim/sweep/serving_candidates.h"
+
+namespace moesim {
+
+/// What a worker finds out about a kind: times of passes that decode 1, 2, 4, ... sequences per
+/// rank, and of one that computes a prompt's chunk on every rank.
+struct KindTimes {
+  std::vector<double> decode;  // s
+  double prompt_rate = 0;      // tokens per second
+  std::string why;             // it cannot run; else empty
+};
+
+/// The scenario of one instance of that kind.
+Scenario scenario_of_kind(const std::string& file, const std::vector<Override>& flags,
+                          const ServingInstanceKind& kind);
+/// Simulates them in this process; `why` says what keeps the kind from running.
+KindTimes times_of(const std::string& file, const std::vector<Override>& flags,
+                   const ServingInstanceKind& kind, const ServingDemand& demand);
+
+/// Linear between the sampled numbers of sequences. Kinds and times must outlive it.
+class SampledRates : public KindRates {
+ public:
+  SampledRates(const std::vector<ServingInstanceKind>& kinds, const std::vector<KindTimes>& times)
+      : kinds_(kinds), times_(times) {}
+  double decode_time(std::size_t kind, double sequences) override;
+  double prompt_tokens_per_second(std::size_t kind) override { return times_[kind].prompt_rate; }
+
+ private:
+  const std::vector<ServingInstanceKind>& kinds_;
+  const std::vector<KindTimes>& times_;
+};
+
+}  // namespace moesim

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ways to serve on a cluster: sizes and degrees of instances, and pools of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/base/yaml.h"
+
+namespace moesim {
+
+/// A kind of instance.
+struct ServingInstanceKind {
+  int gpus = 1, tp = 1, ep = 1, etp = 1;
+  std::string policy;           // that carries tokens
+  std::vector<Override> flags;  // that make the scenario one of such an instance
+  int dp() const { return gpus / tp; }
+  /// "tp1 ep16 deepep-low-latency".
+  std::string words() const;
+};
+
+/// A policy of the scenario; gathers: every rank gets every row, as tensor groups work.
+struct ServingPolicy {
+  std::string name;
+  bool gathers = false;
+};
+
+/// Instances that fill the cluster of the scenario, or a power-of-two part of it that whole nodes
+/// or a part of one make up: all tp up to a node's GPUs, with whole experts on the GPUs of an
+/// instance, or parts of all of them if a tensor group is the instance. Ranks with experts of
+/// their own exchange by each policy of the scenario; tensor groups by its all-gather policies, or
+/// Megatron's if it has none.
+std::vector<ServingInstanceKind> instance_kinds(const std::vector<ServingPolicy>& policies,
+                                                int nodes, int gpus_per_node);
+
+/// So many instances; decode: if prompts are computed apart.
+struct ServingPlan {
+  std::size_t prompts = 0, decode = 0;  // indices of kinds; equal if one pool does both
+  int prompt_instances = 1, decode_instances = 0;
+};
+
+/// What one instance of a kind does: seconds of a pass that decodes so many sequences of all its
+/// ranks, and prompt tokens per second.
+class KindRates {
+ public:
+  virtual ~KindRates() = default;
+  virtual double decode_time(std::size_t kind, double sequences) = 0;
+  virtual double prompt_tokens_per_second(std::size_t kind) = 0;
+};
+
+struct ServingDemand {
+  double input = 1, output = 1;  // mean tokens of a request
+  double in_flight = 1;          // requests
+  int gpus = 1;                  // of the cluster
+};
+
+/// A plan with what the rates promise: tokens per second and GPU of the cluster, time per token.
+struct RoughPlan {
+  ServingPlan plan;
+  double rate = 0, tpot = 0;
+};
+
+/// All plans that the cluster has room for, the best first: those whose time per token is within
+/// `most_tpot` (s; 0: any) before the others.
+/// - One pool: each request takes its prompt's time and its share of `output` passes.
+/// - Pools apart: the slower of both, with every request in flight decoding.
+std::vector<RoughPlan> rough_plans(const std::vector<ServingInstanceKind>& kinds,
+                                   const ServingDemand& demand, double most_tpot, KindRates& rates);
+
+}  // namespace moesim

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of serving engines: how they are read, which pools they become, what errors are.
+#include "sim/evidence/engine_rows.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/base/temporary_folder.h"
+#include "sim/evidence/engine_report.h"
+#include "sim/evidence/engine_table.h"
+#include "sim/scenario/engine_run.h"
+#include "sim/scenario/scenario.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string columns =
+    "layout_suspect,id,silicon_data_source,backend,backend_version,model_path,system,precision,"
+    "mode,isl,osl,tp_size,attention_dp_size,moe_tp_size,moe_ep_size,prefill_num_workers,"
+    "prefill_tp_size,prefill_attention_dp_size,prefill_moe_tp_size,prefill_moe_ep_size,"
+    "decode_num_workers,decode_tp_size,decode_attention_dp_size,decode_moe_tp_size,"
+    "decode_moe_ep_size,silicon_ttft_ms,silicon_tpot_ms\n";
+const std::string together =
+    "0,a,x; silicon_concurrency=16; y,sglang,0.5.9,Qwen/Qwen3.5-397B-A17B,b200_sxm,fp8,agg,1024,"
+    "1024,4,1,1,4,,,,,,,,,,,100,10\n";
+const std::string apart =
+    "0,b,silicon_concurrency=64,trtllm,0.8.1,deepseek-ai/DeepSeek-R1,gb200,fp8,disagg,8192,1024,,"
+    ",,,2,1,8,1,8,1,1,32,1,32,500,20\n";
+
+std::vector<EngineRow> rows_of(const std::string& lines) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/rows.csv";
+  write_file(path, columns + lines);
+  return read_engine_rows(path);
+}
+
+TEST(EngineRows, CellsBecomeADeployment) {
+  const auto rows = rows_of(together + apart);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].concurrency, 16);
+  EXPECT_EQ(rows[0].prompts, (EngineDegrees{4, 1, 1, 4}));
+  EXPECT_FALSE(rows[0].decode);
+  EXPECT_EQ(rows[0].gpus(), 4);
+  EXPECT_DOUBLE_EQ(rows[0].ttft, 0.1);
+  EXPECT_DOUBLE_EQ(rows[0].tpot, 0.01);
+  EXPECT_EQ(rows[1].prompt_instances, 2);
+  EXPECT_EQ(*rows[1].decode, (EngineDegrees{1, 32, 1, 32}));
+  EXPECT_EQ(rows[1].gpus(), 2 * 8 + 32);
+  EXPECT_EQ(rows[0].unstated + rows[1].unstated, "");
+}
+
+TEST(EngineRows, SuspectLayoutsAreLeftOutAndOpenOnesSayWhy) {
+  std::string suspect = together, open = apart, odd = together;
+  suspect[0] = '1';
+  open.replace(open.find(",2,1,8,1,8,"), 3, ",,");
+  odd.replace(odd.find(",4,1,1,4,"), 9, ",4,2,1,4,");
+  const auto rows = rows_of(suspect + open + odd);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].unstated, "how many workers there are");
+  EXPECT_EQ(rows[1].unstated, "degrees that make a layout");
+}
+
+TEST(EngineRows, MistakesHaveTheirLine) {
+  std::string wrong = together;
+  wrong.replace(wrong.find("100,10"), 6, "soon,1");
+  try {
+    rows_of(together + wrong);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.diagnostics().front().line, 3);
+    EXPECT_THAT(e.what(), HasSubstr("'silicon_ttft_ms' is 'soon', no number"));
+  }
+}
+
+std::string flag_of(const EnginePool& pool, const std::string& path) {
+  const auto found = std::ranges::find(pool.flags, path, &Override::path);
+  return found == pool.flags.end() ? "" : found->value;
+}
+
+TEST(EngineRows, RulesMakePools) {
+  const EngineTable table = read_engine_table("inferencex");
+  const auto rows = rows_of(together + apart);
+  std::string why;
+  const auto whole = pool_of(rows[0], table, false, why);
+  ASSERT_TRUE(whole) << why;
+  EXPECT_EQ(flag_of(*whole, "parallel.ep"), "4");
+  const Scenario scenario = read_scenario("", whole->flags);
+  EXPECT_EQ(scenario.topologies.front(), "b200-hgx");
+  EXPECT_EQ(scenario.engine_run->engine.name, "sglang");
+  const auto prompts = pool_of(rows[1], table, false, why),
+             decode = pool_of(rows[1], table, true, why);
+  ASSERT_TRUE(prompts && decode) << why;
+  EXPECT_NE(prompts->key, decode->key);
+  EXPECT_EQ(read_scenario("", decode->flags).iteration->parallel.ep, 32);
+  EngineRow unknown = rows[0];
+  unknown.system = "abacus";
+  EXPECT_FALSE(pool_of(unknown, table, false, why));
+  EXPECT_EQ(why, "no topology for abacus");
+}
+
+TEST(EngineRows, RecipesWithoutDataParallelismHaveNone) {
+  EngineTable table;
+  table.without_dp.push_back({{{"backend", {"vllm"}}}, {}, 0});
+  EngineRow row = rows_of(together).front();
+  row.prompts = {2, 2, 1, 4};
+  EXPECT_EQ(as_started(row, table).prompts, row.prompts) << "another engine";
+  row.backend = "vllm";
+  EXPECT_EQ(as_started(row, table).prompts, (EngineDegrees{2, 1, 1, 2}));
+}
+
+TEST(EngineRows, RatesAreLittlesLaw) {
+  JudgedEngineRow row{rows_of(together).front(), {}};
+  // 16 requests of 1,024 tokens in 0.1 + 1023 x 0.01 s on 4 GPUs.
+  EXPECT_DOUBLE_EQ(row.rate(0.1, 0.01), 16 * 1024 / (0.1 + 10.23) / 4);
+  row.predicted = {0.05, 0.02, 0, 0, ""};
+  EXPECT_DOUBLE_EQ(row.tpot_error(), 1);
+  EXPECT_DOUBLE_EQ(row.ttft_error(), -0.5);
+  EXPECT_LT(row.rate_error(), 0);
+  EXPECT_FALSE(row.saturated());
+  row.row.ttft = 2;
+  EXPECT_TRUE(row.saturated());
+}
+
+TEST(EngineRows, SummariesGroupWhatIsPredicted) {
+  auto rows = rows_of(together + together + apart);
+  std::vector<EnginePrediction> predictions = {
+      {0.1, 0.011, 0, 0, ""}, {0.1, 0.009, 0, 0, ""}, {0, 0, 0, 0, "no reason"}};
+  const auto sums = engine_summaries(judged_engines(rows, predictions));
+  EXPECT_EQ(sums.front().rows, 2);
+  EXPECT_NEAR(sums.front().tpot.median(), 0.1, 1e-12);
+  EXPECT_NEAR(sums.front().signed_tpot, 0, 1e-12);
+  const auto machine = std::ranges::find(sums, "machine", &EngineSummary::group);
+  EXPECT_EQ(machine->name, "b200_sxm");
+}
+
+}  // namespace
+}  // namespace moesim
