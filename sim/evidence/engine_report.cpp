@@ -123,11 +123,8 @@ Table summary_table(const std::vector<EngineSummary>& summaries) {
   return table;
 }
 
-/// Groups that a page has; the text has all.
-bool on_page(const EngineSummary& sum) {
-  return sum.group == "all" || sum.group == "model" || sum.group == "machine" ||
-         sum.group == "in flight";
-}
+/// Groups that a page has; the text has machines, engines and requests in flight, too.
+bool on_page(const EngineSummary& sum) { return sum.group == "all" || sum.group == "model"; }
 
 }  // namespace
 
