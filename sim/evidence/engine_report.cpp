@@ -123,16 +123,8 @@ Table summary_table(const std::vector<EngineSummary>& summaries) {
   return table;
 }
 
-constexpr std::size_t shown_misses = 12;
-
-std::vector<const JudgedEngineRow*> largest_misses(const std::vector<JudgedEngineRow>& rows) {
-  auto all = predicted_of(rows);
-  std::ranges::stable_sort(all, [](const auto* a, const auto* b) {
-    return std::abs(a->tpot_error()) > std::abs(b->tpot_error());
-  });
-  all.resize(std::min(all.size(), shown_misses));
-  return all;
-}
+/// Groups that a page has; the text has machines, engines and requests in flight, too.
+bool on_page(const EngineSummary& sum) { return sum.group == "all" || sum.group == "model"; }
 
 }  // namespace
 
@@ -213,26 +205,15 @@ std::string engines_page(const EngineTable& table, const std::vector<JudgedEngin
   const auto predicted = predicted_of(rows);
   std::string text = fmt::format("{} of {} runs are predicted. Cells: median, 90 %.\n\n",
                                  predicted.size(), rows.size());
-  text +=
-      "| of | rows of | rows | TPOT | signed | TTFT | tokens/s/GPU |\n"
-      "|---|---|---|---|---|---|---|\n";
+  text += "| of | rows | TPOT | TTFT | tokens/s/GPU |\n|---|---|---|---|---|\n";
   for (const EngineSummary& s : engine_summaries(rows)) {
-    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", s.group, s.name, s.rows,
-                        run_errors_words(s.tpot), signed_percent(s.signed_tpot),
+    if (!on_page(s)) continue;
+    text += fmt::format("| {} | {} | {} | {} | {} |\n", s.name, s.rows, run_errors_words(s.tpot),
                         run_errors_words(s.ttft), run_errors_words(s.rate));
-  }
-  text +=
-      "\nThe largest misses of TPOT:\n\n| row | published, ms | simulated, ms | error |\n"
-      "|---|---|---|---|\n";
-  for (const JudgedEngineRow* r : largest_misses(rows)) {
-    text += fmt::format("| {} | {:.2f} | {:.2f} | {} |\n", r->name(), 1e3 * r->row.tpot,
-                        1e3 * r->predicted.tpot, signed_percent(r->tpot_error()));
   }
   text += "\n";
   for (const std::string& line : left_out_lines(rows)) text += "- " + line + ".\n";
-  for (const auto& lines : {table.assumed, table.misses}) {
-    for (const std::string& line : lines) text += "- " + line + "\n";
-  }
+  for (const std::string& line : table.misses) text += "- " + line + "\n";
   return text;
 }
 
