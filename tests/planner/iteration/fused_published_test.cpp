@@ -17,36 +17,37 @@
 namespace moesim {
 namespace {
 
-std::vector<Override> overrides(const std::vector<std::string>& changes) {
+std::vector<Override> changes_of(const std::vector<std::string>& changes) {
   std::vector<Override> list;
   for (const std::string& change : changes) list.push_back(parse_override(change));
   return list;
 }
 
-struct Machine {
+struct FusedMachine {
   const char* topology;
   const char* gpu;
   std::vector<std::string> changes;
 };
-const Machine b200{"b200-hgx", "b200-measured", {"nodes=1", "node.gpu=b200-measured"}};
-const Machine h20{"h800-rail",
-                  "h20-measured",
-                  {"nodes=1", "node.gpu=h20-measured", "node.nvlink.bandwidth=450 GB/s"}};
+const FusedMachine b200_node{"b200-hgx", "b200-measured", {"nodes=1", "node.gpu=b200-measured"}};
+const FusedMachine h20_node{"h800-rail",
+                            "h20-measured",
+                            {"nodes=1", "node.gpu=h20-measured", "node.nvlink.bandwidth=450 GB/s"}};
 
-struct Shape {
+struct FusedShape {
   int hidden, top_k;
 };
-constexpr Shape v4_flash{4096, 6}, v3{7168, 8};
+constexpr FusedShape v4_flash_shape{4096, 6}, v3_shape{7168, 8};
 
 /// Microseconds of a layer, and of only its kernels or exchanges.
 struct LayerTimes {
   double all = 0, kernels = 0, exchanges = 0;
 };
 
-LayerTimes times(const Machine& machine, Shape shape, std::int64_t tokens,
-                 const std::string& policy, const std::vector<std::string>& changes = {}) {
+LayerTimes layer_times(const FusedMachine& machine, FusedShape shape, std::int64_t tokens,
+                       const std::string& policy, const std::vector<std::string>& changes = {}) {
   const Topology topology =
-      read_topology(data_file("topologies", machine.topology), overrides(machine.changes)).topology;
+      read_topology(data_file("topologies", machine.topology), changes_of(machine.changes))
+          .topology;
   MoeModel model = read_moe_model(data_file("models/moe", "deepseek-v3"));
   model.hidden = shape.hidden;
   model.top_k = shape.top_k;
@@ -61,7 +62,7 @@ LayerTimes times(const Machine& machine, Shape shape, std::int64_t tokens,
   drawn.steps = 1;
   drawn.seed = 12;
   const RoutingTrace trace = synthesize(drawn);
-  SystemSpec system = read_system(data_file("models/system", policy), overrides(changes));
+  SystemSpec system = read_system(data_file("models/system", policy), changes_of(changes));
   system.transports =
       find_transports(system.transport, [](const std::string&) { return std::vector<Override>(); });
   PlannerOptions options;
@@ -88,28 +89,28 @@ LayerTimes times(const Machine& machine, Shape shape, std::int64_t tokens,
   return {time(true, true), time(true, false), time(false, true)};
 }
 
-const std::vector<std::string> fp4_weights = {"schedule.weights=fp4"};
-const std::vector<std::string> nvfp4 = {"schedule.weights=fp4", "schedule.products=fp4",
-                                        "dispatch.type=fp4"};
-const std::vector<std::string> nvfp4_results = {"schedule.weights=fp4", "schedule.products=fp4",
-                                                "dispatch.type=fp4", "dispatch.results=fp4"};
+const std::vector<std::string> fp4_weight_keys = {"schedule.weights=fp4"};
+const std::vector<std::string> nvfp4_keys = {"schedule.weights=fp4", "schedule.products=fp4",
+                                             "dispatch.type=fp4"};
+const std::vector<std::string> nvfp4_result_keys = {"schedule.weights=fp4", "schedule.products=fp4",
+                                                    "dispatch.type=fp4", "dispatch.results=fp4"};
 
 TEST(FusedLayers, TakeAboutThePublishedTimes) {
   struct Row {
-    const Machine& machine;
-    Shape shape;
+    const FusedMachine& machine;
+    FusedShape shape;
     std::int64_t tokens;
     const char* policy;
     std::vector<std::string> changes;
     double published;
   };
-  std::vector<Row> rows = {{b200, v4_flash, 1, "megamoe", fp4_weights, 56.5},
-                           {b200, v4_flash, 512, "megamoe", fp4_weights, 146.5},
-                           {b200, v4_flash, 8192, "megamoe", fp4_weights, 1283.1},
-                           {h20, v4_flash, 1, "megamoe-hopper", {}, 188.0},
-                           {h20, v4_flash, 2, "megamoe-hopper", {}, 239.0},
-                           {h20, v4_flash, 4, "megamoe-hopper", {}, 361.1},
-                           {h20, v4_flash, 8, "megamoe-hopper", {}, 432.2}};
+  std::vector<Row> rows = {{b200_node, v4_flash_shape, 1, "megamoe", fp4_weight_keys, 56.5},
+                           {b200_node, v4_flash_shape, 512, "megamoe", fp4_weight_keys, 146.5},
+                           {b200_node, v4_flash_shape, 8192, "megamoe", fp4_weight_keys, 1283.1},
+                           {h20_node, v4_flash_shape, 1, "megamoe-hopper", {}, 188.0},
+                           {h20_node, v4_flash_shape, 2, "megamoe-hopper", {}, 239.0},
+                           {h20_node, v4_flash_shape, 4, "megamoe-hopper", {}, 361.1},
+                           {h20_node, v4_flash_shape, 8, "megamoe-hopper", {}, 432.2}};
   const std::vector<std::tuple<int, double, double, double>> flashinfer = {
       {8, 170.8, 171.0, 183.2},
       {64, 184.4, 183.3, 203.7},
@@ -117,14 +118,14 @@ TEST(FusedLayers, TakeAboutThePublishedTimes) {
       {1024, 465.0, 375.8, 314.4},
       {2048, 809.4, 576.5, 490.5}};
   for (const auto& [tokens, mega, fp4, results] : flashinfer) {
-    rows.push_back({b200, v3, tokens, "megamoe", fp4_weights, mega});
-    rows.push_back({b200, v3, tokens, "megamoe", nvfp4, fp4});
-    rows.push_back({b200, v3, tokens, "megamoe", nvfp4_results, results});
+    rows.push_back({b200_node, v3_shape, tokens, "megamoe", fp4_weight_keys, mega});
+    rows.push_back({b200_node, v3_shape, tokens, "megamoe", nvfp4_keys, fp4});
+    rows.push_back({b200_node, v3_shape, tokens, "megamoe", nvfp4_result_keys, results});
   }
   std::vector<double> errors;
   std::string table;
   for (const Row& row : rows) {
-    const LayerTimes t = times(row.machine, row.shape, row.tokens, row.policy, row.changes);
+    const LayerTimes t = layer_times(row.machine, row.shape, row.tokens, row.policy, row.changes);
     errors.push_back(std::abs(t.all / row.published - 1));
     table += fmt::format("{} tokens: {:.1f} us, published {}\n", row.tokens, t.all, row.published);
     EXPECT_GE(t.all, std::max(t.kernels, t.exchanges) * (1 - 1e-9)) << table;
@@ -139,9 +140,9 @@ TEST(FusedLayers, TakeAboutThePublishedTimes) {
 /// ones, at every number of tokens.
 TEST(FusedLayers, HaveThePublishedOrder) {
   for (const std::int64_t tokens : {1, 2, 4, 8}) {
-    const double fused = times(h20, v4_flash, tokens, "megamoe-hopper").all;
-    const double low = times(h20, v4_flash, tokens, "deepep-low-latency").all;
-    const double normal = times(h20, v4_flash, tokens, "deepep-normal").all;
+    const double fused = layer_times(h20_node, v4_flash_shape, tokens, "megamoe-hopper").all;
+    const double low = layer_times(h20_node, v4_flash_shape, tokens, "deepep-low-latency").all;
+    const double normal = layer_times(h20_node, v4_flash_shape, tokens, "deepep-normal").all;
     EXPECT_LT(fused, low) << tokens;
     EXPECT_LT(low, normal) << tokens;
   }

@@ -14,8 +14,8 @@ namespace moesim {
 namespace {
 
 /// The first step of one layer on one node of eight.
-Plan planned(const SystemSpec& system, const MoeModel& model, const RoutingTrace& trace,
-             std::int64_t tokens, bool explicit_rows) {
+Plan wave_plan(const SystemSpec& system, const MoeModel& model, const RoutingTrace& trace,
+               std::int64_t tokens, bool explicit_rows) {
   const Topology topology = test::h100_nodes(1);
   PlannerOptions options;
   options.ep = 8;
@@ -61,7 +61,7 @@ RoutingTrace uneven_trace(const MoeModel& model, std::int64_t tokens) {
 }
 
 /// Experts in turn: any eight tokens choose each once.
-RoutingTrace even_trace(const MoeModel& model, std::int64_t tokens) {
+RoutingTrace trace_in_turn(const MoeModel& model, std::int64_t tokens) {
   return trace_of(model, tokens, [&](std::int64_t t) {
     std::vector<int> chosen;
     for (int k = 0; k < model.top_k; ++k) {
@@ -76,7 +76,7 @@ constexpr const char* small_tiles = ", chunk: tiles, tile: 8, tile_columns: 1";
 TEST(Waves, HaveEqualPartsOfEveryGpusTiles) {
   const MoeModel model = test::tiny();
   const RoutingTrace trace = uneven_trace(model, 8 * 64);
-  const Plan plan = planned(test::in_chunks("fused", 6, small_tiles), model, trace, 64, false);
+  const Plan plan = wave_plan(test::in_chunks("fused", 6, small_tiles), model, trace, 64, false);
   // Brute force: the rows of every expert, filled into tiles of eight.
   std::vector<std::int64_t> rows(static_cast<std::size_t>(model.experts));
   const IdRows ids = trace.step(0).ids(0);
@@ -120,8 +120,8 @@ TEST(Waves, HaveEqualPartsOfEveryGpusTiles) {
 /// expert's tiles, a wave, has four.
 TEST(Waves, TakeRowsOfAllSourcesInTurn) {
   const MoeModel model = test::tiny();
-  const RoutingTrace trace = even_trace(model, 8 * 64);
-  const Plan plan = planned(test::in_chunks("fused", 8, small_tiles), model, trace, 64, true);
+  const RoutingTrace trace = trace_in_turn(model, 8 * 64);
+  const Plan plan = wave_plan(test::in_chunks("fused", 8, small_tiles), model, trace, 64, true);
   int waves = 0;
   for (const Op& op : plan.ops) {
     if (op.exchange() == nullptr || op.key.stage != Stage::dispatch ||
@@ -144,7 +144,7 @@ void expect_unsuitable(const std::string& dispatch, const std::string& keys,
   const MoeModel model = test::tiny();
   const RoutingTrace trace = test::tokens_for(model, 8 * 64, 64);
   try {
-    planned(test::in_chunks(dispatch, 4, ", chunk: tiles" + keys), model, trace, 64, false);
+    wave_plan(test::in_chunks(dispatch, 4, ", chunk: tiles" + keys), model, trace, 64, false);
     ADD_FAILURE() << what;
   } catch (const Unsuitable& e) {
     EXPECT_THAT(e.what(), testing::HasSubstr(what));
