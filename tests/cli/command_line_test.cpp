@@ -151,11 +151,6 @@ const std::string grid =
 INSTANTIATE_TEST_SUITE_P(
     All, WrongCommandLine,
     testing::Values(
-        Mistake{"",
-                "error: moesim needs a command\n"
-                "hint: one of run, compare, plan, export, explain, whatif, list, topology, "
-                "trace, calibrate, validate, report, papers, sweep, query, place, "
-                "advise, profile, model, completion, man\n"},
         Mistake{"comapre x.yaml",
                 "error: moesim has no command 'comapre'\nhint: did you mean 'compare'?\n"},
         Mistake{"topology shwo h100",

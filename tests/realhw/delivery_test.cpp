@@ -77,8 +77,7 @@ std::string identifier(const testing::TestParamInfo<std::string>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RealDelivery, testing::ValuesIn(data_names("models/system")),
-                         identifier);
+INSTANTIATE_TEST_SUITE_P(All, RealDelivery, testing::ValuesIn(executed_policies()), identifier);
 
 }  // namespace
 }  // namespace moesim

@@ -43,6 +43,15 @@ inline Topology small_cluster(int nodes, int gpus) {
       .topology;
 }
 
+/// The presets that hardware executes: fused kernels are only simulated (can_execute.h).
+inline std::vector<std::string> executed_policies() {
+  std::vector<std::string> names = data_names("models/system");
+  std::erase_if(names, [](const std::string& name) {
+    return read_system(data_file("models/system", name)).dispatch.name == "fused";
+  });
+  return names;
+}
+
 struct RealCaseOptions {
   std::string policy = "megatron";
   int nodes = 2, gpus = 4;

@@ -60,8 +60,7 @@ std::string identifier(const testing::TestParamInfo<std::string>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, NcclPolicy, testing::ValuesIn(data_names("models/system")),
-                         identifier);
+INSTANTIATE_TEST_SUITE_P(All, NcclPolicy, testing::ValuesIn(executed_policies()), identifier);
 
 TEST(NcclStep, SendsEveryExchangeAsOneGroupOfItsStream) {
   NcclCase c(small("laer"));
