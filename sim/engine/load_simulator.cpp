@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <stdexcept>
+
+#include "sim/engine/simulator.h"
+#ifdef MOESIM_SIMGRID_LOADED
+#include <fmt/format.h>
 
 #include "sim/base/loaded_library.h"
 #include "sim/engine/simgrid_library.h"
-#include "sim/engine/simulator.h"
+#else
+#include "sim/base/error.h"
+#endif
 
 namespace moesim {
 namespace {
@@ -13,11 +17,16 @@ namespace {
 using MakeSimulator = Simulator*(double precision);
 
 MakeSimulator& maker() {
+#ifdef MOESIM_SIMGRID_LOADED
   static const LoadedFunction loaded = load_function(built_simgrid, "moesim_make_simulator");
   if (loaded.function == nullptr) {
     throw std::runtime_error(fmt::format("cannot load SimGrid: {}", loaded.missing));
   }
   return *reinterpret_cast<MakeSimulator*>(loaded.function);
+#else
+  throw Error("this moesim was built without SimGrid",
+              "--fidelity flow simulates the same flows without it");
+#endif
 }
 
 }  // namespace

@@ -204,8 +204,7 @@ void Runs::hand_out() {
 
 int Runs::work() {
   const StopSignals signals;
-  const pid_t parent = ::getppid();
-  while (signals.caught() == 0 && ::getppid() == parent) {
+  while (signals.caught() == 0 && ::getppid() == parent_) {
     std::vector<pollfd> polled = {
         {signals.file(), POLLIN, 0}, {wake_[0], POLLIN, 0}, {process_.out, POLLIN, 0}};
     ::poll(polled.data(), polled.size(), static_cast<int>(parent_look.count()));

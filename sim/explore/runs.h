@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -68,6 +69,7 @@ class Runs {
   RunState* current();
   void forget_old();
 
+  const pid_t parent_ = ::getppid();  // before an address is printed: whoever reads it may end
   SimulatingOptions options_;
   Process process_;
   int wake_[2] = {-1, -1};
