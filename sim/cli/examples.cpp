@@ -39,10 +39,7 @@ const std::map<std::string, Examples> examples = {
     {"export rank-costs", {"h100-rail", "h100-rail --set topology.nodes=8 --size \"64 kB\""}},
     {"list", {"policies", "topologies --format markdown"}},
     {"model import", {"config.json -o my-model.yaml", "config.json"}},
-    {"new",
-     {"my-run.yaml",
-      "my-run.yaml --topology h100-rail --model gpt-oss-20b --trace tiny-moe-train "
-      "--for training"}},
+    {"new", {"my-run.yaml", "my-run.yaml --topology h100-rail --model gpt-oss-20b --for training"}},
     {"papers", {"--headlines", "--only deepep-*"}},
     {"place", {"--policy eplb --loads loads.json", "--policy llep --loads - < loads.json"}},
     {"plan",
