@@ -32,11 +32,16 @@ class Configuration(unittest.TestCase):
         self.assertNotIn("openmpi", ninja)
         self.assertNotIn("realhw/core", ninja)
 
+    def test_moesim_without_simgrid(self):
+        names, ninja = self.configured("-Dsimgrid=disabled", "-Dtests=false", "-Dhardware=disabled")
+        self.assertIn("moesim", names)
+        self.assertNotRegex(ninja, "libsimgrid|-lsimgrid|simgrid_simulator")
+
     def test_hardware_without_simgrid(self):
         names, ninja = self.configured("-Dsimulator=disabled", "-Dhardware=enabled")
         self.assertLessEqual({"moesim-hw", "realhw-tests"}, names)
         self.assertFalse({"moesim", "engine-tests", "cli-tests"} & names, names)
-        self.assertNotIn("simgrid", ninja)
+        self.assertNotRegex(ninja, "libsimgrid|-lsimgrid|simgrid_simulator")
 
     def test_hardware_without_yaml(self):
         names, ninja = self.configured("-Dscenarios=disabled", "-Dhardware=enabled")
