@@ -38,7 +38,8 @@ constexpr std::pair<std::string_view, Add> commands[] = {
     {"new", moesim::add_new_command},           {"doctor", moesim::add_doctor_command},
 };
 
-/// The command that is named first, or all of them; none for --version: all flags take milliseconds.
+/// The command that is named first, or all of them; none for --version: all flags take
+/// milliseconds.
 void add_commands(moesim::CommandLine& app, std::string_view named) {
   if (named == "--version") return;
   for (const auto& [name, add] : commands) {
