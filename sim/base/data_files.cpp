@@ -120,7 +120,8 @@ std::string hint_for_trace(const std::string& name) {
   std::error_code unreadable;
   const fs::path folder = parent.empty() ? "." : parent;
   for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
-    if (entry.is_directory() && is_permitted(folder.string())) others.push_back((parent / entry.path().filename()).string());
+    if (entry.is_directory() && is_permitted(folder.string()))
+      others.push_back((parent / entry.path().filename()).string());
   }
   std::sort(others.begin(), others.end());
   const std::string close = nearest(whole.string(), others);

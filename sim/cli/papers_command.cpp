@@ -89,8 +89,8 @@ void run_engine_rows(const PapersOptions& options) {
   Printout printout = engines_text(table, judged, MOESIM_VERSION);
   options.output.write([&] { return engines_json(table, judged, MOESIM_VERSION); }, printout);
   if (options.page.empty()) return;
-  write_file(options.page, with_written(options.page, read_file(options.page),
-                                        engines_page(table, judged)));
+  write_file(options.page,
+             with_written(options.page, read_file(options.page), engines_page(table, judged)));
 }
 
 void run_papers(const PapersOptions& options) {

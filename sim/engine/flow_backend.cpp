@@ -47,8 +47,9 @@ Seconds sum_over_exchanges(const PricedPlan& plan, Time time) {
 
 // Measured (docs/results/speed.md): the flows of a large exchange do not fit into a cache.
 Seconds flow_time(const PricedPlan& plan) {
-  return sum_over_exchanges(
-      plan, [](double flows) { return 3e-6 * flows * std::max(1.0, std::pow(flows / 65536, 0.2)); });
+  return sum_over_exchanges(plan, [](double flows) {
+    return 3e-6 * flows * std::max(1.0, std::pow(flows / 65536, 0.2));
+  });
 }
 
 Seconds simgrid_time(const PricedPlan& plan) {

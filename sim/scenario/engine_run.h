@@ -34,8 +34,8 @@ struct EngineRun {
   int decode_instances = 0;  // more than 0: the others only compute prompts
   /// Keys of the scenario that differ for the instances that decode; none: they are alike.
   std::vector<Override> decode_keys;
-  std::shared_ptr<const Scenario> decode;   // the scenario with these; null without keys
-  RouterOptions router;                     // between instances
+  std::shared_ptr<const Scenario> decode;  // the scenario with these; null without keys
+  RouterOptions router;                    // between instances
   /// Of keys and values, per GPU; absent: what the cluster's links carry.
   std::optional<BytesPerSecond> transfer_bandwidth;
   Seconds transfer_latency{10e-6};
