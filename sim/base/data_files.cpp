@@ -11,6 +11,7 @@
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/permitted_files.h"
+#include "sim/base/program_folder.h"
 
 namespace fs = std::filesystem;
 
@@ -26,16 +27,6 @@ std::string given_root() {
                 "the folder that holds models/ and topologies/");
   }
   return root;
-}
-
-fs::path folder_of_program() {
-  std::error_code unknown;
-  return fs::read_symlink("/proc/self/exe", unknown).parent_path();
-}
-
-bool lies_in(const fs::path& path, const fs::path& folder) {
-  const auto relative = path.lexically_relative(folder);
-  return !relative.empty() && *relative.begin() != "..";
 }
 
 bool is_path_name(const std::string& name) {
@@ -75,7 +66,7 @@ bool comes_first(const std::string& name, const fs::path& relative) {
 
 std::vector<std::string> data_roots() {
   if (const std::string root = given_root(); !root.empty()) return {root};
-  const fs::path program = folder_of_program();
+  const fs::path program = program_folder();
   std::vector<std::string> roots = {".", (program / "../share/moesim").lexically_normal().string(),
                                     MOESIM_INSTALLED_DATA};
   if (lies_in(program, MOESIM_BUILD_FOLDER)) roots.emplace_back(MOESIM_SOURCE_DATA);

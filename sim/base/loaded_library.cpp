@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <system_error>
+
+#include "sim/base/program_folder.h"
 
 namespace fs = std::filesystem;
 
@@ -13,16 +14,15 @@ namespace moesim {
 namespace {
 
 fs::path library_file(const fs::path& built) {
-  std::error_code unknown;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", unknown).parent_path();
-  const fs::path below = folder.lexically_relative(MOESIM_BUILD_FOLDER);
-  if (!below.empty() && *below.begin() != "..") return fs::path(MOESIM_BUILD_FOLDER) / built;
+  const fs::path folder = program_folder();
+  if (lies_in(folder, MOESIM_BUILD_FOLDER)) return fs::path(MOESIM_BUILD_FOLDER) / built;
   return (folder / ".." / MOESIM_LIBRARIES / built.filename()).lexically_normal();
 }
 
 }  // namespace
 
 LoadedFunction load_function(const std::string& built, const char* name) {
+  if (program_folder().empty()) return {nullptr, "the system does not say where moesim is"};
   const std::string file = library_file(built).string();
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return {nullptr, dlerror()};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/permitted_files.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <stdexcept>
 #include <utility>
+
+#include "sim/base/program_folder.h"
 
 namespace moesim {
 namespace {
@@ -26,12 +27,6 @@ struct ReadFiles {
 ReadFiles& read_files() {
   static ReadFiles files;
   return files;
-}
-
-/// Whether a path without links is a folder's, or of something in it.
-bool is_within(const fs::path& path, const fs::path& folder) {
-  const auto [at, _] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
-  return at == folder.end();
 }
 
 }  // namespace
@@ -58,7 +53,7 @@ bool is_permitted(const std::string& path) {
   const fs::path real = fs::weakly_canonical(fs::absolute(path, impossible), impossible);
   if (impossible) return false;
   for (const fs::path& folder : *permitted()) {
-    if (is_within(real, folder)) return true;
+    if (lies_in(real, folder)) return true;
   }
   return false;
 }

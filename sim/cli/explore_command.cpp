@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* first_scenario = "quickstart";
 
-/// Keys of placements that give a GPU more slots than it needs; each has those that it reads.
+/// Keys of placements that give a GPU more slots than it needs; each policy reads some of them.
 constexpr const char* slot_keys[] = {"placement.slots", "placement.slots_per_gpu",
                                      "placement.redundant_experts"};
 

@@ -248,7 +248,7 @@ const std::vector<Section> sections = {
     {"papers", "published tables (moesim papers)", list_papers},
     {"importers", "importers (moesim trace import)", list_importers}};
 
-/// The tables of these sections, or all; none for a name that is no section's.
+/// The tables of these sections, or all; none if a section has another name.
 Printout sections_named(const std::vector<std::string>& wanted) {
   Printout printout;
   for (const Section& section : sections) {

@@ -90,7 +90,7 @@ class MaxMin {
     std::uint32_t batch;      // 0: none
     std::int32_t bottleneck;  // -1: none yet
   };
-  /// A route of few hops, which ends at one below 0. A flow has its own next to those that are
+  /// A route of few hops, which ends at one below 0. A flow has its own next to what is
   /// looked at with it: a route by its number is somewhere else.
   struct alignas(32) NearRoute {
     std::array<std::int32_t, 8> hops;

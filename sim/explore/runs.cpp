@@ -74,11 +74,8 @@ std::int64_t Runs::start(const std::string& client, const std::string& request) 
   const std::lock_guard guard(mutex_);
   if (!client.empty()) {
     std::erase_if(queue_, [&](std::int64_t run) {
-      RunState& old = states_[run];
-      if (old.client != client) return false;
-      old.stage = RunState::Stage::cancelled;
-      ++old.change;
-      requests_.erase(run);
+      if (states_[run].client != client) return false;
+      withdraw(run);
       return true;
     });
     if (RunState* now = current(); now && now->client == client) cancel_wanted_ = true;
@@ -93,13 +90,17 @@ std::int64_t Runs::start(const std::string& client, const std::string& request) 
   return run;
 }
 
+void Runs::withdraw(std::int64_t run) {
+  states_[run].stage = RunState::Stage::cancelled;
+  ++states_[run].change;
+  requests_.erase(run);
+}
+
 void Runs::cancel(std::int64_t run) {
   const std::lock_guard guard(mutex_);
   if (running_ == run) cancel_wanted_ = true;
   if (std::erase(queue_, run) != 0) {
-    states_[run].stage = RunState::Stage::cancelled;
-    ++states_[run].change;
-    requests_.erase(run);
+    withdraw(run);
     changed_.notify_all();
   }
   [[maybe_unused]] const ssize_t written = ::write(wake_[1], "c", 1);

@@ -63,6 +63,7 @@ class Runs {
   void take_frames();
   void hear(const std::string& frame);
   void hand_out();
+  void withdraw(std::int64_t run);  // one that waits
   void cancel_asked();
   void process_died();
   void end(RunState::Stage stage);

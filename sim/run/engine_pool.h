@@ -44,7 +44,7 @@ class PoolPrices {
 /// need. It stays where it is.
 class OpenedPool {
  public:
-  /// `routing`: which of those that the scenario asks for. Throws as open_inputs and PoolPrices.
+  /// `routing`: one that the scenario asks for. Throws as open_inputs and PoolPrices.
   explicit OpenedPool(Scenario scenario, RoutingSource routing = RoutingSource::recorded);
   OpenedPool(const OpenedPool&) = delete;
   OpenedPool& operator=(const OpenedPool&) = delete;

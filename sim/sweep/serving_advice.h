@@ -21,7 +21,7 @@ struct ServingAdviceOptions {
 
 /// Prices a few passes of every kind of instance, ranks all plans roughly by them, and runs the
 /// engine for the best ones of one pool and of pools apart. The table has them by tokens per second
-/// and GPU, those that break the SLA last, with why; lines below it start the best one. Throws
+/// and GPU, plans that break the SLA last, with why; lines below it start the best one. Throws
 /// Error for a scenario without requests or with several topologies, and if no kind can run.
 Printout advise_serving(const std::string& file, const std::vector<Override>& flags,
                         const ServingAdviceOptions& options);

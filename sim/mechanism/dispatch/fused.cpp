@@ -63,7 +63,7 @@ class Fused : public Flat<false> {
 }  // namespace
 
 // type: stated (default: fp8 if rows are stated to be that or less, else the activations'), bf16,
-// fp8 or fp4, of the forward dispatch; gradients: bf16 or fp8, of those that leave for the experts,
+// fp8 or fp4, of the forward dispatch; gradients: bf16 or fp8, of rows that leave for the experts,
 // and results: bf16, fp8 or fp4, of the forward combine (default: as activations).
 DispatchMaker read_fused(const YamlMap& params) {
   const std::vector<std::string> names = {"stated", "bf16", "fp8", "fp4"};

@@ -45,7 +45,7 @@ function sliderName(key) {
 
 const at = (keys, path) => path.split(".").reduce((inner, key) => inner === null || inner === undefined ? undefined : inner[key], keys);
 
-/** [number, unit] of "450 GB/s"; null of what is no quantity. */
+/** [number, unit] of "450 GB/s"; null if it is not a quantity. */
 function quantityOf(text) {
   const found = /^([\d.]+(?:e[+-]?\d+)?)\s*([A-Za-z/]+)$/.exec(text || "");
   return found ? [Number(found[1]), found[2]] : null;

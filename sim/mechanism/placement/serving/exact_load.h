@@ -29,7 +29,7 @@ struct Quota {
 /// most loaded home on, experts with the most token-slots first, each to the GPU of its domain with
 /// the most room that has a slot left and does not hold it yet. A home keeps a token-slot of each
 /// of its experts. `domain`: so many consecutive GPUs hand over among themselves, each domain with
-/// a limit of its own. Ties as above; domains are planned as if alone. Throws Error as above.
+/// a limit of its own. Ties as above; each domain is planned by itself. Throws Error as above.
 llep::Plan ultra_ep(std::span<const std::int64_t> counts, int gpus, int domain, const Quota& quota);
 
 }  // namespace moesim::exact_load
