@@ -78,11 +78,12 @@ Table list_dense_models() {
 }
 
 Table list_gpus() {
-  Table table = table_of_section("gpus", 1, {"gpu", "description", "memory", "bandwidth", "bf16"});
+  Table table =
+      table_of_section("gpus", 1, {"gpu", "kernels", "description", "memory", "bandwidth", "bf16"});
   for (const std::string& name : data_names("models/gpu")) {
     const GpuModel g = read_gpu_model(data_file("models/gpu", name));
     const auto bf16 = g.peak.find(DataType::bf16);
-    table.rows.push_back({name, g.description, g.memory,
+    table.rows.push_back({name, g.grounds(), g.description, g.memory,
                           Cell(to_string(g.memory_bandwidth), g.memory_bandwidth.value, "B/s"),
                           bf16 == g.peak.end()
                               ? Cell("-")
@@ -129,12 +130,12 @@ Table list_policies() {
   return table;
 }
 
-/// The classes of links that it was measured on, each once.
+/// The classes of links that it was measured on, each once, and those whose rates are assumed.
 std::string measured_links(const Transport& transport) {
   std::string text;
   for (const LinkRates& rates : transport.links) {
-    const std::string one =
-        rates.link_class + (rates.network.empty() ? "" : " (" + rates.network + ")");
+    const std::string network = rates.network.empty() ? "" : " (" + rates.network + ")";
+    const std::string one = rates.link_class + network + (rates.assumed ? " assumed" : "");
     if (text.find(one) == std::string::npos) text += (text.empty() ? "" : ", ") + one;
   }
   return text.empty() ? "-" : text;

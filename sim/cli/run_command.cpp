@@ -122,9 +122,9 @@ void run_cases(const RunOptions& options, const Scenario& scenario, bool details
   ComparisonResult result = simulate(scenario, inputs, asked);
   const bool serves = scenario.iteration && scenario.iteration->serving;
   if (options.intervals) {
-    add_intervals(result.cases, shipped_errors_of(scenario));
+    add_intervals(scenario, inputs, result.cases, shipped_errors_of(scenario));
   } else if (options.output.page_asked()) {
-    add_known_intervals(scenario, result.cases);
+    add_known_intervals(scenario, inputs, result.cases);
   }
   const std::vector<CaseResult>& cases = result.cases;
   const char* noun = noun_of(cases);
@@ -141,7 +141,11 @@ void run_cases(const RunOptions& options, const Scenario& scenario, bool details
     add_elasticities(printout, fmt::format("{} on {}", c.name.policy_text(), c.name.topology),
                      c.metrics.elasticities);
   }
-  if (options.intervals) printout.add(interval_table(cases, shipped_errors_of(scenario)));
+  if (options.intervals) {
+    const ShippedModelErrors errors = shipped_errors_of(scenario);
+    printout.add(
+        interval_table(cases, errors, unmeasured_of(scenario, inputs, cases, errors.networks)));
+  }
   if (options.bounds) {
     const char* of = scenario.iteration && !serves ? "the first microbatch" : "one step";
     printout

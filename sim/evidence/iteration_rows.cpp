@@ -242,6 +242,9 @@ void read_iteration_rows(const YamlMap& root, const std::string& path, PaperTabl
   table.iterations = true;
   RowSources of{read_shared_rows(root, path), {}, {}, {}, {}};
   of.machine = machine_in(root, of.shared);
+  for (const std::string& change : of.machine.left_out) {
+    table.left_out.push_back({"set", change, "left_out: " + change});
+  }
   if (root.find("peak")) of.peak = root.compute_rate("peak");
   of.outside = root.string("outside", "");
   of.common = common_of(root, of);

@@ -66,6 +66,9 @@ StoredErrors read_papers_state(const std::string& file, const std::string& text)
   StoredErrors errors{
       read_errors(file, document, "absolute"), read_errors(file, document, "relative"), {}, {}};
   if (document.contains("headlines")) errors.headlines = read_errors(file, document, "headlines");
+  for (const auto& name : document.value("networks", Json::array())) {
+    if (name.is_string()) errors.networks.insert(name.get<std::string>());
+  }
   const Json orders = document.value("orders", Json::object());
   for (const auto& [name, right] : orders.items()) {
     if (right == true) errors.right_orders.insert(name);
@@ -79,17 +82,43 @@ ErrorsByTable by_table(const std::map<std::string, double>& errors) {
   return tables;
 }
 
+ErrorsByTable pairs_within(const ErrorsByTable& errors) {
+  ErrorsByTable pairs;
+  for (const auto& [table, list] : errors) {
+    for (std::size_t a = 0; a < list.size(); ++a) {
+      for (std::size_t b = 0; b < list.size(); ++b) {
+        if (a != b) pairs[table].push_back((1 + list[a]) / (1 + list[b]) - 1);
+      }
+    }
+  }
+  return pairs;
+}
+
+UnmeasuredErrors unmeasured_errors(const StoredErrors& data_sheets, const StoredErrors& left_out) {
+  return {model_error(by_table(data_sheets.absolute)), model_error(by_table(data_sheets.relative)),
+          model_error(by_table(left_out.absolute)),
+          model_error(pairs_within(by_table(left_out.absolute)))};
+}
+
 namespace {
 
-ShippedModelErrors shipped_errors(const std::string& state, const std::string& writer) {
+StoredErrors shipped_state(const std::string& state, const std::string& writer) {
   for (const std::string& root : data_roots()) {
     const std::string file = root + "/" + state;
-    if (!is_there(file)) continue;
-    const StoredErrors stored = read_papers_state(file, read_file(file));
-    return {model_error(by_table(stored.absolute)), model_error(by_table(stored.relative))};
+    if (is_there(file)) return read_papers_state(file, read_file(file));
   }
   throw Error(fmt::format("no {} among the data: nothing says how far times are off", state),
               writer + " --keep writes one");
+}
+
+ShippedModelErrors shipped_errors(const std::string& state, const std::string& writer) {
+  const StoredErrors stored = shipped_state(state, writer);
+  const std::string iterations = "moesim papers --iterations";
+  return {
+      model_error(by_table(stored.absolute)), model_error(by_table(stored.relative)),
+      unmeasured_errors(shipped_state("papers/data-sheets-state.json", iterations + " --leave-out"),
+                        shipped_state("papers/left-out-state.json", "moesim papers --leave-out")),
+      shipped_state("papers/iterations-state.json", iterations).networks};
 }
 
 }  // namespace

@@ -25,18 +25,33 @@ using ErrorsByTable = std::map<std::string, std::vector<double>>;
 /// any.
 ModelError model_error(const ErrorsByTable& errors);
 
+/// Errors of ratios of two figures of one table, all pairs both ways.
+ErrorsByTable pairs_within(const ErrorsByTable& errors);
+
 /// The stored errors of a papers_state: of times, and of speedups.
 struct StoredErrors {
   std::map<std::string, double> absolute, relative, headlines;  // by "table/figure"
   std::set<std::string> right_orders;                           // that a source states
+  std::set<std::string> networks = {};                          // between the hosts of iterations
 };
 /// Throws Error if the text is none.
 StoredErrors read_papers_state(const std::string& file, const std::string& text);
 
 ErrorsByTable by_table(const std::map<std::string, double>& errors);
 
+/// Of what was not measured, in place of known: iterations with GPUs by their data sheets
+/// (papers/data-sheets-state.json), and exchanges without the fits to their own source
+/// (papers/left-out-state.json); by themselves, and in pairs of a table.
+struct UnmeasuredErrors {
+  ModelError data_sheets, data_sheet_pairs, exchanges, exchange_pairs;
+};
+/// `data_sheets` and `left_out`: stored errors of such runs.
+UnmeasuredErrors unmeasured_errors(const StoredErrors& data_sheets, const StoredErrors& left_out);
+
 struct ShippedModelErrors {
   ModelError times, speedups;
+  UnmeasuredErrors unmeasured = {};
+  std::set<std::string> networks = {};  // between hosts on which published iterations ran
 };
 /// Of the states that come with moesim: what published figures of steps, and published iterations,
 /// are off. Throws Error where there is none.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/base/figures.h"
 #include "sim/evidence/iteration_summary.h"
@@ -22,6 +23,7 @@ double rounded(double error) { return std::round(error * 1e4) / 1e4; }
 std::string papers_state(const std::vector<JudgedTable>& tables) {
   Json absolute = Json::object(), relative = Json::object(), headlines = Json::object(),
        orders = Json::object();
+  std::set<std::string> networks;
   for (const JudgedTable& t : tables) {
     for (std::size_t f = 0; f < t.table.figures.size(); ++f) {
       const auto error = t.error(f);
@@ -31,15 +33,18 @@ std::string papers_state(const std::vector<JudgedTable>& tables) {
       if (!error || !figure.mark().empty()) continue;
       Json& kind = t.table.headlines ? headlines : figure.relative() ? relative : absolute;
       kind[t.place(f)] = rounded(*error);
+      const auto& iteration = t.predicted[f].iteration;
+      if (iteration && !iteration->network.empty()) networks.insert(iteration->network);
     }
     if (!t.table.iterations || t.table.serving) continue;
     for (const auto& [place, error] : errors_of_speedups(t)) relative[place] = rounded(error);
   }
-  const Json state = {{"format", papers_state_format},
-                      {"absolute", absolute},
-                      {"relative", relative},
-                      {"headlines", headlines},
-                      {"orders", orders}};
+  Json state = {{"format", papers_state_format},
+                {"absolute", absolute},
+                {"relative", relative},
+                {"headlines", headlines},
+                {"orders", orders}};
+  if (!networks.empty()) state["networks"] = networks;
   return state.dump(1) + "\n";
 }
 

@@ -51,8 +51,13 @@ WantedMeasures wanted(const std::vector<PaperTable>& tables) {
 
 /// The step without what its routed experts do not need.
 Plan routed_part(const Plan& plan) {
-  static const std::set<OpKind> others = {OpKind::gate, OpKind::shared_fc1, OpKind::shared_fc2,
-                                          OpKind::attention_projections, OpKind::attention_scores};
+  static const std::set<OpKind> others = {OpKind::gate,
+                                          OpKind::shared_fc1,
+                                          OpKind::shared_fc2,
+                                          OpKind::latent_down,
+                                          OpKind::latent_up,
+                                          OpKind::attention_projections,
+                                          OpKind::attention_scores};
   std::vector<OpId> kept;
   for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
     if (!others.contains(plan[id].key.kind)) kept.push_back(id);

@@ -143,7 +143,9 @@ SimulatedIteration simulated(const RowRun& run) {
   SimulatedIteration result;
   try {
     const Inputs inputs = open_inputs(run.scenario);
-    result.gpus = inputs.clusters[0].topology.gpu_count();
+    const Topology& topology = inputs.clusters[0].topology;
+    result.gpus = topology.gpu_count();
+    if (topology.host_count() > 1) result.network = topology.network();
     if (result.gpus == run.gpus) simulate_row(run, inputs, result);
   } catch (const Error& e) {
     result.why = e.diagnostics().front().message;

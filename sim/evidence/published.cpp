@@ -205,7 +205,10 @@ void leave_out_own_fits(std::vector<PaperTable>& tables) {
       variant.flags.insert(variant.flags.begin(), table.left_out.begin(), table.left_out.end());
     }
     if (table.left_out.empty()) continue;
-    for (PaperFigure& figure : table.figures) figure.fitted.clear();
+    for (PaperFigure& figure : table.figures) {
+      figure.fitted.clear();
+      if (table.iterations) figure.outside.clear();  // not claimed with fits, either
+    }
   }
 }
 

@@ -55,7 +55,10 @@ RowMachine read_machine(const std::string& name, const YamlMap& map) {
                      static_cast<int>(map.integer("gpus_per_node", {1, 1 << 20})),
                      map.string("adapters", ""),
                      {}};
-  add_flags(map, {"gpus_per_node", "adapters"}, machine.flags);
+  if (const auto changes = map.find("left_out")) {
+    for (const YamlValue& change : changes->list()) machine.left_out.push_back(change.string());
+  }
+  add_flags(map, {"gpus_per_node", "adapters", "left_out"}, machine.flags);
   return machine;
 }
 

@@ -32,6 +32,7 @@ struct RowMachine {
   int gpus_per_node = 0;
   std::string adapters;  // kind of its network adapters; empty: unnamed
   PaperFlags flags;
+  std::vector<std::string> left_out = {};  // changes that take its measured kernels back
 };
 
 struct RowPolicy {

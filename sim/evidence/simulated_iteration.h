@@ -17,6 +17,7 @@ struct SimulatedIteration {
   double masked_flop = 0;              // of the scores per token that a causal mask leaves out
   Bytes peak, memory;                  // of the fullest GPU, and what it has
   int gpus = 0;
+  std::string network = {};    // between its hosts; empty: it has one
   bool lacks_routing = false;  // it ran balanced, for want of its recorded routing
   std::string why, inputs;     // as those of PredictedFigure
 

@@ -75,7 +75,7 @@ std::string comparison(const AskedRun& asked, const Scenario& scenario, const In
   wanted.pictures = asked.pictures;
   wanted.heard = options.heard;
   ComparisonResult result = simulate(scenario, inputs, wanted);
-  add_known_intervals(scenario, result.cases);
+  add_known_intervals(scenario, inputs, result.cases);
   const auto document = asked.pictures ? pictured_result_json : result_json;
   return document(scenario, inputs, result.cases, options.version);
 }

@@ -50,6 +50,7 @@ BlockSteps moe_steps(const MoeModel& model, StepList& list) {
   list.keep(list.own(), model.experts, gate_bytes, moe);
   list.keep(list.all(), shared * (model.expert_matrices - 1), list.element(), shared_experts);
   list.keep_input(list.all(), shared, shared_experts);
+  if (model.latent > 0) list.keep_input(list.own(), model.latent, moe);  // of the projection up
   return list.take();
 }
 

@@ -32,13 +32,17 @@ std::vector<BlockKernel> backward_kernels(const BlockSteps& block, KernelPart pa
 using WeightShapes = std::set<std::pair<std::int64_t, std::int64_t>>;
 
 void add_expert_shapes(WeightShapes& shapes, const MoeModel& model, const StepList& list, int etp) {
-  const auto add = [&](std::int64_t ffn) {
-    shapes.emplace(ffn * (model.expert_matrices - 1), model.hidden);
-    shapes.emplace(model.hidden, ffn);
+  const auto add = [&](std::int64_t width, std::int64_t ffn) {
+    shapes.emplace(ffn * (model.expert_matrices - 1), width);
+    shapes.emplace(width, ffn);
   };
-  add((model.expert_ffn + etp - 1) / etp);
+  add(model.routed_width(), (model.expert_ffn + etp - 1) / etp);
   if (model.shared_experts > 0) {
-    add(list.split(std::int64_t{1} * model.shared_experts * model.shared_ffn));
+    add(model.hidden, list.split(std::int64_t{1} * model.shared_experts * model.shared_ffn));
+  }
+  if (model.latent > 0) {
+    shapes.emplace(model.latent, model.hidden);
+    shapes.emplace(model.hidden, model.latent);
   }
 }
 
@@ -94,7 +98,8 @@ Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp,
   const std::int64_t ffn = (model.expert_ffn + etp - 1) / etp;
   const std::int64_t row =
       weight_bytes + ffn * (model.expert_matrices - 1) * size_of(model.activations);
-  const std::int64_t inputs = model.hidden + (recompute.has(RecomputeModule::moe_act) ? 0 : ffn);
+  const std::int64_t inputs =
+      model.routed_width() + (recompute.has(RecomputeModule::moe_act) ? 0 : ffn);
   return Bytes(rows * row) + bytes_of(rows * inputs, gemm_type);
 }
 

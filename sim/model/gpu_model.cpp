@@ -98,4 +98,15 @@ const char* name_of(KernelBound bound) {
   return "";
 }
 
+bool GpuModel::has_measured_kernels() const {
+  return !tables.gemm.empty() || (!fitted.gemm.empty() && !fitted.attention.empty());
+}
+
+std::string GpuModel::grounds() const {
+  if (!tables.gemm.empty()) return "tables";
+  if (fitted.gemm.empty()) return "data sheet";
+  if (!has_measured_kernels()) return "partly fitted";
+  return measured_gpu.empty() ? "fitted" : "fitted, those of " + measured_gpu;
+}
+
 }  // namespace moesim

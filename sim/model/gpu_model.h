@@ -51,6 +51,8 @@ struct GpuModel {
   int sms = 0;  // multiprocessors; 0: unstated
   KernelTables tables;
   FittedKernels fitted;
+  /// The GPU whose kernels were measured, if they are not its own: "h100".
+  std::string measured_gpu;
   Overlap overlap;
   TrainingTraffic training_traffic;  // of iterations, by their precision; no key of the file
   HostModel host;
@@ -60,6 +62,11 @@ struct GpuModel {
   /// Error when the GPU has neither a table nor a peak for the kernel's type.
   Seconds time(const Kernel& kernel, const OpType& op = {}) const;
   KernelBound bound(const Kernel& kernel, const OpType& op = {}) const;
+
+  /// Whether its products and its attention have tables or fits, and not only one efficiency.
+  bool has_measured_kernels() const;
+  /// "fitted", "fitted, those of b200", "tables", "partly fitted", "data sheet".
+  std::string grounds() const;
 
  private:
   double kept_in_training(DataType type) const;

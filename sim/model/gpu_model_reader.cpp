@@ -59,6 +59,12 @@ GpuModel read_gpu(YamlDocument& doc) {
   if (map.find("sms")) gpu.sms = static_cast<int>(map.integer("sms", sm_counts));
   gpu.tables = read_kernel_tables(map);
   gpu.fitted = read_fitted_kernels(map);
+  if (const auto other = map.find("kernels_of")) {
+    gpu.measured_gpu = other->string();
+    if (gpu.grounds() == "data sheet") {
+      other->error("'kernels_of' has no effect: no kernel is measured", "state 'kernels'");
+    }
+  }
   if (const auto overlap = map.find("overlap")) {
     gpu.overlap.compute = overlap->map().number("compute", slow_down, 1);
     gpu.overlap.communication = overlap->map().number("communication", slow_down, 1);

@@ -266,6 +266,9 @@ std::string model_text_of_hf_config(const std::string& path, const std::string& 
       harmless(std::filesystem::path(path).filename().string()), hidden, layers,
       keys.need(experts_key), keys.need(top_k_key), width, is.layers == HfLayers::pattern ? 2 : 3,
       types, types);
+  if (const auto latent = keys.number({"moe_latent_size"}, 1)) {
+    model += fmt::format("latent: {}\n", *latent);
+  }
   model += layers_of(keys, is, std::min<std::int64_t>(layers, max_layer_number));
   model += shared_of(keys, is, width);
   model += fmt::format("gate: {}\n", gate_of(keys, is));
@@ -277,7 +280,9 @@ std::string model_text_of_hf_config(const std::string& path, const std::string& 
   }
   if (keys.flag({"tie_word_embeddings"}, false)) model += "tied_embeddings: true\n";
   const auto mtp = keys.number(mtp_key);
-  if (mtp && *mtp > 0 && is.layers != HfLayers::pattern) model += fmt::format("mtp: {}\n", *mtp);
+  const std::string mtp_blocks = keys.text({"mtp_hybrid_override_pattern"});
+  const bool mtp_known = is.layers != HfLayers::pattern || mtp_blocks.empty() || mtp_blocks == "*E";
+  if (mtp && *mtp > 0 && mtp_known) model += fmt::format("mtp: {}\n", *mtp);
   keys.finish();
   return model;
 }

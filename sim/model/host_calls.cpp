@@ -27,6 +27,8 @@ EagerCalls eager_calls(OpKind kind, bool product) {
     case OpKind::attention_output:
     case OpKind::shared_fc1:
     case OpKind::shared_fc2:
+    case OpKind::latent_down:
+    case OpKind::latent_up:
     case OpKind::fc1:
     case OpKind::fc2:
     case OpKind::dense_fc1:
@@ -64,7 +66,7 @@ bool in_moe_layer(OpKind kind) {
       OpKind::gate,      OpKind::shared_fc1, OpKind::shared_fc2,     OpKind::permute,
       OpKind::transpose, OpKind::sort,       OpKind::token_exchange, OpKind::side_exchange,
       OpKind::relay,     OpKind::fc1,        OpKind::activation,     OpKind::fc2,
-      OpKind::reduce,    OpKind::unpermute};
+      OpKind::reduce,    OpKind::unpermute,  OpKind::latent_down,    OpKind::latent_up};
   return std::ranges::find(kinds, kind) != kinds.end();
 }
 

@@ -65,6 +65,10 @@ void check_pattern(const YamlMap& map, const YamlValue& pattern, const MoeModel&
   } else if (!has(BlockKind::mamba) && map.find("mamba")) {
     map.find("mamba")->error("'mamba' has no effect: 'pattern' has no layer 'M'", "take it away");
   }
+  if (map.find("mtp") && !has(BlockKind::attention)) {
+    map.find("mtp")->error("'mtp' needs a layer '*' in 'pattern'",
+                           "multi-token-prediction layers of hybrids are attention and experts");
+  }
   if (has(BlockKind::dense_ffn) && !map.find("dense_ffn")) {
     pattern.error("'pattern' has layers '-', which need 'dense_ffn' next to it");
   } else if (!has(BlockKind::dense_ffn) && map.find("dense_ffn")) {
@@ -87,10 +91,8 @@ void read_pattern(const YamlMap& map, MoeModel& model) {
     if (mamba) mamba->error("'mamba' needs 'pattern' next to it", "pattern: 'MEM*E', say");
     return;
   }
-  for (const char* key : {"moe_layers", "mtp"}) {
-    if (const auto other = map.find(key)) {
-      other->error(fmt::format("'{}' and 'pattern' exclude each other", key), "take it away");
-    }
+  if (const auto other = map.find("moe_layers")) {
+    other->error("'moe_layers' and 'pattern' exclude each other", "take it away");
   }
   read_letters(*pattern, model);
   if (mamba) model.mamba = read_mamba(*mamba);

@@ -53,6 +53,7 @@ void add_ffn(ModelFlops& flops, const MoeModel& model, BlockKind ffn, const Flop
   }
   if (count.router) flops.router += flop_of(hidden * model.experts);
   flops.shared += flop_of(weights_per_width * model.shared_experts * model.shared_ffn);
+  flops.shared += flop_of(model.latent_parameters());
   flops.routed += flop_of(model.expert_parameters() * model.top_k);
 }
 

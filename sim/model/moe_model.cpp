@@ -41,13 +41,13 @@ const char* name_of(BlockKind kind) {
   return names.at(static_cast<std::size_t>(kind));
 }
 
-Bytes MoeModel::row_bytes() const {
-  return Bytes(static_cast<std::int64_t>(hidden) * size_of(activations));
-}
+Bytes MoeModel::row_bytes() const { return Bytes(routed_width() * size_of(activations)); }
+std::int64_t MoeModel::latent_parameters() const { return std::int64_t{2} * hidden * latent; }
 std::int64_t MoeModel::expert_parameters() const {
-  return std::int64_t{1} * expert_matrices * hidden * expert_ffn;
+  return std::int64_t{1} * expert_matrices * routed_width() * expert_ffn;
 }
 bool MoeModel::is_moe_layer(int number) const {
+  if (!pattern.empty() && number >= layers) return true;
   return std::ranges::binary_search(moe_layers, std::min(number, layers - 1));
 }
 

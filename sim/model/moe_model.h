@@ -42,6 +42,7 @@ struct MoeModel {
   std::string description;
   std::string source;
   int hidden = 0;               // width of a token vector
+  int latent = 0;               // width of the rows of routed experts; 0: hidden, as usual
   int layers = 0;               // transformer layers in all
   std::vector<int> moe_layers;  // 0-based numbers of the MoE layers, ascending; none: a dense model
   std::vector<BlockKind>
@@ -68,9 +69,14 @@ struct MoeModel {
   int mtp = 0;                   // multi-token-prediction layers behind the last one
   double total_parameters = 0;   // published total without these; 0 when unknown
 
-  Bytes row_bytes() const;                 // one token vector: hidden x size_of(activations)
-  std::int64_t expert_parameters() const;  // matrices x hidden x expert_ffn
-  bool is_moe_layer(int number) const;     // a multi-token-prediction layer is as the last layer
+  /// Width of the rows that routed experts take. A LatentMoE layer (arXiv 2601.18089) projects a
+  /// token down to it before the dispatch, and the sum of its experts up again after the combine.
+  std::int64_t routed_width() const { return latent > 0 ? latent : hidden; }
+  std::int64_t latent_parameters() const;  // of both projections of a layer; 0 without a latent
+  Bytes row_bytes() const;                 // one routed row: routed_width x size_of(activations)
+  std::int64_t expert_parameters() const;  // matrices x routed_width x expert_ffn
+  bool is_moe_layer(int number) const;     // a multi-token-prediction layer is as the last layer,
+                                           // in a hybrid attention and experts
   /// What a whole model's file would say and this one does not, empty when it is whole.
   std::string missing_of_whole() const;
 };

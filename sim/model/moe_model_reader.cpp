@@ -107,6 +107,14 @@ void read_experts(const YamlMap& map, MoeModel& model) {
   model.top_k = static_cast<int>(map.integer("top_k", {1, 32}));
   model.expert_ffn = static_cast<int>(map.integer("expert_ffn", possible_size));
   model.expert_matrices = static_cast<int>(map.integer("expert_matrices", {2, 3}));
+  if (const auto latent = map.find("latent")) {
+    model.latent = static_cast<int>(latent->integer(possible_size));
+    if (map.good({"hidden", "latent"}) && model.latent >= model.hidden) {
+      latent->error(
+          fmt::format("'latent' is {}, not narrower than 'hidden', {}", model.latent, model.hidden),
+          "leave it out: experts then take whole rows");
+    }
+  }
   model.router_bias = map.boolean("router_bias", false);
   model.expert_bias = map.boolean("expert_bias", false);
   read_shared_experts(map, model);

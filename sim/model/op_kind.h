@@ -19,8 +19,10 @@ enum class OpKind : std::uint8_t {
   gate,
   shared_fc1,
   shared_fc2,
-  planning,   // the host decides where experts go
-  host_read,  // the host reads what a side exchange brought, and launches what waits for it
+  latent_down,  // narrows rows for routed experts in a latent ...
+  latent_up,    // ... and widens the sums of their results
+  planning,     // the host decides where experts go
+  host_read,    // the host reads what a side exchange brought, and launches what waits for it
   // On the way of the tokens, outward in the forward pass.
   permute,         // gathers rows into a send buffer
   transpose,       // one more copy of what is sent or has arrived

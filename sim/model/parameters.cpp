@@ -73,13 +73,14 @@ std::int64_t shared_parameters(const MoeModel& model) {
 /// Parameters of one expert, with its biases.
 std::int64_t routed_parameters(const MoeModel& model) {
   const std::int64_t biases =
-      std::int64_t{model.expert_matrices - 1} * model.expert_ffn + model.hidden;
+      std::int64_t{model.expert_matrices - 1} * model.expert_ffn + model.routed_width();
   return model.expert_parameters() + (model.expert_bias ? biases : 0);
 }
 
 BlockParameters moe_parameters(const MoeModel& model, std::int64_t experts) {
   const std::int64_t gate = model.shared_gate ? model.hidden : 0;
-  return {shared_parameters(model) - gate, model.hidden + router_parameters(model) + gate,
+  return {shared_parameters(model) - gate,
+          model.hidden + router_parameters(model) + gate + model.latent_parameters(),
           routed_parameters(model) * experts};
 }
 
@@ -89,7 +90,7 @@ void add_block(Parameters& p, const MoeModel& model, int layer, BlockKind block,
   p.norms += model.hidden;
   if (block == BlockKind::moe) {
     p.router += router_parameters(model);
-    p.shared += shared_parameters(model);
+    p.shared += shared_parameters(model) + model.latent_parameters();
     p.routed += routed_parameters(model) * experts;
     return;
   }
@@ -131,7 +132,7 @@ std::int64_t Parameters::main() const {
 int kind_of_layer(const MoeModel& model, int layer) { return std::min(layer, model.layers - 1); }
 
 LayerBlocks blocks_of_layer(const MoeModel& model, int layer) {
-  if (model.pattern.empty()) {
+  if (model.pattern.empty() || layer >= model.layers) {  // of a hybrid, too, MTP is "*E"
     return {BlockKind::attention,
             model.is_moe_layer(layer) ? BlockKind::moe : BlockKind::dense_ffn};
   }

@@ -41,6 +41,8 @@ KernelKind kind_of_work(OpKind kind) {
     case OpKind::attention_projections:
     case OpKind::shared_fc1:
     case OpKind::shared_fc2:
+    case OpKind::latent_down:
+    case OpKind::latent_up:
     case OpKind::attention_output:
     case OpKind::mamba_projection:
     case OpKind::dense_fc1:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace moesim {
 
@@ -12,7 +13,8 @@ struct CaseIntervals {
     double low = 0, high = 0;
     bool holds(double value) const { return low <= value && value <= high; }
   };
-  Ends seconds, speedup;   // of a step or iteration; over its baseline
+  Ends seconds, speedup;                // of a step or iteration; over its baseline
+  std::vector<std::string> unmeasured;  // what it rests on and nobody measured; it widens them
   std::string told_apart;  // from its baseline: "yes", "no, 12 steps", "measure tokens"; "" of that
 };
 

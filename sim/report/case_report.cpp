@@ -88,6 +88,7 @@ Json fullest_json(const FullestGpu& gpu) {
 Json intervals_json(const CaseIntervals& intervals) {
   const auto ends = [](const CaseIntervals::Ends& of) { return Json{of.low, of.high}; };
   Json json = {{"step_s", ends(intervals.seconds)}, {"speedup", ends(intervals.speedup)}};
+  if (!intervals.unmeasured.empty()) json["unmeasured"] = intervals.unmeasured;
   if (!intervals.told_apart.empty()) json["told_apart"] = intervals.told_apart;
   return json;
 }

@@ -54,6 +54,7 @@ std::vector<ExecutionRule> rules_of_model(const MoeModel& model) {
                    name_of(model.weights)),
        "--set model.activations=fp32 --set model.weights=fp32"},
       {!model.pattern.empty(), "layers of a pattern", as_recorded},
+      {model.latent > 0, "routed experts in a latent", "--set model.latent=..."},
       {model.mtp > 0, "multi-token prediction", "--set model.mtp=0"},
       {model.tied_embeddings, "a head that shares the embedding's weights",
        "--set model.tied_embeddings=false"},

@@ -120,7 +120,7 @@ StepsOrigin origin_of(const Scenario& scenario, const Inputs& inputs, const Clus
   origin.model = inputs.model_file;
   origin.topology = cluster.file;
   origin.model_name = inputs.model.name;
-  origin.hidden = inputs.model.hidden;
+  origin.hidden = inputs.model.routed_width();
   origin.expert_ffn = inputs.model.expert_ffn;
   origin.gated = inputs.model.expert_matrices == 3;
   origin.layers = static_cast<int>(inputs.layers.size());

@@ -36,7 +36,7 @@ std::string class_text(const Transport& transport, const Topology& topology, con
     if (rates.link_class != c.name) continue;
     of_class = true;
     if (!rates.network.empty() && rates.network != topology.network()) continue;
-    if (is_near(rates.of, link.bandwidth)) return "calibrated";
+    if (is_near(rates.of, link.bandwidth)) return rates.assumed ? "assumed" : "calibrated";
     from.push_back(to_string(rates.of));
   }
   if (!from.empty()) {
@@ -49,7 +49,31 @@ std::string class_text(const Transport& transport, const Topology& topology, con
   return fmt::format("by data sheet ({})", why);
 }
 
+bool is_measured_on(const Transport& transport, const Topology& topology, const LinkClass& c) {
+  return std::ranges::any_of(transport.links, [&](const LinkRates& rates) {
+    return rates.link_class == c.name && !rates.assumed &&
+           (rates.network.empty() || rates.network == topology.network());
+  });
+}
+
 }  // namespace
+
+std::vector<std::string> unmeasured_links(const Transport* transport, const Topology& topology) {
+  std::vector<std::string> result;
+  if (!topology.measured_with().empty()) return result;
+  for (std::size_t c = 0; c < topology.classes().size(); ++c) {
+    const LinkClass& link_class = topology.classes()[c];
+    const Link* link = first_of(topology, c);
+    if (!matters(link_class) || link == nullptr || link->table) continue;
+    const bool nvlink = link_class.name == "nvlink";
+    if (!nvlink && topology.host_count() == 1) continue;
+    if (transport != nullptr && is_measured_on(*transport, topology, link_class)) continue;
+    result.push_back(nvlink || topology.network().empty()
+                         ? link_class.name
+                         : fmt::format("{} ({})", link_class.name, topology.network()));
+  }
+  return result;
+}
 
 std::string coverage_of(const Transport& transport, const Topology& topology) {
   if (transport.ideal()) return "";

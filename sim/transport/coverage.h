@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "sim/transport/transport.h"
 
@@ -11,5 +12,10 @@ namespace moesim {
 /// "nvlink, nic calibrated", "nvlink calibrated, nic by data sheet (efa not measured)", ...: a
 /// line, empty if the transport is ideal.
 std::string coverage_of(const Transport& transport, const Topology& topology);
+
+/// The classes of links between GPUs that it was not measured on: "nvlink", "nic (efa)". NICs count
+/// only if there are several hosts, and rates of other bandwidths on the same network do. Without a
+/// transport, or by an ideal one, all of them are by data sheet.
+std::vector<std::string> unmeasured_links(const Transport* transport, const Topology& topology);
 
 }  // namespace moesim

@@ -22,6 +22,7 @@ struct LinkRates {
   BytesPerSecond of;                            // of the measured link, by its data sheet
   std::shared_ptr<const BandwidthTable> rates;  // none above `of`
   Seconds per_message = {};                     // besides, for each row on the link
+  bool assumed = false;  // taken from elsewhere: nobody measured this transport on such links
   bool operator==(const LinkRates&) const = default;
 };
 

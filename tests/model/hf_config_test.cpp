@@ -104,7 +104,17 @@ const HfModel hf_models[] = {
       "conv_kernel": 4, "n_routed_experts": 128, "num_experts_per_tok": 6,
       "moe_intermediate_size": 1856, "n_shared_experts": 1, "n_group": 1, "topk_group": 1,
       "moe_shared_expert_intermediate_size": 3712, "num_attention_heads": 32,
-      "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 131072})"}};
+      "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 131072})"},
+    {"nemotron-3-super",
+     R"({"model_type": "nemotron_h", "hidden_size": 4096, "num_hidden_layers": 88,
+      "hybrid_override_pattern": "MEMEMEM*EMEMEMEM*EMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEM*EMEMEMEME",
+      "mamba_num_heads": 128, "mamba_head_dim": 64, "n_groups": 8, "ssm_state_size": 128,
+      "conv_kernel": 4, "n_routed_experts": 512, "num_experts_per_tok": 22,
+      "moe_intermediate_size": 2688, "moe_latent_size": 1024, "n_shared_experts": 1,
+      "n_group": 1, "topk_group": 1, "moe_shared_expert_intermediate_size": 5376,
+      "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128,
+      "num_nextn_predict_layers": 2, "mtp_hybrid_override_pattern": "*E",
+      "vocab_size": 131072})"}};
 
 class HfConfigTest : public testing::TestWithParam<HfModel> {};
 
@@ -112,6 +122,7 @@ TEST_P(HfConfigTest, GivesTheModelThatIsShipped) {
   const MoeModel shipped = read_moe_model(data_file("models/moe", GetParam().name));
   const MoeModel read = model_of(GetParam().json);
   EXPECT_EQ(read.hidden, shipped.hidden);
+  EXPECT_EQ(read.latent, shipped.latent);
   EXPECT_EQ(read.layers, shipped.layers);
   EXPECT_EQ(read.moe_layers, shipped.moe_layers);
   EXPECT_EQ(read.pattern, shipped.pattern);

@@ -38,6 +38,7 @@ function caseTip(shown, result, parts) {
     title: `${shown.policy} on ${shown.topology}${shown.routing ? `, ${shown.routing} routing` : ""}`,
     rows: [[`one ${result.unit}`, `${seconds(shown.time)} (${times(shown.speedup)})`], ...(shown.lossy ? [["lossy", shown.lossy]] : []),
       ...(speedupInterval(shown) ? [["90 % of speedups", speedupInterval(shown)], ["told apart", shown.intervals.told_apart]] : []),
+      ...(notMeasured(shown) ? [["not measured, so wider", notMeasured(shown)]] : []),
       ...parts(shown).filter(each => each.seconds > 0)
         .map(({part, seconds: value}) => [part.name, `${seconds(value)} · ${percent(value / shown.time)}`, part])],
   };

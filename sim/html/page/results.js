@@ -91,6 +91,9 @@ function speedupInterval(shown) {
   return shown.intervals && shown !== shown.first ? `${shown.intervals.speedup.map(end => end.toFixed(2)).join("–")}×` : "";
 }
 
+/** What a case rests on and nobody measured. */
+const notMeasured = ({intervals}) => (intervals && intervals.unmeasured || []).join("; ");
+
 /** Of a case that another recording might put on the other side of its baseline. */
 const notTold = ({intervals}) => Boolean(intervals && intervals.told_apart && intervals.told_apart.startsWith("no"));
 

@@ -10,6 +10,7 @@ function columnsOf(result) {
     {name: "lossy", value: shown => shown.lossy, text: value => value || "–", left: true},
     {name: "90 % of speedups", value: shown => shown.ran ? speedupInterval(shown) : "", text: value => value},
     {name: "told apart", left: true, value: shown => shown.intervals && shown.intervals.told_apart, text: value => value},
+    {name: "not measured", left: true, value: shown => notMeasured(shown), text: value => value},
     figure("$/Mtoken", shown => shown.dollars, digits), figure("J/token", shown => shown.joules, digits),
     figure("over balanced", shown => shown.overBalanced, signedPercent),
     {name: "largest part", value: shown => shown.bound && shown.bound.part.name, text: value => value, left: true},

@@ -35,7 +35,7 @@ class AllGather {
       shape.add("allgather", ranks_.all());
     }
     shape.local_work = {false, false};
-    const Bytes result(std::int64_t{model.hidden} * size_of(probabilities_));
+    const Bytes result(model.routed_width() * size_of(probabilities_));
     shape.wire(Stage::combine, Pass::forward).row = result;
     shape.wire(Stage::dispatch, Pass::backward).row = result;
     if (!maps_) return shape;

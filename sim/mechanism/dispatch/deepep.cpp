@@ -19,8 +19,10 @@ constexpr int expert_count_bytes = 4;  // of an expert's rows: int32
 constexpr int most_nvlink_peers = 8, most_nodes = 20;
 
 /// FP8 carries one 4-byte scale per 128 elements.
-std::int64_t fp8_bytes(const MoeModel& model) { return model.hidden + 4 * (model.hidden / 128); }
-std::int64_t bf16_bytes(const MoeModel& model) { return 2 * std::int64_t{model.hidden}; }
+std::int64_t fp8_bytes(const MoeModel& model) {
+  return model.routed_width() + 4 * (model.routed_width() / 128);
+}
+std::int64_t bf16_bytes(const MoeModel& model) { return 2 * model.routed_width(); }
 std::int64_t round_up_to_16(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
 /// What leaves for the experts may be sent in FP8, forward by one choice and backward by another;

@@ -22,7 +22,7 @@ struct FusedRows {
 /// Values, a scale of one byte for every 32 (fp8) or 16 (fp4) of them, and the gate's weight.
 Bytes fused_row(const MoeModel& model, DataType type) {
   constexpr std::int64_t weight = 4;
-  const std::int64_t hidden = model.hidden;
+  const std::int64_t hidden = model.routed_width();
   switch (type) {
     case DataType::fp8:
       return Bytes(hidden + hidden / 32 + weight);

@@ -21,7 +21,7 @@ class PipeA2A {
       shape.local_work.coded = true;
       shape.rows = {bits_, fmt::format("{}-bit", bits_)};
       for (WireFormat& wire : shape.wires) {
-        wire.row = Bytes((std::int64_t{model.hidden} * bits_ + 7) / 8);
+        wire.row = Bytes((model.routed_width() * bits_ + 7) / 8);
       }
     }
     shape.add("intra", ranks_.hosts().groups());

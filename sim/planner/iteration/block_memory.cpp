@@ -130,7 +130,7 @@ std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
   const Bytes row = kept_expert_activations(model, 1, etp, type, recompute);
   const Bytes whole_row = kept_expert_activations(model, 1, etp, type, {});
   const std::int64_t element = size_of(model.activations);
-  const std::int64_t ffn = (model.expert_ffn + etp - 1) / etp;
+  const std::int64_t ffn = (model.expert_ffn + etp - 1) / etp, width = model.routed_width();
   const std::int64_t inner = std::max(1, model.expert_matrices - 1) * ffn;
   std::vector<std::vector<PassBytes>> result;
   for (const ReplayedLayer& replayed : layers.replayed) {
@@ -148,10 +148,9 @@ std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
       bytes.kept = row * (keeps ? rows : 0);
       bytes.again = (whole_row + row * -1) * rows;
       const std::int64_t moved = std::max(packed, rows) + arrived;
-      bytes.waiting = (whole_row + Bytes(model.hidden * element)) * rows;
-      bytes.forward = Bytes(moved * model.hidden * element);
-      bytes.backward =
-          Bytes(std::max(moved * model.hidden, rows * (model.hidden + inner)) * element);
+      bytes.waiting = (whole_row + Bytes(width * element)) * rows;
+      bytes.forward = Bytes(moved * width * element);
+      bytes.backward = Bytes(std::max(moved * width, rows * (width + inner)) * element);
       const ExpertMemory& experts = memory[gpu.index()];
       bytes.gathered = experts.gathered;
       if (!shared) add_shared(bytes, stage.options(), experts.weights, experts.gradients);

@@ -18,8 +18,8 @@ Bytes activations_of(const LayerWork& work, const MoeModel& model, GpuId gpu,
   std::int64_t rows = 0;
   for (int slot = 0; slot < placement.slots_on(gpu); ++slot) rows += first[slot];
   const std::int64_t inner = std::int64_t{model.expert_ffn} * model.expert_matrices;
-  const std::int64_t elements =
-      model.hidden * (work.tokens_per_rank[gpu.index()] + arrived + 2 * rows) + inner * rows;
+  const std::int64_t elements = model.hidden * work.tokens_per_rank[gpu.index()] +
+                                model.routed_width() * (arrived + 2 * rows) + inner * rows;
   return Bytes(elements * size_of(model.activations));
 }
 

@@ -85,12 +85,12 @@ Seconds ChunkCount::expert_time(const LayerWork& work, int chunks, bool forward)
   }
   const std::int64_t ffn = model_.expert_ffn, up = ffn * (model_.expert_matrices - 1);
   const std::int64_t element = size_of(model_.activations);
-  const Bytes row(rows * model_.hidden * element);
+  const Bytes row(rows * model_.routed_width() * element);
   const Bytes joined(rows * ffn * element), halves(rows * up * element);
   Seconds slowest;
   for (const GpuModel& gpu : gpus_) {
-    const Seconds products = gpu.time(GroupedGemm{m, up, model_.hidden, gemm_type_}) +
-                             gpu.time(GroupedGemm{m, model_.hidden, ffn, gemm_type_});
+    const Seconds products = gpu.time(GroupedGemm{m, up, model_.routed_width(), gemm_type_}) +
+                             gpu.time(GroupedGemm{m, model_.routed_width(), ffn, gemm_type_});
     const Seconds others = 2 * gpu.time(MemoryBound{row, row}) +  // sort and reduce
                            gpu.time(MemoryBound{halves, joined});
     slowest = std::max(slowest, (forward ? 1 : 2) * products + others);

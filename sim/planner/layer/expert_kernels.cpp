@@ -73,8 +73,9 @@ void LayerOps::add_activation(const Step& s, const ExpertWork& work) {
   const std::int64_t read = forward ? matrices - 1 + 2 * halves : matrices + 3 * halves;
   const std::int64_t written = forward ? 1 + 2 * halves : matrices - 1 + 2 * halves;
   add_memory(s, s.key(OpKind::activation, Stage::experts),
-             times(work.rows, read * model_.expert_ffn + bias.read * model_.hidden),
-             times(work.rows, written * model_.expert_ffn + bias.written * model_.hidden), 1);
+             times(work.rows, read * model_.expert_ffn + bias.read * model_.routed_width()),
+             times(work.rows, written * model_.expert_ffn + bias.written * model_.routed_width()),
+             1);
 }
 
 void LayerOps::experts_forward(const Step& s, bool alone) {
@@ -87,11 +88,13 @@ void LayerOps::experts_forward(const Step& s, bool alone) {
   if (transpose) add_transpose(s, Stage::dispatch, arrived);
   const bool arranged = !alone && arranges(s);
   if (arranged) add_row_kernel(s, OpKind::sort, Stage::dispatch, work.read, work.rows);
-  add_compute(s, s.key(OpKind::fc1, Stage::experts),
-              [&](GpuId gpu) { return expert_product(s, work, gpu, up, model_.hidden, true); });
+  add_compute(s, s.key(OpKind::fc1, Stage::experts), [&](GpuId gpu) {
+    return expert_product(s, work, gpu, up, model_.routed_width(), true);
+  });
   add_activation(s, work);
-  add_compute(s, s.key(OpKind::fc2, Stage::experts),
-              [&](GpuId gpu) { return expert_product(s, work, gpu, model_.hidden, ffn, false); });
+  add_compute(s, s.key(OpKind::fc2, Stage::experts), [&](GpuId gpu) {
+    return expert_product(s, work, gpu, model_.routed_width(), ffn, false);
+  });
   if (arranged) add_row_kernel(s, OpKind::reduce, Stage::combine, work.rows, arrived);
   if (transpose) add_transpose(s, Stage::combine, arrived);
   if (!alone) add_codec(s, OpKind::encode, Stage::combine, arrived);
@@ -119,7 +122,7 @@ void LayerOps::add_fc2_gradients(const Step& s, const ExpertWork& work,
   for (const Role role : roles) {
     add_compute(s, s.key(OpKind::fc2, Stage::experts, role), [&](GpuId gpu) {
       const bool first = role == roles.front();
-      return expert_product(s, work, gpu, model_.expert_ffn, model_.hidden, first);
+      return expert_product(s, work, gpu, model_.expert_ffn, model_.routed_width(), first);
     });
   }
 }
@@ -128,8 +131,9 @@ void LayerOps::add_fc1_gradients(const Step& s, const ExpertWork& work,
                                  std::span<const Role> roles) {
   const std::int64_t up = std::int64_t{model_.expert_ffn} * (model_.expert_matrices - 1);
   for (const Role role : roles) {
-    add_compute(s, s.key(OpKind::fc1, Stage::experts, role),
-                [&](GpuId gpu) { return expert_product(s, work, gpu, model_.hidden, up, false); });
+    add_compute(s, s.key(OpKind::fc1, Stage::experts, role), [&](GpuId gpu) {
+      return expert_product(s, work, gpu, model_.routed_width(), up, false);
+    });
   }
 }
 

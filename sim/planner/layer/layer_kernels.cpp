@@ -29,6 +29,8 @@ void LayerOps::expert_weight_gradients(int layer) {
 
 void LayerOps::other_weight_gradients(int layer) {
   const Step s = step(layer, Pass::backward);
+  add_latent_gradients(s, OpKind::latent_up, weight_gradients);
+  add_latent_gradients(s, OpKind::latent_down, weight_gradients);
   add_shared_experts(s, weight_gradients);
   add_gate(s, weight_gradients);
 }
@@ -95,6 +97,9 @@ void LayerOps::add_before_dispatch(const Step& s) {
       return GroupedGemm{{s.tokens(gpu)}, s.scores(model_), model_.hidden, model_.activations};
     });
     add_shared_experts(s, {});
+    add_latent(s, OpKind::latent_down);
+  } else {
+    add_latent_gradients(s, OpKind::latent_up, backward_roles());
   }
   const LocalWork& local = s.work.dispatch->shape().local_work;
   if (local.pack) {
@@ -111,7 +116,7 @@ void LayerOps::add_after_combine(const Step& s) {
   const bool forward = s.pass == Pass::forward;
   const LocalWork& local = s.work.dispatch->shape().local_work;
   if (local.sums) {
-    const std::int64_t row = std::int64_t{model_.hidden} * size_of(model_.activations);
+    const std::int64_t row = model_.row_bytes().value;
     const OpKind kind = forward ? OpKind::unpermute : OpKind::permute;
     add_compute(s, s.key(kind, Stage::combine), [&](GpuId gpu) {
       const std::int64_t back = s.parts.packed()[gpu.index()];
@@ -124,10 +129,12 @@ void LayerOps::add_after_combine(const Step& s) {
     add_row_kernel(s, kind, Stage::combine, s.parts.packed(), s.work.tokens_per_rank);
   }
   if (forward) {
+    add_latent(s, OpKind::latent_up);
     s.chain.require(shared_apart_);
     shared_apart_.clear();
     return;
   }
+  add_latent_gradients(s, OpKind::latent_down, backward_roles());
   if (runs_again(RecomputeModule::shared_experts)) add_shared_experts(s.run_again(), {});
   add_shared_experts(s, backward_roles());
   add_gate(s, backward_roles());
@@ -137,6 +144,28 @@ void LayerOps::add_gate(const Step& s, std::span<const Role> roles) {
   for (const Role role : roles) {
     add_compute(s, s.key(OpKind::gate, Stage::other, role), [&](GpuId gpu) {
       return GroupedGemm{{s.tokens(gpu)}, model_.hidden, s.scores(model_), model_.activations};
+    });
+  }
+}
+
+void LayerOps::add_latent(const Step& s, OpKind kind) {
+  if (model_.latent == 0) return;
+  const bool down = kind == OpKind::latent_down;
+  const std::int64_t n = down ? model_.latent : model_.hidden,
+                     k = down ? model_.hidden : model_.latent;
+  add_compute(s, s.key(kind, Stage::other), [&](GpuId gpu) {
+    return GroupedGemm{{s.tokens(gpu)}, n, k, gemm_type()};
+  });
+}
+
+void LayerOps::add_latent_gradients(const Step& s, OpKind kind, std::span<const Role> roles) {
+  if (model_.latent == 0) return;
+  const bool down = kind == OpKind::latent_down;
+  const std::int64_t n = down ? model_.hidden : model_.latent,
+                     k = down ? model_.latent : model_.hidden;
+  for (const Role role : roles) {
+    add_compute(s, s.key(kind, Stage::other, role), [&](GpuId gpu) {
+      return GroupedGemm{{s.tokens(gpu)}, n, k, gemm_type()};
     });
   }
 }
@@ -157,13 +186,13 @@ void LayerOps::add_memory(const Step& s, const OpKey& key, const Rows& read, con
 
 void LayerOps::add_row_kernel(const Step& s, OpKind kind, Stage stage, const Rows& read,
                               const Rows& written) {
-  add_memory(s, s.key(kind, stage), read, written, model_.hidden);
+  add_memory(s, s.key(kind, stage), read, written, model_.routed_width());
 }
 
 void LayerOps::add_codec(const Step& s, OpKind kind, Stage stage, const Rows& rows) {
   const DispatchShape& shape = s.work.dispatch->shape();
   if (!shape.local_work.coded) return;
-  const std::int64_t plain = std::int64_t{model_.hidden} * size_of(model_.activations);
+  const std::int64_t plain = model_.row_bytes().value;
   const std::int64_t coded = shape.wire(stage, s.pass).row.value;
   add_compute(s, s.key(kind, stage), [&](GpuId gpu) {
     const Bytes rows_plain(rows[gpu.index()] * plain), rows_coded(rows[gpu.index()] * coded);

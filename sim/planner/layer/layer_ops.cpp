@@ -109,7 +109,9 @@ Mark LayerOps::add_tensor_exchanges(const Step& s, Stage stage) {
   const bool back = stage == Stage::combine;
   const bool replicated = cell_.replicas_of_tokens > 1;
   if (replicated && !back) return Mark(static_cast<std::size_t>(s.chain.gpus()));
-  const Bytes row(std::int64_t{model_.hidden} * size_of(model_.activations));
+  // A sum is of results that have left the latent; experts exchange rows in it.
+  const std::int64_t width = replicated ? model_.hidden : model_.routed_width();
+  const Bytes row(width * size_of(model_.activations));
   const OpKey key = s.key(OpKind::tensor_exchange, stage);
   const Mark now = s.chain.mark();
   std::vector<OpId> added;
@@ -189,7 +191,7 @@ Mark LayerOps::add_relays(const Step& s, Stage stage, const std::vector<int>& fr
   }
   const bool back = stage == Stage::combine;
   const RowSums& sent = s.parts.phase(to);
-  const std::int64_t row = std::int64_t{model_.hidden} * size_of(model_.activations);
+  const std::int64_t row = model_.row_bytes().value;
   const OpKey key = s.key(OpKind::relay, stage, to);
   Op relay{name_of(key.type()), key, Stream::compute, {}, {}, {}};
   const bool any = set_kernels(s, relay, [&](GpuId gpu) {

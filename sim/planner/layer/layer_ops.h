@@ -114,6 +114,9 @@ class LayerOps {
   bool runs_shared_apart(const Step& s) const;
   void add_shared_apart(const Step& s, const KernelOf& fc1, const KernelOf& fc2);
   void add_gate(const Step& s, std::span<const Role> roles);
+  /// The projection into the latent, or out of it, if the model has one; forward, and gradients.
+  void add_latent(const Step& s, OpKind kind);
+  void add_latent_gradients(const Step& s, OpKind kind, std::span<const Role> roles);
   /// `alone`: without what brings rows to the experts and takes them away.
   void experts_forward(const Step& s, bool alone);
   bool arranges(const Step& s) const;

@@ -11,12 +11,14 @@
 namespace moesim {
 namespace {
 
-/// "ME*-MEMM": of two stages the second ends with only mixers.
+/// "ME*-MEMM" with experts in a latent: of two stages the second ends with only mixers, and with a
+/// multi-token-prediction layer of attention and experts.
 MoeModel hybrid() {
   return parse_moe_model(
       "name: hybrid\nsource: test\nhidden: 1024\nlayers: 8\npattern: 'ME*-MEMM'\n"
       "mamba: {heads: 16, head_dim: 64, groups: 4, state: 64, conv: 4}\n"
-      "experts: 32\ntop_k: 4\nexpert_ffn: 512\nexpert_matrices: 2\nactivations: bf16\n"
+      "experts: 32\ntop_k: 4\nlatent: 256\nmtp: 1\nexpert_ffn: 512\nexpert_matrices: "
+      "2\nactivations: bf16\n"
       "weights: bf16\ngate: {score: softmax}\nvocabulary: 32000\ndense_ffn: 4096\n"
       "attention: {kind: gqa, heads: 16, kv_heads: 4, head_dim: 64}\n",
       "hybrid");
@@ -98,8 +100,10 @@ TEST_P(HybridIteration, KeepsStateOfEveryLayerOnce) {
   }
   const Parameters p = parameters_of(model_);
   const int replicas = 8 / GetParam().pp;  // of what is not routed
-  const auto dense = static_cast<double>(p.main() - p.routed);
-  EXPECT_DOUBLE_EQ(weights, dense * replicas + static_cast<double>(p.routed));
+  const std::int64_t routed =
+      p.routed + block_parameters(model_, model_.layers, BlockKind::moe).routed;
+  const auto dense = static_cast<double>(p.total() - routed);
+  EXPECT_DOUBLE_EQ(weights, dense * replicas + static_cast<double>(routed));
 }
 
 INSTANTIATE_TEST_SUITE_P(

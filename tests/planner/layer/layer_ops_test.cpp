@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
 #include "sim/mechanism/mechanisms.h"
 #include "sim/topology/reader.h"
 #include "tests/mechanism/layer_tokens.h"
@@ -84,6 +87,42 @@ TEST_F(LayerOpsTest, AGateComputesTheScoresThatItsRoutingAsksFor) {
   EXPECT_EQ(gates[0].k, 8);
   EXPECT_EQ(gates[1].k, 3);
   EXPECT_EQ(gates[2].k, 3);
+}
+
+// LatentMoE (arXiv 2601.18089): rows of 4 instead of 8 values travel to experts of 4 x 6.
+TEST_F(LayerOpsTest, ExpertsInALatentTakeNarrowRows) {
+  model_.latent = 4;
+  use_dedup(2);
+  issue_sequentially(ops(), true);
+  check_plan(plan_);
+  const std::vector<std::string> names = names_on(plan_, 1);
+  EXPECT_EQ(std::vector(names.begin(), names.begin() + 12),
+            (std::vector<std::string>{"gate", "latent-down", "permute", "dispatch-alltoall", "sort",
+                                      "fc1", "activation", "fc2", "reduce", "combine-alltoall",
+                                      "unpermute", "latent-up"}));
+  std::map<std::string, GroupedGemm> products;
+  for (const Op& op : plan_.ops) {
+    if (op.exchange() != nullptr) {
+      EXPECT_EQ(op.exchange()->traffic.total(), Bytes(2 * 4 * 2)) << op.label.text();
+    } else if (const auto* gemm = std::get_if<GroupedGemm>(&op.kernels()->each().front())) {
+      products[op.label] = *gemm;
+    }
+  }
+  const DataType type = DataType::bf16;
+  EXPECT_EQ(products.at("latent-down"), (GroupedGemm{{1}, 4, 8, type}));
+  EXPECT_EQ(products.at("latent-up"), (GroupedGemm{{1}, 8, 4, type}));
+  EXPECT_EQ(products.at("latent-up-dgrad"), (GroupedGemm{{1}, 4, 8, type}));
+  EXPECT_EQ(products.at("latent-down-dgrad"), (GroupedGemm{{1}, 8, 4, type}));
+  EXPECT_EQ(products.at("latent-down-wgrad"), (GroupedGemm{{1}, 8, 4, type}));
+  EXPECT_EQ(products.at("fc1").n, 12);
+  EXPECT_EQ(products.at("fc1").k, 4);
+  EXPECT_EQ(products.at("fc2").n, 4);
+  // Backward, gradients by the sums of results come before the exchange, those by tokens last.
+  const auto place = [&](const std::string& name) {
+    return std::ranges::find(names, name) - names.begin();
+  };
+  EXPECT_LT(place("latent-up-dgrad"), place("fc2-dgrad"));
+  EXPECT_GT(place("latent-down-dgrad"), place("fc1-dgrad"));
 }
 
 TEST_F(LayerOpsTest, ForwardRunsItsKernelsInOrder) {

@@ -30,9 +30,9 @@ ByteMatrix even_exchange(int ranks, int workers, int stride) {
 Seconds expert_time(const MoeModel& model, const GpuModel& gpu, std::int64_t rows,
                     std::int64_t experts) {
   const std::vector<std::int64_t> m(static_cast<std::size_t>(experts), rows / experts);
-  const std::int64_t ffn = model.expert_ffn;
-  return gpu.time(GroupedGemm{m, ffn * (model.expert_matrices - 1), model.hidden, model.weights}) +
-         gpu.time(GroupedGemm{m, model.hidden, ffn, model.weights});
+  const std::int64_t ffn = model.expert_ffn, width = model.routed_width();
+  return gpu.time(GroupedGemm{m, ffn * (model.expert_matrices - 1), width, model.weights}) +
+         gpu.time(GroupedGemm{m, width, ffn, model.weights});
 }
 
 }  // namespace

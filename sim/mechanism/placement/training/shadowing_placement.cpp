@@ -14,7 +14,7 @@ namespace {
 ShadowModel model_of(const PlacementContext& context, const PlannerRates& rates) {
   const MoeModel& model = context.model;
   ShadowModel shadow;
-  shadow.hidden = model.hidden;
+  shadow.hidden = static_cast<double>(model.routed_width());
   shadow.alpha =
       static_cast<double>(model.expert_parameters()) / (2 * shadow.hidden) / shadow.hidden;
   shadow.element_bytes = size_of(model.activations);
