@@ -46,6 +46,19 @@ const std::vector<Part> of_whole_step = {{"step_s", number},
                                          {"peak_memory.bytes", number},
                                          {"peak_memory.gpu_memory_bytes", number}};
 
+/// Runs of engines.
+const std::vector<Part> of_engine = {{"ttft", object},
+                                     {"tpot", object},
+                                     {"gap", object},
+                                     {"latency", object},
+                                     {"tokens_per_s_per_gpu", number},
+                                     {"tokens_per_s_per_user", number},
+                                     {"kv", object},
+                                     {"waiting", object},
+                                     {"busy", number},
+                                     {"parts", object},
+                                     {"samples", list}};
+
 const std::vector<Form> forms = {
     {"moesim-result",
      "layers",
@@ -64,6 +77,7 @@ const std::vector<Form> forms = {
       {"total.parameter_traffic.other_host_bytes", number}}},
     {"moesim-result", "iteration", 2, of_result, "cases", of_case, of_whole_step},
     {"moesim-result", "serving", 2, of_result, "cases", of_case, of_whole_step},
+    {"moesim-result", "engine", 2, of_result, "cases", of_case, of_engine},
     {"moesim-validation",
      "",
      1,
@@ -121,7 +135,7 @@ class Check {
       }
       if (!items[i].is_object()) refuse(fmt::format("'{}' is not an object", at));
       for (const Part& part : form.of_item) require(items[i], at + ".", part);
-      if (items[i].contains("unsuitable")) continue;
+      if (items[i].contains("unsuitable") || items[i].contains("not_run")) continue;
       for (const Part& part : form.of_item_that_ran) require(items[i], at + ".", part);
     }
   }

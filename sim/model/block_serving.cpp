@@ -103,23 +103,52 @@ void add_mla(StepList& list, const MoeModel& model, const ServedTokens& served) 
   add_mla_decode(list, model, attended_tokens(served, true, 0), served.cache);
 }
 
-/// The delta rule: a decode reads and writes the state of each sequence; a prefill works in chunks,
-/// as in training.
+/// The kernels of the rule in chunks, one by one, each a launch of the host: decays, norms of
+/// queries and keys, sums of decays, products of keys (with all other products), their inverse
+/// triangle, w and u, states, outputs. What they pass each other is as in training
+/// (chunk_gated_delta_rule of fla-org/flash-linear-attention 0315a70e).
+void add_delta_chunks(StepList& list, const MoeModel& model, std::int64_t tokens) {
+  const LinearAttention& linear = *model.attention->shape->linear;
+  constexpr std::int64_t chunk = 64;  // tokens
+  const std::int64_t heads = list.split(linear.value_heads), key = list.split(linear.keys());
+  const std::int64_t k = heads * linear.key_dim, v = heads * linear.value_dim, a = heads * chunk;
+  const std::int64_t states = k * linear.value_dim / chunk;
+  const auto kernel = [&](std::int64_t read, std::int64_t written) {
+    list.memory(OpKind::attention_scores, tokens, {read, written, 0, 0}, {});
+  };
+  kernel(2 * heads, 2 * heads);
+  kernel(key, key);
+  kernel(key, key);
+  kernel(heads, heads);
+  list.step({OpKind::attention_scores,
+             GroupedGemm{{tokens}, 4 * linear.value_dim, v, model.activations},
+             MemoryBound{},
+             MemoryBound{},
+             {}});
+  kernel(k + 2 * a, 3 * a);
+  kernel(k + v + a, k + v);
+  kernel(2 * k + v, v + states);
+  kernel(2 * k + v + states, v);
+}
+
+/// The delta rule: a decode reads and writes the state of each sequence; a prefill works in chunks.
+/// Decays and rates have a product of their own, and a kernel puts heads in order (vLLM's and
+/// SGLang's models/qwen3_next.py).
 void add_linear_attention(StepList& list, const MoeModel& model, const ServedTokens& served) {
   const LinearAttention& linear = *model.attention->shape->linear;
   const std::int64_t convolved = list.split(linear.convolved());
   const std::int64_t values = list.split(linear.values());
-  list.linear(projections, list.all(), list.split(linear.projected()), model.hidden, {});
+  const std::int64_t rates = 2 * list.split(linear.value_heads);
+  const std::int64_t projected = list.split(linear.projected());
+  list.linear(projections, list.all(), projected - rates, model.hidden, {});
+  list.linear(projections, list.all(), rates, model.hidden, {});
+  list.memory(projections, list.all(), {projected, projected, 0, 0}, {});
   list.memory(projections, list.all(), {convolved, convolved, 0, 0}, {});
   const AttendedTokens prefill = attended_tokens(served, false, 0);
   const AttendedTokens decode = attended_tokens(served, true, 0);
   const std::int64_t state = values * linear.key_dim * state_bytes;
   add_memory(list, OpKind::attention_scores, decode.sequences * state, decode.sequences * state);
-  list.step({OpKind::attention_scores,
-             GroupedGemm{{prefill.queries}, 4 * linear.value_dim, values, model.activations},
-             MemoryBound{},
-             MemoryBound{},
-             {}});
+  if (prefill.queries > 0) add_delta_chunks(list, model, prefill.queries);
 }
 
 void add_output(StepList& list, const AttentionShape& shape, std::int64_t hidden,

@@ -148,6 +148,23 @@ TEST(ServedBlocks, OfLinearAttentionReadAndWriteTheStatesOfADecode) {
   EXPECT_EQ(moved, Bytes(2LL * 10 * 32 * 128 * 128 * 4));
 }
 
+TEST(ServedBlocks, OfLinearAttentionPassPromptsFromKernelToKernel) {
+  // Qwen3-Next: queries and keys of 16 x 128, values of 32 x 128, so that keys (k) and values (v)
+  // of all value heads have 4,096 elements per token, triangles (a) 32 x 64, states 4,096 x 128
+  // / 64.
+  constexpr std::int64_t k = 4096, v = 4096, a = 2048, states = 8192, key = 2048, heads = 32;
+  Bytes moved;
+  int kernels = 0;
+  for (const BlockKernel& each : attention_of("qwen3-next-80b-a3b", 0, {{0, 1000, 1}})) {
+    if (each.kind != OpKind::attention_scores) continue;
+    ++kernels;
+    if (std::holds_alternative<MemoryBound>(each.kernel)) moved += memory_traffic_of(each.kernel);
+  }
+  EXPECT_EQ(kernels, 9);
+  const std::int64_t in_training = 7 * k + 6 * v + 6 * a + 2 * states;
+  EXPECT_EQ(moved, Bytes(1000 * 2 * (in_training + 4 * key + 6 * heads)));
+}
+
 TEST(ServedBlocks, OfTheHeadComputeTheTokensThatContinue) {
   const MoeModel model = shipped_model("deepseek-v3");
   const auto rows = [&](std::vector<SequenceStep> sequences) {

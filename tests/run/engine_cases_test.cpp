@@ -45,7 +45,7 @@ Seconds pass_time(const std::string& batch) {
 
 TEST(EngineCases, ARunOfOneStepIsThePass) {
   const EngineOutcome run = engine_outcome(
-      "  engine: {preset: vllm, idle_passes: false}\n  prices: exact\n"
+      "  engine: {preset: vllm, idle_passes: false, intake: 0 s}\n  prices: exact\n"
       "  requests: {count: 8, concurrency: 8, input: 300, output: 1}\n");
   EXPECT_EQ(run.ranks, 8);
   EXPECT_EQ(run.metrics.passes.passes, 1);
@@ -166,10 +166,10 @@ TEST(EngineCases, ADecodePoolNeedsInstances) {
 TEST(EngineCases, TheHostIssuesPromptsThatNoGraphRuns) {
   const std::string requests =
       "  prices: exact\n  requests: {count: 8, concurrency: 8, input: 300, output: 2}\n";
-  const EngineOutcome graph =
-      engine_outcome("  engine: {preset: vllm, graph_prompt_tokens: 300}\n" + requests);
-  const EngineOutcome eager =
-      engine_outcome("  engine: {preset: vllm, graph_prompt_tokens: 299}\n" + requests);
+  const EngineOutcome graph = engine_outcome(
+      "  engine: {preset: vllm, intake: 0 s, graph_prompt_tokens: 300}\n" + requests);
+  const EngineOutcome eager = engine_outcome(
+      "  engine: {preset: vllm, intake: 0 s, graph_prompt_tokens: 299}\n" + requests);
   EXPECT_GT(eager.metrics.ttft.p50, 1.2 * graph.metrics.ttft.p50);
   EXPECT_DOUBLE_EQ(eager.metrics.tpot.p50, graph.metrics.tpot.p50);
 }

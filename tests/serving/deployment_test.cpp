@@ -21,7 +21,7 @@ TEST(Deployments, KeysAndValuesMoveFromPromptsToDecoding) {
   LinkTransfers links(slow_link, 1, 1);
   deployment.transfers = &links;
   const ServingRun run = run_serving(deployment, at_once({{100, 3}, {50, 1}}));
-  EXPECT_NEAR(run.requests[0].first.value, 1.15, tiny);
+  EXPECT_NEAR(run.requests[0].first.value, 1.15 + 1.5, tiny) << "those that decode give it";
   EXPECT_NEAR(run.requests[0].finish.value, 1.15 + 1.5 + 2 * 1.001, tiny);
   EXPECT_NEAR(run.requests[1].finish.value, 1.15, tiny) << "it has no later tokens";
   EXPECT_EQ(run.moved_requests, 1);
@@ -29,6 +29,15 @@ TEST(Deployments, KeysAndValuesMoveFromPromptsToDecoding) {
   EXPECT_EQ(prompts.asked.size(), 1U);
   EXPECT_THAT(decodes.asked[0].ranks[0], ::testing::ElementsAre(SequenceStep{100, 1, 1, 0}));
   EXPECT_EQ(run.instances[0].kv_left + run.instances[1].kv_left, 0);
+}
+
+TEST(Deployments, LogsWithoutHashesShareNoPrefix) {
+  FormulaPrices prices = second_per_pass();
+  RequestLog log = at_once({{100, 2}, {100, 2}});
+  for (int i = 0; i < 2; ++i) log.prefixes.add_row(std::vector<std::uint64_t>());
+  const ServingRun run = run_serving(one_engine({}, prices), log);
+  EXPECT_EQ(run.instances[0].ranks.cached_tokens, 0);
+  EXPECT_EQ(run.requests[1].finishes, 1);
 }
 
 TEST(Deployments, TransfersQueueAtBothEnds) {
@@ -49,7 +58,7 @@ TEST(Deployments, BlocksOfPromptsStayUntilTheyAreCopied) {
   LinkTransfers links(slow_link, 1, 1);
   deployment.transfers = &links;
   const ServingRun run = run_serving(deployment, at_once({{100, 2}, {100, 2}}));
-  EXPECT_NEAR(run.requests[1].first.value, 1.1 + 1.5 + 1.1, tiny);
+  EXPECT_NEAR(run.requests[1].first.value, 1.1 + 1.5 + 1.1 + 1.5, tiny);
 }
 
 TEST(Deployments, InstancesShareRequests) {

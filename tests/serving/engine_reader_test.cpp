@@ -59,7 +59,8 @@ TEST(EngineFiles, RanksShareTokensOfAPass) {
 TEST(EngineFiles, EveryKey) {
   const EngineModel model = model_of(
       "max_sequences: 5\nmax_tokens: 100\nchunk: 7\nmixed: false\ncadence: 3\n"
-      "idle_passes: false\ngraph_sizes: [1, {from: 4, to: 8, step: 2}]\ngraphs_alike: false\n"
+      "plans_ahead: true\nintake: 2 ms\nidle_passes: false\ngraph_sizes: [1, {from: 4, to: 8, "
+      "step: 2}]\ngraphs_alike: false\n"
       "router: {kind: prefix, match: 0.3, imbalance: 8, imbalance_ratio: 2}\n"
       "kv: {block: 64, tokens: 5000, prefix_cache: false, reserve: {initial: 0.5, least: 0.25, "
       "passes: 10}}\n"
@@ -69,6 +70,8 @@ TEST(EngineFiles, EveryKey) {
   EXPECT_EQ(options.max_sequences, 5);
   EXPECT_EQ(options.chunk, 7);
   EXPECT_EQ(options.cadence, 3);
+  EXPECT_TRUE(options.plans_ahead);
+  EXPECT_EQ(options.intake, Seconds(2e-3));
   EXPECT_THAT(options.graph_sizes, ::testing::ElementsAre(1, 4, 6, 8));
   EXPECT_EQ(options.router.kind, RouterOptions::Kind::prefix);
   EXPECT_EQ(options.router.imbalance, 8);

@@ -216,6 +216,59 @@ TEST(Engines, NewRequestsWaitForTheSchedulerToLook) {
   EXPECT_EQ(passes[4].ranks[0].size(), 2U);
 }
 
+TEST(Engines, APassThatIsPlannedAheadTakesWhoWasThereWhenTheOneBeforeBegan) {
+  // The second request comes at 1.5 s; passes begin at 0, 1.01, 2.011, 3.012 s.
+  EngineOptions engine;
+  EXPECT_EQ(two_passes(engine)[2].ranks[0].size(), 2U);
+  engine.plans_ahead = true;
+  const auto passes = two_passes(engine);
+  EXPECT_EQ(passes[2].ranks[0].size(), 1U) << "it was chosen at 1.01 s";
+  EXPECT_EQ(passes[3].ranks[0].size(), 2U) << "it was chosen at 2.011 s";
+}
+
+TEST(Engines, AnIdleEngineThatPlansAheadBeginsAtOnce) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.plans_ahead = true;
+  RequestLog log = at_once({{10, 1}, {20, 3}});
+  log.concurrency = 1;
+  const ServingRun run = run_serving(one_engine(engine, prices), log);
+  EXPECT_NEAR(run.requests[0].first.value, 1.01, tiny);
+  EXPECT_NEAR(run.requests[1].first.value, 1.01 + 1.02, tiny);
+}
+
+TEST(Engines, PromptsWaitUntilAllRanksHaveSomeOrForSoManyPasses) {
+  // Two ranks decode from the second pass on; the third request comes during it, the fourth, which
+  // the other rank gets, during the fourth.
+  const auto prompts_in = [](std::int64_t wait, bool fourth) {
+    FormulaPrices prices = second_per_pass();
+    EngineOptions engine;
+    engine.ranks = 2;
+    engine.balance_wait = wait;
+    RequestLog log = at_once({{10, 20}, {10, 20}, {10, 2}});
+    log.requests[2].arrival = Seconds(1.5);
+    if (fourth) log.requests.push_back({Seconds(3.5), 10, 2});
+    run_serving(one_engine(engine, prices), log);
+    std::size_t pass = 2;
+    while (prices.asked[pass].ranks[0].size() < 2) ++pass;
+    return pass;
+  };
+  EXPECT_EQ(prompts_in(0, false), 2U);
+  EXPECT_EQ(prompts_in(9, false), 9U) << "counted from the first pass, which had prompts";
+  EXPECT_EQ(prompts_in(9, true), 4U) << "both ranks have prompts";
+}
+
+TEST(Engines, IntakeDelaysEachRequestByItself) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.intake = Seconds(0.25);
+  const ServingRun run = run_serving(one_engine(engine, prices), at_once({{10, 2}, {20, 1}}));
+  EXPECT_EQ(run.requests[0].arrival, Seconds(0)) << "clients wait for it, too";
+  EXPECT_NEAR(run.requests[0].first.value, 0.25 + 1.03, tiny);
+  EXPECT_NEAR(run.requests[1].first.value, 0.25 + 1.03, tiny);
+  EXPECT_NEAR(run.requests[0].finish.value, 0.25 + 1.03 + 1.001, tiny) << "once, not per token";
+}
+
 TEST(Engines, AnIdleSchedulerLooksAtOnce) {
   FormulaPrices prices = second_per_pass();
   EngineOptions engine;

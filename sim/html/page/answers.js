@@ -116,7 +116,7 @@ function caseSections(id, result) {
 const interruption = ({interrupted}) => interrupted ? element("p", {class: "banner"},
   `Interrupted: ${interrupted.done} of ${counted(interrupted.cases, "case")} are done; the others have no results.`) : "";
 
-FORMATS["moesim-result"].draw = caseSections;
+FORMATS["moesim-result"].draw = (id, result) => result.kind === "engines" ? engineSections(id, result) : caseSections(id, result);
 
 function article(result, index) {
   const id = `r${index + 1}`;

@@ -103,7 +103,7 @@ function curveSection(id, result) {
   const named = name => several.find(axis => axis.name === name) || null;
   const names = several.map(axis => ({value: axis.name, text: axis.name}));
   others();
-  return section(id, "Curves", `How does ${result.unit === "step" ? "a step" : "an iteration"} change along an axis?`,
+  return section(id, "Curves", `How does ${result.unit === "iteration" ? "an iteration" : `a ${result.unit}`} change along an axis?`,
     "A point is a scenario: the best by this figure of all that share the values of its two axes, unless a value is chosen for the others. Hover a point to see it.",
     element("div", {class: "controls"}, chooser("figure", result.figures.map(value => ({value, text: value})), asked.figure, value => { asked.figure = value; redraw(); }),
       chooser("along", names, along.name, value => { asked.along = named(value); if (asked.lines === asked.along) asked.lines = null; others(); }),
@@ -145,8 +145,7 @@ function drawFront(result, figures, front, colours) {
 }
 
 function paretoSection(id, result) {
-  const memory = ["peak_memory_bytes", "peak_memory.bytes"].find(name => result.figures.includes(name)) || result.figures[0];
-  const figures = [result.time, memory], several = result.axes.filter(axis => axis.values.length > 1), drawing = element("div", {class: "chart"});
+  const figures = [...result.rivals], several = result.axes.filter(axis => axis.values.length > 1), drawing = element("div", {class: "chart"});
   const colours = several.find(axis => axis.values.length <= LINE_HUES.length && !axis.numbers) || several[0];
   const redraw = () => {
     const front = frontOf(winnersOf(result.ran), figures);

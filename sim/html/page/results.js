@@ -138,7 +138,8 @@ function casesOf(kind, unit, name, document) {
  *  its drawing needs}; `draw(id, result)`: {title, answers: [[what, figure, beside]], bar: controls, sections}. */
 const FORMATS = {
   "moesim-result": {
-    read: (name, document) => document.step === "iteration" ? casesOf("iterations", "iteration", name, document)
+    read: (name, document) => document.step === "engine" ? enginesOf(name, document)
+      : document.step === "iteration" ? casesOf("iterations", "iteration", name, document)
       : document.step === "serving" ? casesOf("iterations", "step", name, document)
       : casesOf("steps", "step", name, document),
   },

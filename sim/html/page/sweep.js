@@ -2,7 +2,7 @@
 
 const LINE_HUES = ["blue", "vermilion", "green", "purple", "orange", "sky", "wine", "olive", "indigo", "ink", "mint", "grey"];
 
-const isTime = name => name.endsWith("_s") || name.includes("_s.");
+const isTime = name => !name.includes("per_s") && (name.endsWith("_s") || name.includes("_s."));
 const isMore = name => /per_s|mfu|tflops|speedup/.test(name);  // is better
 
 /** A figure of a sweep's column as people read it; the unit follows from the name. */
@@ -36,6 +36,13 @@ const bestOf = (rows, figure) => rows.reduce((best, row) => {
   return (isMore(figure) ? row[figure] > best[figure] : row[figure] < best[figure]) ? row : best;
 }, null);
 
+/** What a row's time is of, and the two figures that a front shows first. */
+function unitOfSweep(figures) {
+  if (figures.includes("tpot.p50_s")) return {time: "tpot.p50_s", unit: "later token", rivals: ["tokens_per_s_per_user", "tokens_per_s_per_gpu"]};
+  const memory = ["peak_memory_bytes", "peak_memory.bytes"].find(name => figures.includes(name)) || figures[0];
+  return {time: "step_s", unit: figures.includes("parts_s.bubble") ? "iteration" : "step", rivals: ["step_s", memory]};
+}
+
 function sweepOf(name, document) {
   const rows = document.rows.map(values => Object.fromEntries(document.columns.map((column, c) => [column, values[c]])));
   const axes = document.axes.map(axis => axisOf(axis, rows));
@@ -45,7 +52,7 @@ function sweepOf(name, document) {
   const inputs = [["result file", name], ["grid", `${document.file} (xxh3 ${document.grid})`], ["simulated by", document.versions.map(version => `moesim ${version}`)],
     ...Object.entries(document.inputs).map(([what, hashes]) => [what, hashes.map(hash => `xxh3 ${hash}`)])];
   return {kind: "sweep", name, document, cases: [], inputs, setting: `${document.file}: ${axes.map(axis => `${axis.values.length} × ${axis.name}`).join(", ")}`,
-    rows, ran, axes, figures, time: "step_s", unit: figures.includes("parts_s.bubble") ? "iteration" : "step"};
+    rows, ran, axes, figures, ...unitOfSweep(figures)};
 }
 
 /** Rows without figures, by state and reason; `where`: values of axes that all of them have and not all rows. */
@@ -76,7 +83,7 @@ const rowOfTable = (row, columns) => element("tr", {}, columns.map(column => {
   return element("td", {class: column.left ? "name wrapped" : ""}, value === null || value === undefined ? "–" : column.text(value));
 }));
 
-const SHOWN_FIGURES = ["step_s", "total.exposed_communication_s", "tokens_per_s_per_gpu", "mfu", "usd_per_million_tokens", "joules_per_token", "peak_memory_bytes", "peak_memory.bytes"];
+const SHOWN_FIGURES = ["ttft.p50_s", "ttft.p95_s", "tpot.p50_s", "tpot.p95_s", "tokens_per_s_per_user", "goodput_per_s", "step_s", "total.exposed_communication_s", "tokens_per_s_per_gpu", "mfu", "usd_per_million_tokens", "joules_per_token", "peak_memory_bytes", "peak_memory.bytes"];
 const MOST_ROWS = 1000;
 
 function rowSection(id, result) {

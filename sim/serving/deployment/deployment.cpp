@@ -12,7 +12,7 @@
 namespace moesim {
 namespace {
 
-enum class EventKind { arrival, pass_end, kv_arrival, loss, recovered, rank_back };
+enum class EventKind { arrival, intake, pass_end, kv_arrival, loss, recovered, rank_back };
 
 struct ServingEvent {
   Seconds time{};
@@ -84,7 +84,7 @@ class ServingLoop {
   bool decodes_apart() const { return deployment_.decode.has_value(); }
   std::size_t prompt_places() const { return static_cast<std::size_t>(deployment_.pool.instances); }
   std::span<const std::uint64_t> hashes(std::int64_t number) const {
-    if (log_.prefixes.empty()) return {};
+    if (log_.prefix_tokens == 0) return {};  // no request has hashes
     const auto all = log_.prefixes[static_cast<std::size_t>(number)];
     // The last hash may cover less than a chunk: only whole chunks are shared.
     const auto whole = static_cast<std::size_t>(request(number).input / log_.prefix_tokens);
@@ -99,6 +99,8 @@ class ServingLoop {
     switch (event.kind) {
       case EventKind::arrival:
         return arrive(event.of);
+      case EventKind::intake:
+        return enqueue(event.of);
       case EventKind::pass_end:
         if (places_[static_cast<std::size_t>(event.of)].serial == event.serial) {
           end_pass(static_cast<std::size_t>(event.of));
@@ -133,6 +135,12 @@ class ServingLoop {
 
   void arrive(std::int64_t number) {
     run_.requests[static_cast<std::size_t>(number)].arrival = now_;
+    const Seconds intake = deployment_.pool.engine.intake;
+    if (intake == Seconds{}) return enqueue(number);
+    add(now_ + intake, EventKind::intake, number);
+  }
+
+  void enqueue(std::int64_t number) {
     ServingSequence sequence;
     sequence.request = number;
     sequence.hashes = hashes(number);
@@ -168,17 +176,17 @@ class ServingLoop {
   void take(const PassGain& gain, std::size_t at) {
     const auto number = static_cast<std::size_t>(gain.request);
     RequestOutcome& outcome = run_.requests[number];
-    if (outcome.emitted == 0) {
+    outcome.emitted += gain.tokens;
+    if (gain.finished && at < prompt_places() && decodes_apart() && outcome.output > 1) {
+      return hand_over(gain.request, at);
+    }
+    if (outcome.emitted == gain.tokens) {
       outcome.first = now_;
     } else {
       ++run_.gaps[(now_ - last_token_[number]).value];
     }
     last_token_[number] = now_;
-    outcome.emitted += gain.tokens;
     if (!gain.finished) return;
-    if (at < prompt_places() && decodes_apart() && outcome.output > 1) {
-      return hand_over(gain.request, at);
-    }
     outcome.finish = now_;
     ++outcome.finishes;
     ++finished_;
@@ -198,7 +206,10 @@ class ServingLoop {
     add(there, EventKind::kv_arrival, number);
   }
 
+  /// Instances that decode give clients the first token, too, when they have its keys and values.
   void continue_decoding(std::int64_t number) {
+    const auto at = static_cast<std::size_t>(number);
+    run_.requests[at].first = last_token_[at] = now_;
     const auto [from, to] = moving_.at(number);
     moving_.erase(number);
     places_[from].instance->release(number);

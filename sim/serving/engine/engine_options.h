@@ -72,6 +72,14 @@ struct EngineOptions {
   /// Decode passes after which the scheduler looks for new requests; it does so, too, after other
   /// passes and when it has nothing to do.
   std::int64_t look_every = 1;
+  /// The host prepares a pass while the pass before it is computed: its requests are those that
+  /// were there when that one began. An engine without work does not wait.
+  bool plans_ahead = false;
+  /// Prompts wait until all ranks have some, but for at most so many passes; 0: they do not.
+  /// Counted from the last pass with prompts, whether some wait or not, while all ranks decode.
+  std::int64_t balance_wait = 0;
+  /// From a client to the scheduler (HTTP, checks, tokenizer); requests do not wait for each other.
+  Seconds intake{};
   int drafts = 0;  // tokens that each sequence verifies per decode pass
   /// [n - 1] the share of decode passes in which a sequence gains n tokens; drafts + 1 shares.
   std::vector<double> gained = {1};

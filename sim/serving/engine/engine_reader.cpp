@@ -100,6 +100,17 @@ void read_launch(const YamlMap& map, LaunchTexts& launch) {
   launch.experts = map.string("experts", "");
   launch.prompts = map.string("prompts", "");
   launch.decode = map.string("decode", "");
+  if (const auto value = map.find("file")) {
+    const YamlMap file = value->map();
+    const auto lines = [&file](const char* key) {
+      std::vector<std::string> list;
+      if (const auto of = file.find(key)) {
+        for (const YamlValue& line : of->list()) list.push_back(line.string());
+      }
+      return list;
+    };
+    launch.file = {file.string("flag"), lines("spread"), lines("prompts"), lines("decode")};
+  }
   if (const auto value = map.find("dispatch")) {
     const YamlMap kinds = value->map();
     for (const std::string& kind : kinds.keys()) {
@@ -141,6 +152,9 @@ void read_engine_keys(const YamlMap& map, EngineModel& model) {
     options.graph_prompt_tokens = value->integer({0, 1 << 30});
   }
   read_count(map, "look_every", options.look_every);
+  options.plans_ahead = map.boolean("plans_ahead", options.plans_ahead);
+  options.balance_wait = map.integer("balance_wait", {0, 1 << 30}, options.balance_wait);
+  options.intake = map.seconds("intake", options.intake);
   if (const auto value = map.find("router")) options.router = read_router(*value, options.router);
   if (const auto value = map.find("kv")) read_kv(value->map(), model);
   if (const auto value = map.find("memory")) read_memory(value->map(), model.memory);

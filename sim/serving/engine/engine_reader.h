@@ -25,6 +25,12 @@ struct LaunchTexts {
   std::string spread, experts;  // several ranks of attention; experts shared out whole
   std::string prompts, decode;  // pools apart
   std::vector<std::pair<std::string, std::string>> dispatch;  // by kind of dispatch
+  /// Lines of a configuration file, which the shell writes, and the flag that names it; for what
+  /// has no flag.
+  struct File {
+    std::string flag;
+    std::vector<std::string> spread, prompts, decode;
+  } file;
 };
 
 /// A preset of models/engine.

@@ -19,20 +19,25 @@ ServingInstance::ServingInstance(const EngineOptions& options, std::int64_t chun
 }
 
 void ServingInstance::submit(ServingSequence sequence) {
-  if (options_.look_every > 1) {
-    unseen_.push_back(std::move(sequence));
+  if (options_.look_every > 1 || options_.plans_ahead) {
+    unseen_.push_back({std::move(sequence), begun_});
   } else {
     hand_to_rank(std::move(sequence));
   }
 }
 
 void ServingInstance::look() {
-  const bool due = since_look_ >= options_.look_every ||
-                   std::ranges::all_of(ranks_, [](const auto& rank) { return rank.idle(); });
-  if (!due) return;
+  const bool without_work =
+      resting_ || std::ranges::all_of(ranks_, [](const auto& rank) { return rank.idle(); });
+  if (!without_work && since_look_ < options_.look_every) return;
   since_look_ = 0;
-  for (ServingSequence& sequence : unseen_) hand_to_rank(std::move(sequence));
-  unseen_.clear();
+  // The pass that begins now was chosen when the last one began.
+  const std::int64_t newest = options_.plans_ahead && !without_work ? begun_ - 1 : begun_;
+  std::size_t seen = 0;
+  while (seen < unseen_.size() && unseen_[seen].begun <= newest) {
+    hand_to_rank(std::move(unseen_[seen++].sequence));
+  }
+  unseen_.erase(unseen_.begin(), unseen_.begin() + static_cast<std::ptrdiff_t>(seen));
 }
 
 void ServingInstance::hand_to_rank(ServingSequence sequence) {
@@ -62,21 +67,49 @@ void add_step(std::vector<SequenceStep>& steps, const SequenceStep& step) {
 
 }  // namespace
 
+/// TensorRT-LLM's balance of attention data parallelism (PyExecutor._balance_adp_requests).
+bool ServingInstance::holds_prompts_back() {
+  bool all_prompts = true, all_decode = true;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (!up_[rank]) continue;
+    const auto& entries = ranks_[rank].entries();
+    all_prompts = all_prompts && std::ranges::any_of(entries, &PassEntry::prompt);
+    all_decode =
+        all_decode && std::ranges::any_of(entries, [](const PassEntry& e) { return !e.prompt; });
+  }
+  const bool in = all_prompts || ++unbalanced_ >= options_.balance_wait || !all_decode;
+  if (in) unbalanced_ = 0;
+  return !in;
+}
+
+void ServingInstance::plan_ranks() {
+  const auto plan = [&](bool prompts) {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (up_[rank]) ranks_[rank].plan(prompts);
+    }
+  };
+  plan(true);
+  if (options_.balance_wait > 0 && ranks_.size() > 1 && holds_prompts_back()) plan(false);
+}
+
 bool ServingInstance::begin(Seconds now) {
   look();
+  plan_ranks();
   pass_ = {};
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     auto& steps = batch_.ranks[rank];
     steps.clear();
     if (!up_[rank]) continue;
-    for (const PassEntry& entry : ranks_[rank].plan()) {
+    for (const PassEntry& entry : ranks_[rank].entries()) {
       const ServingSequence& sequence = ranks_[rank].running()[entry.place];
       add_step(steps, {sequence.computed, entry.tokens, 1, sequence.request});
       (entry.prompt ? pass_.prompt_tokens : pass_.decode_tokens) += entry.tokens;
       ++pass_.sequences;
     }
   }
-  if (pass_.sequences == 0) return false;
+  resting_ = pass_.sequences == 0;
+  if (resting_) return false;
+  ++begun_;
   add_dummies(pass_.prompt_tokens == 0);
   price_pass(now);
   in_pass_ = true;
@@ -151,6 +184,7 @@ void ServingInstance::lose(int rank, Seconds now, Seconds recovery) {
     counts_.lost += now - pass_.begin;
     for (RankScheduler& each : ranks_) each.abandon();
   }
+  resting_ = true;
   counts_.lost += recovery;
   for (ServingSequence& sequence : ranks_[at].lose()) hand_to_rank(std::move(sequence));
 }
@@ -161,8 +195,8 @@ TargetLoad ServingInstance::load(std::span<const std::uint64_t> hashes) const {
   TargetLoad all;
   all.up = std::ranges::find(up_, true) != up_.end();
   all.waiting = std::ssize(unseen_);
-  for (const ServingSequence& sequence : unseen_) {
-    all.tokens += sequence.known + sequence.remaining();
+  for (const Newcomer& newcomer : unseen_) {
+    all.tokens += newcomer.sequence.known + newcomer.sequence.remaining();
   }
   for (const RankScheduler& rank : ranks_) {
     const TargetLoad load = rank.load(hashes);

@@ -60,9 +60,17 @@ class ServingInstance {
   std::int64_t kv_blocks_in_use() const;
 
  private:
+  /// A sequence that no rank has yet, and how many passes had begun when it came.
+  struct Newcomer {
+    ServingSequence sequence;
+    std::int64_t begun = 0;
+  };
+
   void look();
   void hand_to_rank(ServingSequence sequence);
   std::int64_t padded(std::int64_t own, std::int64_t most) const;
+  void plan_ranks();
+  bool holds_prompts_back();
   void add_dummies(bool decode_only);
   Seconds rebalance_stall();
   void price_pass(Seconds now);
@@ -72,8 +80,11 @@ class ServingInstance {
   Router router_;
   std::vector<RankScheduler> ranks_;
   std::vector<bool> up_;
-  std::vector<ServingSequence> unseen_;  // by the scheduler
-  std::int64_t since_look_ = 0;          // decode passes
+  std::vector<Newcomer> unseen_;  // by the scheduler
+  std::int64_t since_look_ = 0;   // decode passes
+  std::int64_t begun_ = 0;        // passes
+  bool resting_ = true;           // no pass has just ended
+  std::int64_t unbalanced_ = 0;   // passes since prompts were last let in
   ServingBatch batch_;
   ServingPass pass_;
   bool in_pass_ = false;

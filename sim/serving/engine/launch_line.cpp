@@ -23,6 +23,18 @@ std::string tokens_of(const EngineModel& engine) {
   return std::to_string(tokens);
 }
 
+/// The part of the command that writes the lines for those facts and names them; empty: none.
+std::string file_of(const LaunchTexts::File& file, const LaunchFacts& facts) {
+  std::string lines;
+  const auto add = [&](const std::vector<std::string>& added) {
+    for (const std::string& line : added) lines += fmt::format(" '{}'", line);
+  };
+  if (facts.dp > 1) add(file.spread);
+  if (facts.pool == LaunchFacts::Pool::prompts) add(file.prompts);
+  if (facts.pool == LaunchFacts::Pool::decode) add(file.decode);
+  return lines.empty() ? "" : fmt::format("{} <(printf '%s\\n'{})", file.flag, lines);
+}
+
 }  // namespace
 
 std::string launch_line(const EngineModel& engine, const LaunchFacts& facts) {
@@ -39,6 +51,7 @@ std::string launch_line(const EngineModel& engine, const LaunchFacts& facts) {
   if (facts.ep > 1 && facts.dp > 1 && kind != texts.dispatch.end()) add(kind->second);
   if (facts.pool == LaunchFacts::Pool::prompts) add(texts.prompts);
   if (facts.pool == LaunchFacts::Pool::decode) add(texts.decode);
+  add(file_of(texts.file, facts));
   replace_all(line, "model", facts.model);
   const std::pair<const char*, int> counts[] = {
       {"gpus", facts.gpus}, {"tp", facts.tp}, {"dp", facts.dp}, {"ep", facts.ep}};

@@ -23,9 +23,13 @@ void RankScheduler::add(std::size_t place, std::int64_t tokens, bool prompt) {
   planned_tokens_ += tokens;
 }
 
-const std::vector<PassEntry>& RankScheduler::plan() {
+const std::vector<PassEntry>& RankScheduler::plan(bool prompts) {
   entries_.clear();
   planned_tokens_ = 0;
+  if (!prompts) {
+    plan_running(false, true);
+    return entries_;
+  }
   const bool decodes = std::ranges::any_of(
       running_, [](const ServingSequence& sequence) { return !sequence.in_prompt(); });
   const bool prompts_due = !decodes || since_prompts_ >= options_.cadence;

@@ -50,8 +50,10 @@ class RankScheduler {
         reserved_share_(options.kv.reserve.initial) {}
 
   void submit(ServingSequence sequence) { waiting_.push_back(std::move(sequence)); }
-  /// Chooses the next pass; empty if there is nothing to do.
-  const std::vector<PassEntry>& plan();
+  /// Chooses the next pass; empty if there is nothing to do. May be asked again: `prompts` false
+  /// leaves those of the first choice for later.
+  const std::vector<PassEntry>& plan(bool prompts = true);
+  const std::vector<PassEntry>& entries() const { return entries_; }  // of the planned pass
   /// The planned pass was computed: appends what it gave, in the order of its entries.
   void commit(std::vector<PassGain>& gains);
   /// The planned pass was not computed.

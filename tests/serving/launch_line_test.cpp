@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launch lines carry only flags that the engine of the stated version documents.
+#include "sim/serving/engine/launch_line.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <regex>
+#include <set>
+
+namespace moesim {
+namespace {
+
+using Flags = std::map<std::string, std::set<std::string>>;  // -> values that it allows; any
+
+/// Flags of the parsers, read there: vllm/engine/arg_utils.py and config/parallel.py
+/// (All2AllBackend) of vllm-project/vllm; python/sglang/srt/server_args.py of sgl-project/sglang;
+/// tensorrt_llm/commands/serve.py of NVIDIA/TensorRT-LLM 00209af1.
+const std::map<std::string, Flags> documented = {
+    {"vllm",
+     {{"--tensor-parallel-size", {}},
+      {"--data-parallel-size", {}},
+      {"--max-num-batched-tokens", {}},
+      {"--gpu-memory-utilization", {}},
+      {"--enable-expert-parallel", {}},
+      {"--kv-transfer-config", {}},
+      {"--all2all-backend",
+       {"allgather_reducescatter", "deepep_high_throughput", "deepep_low_latency"}}}},
+    {"sglang",
+     {{"--model-path", {}},
+      {"--tp-size", {}},
+      {"--dp-size", {}},
+      {"--ep-size", {}},
+      {"--enable-dp-attention", {}},
+      {"--chunked-prefill-size", {}},
+      {"--mem-fraction-static", {}},
+      {"--disaggregation-mode", {"null", "prefill", "decode"}},
+      {"--moe-a2a-backend", {"none", "deepep", "mooncake", "nixl", "mori", "flashinfer"}},
+      {"--deepep-mode", {"normal", "low_latency", "auto"}}}},
+    {"trtllm",
+     {{"--tp_size", {}},
+      {"--ep_size", {}},
+      {"--max_num_tokens", {}},
+      {"--kv_cache_free_gpu_memory_fraction", {}},
+      {"--extra_llm_api_options", {}}}}};
+
+/// Its flags, each with the word behind it; "" if another flag is there.
+std::vector<std::pair<std::string, std::string>> flags_of(const std::string& line) {
+  static const std::regex flag(R"((--[a-z0-9_-]+)(?:[ =]([^- ][^ ]*))?)");
+  std::vector<std::pair<std::string, std::string>> flags;
+  for (std::sregex_iterator at(line.begin(), line.end(), flag), end; at != end; ++at) {
+    flags.emplace_back((*at)[1], (*at)[2]);
+  }
+  return flags;
+}
+
+std::vector<std::string> all_lines(const EngineModel& engine) {
+  std::vector<std::string> dispatches = {"alltoall"}, lines;
+  for (const auto& [kind, text] : engine.launch.dispatch) dispatches.push_back(kind);
+  using Pool = LaunchFacts::Pool;
+  for (const std::string& dispatch : dispatches) {
+    for (const Pool pool : {Pool::all, Pool::prompts, Pool::decode}) {
+      for (const int dp : {1, 8}) {
+        lines.push_back(launch_line(engine, {"some/model", 8, 8 / dp, dp, 8, dispatch, pool}));
+      }
+    }
+  }
+  return lines;
+}
+
+TEST(LaunchLines, HaveOnlyFlagsAndValuesThatTheEngineDocuments) {
+  for (const auto& [name, known] : documented) {
+    std::set<std::string> used;
+    for (const std::string& line : all_lines(engine_named(name))) {
+      for (const auto& [flag, value] : flags_of(line)) {
+        ASSERT_TRUE(known.contains(flag)) << flag << " of " << name << ": " << line;
+        const auto& values = known.at(flag);
+        EXPECT_TRUE(values.empty() || values.contains(value)) << flag << " " << value;
+        used.insert(flag);
+      }
+      EXPECT_FALSE(std::regex_search(line, std::regex(R"(\{[a-z]+\})")))
+          << "a name is left: " << line;
+    }
+    EXPECT_EQ(used.size(), known.size()) << name << ": a flag of the table is not used";
+  }
+}
+
+TEST(LaunchLines, OfTensorRtLlmWriteAFileForWhatHasNoFlag) {
+  const EngineModel engine = engine_named("trtllm");
+  const std::string spread =
+      launch_line(engine, {"m", 8, 1, 8, 8, "alltoall", LaunchFacts::Pool::all});
+  EXPECT_THAT(spread, ::testing::EndsWith(
+                          "--extra_llm_api_options <(printf '%s\\n' 'enable_attention_dp: true')"));
+  const std::string prompts =
+      launch_line(engine, {"m", 8, 8, 1, 8, "alltoall", LaunchFacts::Pool::prompts});
+  EXPECT_THAT(prompts, ::testing::HasSubstr("'disable_overlap_scheduler: true' "
+                                            "'cache_transceiver_config: {backend: DEFAULT}')"));
+  const std::string together =
+      launch_line(engine, {"m", 8, 8, 1, 8, "alltoall", LaunchFacts::Pool::all});
+  EXPECT_EQ(together.find("--extra_llm_api_options"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace moesim
