@@ -146,9 +146,9 @@ std::vector<std::int64_t> GroupPlanner::loads_seen(std::size_t cell) const {
 
 Bytes GroupPlanner::payload() const {
   const bool state = options_.moves_optimizer && context_.backward;
-  const std::int64_t whole =
-      context_.model.expert_parameters() *
-      (size_of(context_.model.weights) + (state ? context_.state.optimizer : 0));
+  const std::int64_t parameters = context_.model.expert_parameters();
+  const std::int64_t whole = bytes_of(parameters, context_.model.weights).value +
+                             (state ? parameters * context_.state.optimizer : 0);
   return Bytes(std::llround(static_cast<double>(whole) / compression()));
 }
 
