@@ -43,6 +43,7 @@ MAY_INCLUDE = {
     "sim/scenario": PLANNER | {"sim/saved", "sim/serving"},
     "sim/flags": PLANNER | {"sim/print", "sim/saved", "sim/scenario"},
     "sim/analytic": PLAN,
+    "sim/failures": BASE | {"sim/plan"},
     "sim/engine": PLAN,
     "sim/report": PLAN | {"sim/print"},
     "sim/html": BASE,
@@ -50,7 +51,7 @@ MAY_INCLUDE = {
     "sim/evidence": RUN | {"sim/linkfit", "sim/run"},
     "sim/sweep": RUN | {"sim/run"},
     "sim/explore": RUN | {"sim/import", "sim/profile", "sim/run", "sim/html", "sim/evidence"},
-    "sim/cli": SIM | {"sim/sweep", "sim/explore"},
+    "sim/cli": SIM | {"sim/failures", "sim/sweep", "sim/explore"},
     "realhw": PLANNER | {"sim/linkfit", "sim/saved", "sim/scenario", "sim/flags", "sim/print", "sim/report"},
 }
 

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <memory>
 
-#include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
 #include "sim/cli/version.h"
 #include "sim/flags/lossy_flag.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
+#include "sim/flags/time_flag.h"
 #include "sim/run/worker_count.h"
 #include "sim/sweep/advise.h"
 #include "sim/sweep/serving_advice.h"
@@ -29,17 +29,6 @@ struct AdviseFlags {
   LossyFlag lossy;
   PrintFlags print;
 };
-
-/// "10min", "90 s".
-double seconds_of(const std::string& text) {
-  NumberWithUnit given;
-  const bool read = split_unit(text, given);
-  const double scale = given.unit == "min" ? 60
-                       : given.unit == "h" ? 3600
-                                           : seconds_scale(given.unit);
-  if (read && scale > 0 && given.number > 0) return given.number * scale;
-  throw Error(fmt::format("--budget: '{}' is not a time", text), "for example 10min or 90s");
-}
 
 /// The scenario's axes and those of the questions. If only flags are given and name no policy, they
 /// ask for one.
@@ -95,7 +84,7 @@ void advise_on(const AdviseFlags& flags) {
   options.finals = flags.finals;
   options.lossy = flags.lossy.allowed();
   if (flags.part > 0) options.most_part = flags.part;
-  options.budget = seconds_of(flags.budget);
+  options.budget = time_of_flag("--budget", flags.budget).value;
   options.stop = LongWork::stopped;
   const LongWork work("advise");
   const Printout printout = advise(grid, options);

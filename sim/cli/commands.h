@@ -33,6 +33,7 @@ void add_report_command(CommandLine& app);
 void add_sweep_command(CommandLine& app);
 void add_query_command(CommandLine& app);
 void add_advise_command(CommandLine& app);
+void add_failures_command(CommandLine& app);
 void add_whatif_command(CommandLine& app);
 void add_completion_command(CommandLine& app);
 void add_man_command(CommandLine& app);

@@ -36,6 +36,7 @@ constexpr std::pair<std::string_view, Add> commands[] = {
     {"advise", moesim::add_advise_command},     {"profile", moesim::add_profile_command},
     {"model", moesim::add_model_command},       {"explore", moesim::add_explore_command},
     {"new", moesim::add_new_command},           {"doctor", moesim::add_doctor_command},
+    {"failures", moesim::add_failures_command},
 };
 
 /// The command that is named first, or all of them; none for --version: all flags take

@@ -10,6 +10,7 @@
 
 #include "sim/mechanism/ep_groups.h"
 #include "sim/mechanism/loads.h"
+#include "sim/mechanism/placement/migration.h"
 #include "sim/model/moe_model.h"
 #include "sim/plan/assignment.h"
 #include "sim/plan/plan.h"
@@ -69,16 +70,16 @@ struct LayerDecision {
   explicit LayerDecision(Assignment a) : assignment(std::move(a)) {}
 
   Assignment assignment;
-  bool planned = false;                 // slots were decided anew, from loads
-  std::vector<ParamExchange> migrate;   // once, before the step
-  std::vector<ParamExchange> gather;    // before the experts of the forward pass
-  std::vector<ParamExchange> regather;  // before those of the backward pass
-  std::vector<ParamExchange> reduce;    // gradients, after the experts of the backward pass
-  bool after_gate = false;              // what is gathered depends on this step's gate
-  bool migrate_blocks = true;           // the step starts when the migration has ended
-  Seconds planning;                     // of the host for this layer and step
-  bool planning_blocks = false;         // the layer waits for it
-  std::vector<ExpertMemory> memory;     // [gpu]; empty: whole experts in all slots
+  bool planned = false;                     // slots were decided anew, from loads
+  std::vector<ParamExchange> migrate;       // once, before the step
+  std::vector<ParamExchange> gather;        // before the experts of the forward pass
+  std::vector<ParamExchange> regather;      // before those of the backward pass
+  std::vector<ParamExchange> reduce;        // gradients, after the experts of the backward pass
+  bool after_gate = false;                  // what is gathered depends on this step's gate
+  Migration migration = Migration::blocks;  // who waits for `migrate`
+  Seconds planning;                         // of the host for this layer and step
+  bool planning_blocks = false;             // the layer waits for it
+  std::vector<ExpertMemory> memory;         // [gpu]; empty: whole experts in all slots
   GradientLayout gradients = GradientLayout::homes;
   SlotTable gradient_homes;  // [gpu] experts whose gradients it holds; empty: by first slots
 };

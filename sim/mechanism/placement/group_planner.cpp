@@ -6,12 +6,20 @@
 
 #include "sim/mechanism/placement/moves.h"
 #include "sim/mechanism/placement/replica_use.h"
+#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 
 GroupPlanner::GroupPlanner(const PlacementContext& context, const PlanningOptions& options,
                            SlotTable initial, Keeps keeps)
-    : context_(context), options_(options), keeps_(keeps) {
+    : context_(context),
+      options_(options),
+      keeps_(keeps),
+      moves_(context.layers, options.layers_per_step, options.experts_per_step) {
+  if (asynchronous() && options.moves_optimizer && context.backward) {
+    throw Unsuitable("asynchronous migration would move optimizer state while experts learn",
+                     "payload: weights, or migration: blocks");
+  }
   const SlotTable all = groups().in_every_group(initial);
   layers_.assign(static_cast<std::size_t>(context.layers), {all, 0});
   windows_.assign(layers_.size() * static_cast<std::size_t>(groups().count()),
@@ -39,40 +47,79 @@ GroupLayer GroupPlanner::at(const LayerRoutingNow& now, int group, const Batch& 
           slots};
 }
 
-LayerDecision GroupPlanner::decide(const LayerRoutingNow& now) {
-  Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
-  const bool begins = now.begins_iteration || plans_between_microbatches();
-  bool planned = false, after_gate = false;
+std::optional<SlotTable> GroupPlanner::planned_slots(const LayerRoutingNow& now) {
+  const Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
+  if (layer.steps == 0 || moves_.pending(now.layer)) return std::nullopt;
   SlotTable next;
-  std::vector<StepSlots> steps;
-  std::vector<Assignment> assignments;
+  bool planned = false;
   for (int g = 0; g < groups().count(); ++g) {
     const Batch batch = groups().part(now.batch, g);
     SlotTable slots = groups().part(layer.slots, g);
     const GroupLayer before = at(now, g, batch, slots);
-    if (begins && layer.steps > 0 && due(before)) {
-      if (auto wanted = plan(before)) {
-        planned = true;
-        slots = std::move(*wanted);
-      }
-    }
+    std::optional<SlotTable> wanted;
+    if (due(before)) wanted = plan(before);
+    planned |= wanted.has_value();
+    append(next, wanted ? std::move(*wanted) : std::move(slots));
+  }
+  if (!planned) return std::nullopt;
+  return next;
+}
+
+LayerDecision GroupPlanner::decide(const LayerRoutingNow& now) {
+  Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
+  const bool begins = now.begins_iteration || plans_between_microbatches();
+  std::optional<SlotTable> wanted;
+  if (begins) {
+    if (auto arrived = moves_.arrived(now.layer)) layer.slots = std::move(*arrived);
+    wanted = planned_slots(now);
+  }
+  bool planned = wanted.has_value(), after_gate = false;
+  SlotTable next = wanted && !asynchronous() ? std::move(*wanted) : layer.slots;
+  std::vector<StepSlots> steps;
+  std::vector<Assignment> assignments;
+  for (int g = 0; g < groups().count(); ++g) {
+    const Batch batch = groups().part(now.batch, g);
+    const SlotTable slots = groups().part(next, g);
     const LoadMatrix loads = groups().part(now.loads, g);
     const GroupStep step{at(now, g, batch, slots), now.ids, loads};
     steps.push_back(in_step(step));
     planned |= steps.back().planned;
     after_gate |= steps.back().after_gate;
     assignments.push_back(assign(step, Placement(context_.experts, steps.back().table)));
-    append(next, std::move(slots));
   }
   LayerDecision decision(Assignment::joined(assignments));
   decision.planned = planned;
   decision.after_gate = after_gate;
-  decision.migrate_blocks = options_.migrate_blocks;
+  decision.migration = options_.migration;
   decision.planning = planned ? options_.planning : Seconds(0);
   decision.planning_blocks = options_.planning_blocks;
   if (next != layer.slots) move(decision, layer.slots, next);
   layer.slots = std::move(next);
+  if (asynchronous()) move_behind(decision, now.layer, std::move(wanted), begins);
   finish(decision, layer.slots, steps);
+  if (asynchronous()) add_buffers(decision, now.layer);
+  remember(now, begins);
+  return decision;
+}
+
+void GroupPlanner::move_behind(LayerDecision& decision, int layer, std::optional<SlotTable> wanted,
+                               bool begins) {
+  if (wanted && *wanted != slots(layer)) {
+    auto moves = nearest_moves(groups(), slots(layer), *wanted, payload());
+    moves_.plan(layer, std::move(*wanted), std::move(moves));
+  }
+  if (!begins) return;
+  const auto moves = moves_.next(layer);
+  if (!moves.empty()) decision.migrate.push_back({"migrate", groups().traffic(moves), {}, {}});
+}
+
+void GroupPlanner::add_buffers(LayerDecision& decision, int layer) const {
+  const auto buffered = moves_.buffered(layer, static_cast<int>(decision.memory.size()));
+  for (std::size_t g = 0; g < buffered.size(); ++g) decision.memory[g].gathered += buffered[g];
+}
+
+void GroupPlanner::remember(const LayerRoutingNow& now, bool begins) {
+  Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
   for (int g = 0; g < groups().count(); ++g) {
     const Batch batch = groups().part(now.batch, g);
     const SlotTable slots = groups().part(layer.slots, g);
@@ -85,7 +132,6 @@ LayerDecision GroupPlanner::decide(const LayerRoutingNow& now) {
   }
   if (begins) ++layer.steps;
   observe_all(now);
-  return decision;
 }
 
 Assignment GroupPlanner::assign(const GroupStep&, Placement slots) {
@@ -100,9 +146,9 @@ std::vector<std::int64_t> GroupPlanner::loads_seen(std::size_t cell) const {
 
 Bytes GroupPlanner::payload() const {
   const bool state = options_.moves_optimizer && context_.backward;
-  const std::int64_t whole =
-      context_.model.expert_parameters() *
-      (size_of(context_.model.weights) + (state ? context_.state.optimizer : 0));
+  const std::int64_t parameters = context_.model.expert_parameters();
+  const std::int64_t whole = bytes_of(parameters, context_.model.weights).value +
+                             (state ? parameters * context_.state.optimizer : 0);
   return Bytes(std::llround(static_cast<double>(whole) / compression()));
 }
 

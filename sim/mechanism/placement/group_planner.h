@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/mechanism/placement/asynchronous_moves.h"
 #include "sim/mechanism/placement/planning_options.h"
 #include "sim/mechanism/placement/window.h"
 #include "sim/mechanism/placer.h"
@@ -48,7 +49,8 @@ struct StepSlots {
 /// 4. `move` and `finish`: what a change of slots moves, and what the slots take and cost;
 /// 5. `observe`: what there is to remember of the step. A window of loads is kept here.
 /// The microbatches of an iteration are one step to it, and their loads one entry of the window,
-/// unless it plans between them.
+/// unless it plans between them. If migration is asynchronous, planned slots are used once they
+/// have arrived, and until then the layer is not planned anew.
 class GroupPlanner : public Placer {
  public:
   LayerDecision decide(const LayerRoutingNow& now) final;
@@ -109,12 +111,22 @@ class GroupPlanner : public Placer {
   };
   GroupLayer at(const LayerRoutingNow& now, int group, const Batch& batch,
                 const SlotTable& slots) const;
+  /// The slots from now on of all EP groups, if any was planned.
+  std::optional<SlotTable> planned_slots(const LayerRoutingNow& now);
+  bool asynchronous() const { return options_.migration == Migration::asynchronous; }
+  /// What moves in a step for slots to come, and the room that it takes.
+  void move_behind(LayerDecision& decision, int layer, std::optional<SlotTable> wanted,
+                   bool begins);
+  void add_buffers(LayerDecision& decision, int layer) const;
+  /// Of a step that has been decided on.
+  void remember(const LayerRoutingNow& now, bool begins);
 
   PlacementContext context_;
   PlanningOptions options_;
   Keeps keeps_;
   std::vector<Layer> layers_;
   std::vector<Window<LoadMatrix>> windows_;  // [cell]
+  AsynchronousMoves moves_;
 };
 
 /// Appends slots of further GPUs.

@@ -4,6 +4,7 @@
 
 #include "sim/base/types.h"
 #include "sim/base/yaml.h"
+#include "sim/mechanism/placement/migration.h"
 
 namespace moesim {
 
@@ -12,8 +13,13 @@ struct PlanningOptions {
   int first = 1;                // steps before the first decision, at least 1
   int window = 1;               // newest steps whose loads are summed
   bool moves_optimizer = true;  // migration carries optimizer state, not only the weights
-  bool migrate_blocks = true;   // the step waits for the migration
-  Seconds planning;             // of one decision of one layer
+  Migration migration = Migration::blocks;
+  bool may_be_asynchronous = false;  // the planner's slots may change later than it plans
+  /// Of asynchronous migration: the most layers that move at once, and experts that a GPU receives
+  /// for one of them in a step (0: all).
+  int layers_per_step = 1;
+  int experts_per_step = 0;
+  Seconds planning;  // of one decision of one layer
   bool planning_blocks = false;
 
   /// Whether to decide, so many steps having been seen.
@@ -25,10 +31,13 @@ struct PlanningOptions {
 PlanningOptions read_planning_options(const YamlMap& params, PlanningOptions defaults = {});
 /// The same without first and window.
 PlanningOptions read_move_options(const YamlMap& params, PlanningOptions defaults = {});
-/// The same without interval too.
+/// The same without interval too. If migration may be asynchronous and is, also layers_per_step and
+/// experts_per_step.
 PlanningOptions read_transfer_options(const YamlMap& params, PlanningOptions defaults);
 
 /// Defaults of systems whose migration carries only weights.
 PlanningOptions weights_only();
+/// The same, if migration may be asynchronous.
+PlanningOptions weights_at_leisure();
 
 }  // namespace moesim

@@ -13,8 +13,10 @@ void LayerOps::migrate(int layer, const Mark& after) {
   const Step s = step(layer, Pass::forward);
   const OpKey key = s.key(OpKind::parameter_exchange, Stage::migrate);
   const auto last = add_param_exchanges(s, key, Stream::param, s.work.decision.migrate, after);
+  const Migration migration = s.work.decision.migration;
+  if (migration == Migration::asynchronous) return;
   gathered_[0][static_cast<std::size_t>(layer)] = last;
-  if (s.work.decision.migrate_blocks)
+  if (migration == Migration::blocks)
     parameters_.insert(parameters_.end(), last.begin(), last.end());
 }
 

@@ -54,10 +54,12 @@ class Eplb final : public Serving {
 // that hierarchical placement keeps on a node, default the model's gate groups. replicas: any (all
 // of the EP group evenly, the default), node-first, or fewest-activated (one for a batch: METRO).
 // payload: weights (default) or state, what a slot holds and migration carries; migration: blocks
-// (default) or overlapped; planning_time (0 us) and planning: hidden (default) or blocks.
+// (default), overlapped, or asynchronous: behind steps, layer after layer, a layer's slots used
+// once they are there; then layers_per_step (1) move at once, and a GPU receives experts_per_step
+// (0: all) of each in a step; planning_time (0 us) and planning: hidden (default) or blocks.
 PlacementMaker read_eplb(const YamlMap& params) {
   EplbOptions o;
-  o.when = read_planning_options(params, weights_only());
+  o.when = read_planning_options(params, weights_at_leisure());
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
   o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
   std::vector<std::string> uses = replica_use_names;

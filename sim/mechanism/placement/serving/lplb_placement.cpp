@@ -91,7 +91,8 @@ PlacementMaker read_lplb(const YamlMap& params) {
   o.when.first = static_cast<int>(params.integer("first", steps, 1));
   o.when.window = static_cast<int>(params.integer("window", steps, 1));
   o.when.moves_optimizer = params.choice("payload", {"state", "weights"}, 1) == 0;
-  o.when.migrate_blocks = params.choice("migration", {"blocks", "overlapped"}, 0) == 0;
+  o.when.migration =
+      static_cast<Migration>(params.choice("migration", {"blocks", "overlapped"}, 0));
   o.wiring = read_wiring(params);
   o.per_class = static_cast<int>(params.integer("experts_per_class", {1, 4096}, 1));
   o.solving = params.seconds("solving_time", Seconds(100e-6));

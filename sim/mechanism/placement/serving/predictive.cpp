@@ -142,7 +142,7 @@ PlacementMaker read_predictive(const YamlMap& params) {
   constexpr Range steps{1, 1 << 20};
   PredictiveOptions o;
   PlanningOptions defaults = weights_only();
-  defaults.migrate_blocks = false;
+  defaults.migration = Migration::overlapped;
   o.when = read_transfer_options(params, defaults);
   o.when.interval = static_cast<int>(params.integer("interval", steps, 1));
   o.when.first = static_cast<int>(params.integer("first", steps, 1));

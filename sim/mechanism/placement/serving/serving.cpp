@@ -127,7 +127,7 @@ void hold_slots(LayerDecision& decision, const PlacementContext& context, bool w
   }
   if (!context.backward) return;
   const std::int64_t parameters = context.model.expert_parameters();
-  const Bytes weights(parameters * size_of(context.model.weights));
+  const Bytes weights = bytes_of(parameters, context.model.weights);
   const Bytes gradients(parameters * context.state.gradient);
   std::vector<ExpertTransfer> out, back;
   for (int g = 0; g < groups.count(); ++g) {

@@ -33,7 +33,7 @@ StepSlots Spilling::in_step(const GroupStep& at) {
   step.planned = step.after_gate = true;
   // One per expert and GPU, though a plan may cut two chunks for the same.
   const std::int64_t parameters = context().model.expert_parameters();
-  const Bytes weights(parameters * size_of(context().model.weights));
+  const Bytes weights = bytes_of(parameters, context().model.weights);
   const Bytes gradients(parameters * context().state.gradient);
   const std::set<WeightMove> moves(plan.transfers.begin(), plan.transfers.end());
   for (const WeightMove& move : moves) {
@@ -75,12 +75,14 @@ std::vector<ExpertMemory> Spilling::memory_of(const Placement& placement) const 
   const int owned = context().experts / ep();
   const std::int64_t parameters = context().model.expert_parameters();
   const auto bytes = [&](int experts, int each) { return Bytes(experts * parameters * each); };
-  const int weight = size_of(context().model.weights);
+  const auto weights = [&](int experts) {
+    return bytes_of(experts * parameters, context().model.weights);
+  };
   for (int g = 0; g < placement.gpus(); ++g) {
     const int received = placement.slots_on(GpuId(g)) - owned;
     ExpertMemory gpu;
-    gpu.weights = bytes(owned, weight);
-    (options_.keeps && context().backward ? gpu.weights : gpu.gathered) += bytes(received, weight);
+    gpu.weights = weights(owned);
+    (options_.keeps && context().backward ? gpu.weights : gpu.gathered) += weights(received);
     if (context().backward) {
       gpu.gradients = bytes(owned, context().state.gradient);
       gpu.optimizer = bytes(owned, context().state.optimizer);

@@ -102,7 +102,8 @@ PlacementMaker read_trt_llm(const YamlMap& params) {
   o.when.first = 1 + static_cast<int>(params.integer("warm_up", {0, 1 << 20}, 0));
   o.when.planning = params.seconds("planning_time", Seconds(0));
   o.when.planning_blocks = params.choice("planning", {"hidden", "blocks"}, 0) == 1;
-  o.when.migrate_blocks = params.choice("migration", {"blocks", "overlapped"}, 1) == 0;
+  o.when.migration =
+      static_cast<Migration>(params.choice("migration", {"blocks", "overlapped"}, 1));
   o.updates = static_cast<int>(params.integer("updates_per_iteration", {0, 4096}, 0));
   o.decay = params.number("decay", {0, 1}, 0.9);
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));

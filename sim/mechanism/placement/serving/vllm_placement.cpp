@@ -54,7 +54,7 @@ class Vllm final : public Serving {
 PlacementMaker read_vllm(const YamlMap& params) {
   constexpr Range steps{1, 1 << 20};
   VllmOptions o;
-  o.when = read_transfer_options(params, weights_only());
+  o.when = read_transfer_options(params, weights_at_leisure());
   o.when.interval = static_cast<int>(params.integer("interval", steps, 3000));
   o.when.window = static_cast<int>(params.integer("window", steps, 1000));
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));

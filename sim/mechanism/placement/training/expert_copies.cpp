@@ -68,15 +68,15 @@ std::vector<ExpertMemory> memory_of_copies(const PlacementContext& context, cons
                                            const Placement& placement) {
   const MoeModel& model = context.model;
   const std::int64_t parameters = model.expert_parameters();
-  const int weight = size_of(model.weights);
   std::vector<ExpertMemory> memory;
   for (int g = 0; g < placement.gpus(); ++g) {
     const auto home = static_cast<std::int64_t>(homes[static_cast<std::size_t>(g)].size());
     const std::int64_t copies = placement.slots_on(GpuId(g)) - home;
-    memory.push_back({Bytes(parameters * home * weight),
+    memory.push_back({bytes_of(parameters * home, model.weights),
                       Bytes(parameters * home * context.state.gradient),
                       Bytes(parameters * home * context.state.optimizer),
-                      Bytes(parameters * copies * (weight + context.state.gradient))});
+                      bytes_of(parameters * copies, model.weights) +
+                          Bytes(parameters * copies * context.state.gradient)});
   }
   return memory;
 }
@@ -150,7 +150,7 @@ SlotTable contiguous_homes(const PlacementContext& context) {
 }
 
 Bytes weight_bytes(const PlacementContext& context) {
-  return Bytes(context.model.expert_parameters() * size_of(context.model.weights));
+  return bytes_of(context.model.expert_parameters(), context.model.weights);
 }
 
 Bytes gradient_bytes(const PlacementContext& context) {

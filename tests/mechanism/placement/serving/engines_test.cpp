@@ -25,7 +25,8 @@ TEST(TrtLlmPlacement, PlacesLikeThePublishedCaseAndLoadsFromTheHost) {
     EXPECT_EQ(next.migrate[0].decode[g].written, Bytes(filled[g] * expert)) << "GPU " << g;
   }
   EXPECT_DOUBLE_EQ(next.planning.value, 40e-9);
-  EXPECT_FALSE(next.planning_blocks || next.migrate_blocks);
+  EXPECT_FALSE(next.planning_blocks);
+  EXPECT_EQ(next.migration, Migration::overlapped);
 }
 
 TEST(TrtLlmPlacement, UpdatesLayersInRotation) {

@@ -38,6 +38,25 @@ TEST(EplbPlacement, WaitsForItsIntervalAndSumsItsWindow) {
   EXPECT_NE(experts_of(play.show_counts({16, 0, 0, 0})), experts_of(third));
 }
 
+TEST(EplbPlacement, MovesWeightsOfHalfABytePerElement) {
+  MoeModel model;
+  model.hidden = 8;
+  model.expert_ffn = 2;
+  model.expert_matrices = 2;
+  model.experts = 4;
+  model.top_k = 1;
+  model.weights = DataType::fp4;
+  for (const std::string kind : {"eplb", "llep, least_chunk: 1, alpha: 1"}) {
+    Play play("{kind: " + kind + (kind == "eplb" ? ", slots_per_gpu: 3}" : "}"),
+              topology_of(pair_of_gpus), model, 2, 1, false);
+    play.show(ids_of({2, 2, 2, 10}));
+    const LayerDecision next = play.show(ids_of({2, 2, 2, 10}));
+    const auto& moved = kind == "eplb" ? next.migrate : next.gather;
+    // 32 parameters: 16 bytes, and 2 of scales.
+    EXPECT_EQ(bytes(moved, 1, 0), 18) << kind;
+  }
+}
+
 TEST(EplbPlacement, KeepsCopiesAlikeInTraining) {
   // Experts 0 and 1 have two copies each on one GPU; expert 3 has copies on both after a step.
   ServingPlay weights("{kind: eplb, slots_per_gpu: 3}", pair_of_gpus, 4, 1, 1, true);

@@ -49,5 +49,21 @@ TEST(GracePlacement, MovesWhatItProfilesOnline) {
   EXPECT_EQ(bytes(d.migrate, 0, 1) + bytes(d.migrate, 1, 0), 3 * expert);
 }
 
+TEST(LazarusPlacement, NodesThatFailHoldAnExpertOnce) {
+  // Two nodes of two GPUs; six experts, twice each, in 2 x 6 slots.
+  ServingPlay play("{kind: lazarus, failing: node, slots_per_gpu: 3, interval: 1, first: 1}",
+                   {2, 2, 4}, 6);
+  for (const std::vector<int>& counts :
+       {std::vector<int>{2, 2, 2, 2, 2, 2}, {9, 1, 1, 1, 2, 2}, {1, 1, 1, 2, 2, 9}}) {
+    const Experts table = experts_of(play.show_counts(counts));
+    for (std::size_t node = 0; node < 2; ++node) {
+      std::multiset<int> held(table[2 * node].begin(), table[2 * node].end());
+      held.insert(table[2 * node + 1].begin(), table[2 * node + 1].end());
+      EXPECT_EQ(held, (std::multiset<int>{0, 1, 2, 3, 4, 5}));
+      EXPECT_EQ(table[2 * node].size(), 3u);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace moesim

@@ -35,7 +35,7 @@ TEST(PredictivePlacement, OracleReactsAndCopiesComeOverlapped) {
   const LayerDecision d = play.show_counts({8, 1, 1, 2});
   EXPECT_EQ(experts_of(d), (Experts{{0, 1, 3}, {2, 3, 0}}));
   EXPECT_EQ(bytes(d.migrate, 0, 1), expert);
-  EXPECT_FALSE(d.migrate_blocks);
+  EXPECT_EQ(d.migration, Migration::overlapped);
   EXPECT_FALSE(ServingPlay("predictive-replication", pair_of_gpus, 4).reacts());
 }
 

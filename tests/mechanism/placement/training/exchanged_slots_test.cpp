@@ -22,7 +22,7 @@ TEST(ExpertSwap, ExchangesTheBestPairBeforeTheNextStep) {
   const LayerDecision second = play.show(fig7);
   EXPECT_EQ(experts_of(second), (Experts{{3}, {1}, {2}, {0}}));
   EXPECT_EQ(flows_of(second.migrate), (std::vector<Flows>{{{{0, 3}, 288}, {{3, 0}, 288}}}));
-  EXPECT_TRUE(second.migrate_blocks);
+  EXPECT_EQ(second.migration, Migration::blocks);
   EXPECT_FALSE(play.reacts());
 }
 

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim failures on the hand-sized trace: two nodes of two GPUs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "tests/cli/run.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+
+Outcome failures(const std::vector<std::string>& policies, std::vector<std::string> more) {
+  return run_moesim(on_hand_trace("failures", "two-by-two", policies, more));
+}
+
+using Row = std::map<std::string, std::string>;
+
+std::vector<Row> rows_of(const std::string& csv) {
+  std::istringstream lines(csv);
+  std::vector<std::string> head;
+  std::vector<Row> rows;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::vector<std::string> cells;
+    std::istringstream text(line);
+    for (std::string cell; std::getline(text, cell, ',');) cells.push_back(cell);
+    if (head.empty()) {
+      head = cells;
+      continue;
+    }
+    Row& row = rows.emplace_back();
+    for (std::size_t i = 0; i < cells.size(); ++i) row[head[i]] = cells[i];
+  }
+  return rows;
+}
+
+double figure(const Row& row, const std::string& column) {
+  for (const auto& [name, text] : row) {
+    if (name.starts_with(column)) return std::stod(text);
+  }
+  ADD_FAILURE() << "no column " << column;
+  return 0;
+}
+
+TEST(FailuresCommand, CopiesOnBothNodesOutliveOne) {
+  const std::vector<std::string> flags = {
+      "--node-mtbf", "2h",
+      "--write",     "20 s",
+      "--restart",   "300 s",
+      "--pause",     "30 s",
+      "--interval",  "400 s",
+      "--format",    "csv",
+      "--set",       "policy:dedup.placement={kind: lazarus, slots_per_gpu: 4}"};
+  const Outcome outcome = failures({"megatron", "dedup"}, flags);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto rows = rows_of(outcome.out);
+  ASSERT_EQ(rows.size(), 3u) << outcome.out;
+  EXPECT_EQ(rows[0].at("recovery"), "checkpoint");
+  EXPECT_EQ(rows[2].at("recovery"), "replicas");
+  EXPECT_EQ(figure(rows[2], "survived"), 1);
+  EXPECT_EQ(figure(rows[0], "failures/h"), 1);
+  // Daly: M = 3600 s, 400 s of steps and 20 s of writing.
+  const double wall = 3600 * std::exp(300.0 / 3600) * (std::exp(420.0 / 3600) - 1);
+  EXPECT_NEAR(figure(rows[0], "useful"), 400 / wall, 1e-4);
+  EXPECT_GT(figure(rows[2], "useful"), figure(rows[1], "useful"));
+}
+
+TEST(FailuresCommand, SaysWhatItNeeds) {
+  EXPECT_EQ(failures({"megatron"}, {}).code, 2);
+  const Outcome no_time = failures({"megatron"}, {"--node-mtbf", "often"});
+  EXPECT_EQ(no_time.code, 2);
+  EXPECT_THAT(no_time.err, HasSubstr("--node-mtbf: 'often' is not a time"));
+  const Outcome forward = failures({"megatron"}, {"--node-mtbf", "2h", "--pass", "forward"});
+  EXPECT_EQ(forward.code, 2);
+  EXPECT_THAT(forward.err, HasSubstr("about training"));
+}
+
+}  // namespace
+}  // namespace moesim

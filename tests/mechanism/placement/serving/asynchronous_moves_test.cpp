@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights that move behind steps: which slots a step uses, and what it moves.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "sim/mechanism/placement/moves.h"
+#include "sim/mechanism/unsuitable.h"
+#include "tests/mechanism/placement/serving/serving_play.h"
+
+namespace moesim {
+namespace {
+
+const std::string two_gpus = "{kind: eplb, slots_per_gpu: 3, migration: asynchronous";
+
+TEST(AsynchronousMoves, UseNewSlotsInTheStepAfterTheirWeightsHaveCome) {
+  ServingPlay play(two_gpus + "}", pair_of_gpus, 4);
+  const Experts old = {{2, 0, 0}, {3, 1, 1}};
+  EXPECT_EQ(experts_of(play.show_counts({2, 2, 2, 10})), old);
+  const LayerDecision moving = play.show_counts({2, 2, 2, 10});
+  EXPECT_TRUE(moving.planned);
+  EXPECT_EQ(moving.migration, Migration::asynchronous);
+  EXPECT_EQ(experts_of(moving), old);
+  EXPECT_EQ(bytes(moving.migrate, 0, 1), expert);  // expert 0
+  EXPECT_EQ(bytes(moving.migrate, 1, 0), expert);  // expert 3
+  EXPECT_EQ(moving.memory[0].gathered, Bytes(expert));
+  EXPECT_EQ(moving.memory[0].weights, Bytes(3 * expert));
+  const LayerDecision moved = play.show_counts({2, 2, 2, 10});
+  EXPECT_EQ(experts_of(moved), (Experts{{3, 3, 2}, {3, 0, 1}}));
+  EXPECT_TRUE(moved.migrate.empty());
+  EXPECT_EQ(moved.memory[0].gathered, Bytes(0));
+}
+
+/// [step] the layers that move in it, of three layers with the same loads.
+std::vector<std::set<int>> moving_layers(const std::string& options) {
+  ServingPlay play(two_gpus + ", interval: 100" + options + "}", pair_of_gpus, 4, 1, 3);
+  std::vector<std::set<int>> steps;
+  for (int step = 0; step < 5; ++step) {
+    auto& layers = steps.emplace_back();
+    for (int layer = 0; layer < 3; ++layer) {
+      if (!play.show(ids_of({2, 2, 2, 10}), layer).migrate.empty()) layers.insert(layer);
+    }
+  }
+  return steps;
+}
+
+TEST(AsynchronousMoves, TakeOneLayerAfterTheOther) {
+  using Steps = std::vector<std::set<int>>;
+  EXPECT_EQ(moving_layers(""), (Steps{{}, {0}, {1}, {2}, {}}));
+  EXPECT_EQ(moving_layers(", layers_per_step: 2"), (Steps{{}, {0, 1}, {2}, {}, {}}));
+  EXPECT_EQ(moving_layers(", layers_per_step: 9"), (Steps{{}, {0, 1, 2}, {}, {}, {}}));
+}
+
+/// What GPUs hold, tracked from what moves only.
+TEST(AsynchronousMoves, NoStepUsesAnExpertThatHasNotCome) {
+  constexpr int experts = 16, layers = 2, most = 2;
+  std::mt19937 random(3);
+  ServingPlay play(
+      "{kind: eplb, slots_per_gpu: 6, interval: 4, migration: asynchronous, experts_per_step: 2}",
+      four_gpus, experts, 1, layers);
+  std::map<int, SlotTable> used;
+  std::map<std::pair<int, std::size_t>, std::int64_t> received;  // since the slots changed
+  int changes = 0, in_parts = 0;
+  for (int step = 0; step < 40; ++step) {
+    for (int layer = 0; layer < layers; ++layer) {
+      std::vector<int> counts(experts);
+      for (int t = 0; t < 64; ++t) ++counts[random() % (random() % experts + 1)];
+      const LayerDecision d = play.show(ids_of(counts), layer);
+      const SlotTable now = d.assignment.placement().table();
+      if (used.count(layer) > 0 && now != used[layer]) {
+        ++changes;
+        std::vector<std::int64_t> needed(now.size());
+        for (const WeightMove& move : weight_moves(used[layer], now, 4)) ++needed[move.to.index()];
+        for (std::size_t g = 0; g < now.size(); ++g) {
+          EXPECT_EQ((received[{layer, g}]), needed[g] * expert) << "step " << step;
+          in_parts += needed[g] > most;
+          received[{layer, g}] = 0;
+        }
+      }
+      used[layer] = now;
+      for (int to = 0; to < 4; ++to) {
+        std::int64_t sum = 0;
+        for (int from = 0; from < 4; ++from) sum += bytes(d.migrate, from, to);
+        EXPECT_LE(sum, most * expert);
+        received[{layer, static_cast<std::size_t>(to)}] += sum;
+        EXPECT_EQ(d.memory[static_cast<std::size_t>(to)].gathered,
+                  Bytes((received[{layer, static_cast<std::size_t>(to)}])));
+      }
+    }
+  }
+  EXPECT_GT(changes, 4);
+  EXPECT_GT(in_parts, 0) << "no move took more than one step";
+}
+
+TEST(AsynchronousMoves, MoveAsManyBytesAsBlockingOnes) {
+  const auto moved = [](const std::string& migration) {
+    ServingPlay play("{kind: vllm, slots_per_gpu: 3, interval: 20, migration: " + migration + "}",
+                     pair_of_gpus, 4);
+    std::int64_t sum = 0;
+    for (int step = 0; step < 19; ++step) {
+      const LayerDecision d = play.show_counts({2, 2, 2, 10});
+      sum += bytes(d.migrate, 0, 1) + bytes(d.migrate, 1, 0);
+    }
+    return sum;
+  };
+  EXPECT_GT(moved("blocks"), 0);
+  EXPECT_EQ(moved("asynchronous"), moved("blocks"));
+}
+
+TEST(AsynchronousMoves, DoNotTakeStateFromExpertsThatLearn) {
+  EXPECT_THROW(ServingPlay(two_gpus + ", payload: state}", pair_of_gpus, 4, 1, 1, true),
+               Unsuitable);
+  EXPECT_NO_THROW(ServingPlay(two_gpus + ", payload: state}", pair_of_gpus, 4));
+  EXPECT_THROW(ServingPlay("{kind: eplb, layers_per_step: 2}", pair_of_gpus, 4), Error);
+  EXPECT_THROW(ServingPlay("{kind: lazarus, migration: asynchronous}", pair_of_gpus, 4), Error);
+}
+
+}  // namespace
+}  // namespace moesim
