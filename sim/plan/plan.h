@@ -108,6 +108,9 @@ struct Exchange {
   bool transposed = false;    // rows of `traffic` receive
   int rounds = 1;
   int sms = 0;  // multiprocessors that it takes on each of its GPUs
+  /// If it is several collectives that start and end together and share no link: the members of
+  /// each, by their places in the group. Only for simulating (sim/planner/layer/alike.h).
+  std::shared_ptr<const std::vector<std::vector<GpuId>>> collectives = nullptr;
   bool operator==(const Exchange&) const = default;
 };
 
