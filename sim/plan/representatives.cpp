@@ -30,16 +30,19 @@ class Classes {
   std::size_t count() const { return count_; }
 
   /// The first of each, if all are of one size.
-  std::vector<GpuId> first_of_each() const {
+  Representatives first_of_each() const {
     std::vector<std::size_t> sizes(count_);
-    std::vector<GpuId> first;
+    std::vector<GpuId> first;  // classes are numbered by their first GPUs
     for (std::size_t g = 0; g < of_.size(); ++g) {
       if (sizes[static_cast<std::size_t>(of_[g])]++ == 0) {
         first.emplace_back(static_cast<std::int64_t>(g));
       }
     }
     const bool same = std::ranges::all_of(sizes, [&](auto size) { return size == sizes.front(); });
-    return same ? first : std::vector<GpuId>();
+    if (!same) return {};
+    Representatives result{first, {}};
+    for (const std::int64_t of : of_) result.of.push_back(first[static_cast<std::size_t>(of)]);
+    return result;
   }
 
  private:
@@ -63,7 +66,7 @@ std::vector<std::int64_t> marks_of(const KernelsOn& kernels, std::size_t gpus) {
 
 }  // namespace
 
-std::vector<GpuId> representatives(const Plan& plan, const GpuModels& gpus) {
+Representatives representatives(const Plan& plan, const GpuModels& gpus) {
   std::set<KernelsOn> differences;
   for (const Op& op : plan.ops) {
     const Kernels* kernels = op.kernels();
@@ -84,7 +87,7 @@ std::vector<GpuId> representatives(const Plan& plan, const GpuModels& gpus) {
   return classes.first_of_each();
 }
 
-Plan plan_of(const std::vector<GpuId>& representatives, Plan whole) {
+Plan plan_of(const std::vector<GpuId>& gpus, Plan whole) {
   std::map<ListOfGpus, std::pair<Group, std::vector<std::size_t>>> groups;  // and members kept
   std::map<KernelsOn, Kernels> kernels;
   std::vector<Group> kept;  // lists that are looked up by where they are
@@ -93,7 +96,7 @@ Plan plan_of(const std::vector<GpuId>& representatives, Plan whole) {
     auto& [group, members] = known->second;
     if (fresh) {
       std::vector<GpuId> list;
-      for (const GpuId gpu : representatives) {
+      for (const GpuId gpu : gpus) {
         const std::size_t member = op.group.member(gpu);
         if (member == op.group.size()) continue;
         list.push_back(gpu);
@@ -111,6 +114,7 @@ Plan plan_of(const std::vector<GpuId>& representatives, Plan whole) {
       }
       *all = fewer->second;
     }
+    if (auto* exchange = std::get_if<Exchange>(&op.work)) exchange->members = op.group;
     op.group = group;
   }
   return whole;

@@ -3,16 +3,16 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "sim/plan/priced.h"
+#include "sim/plan/representatives.h"
 #include "sim/run/comparison_options.h"
 #include "sim/run/policy_run.h"
 
 namespace moesim {
 
 /// Whether alike GPUs may be simulated once: exchanges end for all members together, and nothing
-/// that is asked for looks at single GPUs.
+/// that is asked for needs the whole plan.
 bool may_stand_for_others(const PolicyRun& run, const ComparisonOptions& asked);
 
 class PlanToRun {
@@ -22,12 +22,12 @@ class PlanToRun {
   PlanToRun(const PlanToRun&) = delete;
 
   const PricedPlan& priced() const { return of_fewer_ ? *of_fewer_ : of_all_; }
-  /// None if all GPUs are simulated.
-  const std::vector<GpuId>& representatives() const { return representatives_; }
+  /// Nobody if all GPUs are simulated.
+  const Representatives& representatives() const { return representatives_; }
 
  private:
   PricedPlan of_all_;
-  std::vector<GpuId> representatives_;
+  Representatives representatives_;
   Plan fewer_;
   std::optional<PricedPlan> of_fewer_;
 };

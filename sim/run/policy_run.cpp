@@ -57,8 +57,8 @@ struct Simulated {
   const PricedPlan& priced;
   const Timeline& timeline;
   Fidelity fidelity;
-  bool first;                                 // of the run
-  const std::vector<GpuId>& representatives;  // none if all were simulated
+  bool first;                              // of the run
+  const Representatives& representatives;  // nobody if all were simulated
 };
 
 /// Plans, simulates and measures, in this order for every step.
@@ -187,7 +187,7 @@ class Measuring {
   void add_iteration(RunMetrics& metrics, const Simulated& step) const {
     IterationFigures& figures = *metrics.iteration;
     const Plan& plan = step.priced.plan();
-    figures.simulated_gpus = static_cast<int>(step.representatives.size());
+    figures.simulated_gpus = static_cast<int>(step.representatives.gpus.size());
     figures.ops = std::ssize(plan.ops);
     const FullestGpu fullest = fullest_of(step.planned.memory, run_.cluster.gpus);
     if (figures.serving) {
@@ -196,7 +196,7 @@ class Measuring {
     }
     if (figures.fullest.peak < fullest.peak) figures.fullest = fullest;
     const bool hosts = hosts_take_time(run_.cluster.gpus);
-    figures.add(iteration_times(plan, step.timeline, hosts, step.representatives),
+    figures.add(iteration_times(plan, step.timeline, hosts, step.representatives.gpus),
                 expert_load_max_over_mean(plan));
     add_layer_figures(metrics, step);
     metrics.steps.push_back(step.timeline.makespan);
@@ -211,7 +211,7 @@ class Measuring {
     const std::vector<int> all = stages_of(step.planned.memory);
     if (step.representatives.empty()) return all;
     std::vector<int> stages(all.size(), -1);
-    for (const GpuId gpu : step.representatives) stages[gpu.index()] = all[gpu.index()];
+    for (const GpuId gpu : step.representatives.gpus) stages[gpu.index()] = all[gpu.index()];
     return stages;
   }
 
@@ -223,7 +223,7 @@ class Measuring {
   }
 
   void draw(Pictures& pictures, const Simulated& step) const {
-    pictures.add(step.priced, step.timeline);
+    pictures.add(step.priced, step.timeline, step.representatives.of);
     if (!iterations() || !step.first) return;
     pictures.memory = {
         memory_curve(step.planned.memory, planner().shape().pipeline, run_.cluster.gpus)};
