@@ -47,6 +47,7 @@ struct RunOptions {
   ResultOutput output;
   int workers = 0;
   bool bounds = false, elasticities = false, pictures = false, intervals = false;
+  bool every_gpu = false;
   std::string timeline, timeline_ranks;
   int timeline_steps = 1;
   std::string expected, tolerance = "1 %";
@@ -55,6 +56,7 @@ struct RunOptions {
     ComparisonOptions options{worker_count(workers), bounds, elasticities,
                               pictures || output.page_asked()};
     options.keep_finished = true;
+    options.every_gpu = every_gpu;
     options.finished = [lines = std::make_shared<DoneLines>()](const FinishedRun& run) {
       if (run.of > 1) lines->add(line_of(run));
     };
@@ -194,6 +196,8 @@ CommandLine add(CommandLine& app, const std::string& name, const std::string& de
                    "adds tables of what no such plan can beat, and of only the token exchanges");
   command.add_flag("--elasticities", options->elasticities,
                    "adds what 10 % more of each resource is worth, by simulating again");
+  command.add_flag("--every-gpu", options->every_gpu,
+                   "simulates every GPU, also where balanced ones do the same and one would do");
   const auto keep_timeline = [options](const std::string& path) {
     claim_output(path);
     options->timeline = path;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/engine/link_classes.h"
 #include "sim/plan/shared_link.h"
 
 namespace moesim {
@@ -16,7 +17,8 @@ class PortNetwork : public Network {
       : events_(events),
         plan_(plan),
         ended_(std::move(ended)),
-        links_(plan.topology().links().size()),
+        classes_(plan),
+        links_(classes_.count()),
         ends_(plan.plan().ops.size()) {}
 
   void join(const Progress::Joined& joined) override {
@@ -29,8 +31,8 @@ class PortNetwork : public Network {
   void begin(OpId op) {
     const Seconds now = events_.now();
     ends_[op.index()] = now;
-    for (const LinkUse& use : plan_[op]->loads.uses) {
-      SharedLink<OpId>& link = links_[use.link.index()];
+    for (const ClassUse& use : classes_.uses(*plan_[op])) {
+      SharedLink<OpId>& link = links_[use.link_class];
       link.advance(now, [](OpId, Seconds) {});
       link.add(op, use.time);
       link.foretell([this](OpId served, Seconds end) {
@@ -51,7 +53,8 @@ class PortNetwork : public Network {
   Events& events_;
   const PricedPlan& plan_;
   Ended ended_;
-  std::vector<SharedLink<OpId>> links_;
+  LinkClasses classes_;
+  std::vector<SharedLink<OpId>> links_;  // [class]
   std::vector<Seconds> ends_;  // [op] of an exchange whose bytes move, unless others begin
 };
 

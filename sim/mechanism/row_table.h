@@ -32,6 +32,8 @@ class RowTable {
   const void* block_of(std::size_t gpu) const { return blocks_[gpu / block_].get(); }
   /// Whether some blocks are.
   bool repeats() const;
+  /// Whether both have one and the same blocks, as copies do until they are changed.
+  bool shares_blocks(const RowTable& other) const { return blocks_ == other.blocks_; }
   /// The first GPU of the block of one.
   std::size_t first(std::size_t gpu) const { return gpu / block_ * block_; }
   /// All counts of its only block, to be changed: [from * gpus + to]. Throws std::logic_error if

@@ -108,6 +108,11 @@ struct Exchange {
   bool transposed = false;    // rows of `traffic` receive
   int rounds = 1;
   int sms = 0;  // multiprocessors that it takes on each of its GPUs
+  /// If it is several collectives that start and end together and share no link: the members of
+  /// each, by their places in the group. Only for simulating (sim/planner/layer/alike.h).
+  std::shared_ptr<const std::vector<std::vector<GpuId>>> collectives = nullptr;
+  /// All of its members, if the plan has only some of them (representatives.h); else empty.
+  Group members = {};
   bool operator==(const Exchange&) const = default;
 };
 
@@ -139,7 +144,8 @@ struct Op {
   /// What an exchange moves, and between which GPUs. Looks at the op.
   GroupTraffic traffic() const {
     const Exchange& moves = std::get<Exchange>(work);
-    return {moves.traffic, group, moves.transposed, moves.rounds};
+    const Group& all = moves.members.empty() ? group : moves.members;
+    return {moves.traffic, all, moves.transposed, moves.rounds};
   }
   bool operator==(const Op&) const = default;
 };

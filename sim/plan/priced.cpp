@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/plan/priced.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -13,29 +14,76 @@ namespace moesim {
 namespace {
 
 /// The matrix's identity, and all else that the price of an exchange by itself depends on.
-using PriceKey = std::tuple<std::pair<const void*, Bytes>, bool, int, Group, Carrier>;
+using PriceKey = std::tuple<std::pair<const void*, Bytes>, bool, int, Group, Carrier, const void*>;
 
 PriceKey key_of(const Op& op, const Carrier& carrier) {
   const Exchange& exchange = *op.exchange();
-  return {exchange.traffic.identity(), exchange.transposed, exchange.rounds, op.group, carrier};
+  return {exchange.traffic.identity(), exchange.transposed, exchange.rounds, op.group, carrier,
+          exchange.collectives.get()};
 }
 
-/// Prices the exchanges of one fused kernel, which share their links' times by their bytes.
+/// What one of the collectives of an exchange moves.
+struct Collective {
+  ByteMatrix matrix;
+  std::vector<GpuId> members;
+  bool transposed;
+  int rounds;
+  GroupTraffic traffic() const { return {matrix, members, transposed, rounds}; }
+};
+
+std::vector<Collective> collectives_of(const Op& op) {
+  const Exchange& exchange = *op.exchange();
+  if (!exchange.collectives) {
+    return {{exchange.traffic, op.group.list(), exchange.transposed, exchange.rounds}};
+  }
+  std::vector<Collective> result;
+  for (const std::vector<GpuId>& places : *exchange.collectives) {
+    std::vector<GpuId> members;
+    for (const GpuId place : places) members.push_back(op.group[place.index()]);
+    result.push_back(
+        {exchange.traffic.among(places), std::move(members), exchange.transposed, exchange.rounds});
+  }
+  return result;
+}
+
+/// An exchange by what each of its collectives asks of the links; they share none.
+ExchangePrice together(const std::vector<LinkLoads>& collectives) {
+  PricedExchange exchange{collectives.front(), {}};
+  for (std::size_t i = 1; i < collectives.size(); ++i) {
+    const LinkLoads& loads = collectives[i];
+    exchange.loads.uses.insert(exchange.loads.uses.end(), loads.uses.begin(), loads.uses.end());
+    exchange.loads.latency = std::max(exchange.loads.latency, loads.latency);
+    exchange.loads.overhead = std::max(exchange.loads.overhead, loads.overhead);
+  }
+  std::ranges::sort(exchange.loads.uses, {}, &LinkUse::link);
+  exchange.alone = exchange_time(exchange.loads);
+  return std::make_shared<const PricedExchange>(std::move(exchange));
+}
+
+/// Prices the exchanges of one fused kernel, which share their links' times by their bytes; or one
+/// exchange, if there are no bytes of others.
 std::vector<ExchangePrice> price_kernel(const Plan& plan, const Topology& topology,
                                         const std::vector<OpId>& kernel,
-                                        const std::vector<Carrier>& carriers) {
-  std::vector<PricedExchange> parts;
-  std::vector<std::int64_t> bytes(topology.links().size());
+                                        const std::vector<Carrier>& carriers, bool fused) {
+  std::vector<std::vector<Collective>> moves;
+  std::vector<std::vector<LinkLoads>> loads;
+  std::vector<std::int64_t> bytes(fused ? topology.links().size() : 0);
   for (const OpId id : kernel) {
-    parts.push_back({topology.loads(plan[id].traffic()), {}});
-    for (const LinkUse& use : parts.back().loads.uses) bytes[use.link.index()] += use.bytes.value;
+    moves.push_back(collectives_of(plan[id]));
+    auto& of_op = loads.emplace_back();
+    for (const Collective& one : moves.back()) {
+      of_op.push_back(topology.loads(one.traffic()));
+      if (!fused) continue;
+      for (const LinkUse& use : of_op.back().uses) bytes[use.link.index()] += use.bytes.value;
+    }
   }
   std::vector<ExchangePrice> prices;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     const auto& [transport, goes_on] = carriers[kernel[i].index()];
-    carry(*transport, goes_on, topology, plan[kernel[i]].traffic(), bytes, parts[i].loads);
-    parts[i].alone = exchange_time(parts[i].loads);
-    prices.push_back(std::make_shared<const PricedExchange>(std::move(parts[i])));
+    for (std::size_t c = 0; transport != nullptr && c < loads[i].size(); ++c) {
+      carry(*transport, goes_on, topology, moves[i][c].traffic(), bytes, loads[i][c]);
+    }
+    prices.push_back(together(loads[i]));
   }
   return prices;
 }
@@ -51,7 +99,7 @@ PricedPlan::PricedPlan(const Plan& plan, const Topology& topology)
     std::vector<PriceKey> key;
     for (const OpId id : kernel) key.push_back(key_of(plan[id], carriers[id.index()]));
     const auto [known, fresh] = of_kernels.try_emplace(std::move(key));
-    if (fresh) known->second = price_kernel(plan, topology, kernel, carriers);
+    if (fresh) known->second = price_kernel(plan, topology, kernel, carriers, true);
     for (std::size_t i = 0; i < kernel.size(); ++i) {
       prices_[kernel[i].index()] = known->second[i];
     }
@@ -60,7 +108,10 @@ PricedPlan::PricedPlan(const Plan& plan, const Topology& topology)
   for (std::size_t op = 0; op < prices_.size(); ++op) {
     if (plan.ops[op].exchange() == nullptr || prices_[op]) continue;
     const auto [known, fresh] = price_of.try_emplace(key_of(plan.ops[op], carriers[op]));
-    if (fresh) known->second = price(topology, plan.ops[op].traffic(), carriers[op]);
+    if (fresh) {
+      const OpId id(static_cast<std::int64_t>(op));
+      known->second = price_kernel(plan, topology, {id}, carriers, false).front();
+    }
     prices_[op] = known->second;
   }
 }

@@ -155,6 +155,7 @@ void add_iteration(Json& json, const CaseResult& c) {
                {"load_max_over_mean", m.load_max_over_mean},
                {"ops", m.ops},
                {"peak_memory", fullest_json(m.fullest)}});
+  if (m.simulated_gpus > 0) json["simulated_gpus"] = m.simulated_gpus;
   if (m.serving) json["serving"] = serving_json(c);
   if (m.stage_turns.empty()) return;
   json["turns_s"] = turns_json(mean_of(m.stage_turns));

@@ -48,12 +48,13 @@ std::vector<T> thinned(const std::vector<T>& all, std::size_t most) {
 }
 
 /// One GPU for each set of layers, by the first layer of the set.
-std::vector<GpuId> representatives(const Plan& plan, const Timeline& timeline) {
+std::vector<GpuId> drawn_gpus(const Plan& plan, const Timeline& timeline) {
   const std::vector<GpuWork> gpus = work_of_gpus(plan, timeline);
   std::map<std::set<int>, std::vector<GpuId>> alike;
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     alike[gpus[g].layers].push_back(GpuId(static_cast<std::int64_t>(g)));
   }
+  if (alike.size() > 1) alike.erase(std::set<int>());  // others stand for them
   const auto less = [&](GpuId a, GpuId b) {
     return gpus[a.index()].compute < gpus[b.index()].compute;
   };
@@ -176,7 +177,7 @@ Gantt middle(const Bars& bars, Seconds makespan) {
 }  // namespace
 
 std::vector<Gantt> gantts_of(const Plan& plan, const Timeline& timeline) {
-  const std::vector<GpuId> gpus = representatives(plan, timeline);
+  const std::vector<GpuId> gpus = drawn_gpus(plan, timeline);
   const Bars bars(plan, timeline, gpus);
   if (bars.size() <= most_bars) return {detailed(bars, Seconds(0), timeline.makespan)};
   const Bars few(plan, timeline, thinned(gpus, most_detailed_gpus));

@@ -181,16 +181,20 @@ std::vector<IterationTimes> iteration_times_by_gpu(const Plan& plan, const Timel
   return times;
 }
 
-IterationTimes iteration_times(const Plan& plan, const Timeline& timeline, bool hosts) {
+IterationTimes iteration_times(const Plan& plan, const Timeline& timeline, bool hosts,
+                               const std::vector<GpuId>& only) {
   IterationTimes sum;
   sum.iteration = timeline.makespan;
-  for (const IterationTimes& gpu : iteration_times_by_gpu(plan, timeline, hosts)) {
+  const auto all = iteration_times_by_gpu(plan, timeline, hosts);
+  const std::size_t count = only.empty() ? all.size() : only.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const IterationTimes& gpu = all[only.empty() ? i : only[i].index()];
     for (std::size_t p = 0; p < sum.parts.size(); ++p) sum.parts[p] += gpu.parts[p];
     sum.slowest_compute = std::max(sum.slowest_compute, gpu.slowest_compute);
     sum.overlapped += gpu.overlapped;
     sum.busiest = std::max(sum.busiest, gpu.busiest);
   }
-  const double mean = 1.0 / std::max(1, plan.gpus);
+  const double mean = 1.0 / static_cast<double>(std::max<std::size_t>(1, count));
   for (Seconds& part : sum.parts) part = part * mean;
   sum.overlapped = sum.overlapped * mean;
   return sum;

@@ -52,8 +52,9 @@ bool hosts_take_time(const GpuModels& gpus);
 /// [GPU] of each by itself: `slowest_compute` is its own. `hosts`: see above.
 std::vector<IterationTimes> iteration_times_by_gpu(const Plan& plan, const Timeline& timeline,
                                                    bool hosts = false);
-/// Times of the mean GPU.
-IterationTimes iteration_times(const Plan& plan, const Timeline& timeline, bool hosts = false);
+/// Times of the mean GPU; of those of `only`, if some stand for all (representatives.h).
+IterationTimes iteration_times(const Plan& plan, const Timeline& timeline, bool hosts = false,
+                               const std::vector<GpuId>& only = {});
 
 /// Rows of the routed experts of the busiest GPU over those of the mean one, by GPUs that work on
 /// the same layer: the mean over layers and microbatches.

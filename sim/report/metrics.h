@@ -97,6 +97,7 @@ struct IterationFigures {
   double peak_flops = 0;                       // of the mean GPU, per second; 0: unknown
   double load_max_over_mean = 0;               // see expert_load_max_over_mean
   std::int64_t ops = 0;                        // of a plan
+  int simulated_gpus = 0;                      // that stand for all; 0: all of them were
   FullestGpu fullest = {};                     // of all iterations
   std::vector<TurnTimes> stage_turns = {};     // if there is a pipeline: of the first iteration
   std::optional<ServingFigures> serving = {};  // of a pass of serving in place of an iteration

@@ -33,12 +33,23 @@ void add_rows(const Op& op, RowsOfGpus& rows) {
   }
 }
 
+/// Those of all GPUs, from those of some that stand for others.
+RowsOfGpus with_others(RowsOfGpus rows, const std::vector<GpuId>& by) {
+  RowsOfGpus all;
+  for (std::size_t g = 0; g < by.size(); ++g) {
+    const auto own = rows.find(by[g]);
+    if (own != rows.end()) all[GpuId(static_cast<std::int64_t>(g))] = own->second;
+  }
+  return by.empty() ? rows : all;
+}
+
 /// Exchanges that move the same bytes between the same GPUs, counted: microbatches repeat them.
 using Repeated = std::tuple<TrafficKind, std::pair<const void*, Bytes>, bool, Group>;
 
 }  // namespace
 
-void Pictures::add(const PricedPlan& priced, const Timeline& timeline) {
+void Pictures::add(const PricedPlan& priced, const Timeline& timeline,
+                   const std::vector<GpuId>& by) {
   const Plan& plan = priced.plan();
   gpus = plan.gpus;
   gpus_of_block = (gpus + most_blocks - 1) / most_blocks;
@@ -48,12 +59,16 @@ void Pictures::add(const PricedPlan& priced, const Timeline& timeline) {
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
     if (op.key.type() == OpType{OpKind::fc1} && op.kernels() != nullptr) {
-      add_rows(op, rows[op.key.layer][steps * microbatches + op.key.microbatch]);
+      RowsOfGpus own;
+      add_rows(op, own);
+      RowsOfGpus& all = rows[op.key.layer][steps * microbatches + op.key.microbatch];
+      for (const auto& [gpu, count] : with_others(std::move(own), by)) all[gpu] += count;
     }
     const Exchange* exchange = op.exchange();
     if (exchange == nullptr) continue;
-    auto& [first, times] = repeated[{kind_of_traffic(op), exchange->traffic.identity(),
-                                     exchange->transposed, op.group}];
+    auto& [first, times] =
+        repeated[{kind_of_traffic(op), exchange->traffic.identity(), exchange->transposed,
+                  exchange->members.empty() ? op.group : exchange->members}];
     first = &op;
     ++times;
     for (const LinkUse& use : priced[OpId(static_cast<std::int64_t>(i))]->loads.uses) {

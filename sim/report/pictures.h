@@ -47,7 +47,8 @@ struct Pictures {
   std::vector<Gantt> gantts;
   std::vector<MemoryCurve> memory;  // none or one
 
-  void add(const PricedPlan& plan, const Timeline& timeline);
+  /// `by`: [GPU] whose times and rows it has, if the plan has only some GPUs (representatives.h).
+  void add(const PricedPlan& plan, const Timeline& timeline, const std::vector<GpuId>& by = {});
   bool operator==(const Pictures&) const = default;
 };
 

@@ -30,6 +30,7 @@ struct ComparisonOptions {
   bool elasticities = false;  // of the first step or iteration
   bool pictures = false;      // what reports draw, TimeBounds included
   bool layers = false;        // of iterations, too: what each layer takes and moves
+  bool every_gpu = false;     // simulates GPUs, too, that others could stand for
   std::optional<TimelineRequest> timeline = {};
   std::function<void(const FinishedRun&)> finished = nullptr;  // as they end
   JobsHeard heard = {};

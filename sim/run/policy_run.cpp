@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "sim/base/units.h"
 #include "sim/model/model_flops.h"
@@ -15,6 +17,7 @@
 #include "sim/run/elasticities.h"
 #include "sim/run/forecast.h"
 #include "sim/run/memory_views.h"
+#include "sim/run/plan_to_run.h"
 #include "sim/run/planning_notes.h"
 #include "sim/run/serving_views.h"
 #include "sim/run/step_timelines.h"
@@ -50,11 +53,12 @@ Bytes most_held(const MemoryPeaks& peaks) { return peaks[fullest(peaks).index()]
 
 /// A step that was simulated.
 struct Simulated {
-  const PlannedStep& planned;
+  const PlannedStep& planned;  // without its ops, if some GPUs stood for all
   const PricedPlan& priced;
   const Timeline& timeline;
   Fidelity fidelity;
-  bool first;  // of the run
+  bool first;                              // of the run
+  const Representatives& representatives;  // nobody if all were simulated
 };
 
 /// Plans, simulates and measures, in this order for every step.
@@ -64,7 +68,9 @@ class Measuring {
       : run_(run),
         asked_(asked),
         outcome_(outcome),
-        steps_(run.scenario, run.inputs, run.cluster, run.system, {.routing = run.routing}),
+        few_(may_stand_for_others(run, asked)),
+        steps_(run.scenario, run.inputs, run.cluster, run.system,
+               {.routing = run.routing, .join_alike = few_}),
         fidelities_(run.scenario.fidelities),
         backends_(make_backends(fidelities_, run.scenario.p2p_order, run.cluster)),
         timelines_(run.timeline, run.number, names(), run.cluster.topology, planner()) {
@@ -76,18 +82,20 @@ class Measuring {
   void run(const JobProgress& progress) {
     RoutingChange change;
     for (int i = 0; i < steps_.count(); ++i) {
-      const PlannedStep planned = steps_.plan(i);
+      PlannedStep planned = steps_.plan(i);
       steps_.require_memory(planned);
       const bool first = i == 0;
       if (asked_.bounds && first) {
         outcome_.bounds = bounds_of(steps_.planner(), planned, run_.cluster, run_.scenario);
       }
       change.add(planned.change);
-      const PricedPlan priced(planned.plan, run_.cluster.topology);
+      const PlanToRun to_run(planned.plan, run_.cluster, few_);
+      const PricedPlan& priced = to_run.priced();
       report_progress(backends_, priced, i, steps_.count(), progress);
       for (std::size_t f = 0; f < backends_.size(); ++f) {
         const Timeline timeline = backends_[f]->run(priced);
-        const Simulated step{planned, priced, timeline, fidelities_[f], first};
+        const Simulated step{planned,        priced, timeline,
+                             fidelities_[f], first,  to_run.representatives()};
         add(outcome_.metrics[f], step);
         if (asked_.pictures) draw(outcome_.pictures[f], step);
         timelines_.add(f, planned, priced, timeline, i, title(i));
@@ -178,7 +186,8 @@ class Measuring {
 
   void add_iteration(RunMetrics& metrics, const Simulated& step) const {
     IterationFigures& figures = *metrics.iteration;
-    const Plan& plan = step.planned.plan;
+    const Plan& plan = step.priced.plan();
+    figures.simulated_gpus = static_cast<int>(step.representatives.gpus.size());
     figures.ops = std::ssize(plan.ops);
     const FullestGpu fullest = fullest_of(step.planned.memory, run_.cluster.gpus);
     if (figures.serving) {
@@ -187,13 +196,23 @@ class Measuring {
     }
     if (figures.fullest.peak < fullest.peak) figures.fullest = fullest;
     const bool hosts = hosts_take_time(run_.cluster.gpus);
-    figures.add(iteration_times(plan, step.timeline, hosts), expert_load_max_over_mean(plan));
+    figures.add(iteration_times(plan, step.timeline, hosts, step.representatives.gpus),
+                expert_load_max_over_mean(plan));
     add_layer_figures(metrics, step);
     metrics.steps.push_back(step.timeline.makespan);
     const Pipeline& pipeline = planner().shape().pipeline;
     if (!step.first || pipeline.stages() == 1) return;
     figures.stage_turns =
-        turn_times_by_stage(plan, step.timeline, pipeline, stages_of(step.planned.memory));
+        turn_times_by_stage(plan, step.timeline, pipeline, stages_of_simulated(step));
+  }
+
+  /// [GPU] its stage; below 0 of those that others stand for.
+  static std::vector<int> stages_of_simulated(const Simulated& step) {
+    const std::vector<int> all = stages_of(step.planned.memory);
+    if (step.representatives.empty()) return all;
+    std::vector<int> stages(all.size(), -1);
+    for (const GpuId gpu : step.representatives.gpus) stages[gpu.index()] = all[gpu.index()];
+    return stages;
   }
 
   void add_layer_figures(RunMetrics& metrics, const Simulated& step) const {
@@ -204,7 +223,7 @@ class Measuring {
   }
 
   void draw(Pictures& pictures, const Simulated& step) const {
-    pictures.add(step.priced, step.timeline);
+    pictures.add(step.priced, step.timeline, step.representatives.of);
     if (!iterations() || !step.first) return;
     pictures.memory = {
         memory_curve(step.planned.memory, planner().shape().pipeline, run_.cluster.gpus)};
@@ -232,6 +251,11 @@ class Measuring {
                                           gpu.gpu.value, to_string(gpu.memory), to_string(gpu.peak),
                                           gpu.when));
     }
+    if (const int few = metrics.iteration->simulated_gpus; few > 0) {
+      metrics.notes.push_back(fmt::format(
+          "simulated by {} of {} GPUs, because the others do the same (--every-gpu: all)", few,
+          run_.cluster.topology.gpu_count()));
+    }
     if (const std::string why = planner().layer_planner().forced(); !why.empty()) {
       metrics.notes.push_back(why);
     }
@@ -244,6 +268,7 @@ class Measuring {
   const PolicyRun& run_;
   const ComparisonOptions& asked_;
   PolicyOutcome& outcome_;
+  bool few_;
   PolicyPlanner steps_;
   const std::vector<Fidelity>& fidelities_;
   std::vector<std::unique_ptr<SimulatedBackend>> backends_;

@@ -82,6 +82,7 @@ std::vector<TurnsOfGpu> turns_of_gpus(const Plan& plan, const Timeline& timeline
   constexpr Seconds never(std::numeric_limits<double>::infinity());
   std::vector<TurnsOfGpu> gpus(stages.size());
   for (std::size_t g = 0; g < gpus.size(); ++g) {
+    if (stages[g] < 0) continue;
     gpus[g].turns.assign(by_stage[static_cast<std::size_t>(stages[g])].size(), {never, Seconds(0)});
   }
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
@@ -132,10 +133,13 @@ std::vector<TurnTimes> turn_times_by_stage(const Plan& plan, const Timeline& tim
   std::vector<StageTurns> by_stage;
   for (int r = 0; r < pipeline.stages(); ++r) by_stage.emplace_back(pipeline.of(r));
   std::vector<double> gpus_of(by_stage.size());
-  for (const int stage : stages) ++gpus_of[static_cast<std::size_t>(stage)];
+  for (const int stage : stages) {
+    if (stage >= 0) ++gpus_of[static_cast<std::size_t>(stage)];
+  }
   std::vector<TurnTimes> means(by_stage.size());
   const auto gpus = turns_of_gpus(plan, timeline, by_stage, stages);
   for (std::size_t g = 0; g < gpus.size(); ++g) {
+    if (stages[g] < 0) continue;
     const auto stage = static_cast<std::size_t>(stages[g]);
     const TurnTimes own = times_of(gpus[g], by_stage[stage], timeline.makespan);
     for (std::size_t p = 0; p < own.parts.size(); ++p) {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sim/planner/iteration/balanced_trace.h"
+#include "sim/planner/iteration/alike_ranks.h"
 #include "sim/planner/iteration/layers_memory.h"
 
 namespace moesim {
@@ -38,7 +38,8 @@ RoutingTrace balanced_pass(const ServingSpec& serving, const IterationShape& sha
                         {model.gate_groups, model.gate_kept_groups});
 }
 
-/// As many tokens as the microbatches that differ take; none if recorded ones are replayed.
+/// As many tokens as the microbatches that differ take; none if recorded ones are replayed. Ranks
+/// that choose alike do so in every microbatch.
 RoutingTrace balanced_tokens(const Scenario& scenario, const Inputs& inputs,
                              const ClusterInput& cluster, RoutingSource routing) {
   const MoeModel& model = inputs.model;
@@ -46,12 +47,15 @@ RoutingTrace balanced_tokens(const Scenario& scenario, const Inputs& inputs,
   const IterationSpec& spec = *scenario.iteration;
   const IterationShape shape = shape_of(spec, cluster.topology.gpu_count(), model);
   if (spec.serving) return balanced_pass(*spec.serving, shape, model);
+  const GateGroups gate{model.gate_groups, model.gate_kept_groups};
+  const std::int64_t microbatch =
+      std::int64_t{spec.micro_batch} * spec.sequence * shape.grid.size(ParallelAxis::dp);
+  if (const auto alike = alike_ranks(shape, spec, cluster.topology, model)) {
+    return balanced_trace(info_of(model), microbatch, spec.sequence, gate, *alike);
+  }
   constexpr int enough = 4;  // microbatches: random choices of many tokens differ little
-  const int microbatches = std::min(enough, shape.microbatches);
-  return balanced_trace(info_of(model),
-                        std::int64_t{microbatches} * spec.micro_batch * spec.sequence *
-                            shape.grid.size(ParallelAxis::dp),
-                        spec.sequence, {model.gate_groups, model.gate_kept_groups});
+  return balanced_trace(info_of(model), std::min(enough, shape.microbatches) * microbatch,
+                        spec.sequence, gate);
 }
 
 }  // namespace
@@ -86,16 +90,28 @@ PolicyPlanner::PolicyPlanner(const Scenario& scenario, const Inputs& inputs,
   }
   const auto make = [&](auto spec, const RoutingTrace& trace) {
     spec.explicit_rows = options.explicit_rows;
+    spec.join_alike = options.join_alike && scenario.iteration;
     planner_ = std::make_unique<Planner>(system, cluster.topology, inputs.model, trace, spec);
   };
   if (!scenario.iteration) {
     make(inputs.planner_options(scenario, cluster), inputs.trace);
     return;
   }
-  make(spec_of(scenario), options.routing == RoutingSource::balanced ? balanced_ : inputs.trace);
+  const bool balanced = options.routing == RoutingSource::balanced;
+  Spec spec = spec_of(scenario);
+  if (balanced && !spec.serves() && balanced_.total_tokens() == tokens_of_microbatch()) {
+    spec.spec.distinct_microbatches = 1;
+  }
+  make(std::move(spec), balanced ? balanced_ : inputs.trace);
   for (int i = std::max(0, asked_.first - scenario.warmup); i < asked_.first; ++i) {
     planner_->warm_up(i);
   }
+}
+
+std::int64_t PolicyPlanner::tokens_of_microbatch() const {
+  const IterationSpec& spec = *scenario_.iteration;
+  const Grid grid(spec.parallel, cluster_.topology.gpu_count());
+  return std::int64_t{spec.micro_batch} * spec.sequence * grid.size(ParallelAxis::dp);
 }
 
 int PolicyPlanner::model_layers() const {

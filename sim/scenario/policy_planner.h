@@ -24,6 +24,7 @@ class PolicyPlanner {
   struct Options {
     RoutingSource routing = RoutingSource::recorded;
     bool explicit_rows = false;
+    bool join_alike = false;  // of iterations: Spec::join_alike
   };
   /// Shows the planner the warm-up. All but the options must outlive it. Throws as Planner.
   PolicyPlanner(const Scenario& scenario, const Inputs& inputs, const ClusterInput& cluster,
@@ -48,6 +49,7 @@ class PolicyPlanner {
 
  private:
   int model_layers() const;
+  std::int64_t tokens_of_microbatch() const;
 
   const Scenario& scenario_;
   const Inputs& inputs_;

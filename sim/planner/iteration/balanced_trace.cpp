@@ -75,14 +75,55 @@ IdArray balanced_ids(const TraceInfo& info, std::int64_t tokens, GateGroups gate
   return ids;
 }
 
+/// [place][place] the place that is as far from the first as the second is from 0, part by part.
+std::vector<std::vector<int>> moved_places(const AlikeRanks& alike) {
+  const int ranks = alike.ranks();
+  std::vector<std::vector<int>> moved(static_cast<std::size_t>(ranks));
+  for (int from = 0; from < ranks; ++from) {
+    for (int by = 0; by < ranks; ++by) {
+      int place = 0, unit = 1;
+      for (const int part : alike.parts) {
+        place += (from / unit % part + by / unit % part) % part * unit;
+        unit *= part;
+      }
+      moved[static_cast<std::size_t>(from)].push_back(place);
+    }
+  }
+  return moved;
+}
+
+IdArray alike_ids(const TraceInfo& info, std::int64_t tokens, std::int64_t sequence,
+                  GateGroups gate, const AlikeRanks& alike) {
+  const std::int64_t of_replica = sequence * alike.micro_batch;
+  const std::int64_t of_rank = of_replica / alike.shares;
+  const std::int64_t microbatches = tokens / (of_replica * alike.replicas);
+  const IdArray first = balanced_ids(info, microbatches * of_rank, gate, 0);
+  const IdRows chosen{first.data(), first.width(), info.top_k, microbatches * of_rank};
+  const auto moved = moved_places(alike);
+  const int experts = info.experts / alike.ranks();  // of a rank
+  IdArray ids(info.experts, tokens * info.top_k);
+  std::int64_t at = 0;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    // Sequences go to the replicas in turn.
+    const std::int64_t number = t / sequence, turn = number / alike.replicas;
+    const std::int64_t microbatch = turn / alike.micro_batch;
+    const std::int64_t within = turn % alike.micro_batch * sequence + t % sequence;
+    const std::int64_t source = number % alike.replicas * alike.shares + within / of_rank;
+    const auto& places =
+        moved[static_cast<std::size_t>(alike.place[static_cast<std::size_t>(source)])];
+    for (int k = 0; k < info.top_k; ++k) {
+      const int expert = chosen.at(microbatch * of_rank + within % of_rank, k);
+      ids.set(at++,
+              places[static_cast<std::size_t>(expert / experts)] * experts + expert % experts);
+    }
+  }
+  return ids;
+}
+
 class BalancedStep final : public TraceStep {
  public:
-  BalancedStep(const TraceInfo& info, std::int64_t tokens, std::int64_t sequence, GateGroups gate)
-      : top_k_(info.top_k), tokens_(tokens) {
-    const std::size_t tables = std::min(most_tables, info.layers.size());
-    for (std::size_t i = 0; i < tables; ++i) {
-      tables_.push_back(balanced_ids(info, tokens, gate, i));
-    }
+  BalancedStep(int top_k, std::int64_t tokens, std::int64_t sequence, std::vector<IdArray> tables)
+      : top_k_(top_k), tokens_(tokens), tables_(std::move(tables)) {
     for (std::int64_t left = tokens; left > 0; left -= sequence) {
       lengths_.push_back(static_cast<std::int32_t>(std::min(left, sequence)));
     }
@@ -106,14 +147,30 @@ class BalancedStep final : public TraceStep {
   std::vector<std::int32_t> lengths_;
 };
 
+RoutingTrace trace_of(TraceInfo info, std::int64_t tokens, std::int64_t sequence,
+                      std::vector<IdArray> tables) {
+  info.name = "balanced";
+  info.phase = Phase::synthetic;
+  auto step = std::make_shared<const BalancedStep>(info.top_k, tokens, sequence, std::move(tables));
+  return RoutingTrace(std::move(info), {std::move(step)});
+}
+
 }  // namespace
 
 RoutingTrace balanced_trace(TraceInfo info, std::int64_t tokens, std::int64_t sequence,
                             GateGroups gate) {
-  info.name = "balanced";
-  info.phase = Phase::synthetic;
-  auto step = std::make_shared<const BalancedStep>(info, tokens, sequence, gate);
-  return RoutingTrace(std::move(info), {std::move(step)});
+  std::vector<IdArray> tables;
+  for (std::size_t i = 0; i < std::min(most_tables, info.layers.size()); ++i) {
+    tables.push_back(balanced_ids(info, tokens, gate, i));
+  }
+  return trace_of(std::move(info), tokens, sequence, std::move(tables));
+}
+
+RoutingTrace balanced_trace(TraceInfo info, std::int64_t tokens, std::int64_t sequence,
+                            GateGroups gate, const AlikeRanks& alike) {
+  std::vector<IdArray> tables;
+  tables.push_back(alike_ids(info, tokens, sequence, gate, alike));
+  return trace_of(std::move(info), tokens, sequence, std::move(tables));
 }
 
 }  // namespace moesim

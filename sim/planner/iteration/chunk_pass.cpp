@@ -54,10 +54,7 @@ ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart
 
 Mark ChunkPass::end() const {
   Mark all = chain_.mark();
-  const Mark apart = apart_chain_.mark();
-  for (std::size_t g = 0; g < all.size(); ++g) {
-    all[g].insert(all[g].end(), apart[g].begin(), apart[g].end());
-  }
+  all.add(apart_chain_.mark());
   return all;
 }
 

@@ -17,7 +17,10 @@ Pass way_of(const StageWork& work) {
 }  // namespace
 
 GrowingStep::GrowingStep(const DecidedStep& step, Plan& plan)
-    : step_(step), plan_(plan), transfers_(stages_, step.shape.pipeline, step.shape.layers) {
+    : step_(step),
+      plan_(plan),
+      transfers_(stages_, step.shape.pipeline, step.shape.layers,
+                 step.spec.join_alike ? &step.topology : nullptr) {
   const int stages = step.shape.pipeline.stages();
   for (int r = 0; r < stages; ++r) {
     stages_.emplace_back(plan, step.shape.grid, r, step.model, step.spec);

@@ -128,6 +128,7 @@ PlannerOptions Planner::iteration_layers() {
   layers.backward = spec_.backward;
   layers.batches = microbatches_.recorded;
   layers.counted = &counted_;
+  layers.join_alike = spec_.join_alike;
   return layers;
 }
 

@@ -23,6 +23,7 @@ struct Spec {
   TrainingState state = {};
   bool optimizer = true;       // the end of the iteration: sums of gradients, update, new weights
   bool explicit_rows = false;  // token lists for real execution
+  bool join_alike = false;     // communicators with equal times are one exchange (alike.h)
   bool only_layers = false;    // MoE layers and nothing around them
   bool backward = true;        // after the forward pass
   /// Whether it is a pass of a serving engine, which is only forward.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/planner/layer/alike.h"
+
 namespace moesim {
 
 int layer_number(const MoeModel& model, const StagePart& part) {
@@ -46,7 +48,10 @@ int recorded_layer(const TraceInfo& trace, const MoeModel& model, int number) {
 StageLayers::StageLayers(const SystemSpec& system, const Topology& cluster, const MoeModel& model,
                          const RoutingTrace& trace, int stage, std::vector<std::vector<int>> chunks,
                          const PlannerOptions& options)
-    : stage_(stage), chunks_(std::move(chunks)), planner_(system, cluster, model, trace, options) {}
+    : stage_(stage),
+      cluster_(cluster),
+      chunks_(std::move(chunks)),
+      planner_(system, cluster, model, trace, options) {}
 
 const LayerWork* StageLayers::last_of(int number) const {
   for (int chunk = 0; chunk < chunks(); ++chunk) {
@@ -82,6 +87,37 @@ void StageLayers::plan(std::span<const NumberedBatch> microbatches,
       made->works = std::span(layers).subspan(first);
       made->replayed = {made->works.begin(), made->works.end()};
       planned_[chunk].push_back(std::move(made));
+    }
+  }
+  if (planner_.options().join_alike) join_alike();
+}
+
+namespace {
+
+/// A layer and those of its chunks.
+std::vector<ReplayedLayer*> with_chunks(ReplayedLayer& layer) {
+  std::vector<ReplayedLayer*> list = {&layer};
+  for (ReplayedLayer& chunk : layer.chunks()) list.push_back(&chunk);
+  return list;
+}
+
+}  // namespace
+
+/// Layers that move the same rows are looked at once.
+void StageLayers::join_alike() {
+  std::vector<ReplayedLayer*> seen;
+  for (const auto& chunk : planned_) {
+    for (const auto& microbatch : chunk) {
+      for (ReplayedLayer& layer : microbatch->replayed) {
+        for (ReplayedLayer* part : with_chunks(layer)) {
+          if (std::ranges::any_of(
+                  seen, [&](const ReplayedLayer* twin) { return part->share_traffic(*twin); })) {
+            continue;
+          }
+          if (are_alike(*part, cluster_)) part->join_communicators();
+          seen.push_back(part);
+        }
+      }
     }
   }
 }

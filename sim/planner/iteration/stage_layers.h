@@ -62,7 +62,10 @@ class StageLayers {
   }
 
  private:
+  void join_alike();
+
   int stage_;
+  const Topology& cluster_;
   std::vector<std::vector<int>> chunks_;
   LayerPlanner planner_;
   std::vector<std::vector<std::unique_ptr<ChunkLayers>>> planned_;  // [chunk][microbatch]

@@ -6,6 +6,7 @@
 
 #include "sim/base/sort_once.h"
 #include "sim/planner/iteration/stage_layers.h"
+#include "sim/planner/layer/alike.h"
 
 namespace moesim {
 
@@ -31,8 +32,13 @@ const Transfers::Way& Transfers::way(int from, int to) {
       const GpuId partner(static_cast<std::int64_t>(group.member(receives[i])));
       traffic.add_row(std::vector<ByteMatrix::Entry>{{partner, 1}});
     }
-    way.groups.push_back(group);
-    way.traffic.push_back(std::move(traffic));
+    way.moved.groups.push_back(group);
+    way.moved.rows.push_back(std::move(traffic));
+  }
+  way.senders = sender.cells();
+  if (joins_on_ != nullptr && way.senders.size() > 1 && asks_the_same(way.moved, *joins_on_)) {
+    way.moved = together(way.moved);
+    way.senders = {sender.everybody()};
   }
   return way;
 }
@@ -82,13 +88,14 @@ std::vector<OpId> Transfers::add(Plan& plan, int from, int to, WorkCell cell, Pa
                   .chunk = cell.chunk,
                   .part = position};
   const Way& on = way(from, to);
-  const auto& cells = stages_[static_cast<std::size_t>(from)].cells();
-  for (std::size_t c = 0; c < cells.size(); ++c) {
-    std::vector<OpId> after = waits_of(cells[c], done);
+  for (std::size_t c = 0; c < on.senders.size(); ++c) {
+    std::vector<OpId> after = waits_of(on.senders[c], done);
     sort_once(after);
-    const Bytes unit(on.traffic[c].unit().value * tensors);
-    ops.push_back(plan.add({name_of(key.type()), key, stream(from, to), on.groups[c],
-                            std::move(after), Exchange{on.traffic[c].with_unit(unit), {}, false}}));
+    const ByteMatrix& one = on.moved.rows[c];
+    Exchange moves{one.with_unit(Bytes(one.unit().value * tensors)), {}, false};
+    moves.collectives = on.moved.collectives;
+    ops.push_back(plan.add({name_of(key.type()), key, stream(from, to), on.moved.groups[c],
+                            std::move(after), std::move(moves)}));
   }
   return ops;
 }

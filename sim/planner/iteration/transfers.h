@@ -15,15 +15,16 @@
 namespace moesim {
 
 /// Sends what a pass of a microbatch leaves on one stage to the next: every GPU to that of the same
-/// number. One op per cell.
+/// number. One op per cell, or one of all cells that take equal times.
 class Transfers {
  public:
-  /// All must outlive it.
+  /// All must outlive it. `joins_on`: the cluster, if cells with equal times are to be one.
   Transfers(const std::vector<StageSpace>& stages, const Pipeline& pipeline,
-            const LayerLayout& layers)
+            const LayerLayout& layers, const Topology* joins_on)
       : stages_(stages),
         pipeline_(pipeline),
         layers_(layers),
+        joins_on_(joins_on),
         sent_(static_cast<std::size_t>(pipeline.stages())) {}
 
   /// What `work` left on a stage goes to the next position of its way.
@@ -36,8 +37,8 @@ class Transfers {
 
  private:
   struct Way {
-    std::vector<Group> groups;  // [cell] senders and receivers, numbers of the plan
-    std::vector<ByteMatrix> traffic;
+    std::vector<Group> senders;  // [cell] under their own numbers
+    PhaseTraffic moved;          // [cell] of senders and receivers, under numbers of the plan
   };
   using ArrivalKey = std::tuple<Pass, int, int>;  // microbatch, position
 
@@ -52,6 +53,7 @@ class Transfers {
   const std::vector<StageSpace>& stages_;
   const Pipeline& pipeline_;
   const LayerLayout& layers_;
+  const Topology* joins_on_;
   std::map<std::pair<int, int>, Way> ways_;
   std::map<ArrivalKey, std::vector<OpId>> arrivals_;  // that nobody waits for yet
   std::vector<std::vector<OpId>> sent_;               // [stage] since its last turn

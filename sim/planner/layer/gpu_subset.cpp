@@ -7,10 +7,18 @@
 namespace moesim {
 namespace {
 
-/// Row and column i of the result are those of member order[i].
-ByteMatrix in_order(const ByteMatrix& traffic, const std::vector<std::size_t>& order) {
+constexpr std::size_t most_lists = 4096;  // that are kept although nothing else may use them
+
+/// [member] its place in an order of members.
+std::vector<std::int64_t> places_in(const std::vector<std::size_t>& order) {
   std::vector<std::int64_t> place(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<std::int64_t>(i);
+  return place;
+}
+
+/// Row and column i of the result are those of member order[i].
+ByteMatrix in_order(const ByteMatrix& traffic, const std::vector<std::size_t>& order) {
+  const std::vector<std::int64_t> place = places_in(order);
   ByteMatrix result(traffic.unit());
   for (const std::size_t member : order) {
     const auto row = traffic.row(GpuId(static_cast<std::int64_t>(member)));
@@ -28,6 +36,16 @@ Kernels in_order(const Kernels& kernels, const std::vector<std::size_t>& order) 
   return Kernels(std::move(each));
 }
 
+std::vector<std::vector<GpuId>> in_order(std::vector<std::vector<GpuId>> collectives,
+                                         const std::vector<std::size_t>& order) {
+  const std::vector<std::int64_t> place = places_in(order);
+  for (auto& members : collectives) {
+    for (GpuId& member : members) member = GpuId(place[member.index()]);
+    std::ranges::sort(members);
+  }
+  return collectives;
+}
+
 }  // namespace
 
 GpuSubset::GpuSubset(std::vector<GpuId> chosen, int gpus)
@@ -38,6 +56,24 @@ GpuSubset::GpuSubset(std::vector<GpuId> chosen, int gpus)
 }
 
 GpuSubset::Members& GpuSubset::members(const Group& own) const {
+  if (members_of_.size() > most_lists) members_of_.clear();
+  const auto [known, fresh] = members_of_.try_emplace(&own.list());
+  if (fresh) known->second = {own, &found(own)};
+  return *known->second.second;
+}
+
+bool GpuSubset::all_in(const Group& of_plan) const {
+  if (of_plan.size() < chosen_.size()) return false;
+  if (all_in_.size() > most_lists) all_in_.clear();
+  const auto [known, fresh] = all_in_.try_emplace(&of_plan.list());
+  if (fresh) {
+    const bool all = std::ranges::all_of(chosen_, [&](GpuId g) { return of_plan.contains(g); });
+    known->second = {of_plan, all};
+  }
+  return known->second.second;
+}
+
+GpuSubset::Members& GpuSubset::found(const Group& own) const {
   Members& known = groups_[own.list()];
   if (!known.group.empty() || own.empty()) return known;
   std::vector<GpuId> gpus;
@@ -67,6 +103,14 @@ void GpuSubset::to_plan(Op& op) const {
     const auto [made, is_new] = known.traffic.try_emplace(traffic.identity().first);
     if (is_new) made->second = {traffic, in_order(traffic, known.order)};
     exchange->traffic = made->second.second.with_unit(traffic.unit());
+    if (!exchange->collectives) return;
+    const auto parts = exchange->collectives;
+    const auto [moved, fresh] = known.collectives.try_emplace(parts.get());
+    if (fresh) {
+      moved->second = {parts, std::make_shared<const std::vector<std::vector<GpuId>>>(
+                                  in_order(*parts, known.order))};
+    }
+    exchange->collectives = moved->second.second;
     return;
   }
   auto& kernels = std::get<Kernels>(op.work);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -24,11 +25,14 @@ class GpuSubset {
   const Group& in_plan(const Group& own) const { return members(own).group; }
   /// The number of a GPU of the plan; below 0 if it is not among them.
   GpuId own(GpuId in_plan) const { return own_[in_plan.index()]; }
+  /// Whether all of them are in a group of the plan.
+  bool all_in(const Group& of_plan) const;
   /// From a group under own numbers to the plan's: kernels and traffic of members follow them if
   /// own numbers ascend otherwise than the plan's.
   void to_plan(Op& op) const;
 
  private:
+  using Collectives = decltype(Exchange::collectives);
   /// A group of the plan, and which own member each of its members is; empty: in the same order.
   struct Members {
     Group group;
@@ -36,12 +40,19 @@ class GpuSubset {
     // What has been put in order, by identity, which what it was made of keeps taken.
     std::map<const void*, std::pair<ByteMatrix, ByteMatrix>> traffic;
     std::map<const void*, std::pair<Kernels, Kernels>> kernels;
+    std::map<const void*, std::pair<Collectives, Collectives>> collectives;
   };
   Members& members(const Group& own) const;
+  Members& found(const Group& own) const;
 
+  /// What is known of a group's list, which it keeps where it is.
+  template <class Value>
+  using ByList = std::unordered_map<const std::vector<GpuId>*, std::pair<Group, Value>>;
   std::vector<GpuId> chosen_;
   std::vector<GpuId> own_;  // [GPU of the plan]
   mutable std::map<std::vector<GpuId>, Members> groups_;
+  mutable ByList<Members*> members_of_;
+  mutable ByList<bool> all_in_;
 };
 
 }  // namespace moesim

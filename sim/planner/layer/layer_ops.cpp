@@ -177,7 +177,7 @@ Mark LayerOps::add_relays(const Step& s, Stage stage, const std::vector<int>& fr
   if (from.empty()) return after;
   for (const int phase : from) {
     for (const OpId id : done[static_cast<std::size_t>(phase)]) {
-      s.chain.for_each_gpu(id, [&](GpuId gpu) { after[gpu.index()].push_back(id); });
+      s.chain.add_to(after, id);
     }
   }
   const Stream stream = s.work.dispatch->shape().phase(to).stream;
@@ -186,7 +186,7 @@ Mark LayerOps::add_relays(const Step& s, Stage stage, const std::vector<int>& fr
     waits.erase(std::remove_if(waits.begin(), waits.end(), waited_for), waits.end());
   };
   if (!s.work.dispatch->shape().local_work.relay) {
-    for (auto& waits : after) without_kernel(waits);
+    after.change_all(without_kernel);
     return after;
   }
   const bool back = stage == Stage::combine;
@@ -207,8 +207,9 @@ Mark LayerOps::add_relays(const Step& s, Stage stage, const std::vector<int>& fr
   if (any) {
     relay.after = waits_of(relaying, after);
     const OpId id = s.chain.kernel(std::move(relay));
-    for (const GpuId gpu : relaying) after[gpu.index()] = {id};
+    after.change(relaying, [id](OpList& waits) { waits = {id}; });
   }
+  if (relaying.size() == everybody_.size()) return after;
   for (const GpuId gpu : everybody_) {
     if (!relaying.contains(gpu)) without_kernel(after[gpu.index()]);
   }
@@ -269,9 +270,8 @@ void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
     if (side.before != before) continue;
     // Out and back differ in nothing else.
     const int part = side_part(stage, phase, i);
-    const auto& moved = s.parts.traffic(phase);
     const bool back = stage == Stage::combine;
-    for (auto& [group, exchange] : side_exchanges(moved, side, back)) {
+    for (auto& [group, exchange] : side_exchanges(s.parts.traffic(phase, side), back)) {
       if (cell_.serves && group.size() == 1) continue;
       s.chain.exchange({fmt::format("{}-{}{}", name_of(stage), side.name, s.suffix()),
                         s.key(OpKind::side_exchange, Stage::other, part),

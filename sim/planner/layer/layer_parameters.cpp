@@ -41,10 +41,7 @@ void LayerOps::reduce(int layer, const Mark& after) {
   parameters_.insert(parameters_.end(), last.begin(), last.end());
   if (!s.work.gradient_sum) return;
   Mark whole = computed_[static_cast<std::size_t>(layer)];
-  const Mark reduced = chain_.per_gpu(last);
-  for (std::size_t g = 0; g < whole.size(); ++g) {
-    whole[g].insert(whole[g].end(), reduced[g].begin(), reduced[g].end());
-  }
+  whole.add(chain_.per_gpu(last));
   const OpKey sum = s.key(OpKind::gradient_sum, Stage::reduce);
   add_param_exchanges(s, sum, Stream::dp, {*s.work.gradient_sum}, whole);
 }
@@ -73,7 +70,7 @@ std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, OpKey key, Stream
     const Group& members = concerned.members;
     if (members.empty()) continue;
     Mark before = last.empty() ? after : chain_.per_gpu(last);
-    before.resize(static_cast<std::size_t>(chain_.gpus()));
+    if (before.empty()) before = Mark(static_cast<std::size_t>(chain_.gpus()));
     const auto add_kernels = [&](OpKind kind, const std::vector<MemoryBound>& work) {
       OpKey codec = key;
       codec.kind = kind;
@@ -85,7 +82,7 @@ std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, OpKey key, Stream
       const Group coding = op.group;
       op.after = waits_of(coding, before);
       const OpId id = chain_.kernel(std::move(op));
-      for (const GpuId gpu : coding) before[gpu.index()] = {id};
+      before.change(coding, [id](OpList& waits) { waits = {id}; });
     };
     add_kernels(OpKind::encode, move.encode);
     last = {chain_.detached({move.name, key, stream, members, waits_of(members, before),

@@ -36,6 +36,7 @@ struct PlannerOptions {
   std::optional<DataType> gemm_type = {};  // that experts compute in; default: the weights'
   TensorSharers tensor_sharers = {};       // of EP groups; the model has their parts of the experts
   CountedLayers* counted = nullptr;  // by planners for other parts of the cluster, and by this one
+  bool join_alike = false;           // communicators with equal times are one exchange (are_alike)
 
   /// Model layers that the replayed ones stand for.
   std::vector<int> numbers_in(const TraceInfo& trace) const {

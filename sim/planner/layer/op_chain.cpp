@@ -2,6 +2,7 @@
 #include "sim/planner/layer/op_chain.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/base/sort_once.h"
 
@@ -22,6 +23,11 @@ void add_waits(const OpList& of_gpu, std::vector<OpId>& waits) {
 
 std::vector<OpId> waits_of(const Group& gpus, const Mark& mark) {
   std::vector<OpId> waits;
+  if (gpus.empty() || mark.empty()) return waits;
+  if (mark.is_one()) {
+    add_waits(mark[0], waits);
+    return waits;
+  }
   for (const GpuId gpu : gpus) {
     add_waits(mark[gpu.index()], waits);
   }
@@ -33,13 +39,9 @@ OpChain::OpChain(Plan& plan)
 
 OpChain::OpChain(Plan& plan, std::shared_ptr<const GpuSubset> subset)
     : plan_(plan), gpus_(std::move(subset)) {
-  const auto gpus = static_cast<std::size_t>(gpus_->size());
-  std::array<OpId, stream_count> nothing;
-  nothing.fill(none);
-  last_compute_.assign(gpus, none);
-  stream_knows_.assign(gpus, nothing);
-  awaited_.resize(gpus);
-  arriving_.resize(gpus);
+  Reached begun{none, {}};
+  begun.stream_knows.fill(none);
+  reached_ = PerGpu<Reached>(static_cast<std::size_t>(gpus_->size()), begun);
 }
 
 OpId OpChain::add(Op op) {
@@ -51,14 +53,13 @@ OpId OpChain::add(Op op) {
 
 OpId OpChain::compute(Op op) {
   const Group group = op.group;
-  for (const GpuId gpu : group) {
-    auto& awaited = awaited_[gpu.index()];
-    add_waits(awaited, op.after);
-    awaited.clear();
-    arriving_[gpu.index()].clear();
-  }
+  reached_.change(group, [&](Reached& at) {
+    add_waits(at.awaited, op.after);
+    at.awaited.clear();
+    at.arriving.clear();
+  });
   const OpId id = add(std::move(op));
-  for (const GpuId gpu : group) last_compute_[gpu.index()] = id;
+  reached_.change(group, [&](Reached& at) { at.last_compute = id; });
   return id;
 }
 
@@ -66,28 +67,27 @@ OpId OpChain::kernel(Op op) {
   const Group group = op.group;
   const OpId id = add(std::move(op));
   if (plan_[id].stream != Stream::compute) return id;
-  for (const GpuId gpu : group) last_compute_[gpu.index()] = id;
+  reached_.change(group, [&](Reached& at) { at.last_compute = id; });
   return id;
 }
 
 OpId OpChain::exchange(Op op) {
   const Group members = op.group;
   const auto stream = static_cast<std::size_t>(op.stream);
-  for (const GpuId gpu : members) {
-    add_waits(arriving_[gpu.index()], op.after);
-    const OpId compute = last_compute_[gpu.index()];
-    if (stream_knows_[gpu.index()][stream] == compute) continue;
+  reached_.change(members, [&](Reached& at) {
+    add_waits(at.arriving, op.after);
+    const OpId compute = at.last_compute;
+    if (at.stream_knows[stream] == compute) return;
     if (op.after.empty() || op.after.back() != compute) op.after.push_back(compute);
-    stream_knows_[gpu.index()][stream] = compute;
-  }
+    at.stream_knows[stream] = compute;
+  });
   const OpId id = add(std::move(op));
-  for (const GpuId gpu : members) {
-    auto& awaited = awaited_[gpu.index()];
-    // An earlier exchange of the stream has ended when this one starts.
-    const auto ended = [&](OpId other) { return plan_[other].stream == plan_[id].stream; };
-    awaited.erase(std::remove_if(awaited.begin(), awaited.end(), ended), awaited.end());
-    awaited.push_back(id);
-  }
+  // An earlier exchange of the stream has ended when this one starts.
+  const auto ended = [&](OpId other) { return plan_[other].stream == plan_[id].stream; };
+  reached_.change(members, [&](Reached& at) {
+    at.awaited.erase(std::remove_if(at.awaited.begin(), at.awaited.end(), ended), at.awaited.end());
+    at.awaited.push_back(id);
+  });
   return id;
 }
 
@@ -95,48 +95,53 @@ OpId OpChain::detached(Op op) { return add(std::move(op)); }
 
 void OpChain::require(const std::vector<OpId>& ops) {
   for (const OpId op : ops) {
-    for_each_gpu(op, [&](GpuId gpu) { awaited_[gpu.index()].push_back(op); });
+    change_members(reached_, op, [op](Reached& at) { at.awaited.push_back(op); });
   }
 }
 
 void OpChain::begin_after(const std::vector<OpId>& ops) {
   require(ops);
   for (const OpId op : ops) {
-    for_each_gpu(op, [&](GpuId gpu) { arriving_[gpu.index()].push_back(op); });
+    change_members(reached_, op, [op](Reached& at) { at.arriving.push_back(op); });
   }
 }
 
 void OpChain::join(const std::vector<OpChain>& parts) {
-  for (std::size_t gpu = 0; gpu < awaited_.size(); ++gpu) {
-    awaited_[gpu].clear();
-    arriving_[gpu].clear();
-    stream_knows_[gpu].fill(none);
+  const auto join_at = [&](std::size_t gpu, Reached& at) {
+    at.awaited.clear();
+    at.arriving.clear();
+    at.stream_knows.fill(none);
     for (const OpChain& part : parts) {
-      last_compute_[gpu] = std::max(last_compute_[gpu], part.last_compute_[gpu]);
-      awaited_[gpu].insert(awaited_[gpu].end(), part.awaited_[gpu].begin(),
-                           part.awaited_[gpu].end());
-      arriving_[gpu].insert(arriving_[gpu].end(), part.arriving_[gpu].begin(),
-                            part.arriving_[gpu].end());
+      const Reached& of = std::as_const(part.reached_)[gpu];
+      at.last_compute = std::max(at.last_compute, of.last_compute);
+      at.awaited.insert(at.awaited.end(), of.awaited.begin(), of.awaited.end());
+      at.arriving.insert(at.arriving.end(), of.arriving.begin(), of.arriving.end());
     }
-    sort_once(awaited_[gpu]);
-    sort_once(arriving_[gpu]);
+    sort_once(at.awaited);
+    sort_once(at.arriving);
+  };
+  const auto is_one = [](const OpChain& chain) { return chain.reached_.is_one(); };
+  if (is_one(*this) && std::ranges::all_of(parts, is_one)) {
+    return reached_.change_all([&](Reached& at) { join_at(0, at); });
   }
+  for (std::size_t gpu = 0; gpu < reached_.size(); ++gpu) join_at(gpu, reached_[gpu]);
 }
 
 Mark OpChain::per_gpu(const std::vector<OpId>& ops) const {
-  Mark mark(awaited_.size());
-  for (const OpId op : ops) {
-    for_each_gpu(op, [&](GpuId gpu) { mark[gpu.index()].push_back(op); });
-  }
+  Mark mark(reached_.size());
+  for (const OpId op : ops) add_to(mark, op);
   return mark;
 }
 
 Mark OpChain::mark() const {
-  Mark mark(awaited_.size());
-  for (std::size_t gpu = 0; gpu < mark.size(); ++gpu) {
-    mark[gpu] = awaited_[gpu];
-    if (mark[gpu].empty() && last_compute_[gpu] != none) mark[gpu].push_back(last_compute_[gpu]);
-  }
+  const auto list_of = [](const Reached& at) {
+    OpList list = at.awaited;
+    if (list.empty() && at.last_compute != none) list.push_back(at.last_compute);
+    return list;
+  };
+  if (reached_.is_one()) return Mark(reached_.size(), list_of(reached_[0]));
+  Mark mark(reached_.size());
+  for (std::size_t gpu = 0; gpu < mark.size(); ++gpu) mark[gpu] = list_of(reached_[gpu]);
   return mark;
 }
 

@@ -15,8 +15,57 @@ namespace moesim {
 /// What one GPU waits for: few ops, by the exchanges that a phase of a dispatch brings it.
 using OpList = boost::container::small_vector<OpId, 12>;
 
+/// A value per GPU, kept once while all GPUs have the same, as they do where they are in every op
+/// together.
+template <class T>
+class PerGpu {
+ public:
+  PerGpu() = default;
+  explicit PerGpu(std::size_t gpus, const T& value = {}) : gpus_(gpus), values_{value} {}
+
+  std::size_t size() const { return gpus_; }
+  bool empty() const { return gpus_ == 0; }
+  /// Whether it is kept once.
+  bool is_one() const { return values_.size() == 1; }
+  const T& operator[](std::size_t gpu) const { return values_[is_one() ? 0 : gpu]; }
+  /// Of a single GPU, to be changed.
+  T& operator[](std::size_t gpu) {
+    divide();
+    return values_[gpu];
+  }
+  /// Calls change(value) for some GPUs: once for all of them if they are all and have one.
+  template <class Change>
+  void change(const Group& gpus, Change change) {
+    if (is_one() && gpus.size() == gpus_) return change(values_[0]);
+    divide();
+    for (const GpuId gpu : gpus) change(values_[gpu.index()]);
+  }
+  /// Appends lists, GPU by GPU.
+  void add(const PerGpu& others) {
+    if (!others.is_one()) divide();
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      values_[i].insert(values_[i].end(), others[i].begin(), others[i].end());
+    }
+  }
+  template <class Change>
+  void change_all(Change change) {
+    for (T& value : values_) change(value);
+  }
+  /// Over the values that are kept: one, or that of each GPU.
+  auto begin() const { return values_.begin(); }
+  auto end() const { return values_.end(); }
+
+ private:
+  void divide() {
+    if (is_one()) values_.resize(gpus_, T(values_[0]));
+  }
+
+  std::size_t gpus_ = 0;
+  std::vector<T> values_;
+};
+
 /// Per GPU, under the numbers of a chain, ops that later ones can wait for: a point in time.
-using Mark = std::vector<OpList>;
+using Mark = PerGpu<OpList>;
 
 /// What some GPUs wait for, together: what one of them has done is not news to another that took
 /// part in it.
@@ -53,24 +102,33 @@ class OpChain {
   /// Returns the ops, of some, that each GPU takes part in.
   Mark per_gpu(const std::vector<OpId>& ops) const;
   Stream stream_of(OpId op) const { return plan_[op].stream; }
-  /// Calls visit(gpu) for each of the chain's GPUs, under its own number, that runs the op.
-  template <class Visit>
-  void for_each_gpu(OpId op, Visit visit) const {
-    for (const GpuId gpu : plan_[op].group) {
-      if (const GpuId own = gpus_->own(gpu); own.value >= 0) visit(own);
-    }
+  /// Adds an op to what those of the chain's GPUs wait for that run it.
+  void add_to(Mark& waits, OpId op) const {
+    change_members(waits, op, [op](OpList& list) { list.push_back(op); });
   }
 
  private:
+  /// How far a GPU has come.
+  struct Reached {
+    OpId last_compute;
+    std::array<OpId, stream_count> stream_knows;  // newest compute that the stream waits for
+    OpList awaited = {};
+    OpList arriving = {};  // of these, what exchanges wait for, too
+  };
   OpId add(Op op);
+  /// Calls change(value) for the chain's GPUs that run an op.
+  template <class T, class Change>
+  void change_members(PerGpu<T>& values, OpId op, Change change) const {
+    const Group& members = plan_[op].group;
+    if (values.is_one() && gpus_->all_in(members)) return values.change_all(change);
+    for (const GpuId gpu : members) {
+      if (const GpuId own = gpus_->own(gpu); own.value >= 0) change(values[own.index()]);
+    }
+  }
 
   Plan& plan_;
   std::shared_ptr<const GpuSubset> gpus_;
-  std::vector<OpId> last_compute_;  // [gpu]
-  std::vector<std::array<OpId, stream_count>>
-      stream_knows_;              // [gpu] newest compute the stream waits for
-  std::vector<OpList> awaited_;   // [gpu]
-  std::vector<OpList> arriving_;  // [gpu] of these, what exchanges wait for, too
+  PerGpu<Reached> reached_;
 };
 
 }  // namespace moesim

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "sim/planner/layer/alike.h"
+
 namespace moesim {
 namespace {
 
@@ -35,6 +37,19 @@ ByteMatrix all_pairs(std::size_t members, Bytes bytes) {
     row[from] = 1;
   }
   return result;
+}
+
+Communicators communicators_of(const PhaseTraffic& phase) {
+  Communicators list;
+  if (!phase.collectives) {
+    for (const Group& group : phase.groups) list.push_back(group.list());
+    return list;
+  }
+  for (const auto& places : *phase.collectives) {
+    auto& members = list.emplace_back();
+    for (const GpuId place : places) members.push_back(phase.groups.front()[place.index()]);
+  }
+  return list;
 }
 
 }  // namespace
@@ -80,27 +95,33 @@ std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
         traffic.rows[c].with_unit(row_bytes), {}, !work.counts.padded_phases.empty(), mirrored};
     if (!rows.empty()) exchange.rows = std::move(rows[c]);
     exchange.sms = work.dispatch->shape().sms;
+    exchange.collectives = traffic.collectives;
     if (work.goes_on) exchange.rounds = 0;
     exchanges.push_back({traffic.groups[c], std::move(exchange)});
   }
   return exchanges;
 }
 
-std::vector<GroupExchange> side_exchanges(const PhaseTraffic& traffic, const SideExchange& side,
-                                          bool mirrored) {
-  std::vector<GroupExchange> exchanges;
-  if (side.among) {
-    for (const auto& members : *side.among) {
-      exchanges.push_back(
-          {Group(members), {all_pairs(members.size(), side.per_pair), {}, false, mirrored}});
-    }
-    return exchanges;
+PhaseTraffic side_traffic(const PhaseTraffic& phase, const SideExchange& side) {
+  PhaseTraffic list;
+  if (!side.among && side.per_pair.value == 0) {
+    list = phase;
+    for (ByteMatrix& rows : list.rows) rows = rows.with_unit(side.per_row);
+    return list;
   }
+  for (const auto& members : side.among ? *side.among : communicators_of(phase)) {
+    list.groups.emplace_back(members);
+    list.rows.push_back(all_pairs(members.size(), side.per_pair));
+  }
+  return phase.collectives ? together(list) : list;
+}
+
+std::vector<GroupExchange> side_exchanges(const PhaseTraffic& traffic, bool mirrored) {
+  std::vector<GroupExchange> exchanges;
   for (std::size_t c = 0; c < traffic.groups.size(); ++c) {
-    ByteMatrix of_side = side.per_pair.value > 0
-                             ? all_pairs(traffic.groups[c].size(), side.per_pair)
-                             : traffic.rows[c].with_unit(side.per_row);
-    exchanges.push_back({traffic.groups[c], {std::move(of_side), {}, false, mirrored}});
+    Exchange exchange{traffic.rows[c], {}, false, mirrored};
+    exchange.collectives = traffic.collectives;
+    exchanges.push_back({traffic.groups[c], std::move(exchange)});
   }
   return exchanges;
 }

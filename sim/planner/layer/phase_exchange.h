@@ -26,8 +26,10 @@ std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
                                            const PhaseTraffic& traffic, Bytes row_bytes,
                                            bool mirrored);
 
-/// The side exchange of every communicator of a phase, on the way that its rows go.
-std::vector<GroupExchange> side_exchanges(const PhaseTraffic& traffic, const SideExchange& side,
-                                          bool mirrored);
+/// What the side exchange of every communicator of a phase moves on the way out.
+PhaseTraffic side_traffic(const PhaseTraffic& phase, const SideExchange& side);
+
+/// These exchanges, on the way that the rows of their phase go.
+std::vector<GroupExchange> side_exchanges(const PhaseTraffic& traffic, bool mirrored);
 
 }  // namespace moesim

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sim/collective/collective.h"
+#include "sim/planner/layer/alike.h"
 #include "sim/planner/layer/phase_exchange.h"
 
 namespace moesim {
@@ -124,9 +125,40 @@ std::vector<Exchange> ReplayedLayer::tensor_sums(Bytes row) const {
 }
 
 const PhaseTraffic& ReplayedLayer::traffic(int phase) {
-  PhaseTraffic& out = traffic_[phase];
+  PhaseTraffic& out = (*traffic_)[{phase, nullptr}];
   if (out.groups.empty()) out = phase_traffic(work_, phase);
   return out;
+}
+
+const PhaseTraffic& ReplayedLayer::traffic(int phase, const SideExchange& side) {
+  PhaseTraffic& out = (*traffic_)[{phase, &side}];
+  if (out.groups.empty()) out = side_traffic(traffic(phase), side);
+  return out;
+}
+
+bool ReplayedLayer::share_traffic(const ReplayedLayer& twin) {
+  const auto& own = work_.counts.on_wire();
+  const auto& others = twin.work_.counts.on_wire();
+  const bool same = work_.dispatch == twin.work_.dispatch && own.size() == others.size() &&
+                    std::ranges::equal(own, others, [](const RowTable& a, const RowTable& b) {
+                      return a.shares_blocks(b);
+                    });
+  if (same) {
+    traffic_ = twin.traffic_;
+    joined_ = twin.joined_;
+  }
+  return same;
+}
+
+void ReplayedLayer::join_communicators() {
+  if (joined_) return;
+  joined_ = true;
+  Moved joined;
+  for (int phase = 0; phase < work_.dispatch->shape().size(); ++phase) {
+    const PhaseTraffic& apart = traffic(phase);
+    joined[{phase, nullptr}] = apart.groups.size() > 1 ? together(apart) : apart;
+  }
+  *traffic_ = std::move(joined);
 }
 
 const ReplayedLayer::Concerned& ReplayedLayer::concerned(const ByteMatrix& whole) {

@@ -70,6 +70,8 @@ std::vector<ExpertMemory> memory_of_experts(const LayerWork& work, const MoeMode
 struct PhaseTraffic {
   std::vector<Group> groups;
   std::vector<ByteMatrix> rows;  // units of one byte
+  /// Of a single group that stands for several (Exchange::collectives).
+  std::shared_ptr<const std::vector<std::vector<GpuId>>> collectives = nullptr;
 };
 
 class ReplayedLayer {
@@ -101,6 +103,14 @@ class ReplayedLayer {
 
   /// Traffic of a phase as it goes out, for both ways and passes.
   const PhaseTraffic& traffic(int phase);
+  /// The same of a side exchange of its phase.
+  const PhaseTraffic& traffic(int phase, const SideExchange& side);
+  /// Takes the traffic of another layer, which lives as long, if it moves the same rows: exchanges
+  /// that share it have one price. Returns whether it does.
+  bool share_traffic(const ReplayedLayer& twin);
+  /// From now on the communicators of a phase are one exchange.
+  void join_communicators();
+  bool joins_communicators() const { return joined_; }
   /// What the GPUs that send or receive exchange among themselves.
   struct Concerned {
     ByteMatrix whole;  // over all GPUs; its identity stays taken
@@ -123,9 +133,12 @@ class ReplayedLayer {
   std::vector<ReplayedLayer> chunks_;
   std::vector<RowSums> phases_;
   std::vector<std::int64_t> packed_, delivered_, gathered_;
-  std::vector<const Group*> sharing_;                             // [gpu] its tensor group
-  std::vector<Exchange> gathers_;                                 // [tensor group] of bytes
-  std::map<int, PhaseTraffic> traffic_;                           // by phase
+  std::vector<const Group*> sharing_;  // [gpu] its tensor group
+  std::vector<Exchange> gathers_;      // [tensor group] of bytes
+  /// What it moves, by phase and, but for the rows themselves, by side exchange.
+  using Moved = std::map<std::pair<int, const SideExchange*>, PhaseTraffic>;
+  std::shared_ptr<Moved> traffic_ = std::make_shared<Moved>();  // of all that share it
+  bool joined_ = false;
   std::map<std::pair<const void*, Bytes>, Concerned> concerned_;  // by identity
   std::map<OpKey, KernelsOfGroup> kernels_;
 };

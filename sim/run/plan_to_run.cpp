@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/run/plan_to_run.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace moesim {
+
+bool may_stand_for_others(const PolicyRun& run, const ComparisonOptions& asked) {
+  const auto& spec = run.scenario.iteration;
+  if (!spec || spec->serving || asked.every_gpu) return false;
+  if (asked.elasticities || asked.layers) return false;
+  return run.timeline == nullptr &&
+         std::ranges::all_of(run.scenario.fidelities, [](Fidelity fidelity) {
+           return fidelity == Fidelity::port || fidelity == Fidelity::analytic;
+         });
+}
+
+PlanToRun::PlanToRun(Plan& whole, const ClusterInput& cluster, bool may_stand_for_others)
+    : of_all_(whole, cluster.topology) {
+  if (may_stand_for_others) representatives_ = moesim::representatives(whole, cluster.gpus);
+  if (representatives_.empty()) return;
+  fewer_ = plan_of(representatives_.gpus, std::move(whole));
+  of_fewer_.emplace(fewer_, std::move(of_all_));
+}
+
+}  // namespace moesim
