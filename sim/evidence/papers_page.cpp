@@ -15,7 +15,7 @@ namespace moesim {
 namespace {
 
 constexpr const char* begin_mark = "<!-- begin: written by moesim papers --page -->\n";
-constexpr double near_enough = 0.10;  // Pages only count what is nearer.
+constexpr double near_enough = 0.15;  // Pages only count what is nearer.
 constexpr const char* end_mark = "<!-- end -->";
 
 std::string errors_words(const ErrorSummary& errors) {

@@ -216,7 +216,7 @@ TEST(Papers, ThePageKeepsWhatStandsAroundTheTables) {
   EXPECT_TRUE(text.ends_with("<!-- end -->\nafter\n"));
   EXPECT_EQ(text.find("old"), std::string::npos);
   EXPECT_THAT(text, HasSubstr("| b | 9 s | 11 s | +22.2 % |"));
-  EXPECT_THAT(text, HasSubstr("Within 10 %: 2 of 3 figures."));
+  EXPECT_THAT(text, HasSubstr("Within 15 %: 2 of 3 figures."));
   EXPECT_THAT(text, HasSubstr("Contested pairs in the wrong order: b / a"));
   EXPECT_THROW(papers_page("page.md", "no marks", {}), Error);
 }
