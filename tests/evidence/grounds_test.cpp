@@ -25,7 +25,7 @@ Scenario step_of(const std::string& topology, const std::string& more = "topolog
   return read_scenario("", {{"topology", topology, ""},
                             {"set", more, ""},
                             {"policy", "[megatron, deepep-normal]", ""},
-                            {"synth", "{tokens: 64}", ""},
+                            {"synth", "{tokens: 8192}", ""},
                             {"model", "olmoe", ""}});
 }
 
