@@ -61,7 +61,7 @@ TEST_P(BlocksOf, ComputeTheModelsFlop) {
   // Keys of windows are rounded to whole ones; convolutions of linear attention and of Mamba are
   // not products.
   const bool linear = model_.attention->shape->linear.has_value() || model_.mamba;
-  EXPECT_NEAR(3 * scores / flops.scores / sequence, 1, linear ? 5e-3 : 2e-3);
+  EXPECT_NEAR(3 * scores / flops.scores / sequence, 1, linear ? 6e-3 : 2e-3);
   // Model flop have twice the forward for the backward pass. Flash attention takes 5 / 2, because
   // it computes the scores again; more where queries are wider than values.
   const AttentionShape& shape = *model_.attention->shape;

@@ -103,7 +103,7 @@ TEST_F(LayerOpsTest, ExpertsInALatentTakeNarrowRows) {
   std::map<std::string, GroupedGemm> products;
   for (const Op& op : plan_.ops) {
     if (op.exchange() != nullptr) {
-      EXPECT_EQ(op.exchange()->traffic.total(), Bytes(2 * 4 * 2)) << op.label.text();
+      EXPECT_EQ(op.exchange()->traffic.total(), Bytes(3 * 4 * 2)) << op.label.text();
     } else if (const auto* gemm = std::get_if<GroupedGemm>(&op.kernels()->each().front())) {
       products[op.label] = *gemm;
     }
