@@ -91,11 +91,13 @@ EngineTable read_engine_table(const std::string& name) {
     table.assumed = strings_of(map, "assumed");
     table.misses = strings_of(map, "misses");
     table.least_share = map.number("least_share", {0.01, 1}, 1);
-    if (const auto rows = map.find("without_dp")) {
-      for (const YamlValue& of : rows->list()) {
-        read_conditions(of.map(), table.without_dp.emplace_back());
-      }
-    }
+    const auto read_rows = [&map](const char* key, std::vector<EngineRule>& rows) {
+      const auto list = map.find(key);
+      if (!list) return;
+      for (const YamlValue& of : list->list()) read_conditions(of.map(), rows.emplace_back());
+    };
+    read_rows("without_dp", table.without_dp);
+    read_rows("dp_for_tp", table.dp_for_tp);
     if (const auto rules = map.get("rules")) {
       for (const YamlValue& rule : rules->list()) table.rules.push_back(read_rule(rule.map()));
     }
@@ -105,10 +107,17 @@ EngineTable read_engine_table(const std::string& name) {
 }
 
 EngineRow as_started(EngineRow row, const EngineTable& table) {
-  const bool without = std::ranges::any_of(
-      table.without_dp, [&](const EngineRule& rule) { return means(rule, row, false); });
-  if (!without || row.decode || row.prompts.dp == 1) return row;
+  const auto is_among = [&](const std::vector<EngineRule>& rules) {
+    return std::ranges::any_of(rules,
+                               [&](const EngineRule& rule) { return means(rule, row, false); });
+  };
+  if (row.decode || row.prompts.dp == 1) return row;
   EngineDegrees& degrees = row.prompts;
+  if (is_among(table.dp_for_tp)) {
+    degrees = {1, degrees.tp, 1, degrees.tp};
+    return row;
+  }
+  if (!is_among(table.without_dp)) return row;
   degrees.dp = 1;
   if (degrees.moe_ep > 1) {
     degrees.moe_ep = degrees.tp;

@@ -26,6 +26,7 @@ struct EngineTable {
   double least_share = 1;  // of the nominal lengths; those of requests are uniform up to these
   std::vector<EngineRule> rules;
   std::vector<EngineRule> without_dp;  // rows whose recipe has no attention DP, whatever they say
+  std::vector<EngineRule> dp_for_tp;   // rows whose recipe starts so many ranks of one GPU each
 };
 
 /// Reads the table of that name, or a file. Throws Error with all mistakes.

@@ -113,6 +113,9 @@ TEST(EngineRows, RecipesWithoutDataParallelismHaveNone) {
   EXPECT_EQ(as_started(row, table).prompts, row.prompts) << "another engine";
   row.backend = "vllm";
   EXPECT_EQ(as_started(row, table).prompts, (EngineDegrees{2, 1, 1, 2}));
+  table.dp_for_tp.push_back({{{"precision", {"fp4"}}}, {}, 0});
+  row.precision = "fp4";
+  EXPECT_EQ(as_started(row, table).prompts, (EngineDegrees{1, 2, 1, 2})) << "as many GPUs";
 }
 
 TEST(EngineRows, RatesAreLittlesLaw) {

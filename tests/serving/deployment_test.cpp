@@ -31,6 +31,20 @@ TEST(Deployments, KeysAndValuesMoveFromPromptsToDecoding) {
   EXPECT_EQ(run.instances[0].kv_left + run.instances[1].kv_left, 0);
 }
 
+TEST(Deployments, FirstTokensWaitForAPlaceToDecode) {
+  FormulaPrices prompts = second_per_pass(), decodes = second_per_pass();
+  EngineOptions one;
+  one.max_sequences = 1;
+  Deployment deployment = one_engine({}, prompts);
+  deployment.decode = ServingPool{one, 1, &decodes};
+  LinkTransfers links({Bytes(1), BytesPerSecond(1e9), Seconds(0.5)}, 1, 1);
+  deployment.transfers = &links;
+  const ServingRun run = run_serving(deployment, at_once({{100, 3}, {100, 3}}));
+  EXPECT_NEAR(run.requests[0].first.value, 1.2 + 0.5, 1e-6);
+  EXPECT_NEAR(run.requests[1].first.value, run.requests[0].finish.value, tiny);
+  EXPECT_NEAR((run.requests[1].finish - run.requests[1].first).value, 2 * 1.001, tiny);
+}
+
 TEST(Deployments, LogsWithoutHashesShareNoPrefix) {
   FormulaPrices prices = second_per_pass();
   RequestLog log = at_once({{100, 2}, {100, 2}});

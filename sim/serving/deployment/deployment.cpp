@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <queue>
+#include <set>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -68,13 +69,17 @@ class ServingLoop {
     std::unique_ptr<ServingInstance> instance;
     std::int64_t recovering = 0;  // losses that it has not recovered from
     std::int64_t serial = 0, kv_most = 0;
+    std::set<std::int64_t> unshown;  // requests that came with keys and values and did not run yet
   };
 
   void add_pool(const ServingPool& pool) {
     for (int i = 0; i < pool.instances; ++i) {
       places_.push_back(
-          {std::make_unique<ServingInstance>(pool.engine, log_.prefix_tokens, *pool.prices), 0, 0,
-           0});
+          {std::make_unique<ServingInstance>(pool.engine, log_.prefix_tokens, *pool.prices),
+           0,
+           0,
+           0,
+           {}});
     }
   }
 
@@ -153,8 +158,21 @@ class ServingLoop {
   void begin_pass(std::size_t at) {
     Place& place = places_[at];
     if (place.recovering > 0 || place.instance->in_pass() || !place.instance->begin(now_)) return;
+    show_first_tokens(place);
     add(now_ + place.instance->pass().time, EventKind::pass_end, static_cast<std::int64_t>(at),
         ++place.serial);
+  }
+
+  /// Instances that decode give clients the first token, too: when they take a request in.
+  void show_first_tokens(Place& place) {
+    if (place.unshown.empty()) return;
+    for (const RankScheduler& rank : place.instance->ranks()) {
+      for (const ServingSequence& sequence : rank.running()) {
+        if (place.unshown.erase(sequence.request) == 0) continue;
+        const auto number = static_cast<std::size_t>(sequence.request);
+        run_.requests[number].first = last_token_[number] = now_;
+      }
+    }
   }
 
   void end_pass(std::size_t at) {
@@ -206,10 +224,7 @@ class ServingLoop {
     add(there, EventKind::kv_arrival, number);
   }
 
-  /// Instances that decode give clients the first token, too, when they have its keys and values.
   void continue_decoding(std::int64_t number) {
-    const auto at = static_cast<std::size_t>(number);
-    run_.requests[at].first = last_token_[at] = now_;
     const auto [from, to] = moving_.at(number);
     moving_.erase(number);
     places_[from].instance->release(number);
@@ -220,6 +235,7 @@ class ServingLoop {
     sequence.output = request(number).output;
     sequence.emitted = 1;
     sequence.carried = request(number).input;
+    places_[to].unshown.insert(number);
     places_[to].instance->submit(std::move(sequence));
   }
 
