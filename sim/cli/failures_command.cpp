@@ -121,6 +121,8 @@ class FailureRow {
                  : best_steps(job_);
   }
 
+  const std::string& topology() const { return case_.name.topology; }
+  /// Tokens per second, failures included.
   double speed() const {
     return useful_share(job_, steps_) * capacity_ * static_cast<double>(case_.metrics.tokens) /
            case_.metrics.time_of_steps().value;
@@ -157,7 +159,10 @@ Table failure_table(const std::vector<FailureRow>& rows) {
   Table table("failures", 3,
               {"topology", "policy", "recovery", "step", "survived", "failures/h", "interval",
                "writing/h", "down/h", "redone/h", "useful", "speedup"});
-  for (const FailureRow& row : rows) table.rows.push_back(row.cells(rows.front().speed()));
+  for (const FailureRow& row : rows) {
+    const auto first = std::ranges::find(rows, row.topology(), &FailureRow::topology);
+    table.rows.push_back(row.cells(first->speed()));
+  }
   return table;
 }
 

@@ -68,6 +68,18 @@ TEST(FailuresCommand, CopiesOnBothNodesOutliveOne) {
   const double wall = 3600 * std::exp(300.0 / 3600) * (std::exp(420.0 / 3600) - 1);
   EXPECT_NEAR(figure(rows[0], "useful"), 400 / wall, 1e-4);
   EXPECT_GT(figure(rows[2], "useful"), figure(rows[1], "useful"));
+  EXPECT_EQ(figure(rows[0], "speedup"), 1);
+}
+
+TEST(FailuresCommand, EveryTopologyHasItsOwnBaseline) {
+  const Outcome outcome = failures(
+      {"megatron"}, {"--topology", "pair", "--node-mtbf", "2h", "--format", "csv", "--ep", "2"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::map<std::string, double> first;
+  for (const Row& row : rows_of(outcome.out)) {
+    first.emplace(row.at("topology"), figure(row, "speedup"));
+  }
+  EXPECT_EQ(first, (std::map<std::string, double>{{"pair", 1}, {"two-by-two", 1}}));
 }
 
 TEST(FailuresCommand, SaysWhatItNeeds) {
