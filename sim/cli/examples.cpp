@@ -38,7 +38,7 @@ const std::map<std::string, Examples> examples = {
       "my-run.yaml --policy eplb --format sglang -o eplb.json"}},
     {"export rank-costs", {"h100-rail", "h100-rail --set topology.nodes=8 --size \"64 kB\""}},
     {"failures",
-     {"quickstart --topology h100-rail --policy dedup,lazarus --node-mtbf 2000h",
+     {"quickstart --policy dedup,lazarus --node-mtbf 2000h",
       "iteration --policy llep --node-mtbf 500h --replace 10min"}},
     {"list", {"policies", "topologies --format markdown"}},
     {"model import", {"config.json -o my-model.yaml", "config.json"}},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// moesim failures: what lost nodes cost a training job in an hour, with checkpoints only and with
-// what a placement has on several nodes.
+// moesim failures: what lost nodes cost in an hour, a training job with checkpoints only and with
+// what a placement has on several nodes, or a serving engine that starts again or masks them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -58,16 +58,22 @@ int gpus_per_node(const Topology& topology) {
   return size;
 }
 
+/// Whether its steps are passes of a serving engine, which keep no state but weights.
+bool serves(const Scenario& scenario) {
+  return scenario.iteration ? scenario.iteration->serving.has_value() : !scenario.backward;
+}
+
 /// What each GPU holds of which experts: their weights and all that training keeps of them.
 /// Nothing if a part of every expert is on every GPU.
-SlotTable whole_state(const LayerDecision& decision) {
+SlotTable whole_state(const LayerDecision& decision, bool serving) {
+  if (serving) return decision.assignment.placement().table();
   if (decision.gradients != GradientLayout::homes) return {};
   if (!decision.gradient_homes.empty()) return decision.gradient_homes;
   return decision.assignment.placement().table();
 }
 
-/// The share of failures that leave every expert whole, in the last step. Of iterations, whose
-/// replicas share optimizer state, none.
+/// The share of failures that leave every expert whole, in the last step. Of iterations of
+/// training, whose replicas share optimizer state, none.
 double survived_share(const Scenario& scenario, const Inputs& inputs, const CaseName& name,
                       int together) {
   const auto system = std::ranges::find(inputs.systems, name.policy, &SystemSpec::name);
@@ -75,7 +81,7 @@ double survived_share(const Scenario& scenario, const Inputs& inputs, const Case
   if (at < inputs.own.size() && inputs.own[at]) {
     return survived_share(inputs.own[at]->scenario, inputs.own[at]->inputs, name, together);
   }
-  if (scenario.iteration) return 0;
+  if (scenario.iteration && !serves(scenario)) return 0;
   const ClusterInput& cluster = *std::ranges::find_if(
       inputs.clusters,
       [&](const ClusterInput& one) { return one.topology.name() == name.topology; });
@@ -84,7 +90,7 @@ double survived_share(const Scenario& scenario, const Inputs& inputs, const Case
   for (int i = 0; i < planner.count(); ++i) step = planner.plan(i);
   std::vector<SlotTable> layers;
   for (const PlannedLayer& layer : step.layers) {
-    layers.push_back(whole_state(layer.decision));
+    layers.push_back(whole_state(layer.decision, serves(scenario)));
     if (layers.back().empty()) return 0;
   }
   return survival(layers, gpus_per_node(cluster.topology), together).share;
@@ -95,11 +101,12 @@ std::string percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
 /// A policy with one kind of recovery.
 class FailureRow {
  public:
-  FailureRow(const CaseResult& c, const FailureTimes& times, int together, double survived)
-      : case_(c), survived_(survived) {
+  FailureRow(const CaseResult& c, const FailureTimes& times, int together, double survived,
+             bool serving)
+      : case_(c), survived_(survived), serving_(serving) {
     const double nodes = c.topology->host_count();
     job_.step = c.metrics.mean_step();
-    job_.write = times.write;
+    job_.write = serving ? Seconds(0) : times.write;
     job_.pause = times.pause;
     job_.survived = survived;
     job_.between = times.node_mtbf * (together / nodes);
@@ -107,11 +114,15 @@ class FailureRow {
     job_.restart = times.restart + times.replace;
     const double missing = survived * together * (times.replace / job_.between);
     capacity_ = std::max(0.0, 1 - missing / nodes);
+    // What a pass has computed counts at once.
+    if (serving) return;
     steps_ = times.interval.value > 0
                  ? std::max<std::int64_t>(1, std::llround(times.interval / job_.step))
                  : best_steps(job_);
   }
 
+  const std::string& topology() const { return case_.name.topology; }
+  /// Tokens per second, failures included.
   double speed() const {
     return useful_share(job_, steps_) * capacity_ * static_cast<double>(case_.metrics.tokens) /
            case_.metrics.time_of_steps().value;
@@ -121,7 +132,9 @@ class FailureRow {
     const double useful = useful_share(job_, steps_) * capacity_;
     return {case_.name.topology,
             case_.name.policy_text(),
-            survived_ > 0 ? "replicas" : "checkpoint",
+            survived_ > 0 ? "replicas"
+            : serving_    ? "restart"
+                          : "checkpoint",
             job_.step,
             Cell(percent(survived_), survived_),
             Cell(fmt::format("{:.3g}", hour.failures), hour.failures),
@@ -136,6 +149,7 @@ class FailureRow {
  private:
   const CaseResult& case_;
   double survived_;
+  bool serving_;
   FailingJob job_;
   double capacity_ = 1;
   std::int64_t steps_ = 1;
@@ -145,15 +159,19 @@ Table failure_table(const std::vector<FailureRow>& rows) {
   Table table("failures", 3,
               {"topology", "policy", "recovery", "step", "survived", "failures/h", "interval",
                "writing/h", "down/h", "redone/h", "useful", "speedup"});
-  for (const FailureRow& row : rows) table.rows.push_back(row.cells(rows.front().speed()));
+  for (const FailureRow& row : rows) {
+    const auto first = std::ranges::find(rows, row.topology(), &FailureRow::topology);
+    table.rows.push_back(row.cells(first->speed()));
+  }
   return table;
 }
 
 void print_failures(const FailureFlags& flags) {
   const FailureTimes times = times_of(flags);
   const Scenario scenario = flags.scenario.read();
-  if (!scenario.backward && !scenario.iteration) {
-    throw Error("'failures' is about training, the scenario has only a forward pass", "pass: forward+backward");
+  if (scenario.engine_run) {
+    throw Error("'failures' takes one pass of a serving engine, the scenario has requests",
+                "leave out serving.engine; serving.losses are of requests");
   }
   const Inputs inputs = open_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
@@ -165,9 +183,9 @@ void print_failures(const FailureFlags& flags) {
       not_run += "# " + reason_not_run(c) + "\n";
       continue;
     }
-    rows.emplace_back(c, times, flags.together, 0);
+    rows.emplace_back(c, times, flags.together, 0, serves(scenario));
     const double survived = survived_share(scenario, inputs, c.name, flags.together);
-    if (survived > 0) rows.emplace_back(c, times, flags.together, survived);
+    if (survived > 0) rows.emplace_back(c, times, flags.together, survived, serves(scenario));
   }
   Printout printout;
   printout.add(result_header(scenario, inputs, MOESIM_VERSION))
@@ -184,7 +202,7 @@ void print_failures(const FailureFlags& flags) {
 void add_failures_command(CommandLine& app) {
   const auto flags = std::make_shared<FailureFlags>();
   CommandLine command = app.add_subcommand(
-      "failures", "Shows what failing nodes cost training, and what copies of experts pay");
+      "failures", "Shows what failing nodes cost, and what copies of experts pay");
   flags->scenario.add_to(command);
   add_allow_commands(command);
   command.add_option("--node-mtbf", flags->node_mtbf, "mean time between failures of one node")

@@ -68,6 +68,18 @@ TEST(FailuresCommand, CopiesOnBothNodesOutliveOne) {
   const double wall = 3600 * std::exp(300.0 / 3600) * (std::exp(420.0 / 3600) - 1);
   EXPECT_NEAR(figure(rows[0], "useful"), 400 / wall, 1e-4);
   EXPECT_GT(figure(rows[2], "useful"), figure(rows[1], "useful"));
+  EXPECT_EQ(figure(rows[0], "speedup"), 1);
+}
+
+TEST(FailuresCommand, EveryTopologyHasItsOwnBaseline) {
+  const Outcome outcome = failures(
+      {"megatron"}, {"--topology", "pair", "--node-mtbf", "2h", "--format", "csv", "--ep", "2"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::map<std::string, double> first;
+  for (const Row& row : rows_of(outcome.out)) {
+    first.emplace(row.at("topology"), figure(row, "speedup"));
+  }
+  EXPECT_EQ(first, (std::map<std::string, double>{{"pair", 1}, {"two-by-two", 1}}));
 }
 
 TEST(FailuresCommand, SaysWhatItNeeds) {
@@ -75,9 +87,25 @@ TEST(FailuresCommand, SaysWhatItNeeds) {
   const Outcome no_time = failures({"megatron"}, {"--node-mtbf", "often"});
   EXPECT_EQ(no_time.code, 2);
   EXPECT_THAT(no_time.err, HasSubstr("--node-mtbf: 'often' is not a time"));
-  const Outcome forward = failures({"megatron"}, {"--node-mtbf", "2h", "--pass", "forward"});
-  EXPECT_EQ(forward.code, 2);
-  EXPECT_THAT(forward.err, HasSubstr("about training"));
+}
+
+TEST(FailuresCommand, AnEngineStartsAgainOrMasksTheNode) {
+  const Outcome outcome = failures(
+      {"megatron", "dedup"}, {"--node-mtbf", "2h", "--restart", "300 s", "--pause", "30 s",
+                              "--replace", "600 s", "--pass", "forward", "--format", "csv", "--set",
+                              "policy:dedup.placement={kind: lazarus, slots_per_gpu: 4}"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto rows = rows_of(outcome.out);
+  ASSERT_EQ(rows.size(), 3u) << outcome.out;
+  EXPECT_EQ(rows[0].at("recovery"), "restart");
+  EXPECT_EQ(figure(rows[0], "writing/h"), 0);
+  // Passes are short: the time to the next failure, against restarts of 900 s that may fail.
+  const double down = 3600 * (std::exp(900.0 / 3600) - 1);
+  EXPECT_NEAR(figure(rows[0], "useful"), 3600 / (3600 + down), 1e-4);
+  // One of two nodes is missing for 600 s of each hour: a twelfth of the speed.
+  EXPECT_EQ(rows[2].at("recovery"), "replicas");
+  const double pause = 3600 * (std::exp(30.0 / 3600) - 1);
+  EXPECT_NEAR(figure(rows[2], "useful"), 3600 / (3600 + pause) * (1 - 600.0 / 3600 / 2), 1e-4);
 }
 
 }  // namespace

@@ -3,31 +3,36 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include <cstdint>
+#include <vector>
 
 #include "tests/engine/fixtures.h"
-#include "tests/plan/fixtures.h"
 
 namespace moesim {
 namespace {
 
-Op exchange(std::vector<std::array<std::uint32_t, 3>> entries) {
-  Op op = test::named("dispatch");
+/// Kilobytes between four GPUs: [from * 4 + to].
+Op exchange_of(std::vector<std::int64_t> kilobytes) {
+  for (std::int64_t& bytes : kilobytes) bytes *= 1000;
+  Op op;
   op.stream = Stream::ep;
   op.group = Group::first(4);
-  op.work = Exchange{test::matrix(4, 1000, std::move(entries)), {}, false};
+  op.work = Exchange{ByteMatrix::from_dense(4, kilobytes), {}, false};
   return op;
 }
 
 TEST(LinkClasses, HoldLinksThatEveryExchangeLoadsAlike) {
   const Topology star = test::star(4);
   Plan plan{"p", 4, {}};
-  plan.add(exchange({{0, 1, 1}, {1, 0, 1}, {2, 3, 2}, {3, 2, 2}}));
+  plan.add(exchange_of({0, 1, 0, 0,  //
+                     1, 0, 0, 0,  //
+                     0, 0, 0, 2,  //
+                     0, 0, 2, 0}));
   const PricedPlan first(plan, star);
   const LinkClasses pairs(first);
   EXPECT_EQ(pairs.count(), 3u);  // one of links that nothing uses
   EXPECT_EQ(pairs.uses(*first[OpId(0)]).size(), 2u);
-  plan.add(exchange({{0, 1, 1}}));
+  plan.add(exchange_of({0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
   const PricedPlan second(plan, star);
   const LinkClasses apart(second);
   const auto& uses = apart.uses(*second[OpId(0)]);

@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
         AlikeCase{"two_cells", {"parallel={ep: 8, pp: 2}"}, "alltoall, megatron", 4, 4},
         AlikeCase{"between_nodes", {"parallel={ep: 16, pp: 2}"}, "deepep-normal, hybrid-ep", 4, 2},
         AlikeCase{"zero3", {"parallel={ep: 8}", "zero=3"}, "alltoall", 2, 1}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& each) { return std::string(each.param.name); });
 
 /// Choices that are recorded tell GPUs apart.
 TEST(AlikeGpus, AreAllSimulatedIfTheyDiffer) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a balancer after the gate pays: one MoE layer of DeepSeek-V3 on eight H100 and on 64 GPUs of
-// an NVL72, against static experts with the same dispatch. Prints what docs/placement-serving.md
-// says.
+// an NVL72, against static experts with the same dispatch. docs/results/balancers.md shows more.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

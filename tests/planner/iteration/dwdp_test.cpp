@@ -13,10 +13,10 @@
 namespace moesim {
 namespace {
 
-constexpr int ranks = 4, layers = 6;
-
 class Dwdp : public testing::Test {
  protected:
+  static constexpr int ranks = 4, layers = 6;
+
   Dwdp() { model_.weights = DataType::fp4; }
 
   /// A forward pass of the MoE layers without attention.
