@@ -130,7 +130,8 @@ std::vector<std::string> data_names(const std::string& kind) {
     if (!fs::is_directory(folder)) continue;
     for (const auto& entry : fs::directory_iterator(folder)) {
       const fs::path& path = entry.path();
-      const bool file = path.extension() == ".yaml" && path.stem().extension().empty();
+      // Tables of links are read by the clusters that name them.
+      const bool file = path.extension() == ".yaml" && path.stem().extension() != ".calib";
       if (kind == "traces" ? fs::exists(path / "trace.json") : file) {
         names.insert(kind == "traces" ? path.filename().string() : path.stem().string());
       }

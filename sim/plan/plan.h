@@ -141,11 +141,15 @@ struct Op {
 
   const Kernels* kernels() const { return std::get_if<Kernels>(&work); }
   const Exchange* exchange() const { return std::get_if<Exchange>(&work); }
+  /// Who takes part in an exchange, also if the plan has only some of them.
+  const Group& members() const {
+    const Exchange& moves = std::get<Exchange>(work);
+    return moves.members.empty() ? group : moves.members;
+  }
   /// What an exchange moves, and between which GPUs. Looks at the op.
   GroupTraffic traffic() const {
     const Exchange& moves = std::get<Exchange>(work);
-    const Group& all = moves.members.empty() ? group : moves.members;
-    return {moves.traffic, all, moves.transposed, moves.rounds};
+    return {moves.traffic, members(), moves.transposed, moves.rounds};
   }
   bool operator==(const Op&) const = default;
 };

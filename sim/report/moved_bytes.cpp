@@ -76,8 +76,8 @@ void MovedBytes::add_to(std::map<int, LayerMetrics>& layers) {
   for (const auto& [what, moved] : std::exchange(moved_, {})) {
     const Op& op = *moved.first;
     const ByteMatrix& matrix = op.exchange()->traffic;
-    const auto [units, fresh] = known.try_emplace({matrix.identity().first, op.group});
-    if (fresh) units->second = reached(matrix, op.group, topology_);
+    const auto [units, fresh] = known.try_emplace({matrix.identity().first, op.members()});
+    if (fresh) units->second = reached(matrix, op.members(), topology_);
     const LinkLoads& loads = what.price->loads;
     LayerMetrics& layer = layers[what.layer];
     (what.tokens ? layer.traffic : layer.parameter_traffic)

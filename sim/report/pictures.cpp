@@ -66,9 +66,8 @@ void Pictures::add(const PricedPlan& priced, const Timeline& timeline,
     }
     const Exchange* exchange = op.exchange();
     if (exchange == nullptr) continue;
-    auto& [first, times] =
-        repeated[{kind_of_traffic(op), exchange->traffic.identity(), exchange->transposed,
-                  exchange->members.empty() ? op.group : exchange->members}];
+    auto& [first, times] = repeated[{kind_of_traffic(op), exchange->traffic.identity(),
+                                     exchange->transposed, op.members()}];
     first = &op;
     ++times;
     for (const LinkUse& use : priced[OpId(static_cast<std::int64_t>(i))]->loads.uses) {

@@ -217,8 +217,7 @@ class Measuring {
 
   void add_layer_figures(RunMetrics& metrics, const Simulated& step) const {
     if (!asked_.layers) return;
-    const auto layers =
-        iteration_layers(step.priced, step.timeline, stages_of(step.planned.memory));
+    const auto layers = iteration_layers(step.priced, step.timeline, stages_of_simulated(step));
     for (const auto& [number, layer] : layers) metrics.layers[number].add(layer);
   }
 

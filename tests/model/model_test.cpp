@@ -27,17 +27,24 @@ INSTANTIATE_TEST_SUITE_P(All, ShippedModel, testing::ValuesIn(data_names("models
                          [](const auto& model) {
                            std::string name = model.param;
                            std::replace(name.begin(), name.end(), '-', '_');
+                           std::replace(name.begin(), name.end(), '.', '_');
                            return name;
                          });
 
 TEST(ShippedModels, AreAllThere) {
   EXPECT_THAT(data_names("models/moe"),
-              testing::IsSupersetOf(
-                  {"deepseek-v3", "deepseek-v3-half", "deepseek-v2-lite", "qwen3-30b-a3b",
-                   "qwen3-235b-a22b", "mixtral-8x7b-e8k2", "mixtral-8x7b-e16k4",
-                   "mixtral-8x22b-e8k2", "mixtral-8x22b-e16k4", "olmoe", "gpt-oss-20b",
-                   "gpt-oss-120b", "llama-4-maverick", "switch-c-2048", "hybridep-llama-tiny",
-                   "hybridep-mistral-small", "hybridep-gpt-medium", "hybridep-gpt-large"}));
+              testing::IsSupersetOf({"deepseek-v3",         "deepseek-v3-half",
+                                     "deepseek-v2-lite",    "qwen3-30b-a3b",
+                                     "qwen3-235b-a22b",     "mixtral-8x7b-e8k2",
+                                     "mixtral-8x7b-e16k4",  "mixtral-8x22b-e8k2",
+                                     "mixtral-8x22b-e16k4", "olmoe",
+                                     "gpt-oss-20b",         "gpt-oss-120b",
+                                     "llama-4-maverick",    "switch-c-2048",
+                                     "hybridep-llama-tiny", "hybridep-mistral-small",
+                                     "hybridep-gpt-medium", "hybridep-gpt-large",
+                                     "kimi-k2.5",           "minimax-m2.5",
+                                     "qwen3.5-397b-a17b"}));
+  EXPECT_THAT(data_names("topologies"), testing::Not(testing::Contains("h100-nic.calib")));
   EXPECT_THAT(data_names("models/gpu"),
               testing::IsSupersetOf(
                   {"a6000", "a100-sxm-80gb", "a800", "h100-sxm", "h800", "h200", "b200"}));

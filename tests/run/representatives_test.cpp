@@ -42,6 +42,7 @@ TEST_P(AlikeGpus, AreSimulatedOnceForTheSameFigures) {
   ComparisonOptions all, few;
   all.workers = few.workers = 0;
   all.every_gpu = true;
+  all.layers = few.layers = true;
   const auto whole = simulate(scenario, inputs, all).cases;
   const auto fewer = simulate(scenario, inputs, few).cases;
   ASSERT_EQ(whole.size(), fewer.size());
@@ -70,6 +71,18 @@ TEST_P(AlikeGpus, AreSimulatedOnceForTheSameFigures) {
       EXPECT_NEAR(fewer[i].metrics.path.of(kind).time.value,
                   whole[i].metrics.path.of(kind).time.value, 1e-9 * expected.times.iteration.value)
           << name_of(kind);
+    }
+    ASSERT_EQ(fewer[i].metrics.layers.size(), whole[i].metrics.layers.size());
+    for (const auto& [number, layer] : whole[i].metrics.layers) {
+      const LayerMetrics& other = fewer[i].metrics.layers.at(number);
+      expect_near(other.forward, layer.forward);
+      expect_near(other.backward, layer.backward);
+      expect_near(other.compute, layer.compute);
+      expect_near(other.communication, layer.communication);
+      EXPECT_NEAR(other.exposed.value, layer.exposed.value, 1e-9 * layer.forward.value);
+      EXPECT_EQ(other.link_bytes, layer.link_bytes);
+      EXPECT_EQ(other.traffic, layer.traffic);
+      EXPECT_EQ(other.parameter_traffic, layer.parameter_traffic);
     }
     ASSERT_EQ(figures.stage_turns.size(), expected.stage_turns.size());
     for (std::size_t s = 0; s < figures.stage_turns.size(); ++s) {
