@@ -102,6 +102,8 @@ INSTANTIATE_TEST_SUITE_P(
         AlikeCase{"stages", {"parallel={ep: 8, pp: 2}"}, "alltoall, deepep-normal", 2, 2},
         AlikeCase{"two_cells", {"parallel={ep: 8, pp: 2}"}, "alltoall, megatron", 4, 4},
         AlikeCase{"between_nodes", {"parallel={ep: 16, pp: 2}"}, "deepep-normal, hybrid-ep", 4, 2},
+        AlikeCase{"tensor", {"parallel={ep: 8, tp: 2}"}, "alltoall, deepep-normal", 4, 2},
+        AlikeCase{"context", {"parallel={ep: 4, tp: 2, cp: 2, etp: 1}"}, "alltoall", 4, 0},
         AlikeCase{"zero3", {"parallel={ep: 8}", "zero=3"}, "alltoall", 2, 1}),
     [](const auto& each) { return std::string(each.param.name); });
 

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
+
+#include "sim/planner/layer/alike.h"
 
 namespace moesim {
 namespace {
@@ -99,28 +102,54 @@ void BlockOps::add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Pa
   }
 }
 
+std::vector<GroupExchange> BlockOps::exchanges_of_cells(ParallelAxis axis,
+                                                        const MovedBy& moved) const {
+  const bool alike = !stage_.options().serves();
+  std::optional<CollectiveTraffic> of_group;
+  std::vector<GroupExchange> cells;
+  for (const Group& cell : stage_.cells()) {
+    Exchange exchange{stage_.in_cell(cell, axis,
+                                     [&](GpuId first) {
+                                       if (!alike || !of_group) of_group = moved(first);
+                                       return of_group->traffic;
+                                     }),
+                      {},
+                      false};
+    exchange.rounds = of_group->rounds;
+    cells.push_back({cell, std::move(exchange)});
+  }
+  if (joins_on_ != nullptr && cells.size() > 1) join(cells);
+  return cells;
+}
+
+/// Into one exchange, if they take equal times.
+void BlockOps::join(std::vector<GroupExchange>& cells) const {
+  PhaseTraffic own, in_plan;
+  for (const auto& [group, exchange] : cells) {
+    own.groups.push_back(group);
+    own.rows.push_back(exchange.traffic);
+    Op op;
+    op.group = group;
+    op.work = exchange;
+    stage_.gpus()->to_plan(op);
+    in_plan.groups.push_back(op.group);
+    in_plan.rows.push_back(op.exchange()->traffic);
+  }
+  if (!asks_the_same(in_plan, *joins_on_)) return;
+  const PhaseTraffic all = together(own);
+  Exchange exchange{all.rows.front(), {}, false, false, cells.front().exchange.rounds};
+  exchange.collectives = all.collectives;
+  cells = {{all.groups.front(), std::move(exchange)}};
+}
+
 void BlockOps::add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis,
                              const MovedBy& moved) {
-  std::vector<Exchange>& of_cells = exchanges_[{differing({key.microbatch, key.chunk}), axis}];
-  if (of_cells.empty()) {
-    const bool alike = !stage_.options().serves();
-    std::optional<CollectiveTraffic> of_group;
-    for (const Group& cell : stage_.cells()) {
-      of_cells.push_back({stage_.in_cell(cell, axis,
-                                         [&](GpuId first) {
-                                           if (!alike || !of_group) of_group = moved(first);
-                                           return of_group->traffic;
-                                         }),
-                          {},
-                          false});
-      of_cells.back().rounds = of_group->rounds;
-    }
-  }
+  auto& of_cells = exchanges_[{differing({key.microbatch, key.chunk}), axis}];
+  if (of_cells.empty()) of_cells = exchanges_of_cells(axis, moved);
   const Mark now = chain.mark();
   const Stream stream = axis == ParallelAxis::tp ? Stream::tp : Stream::cp;
-  for (std::size_t c = 0; c < of_cells.size(); ++c) {
-    const Group& cell = stage_.cells()[c];
-    chain.exchange({name_of(key.type()), key, stream, cell, waits_of(cell, now), of_cells[c]});
+  for (const auto& [group, exchange] : of_cells) {
+    chain.exchange({name_of(key.type()), key, stream, group, waits_of(group, now), exchange});
   }
 }
 

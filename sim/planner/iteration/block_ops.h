@@ -12,6 +12,7 @@
 #include "sim/collective/collective.h"
 #include "sim/plan/plan.h"
 #include "sim/planner/iteration/stage_space.h"
+#include "sim/planner/layer/phase_exchange.h"
 
 namespace moesim {
 
@@ -26,8 +27,9 @@ struct WorkCell {
 /// scatters the sums of its last. Kernels are made once for all microbatches.
 class BlockOps {
  public:
-  /// `stage` must outlive it.
-  explicit BlockOps(const StageSpace& stage) : stage_(stage) {}
+  /// All must outlive it. `joins_on`: the cluster, if cells with equal times are to be one.
+  explicit BlockOps(const StageSpace& stage, const Topology* joins_on = nullptr)
+      : stage_(stage), joins_on_(joins_on) {}
 
   void forward(OpChain& chain, WorkCell cell, int layer, BlockKind block);
   /// What the backward pass computes again, before its own kernels. A block whose kernels all run
@@ -46,14 +48,17 @@ class BlockOps {
   using MovedBy = std::function<CollectiveTraffic(GpuId first)>;
   /// One in every cell; `moved` is asked once for each group.
   void add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis, const MovedBy& moved);
+  std::vector<GroupExchange> exchanges_of_cells(ParallelAxis axis, const MovedBy& moved) const;
+  void join(std::vector<GroupExchange>& cells) const;
   void add_tensor_exchange(OpChain& chain, OpKey key, bool gather);
   void add_context_exchange(OpChain& chain, OpKey key);
 
   const StageSpace& stage_;
+  const Topology* joins_on_;
   /// Which of the microbatches that differ in their kernels.
   int differing(WorkCell cell) const { return stage_.options().serves() ? cell.microbatch : 0; }
   std::map<std::tuple<int, int, BlockKind, Part>, std::vector<Made>> made_;
-  std::map<std::pair<int, ParallelAxis>, std::vector<Exchange>> exchanges_;  // [cell]
+  std::map<std::pair<int, ParallelAxis>, std::vector<GroupExchange>> exchanges_;  // [cell]
 };
 
 }  // namespace moesim

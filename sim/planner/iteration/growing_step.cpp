@@ -14,13 +14,17 @@ Pass way_of(const StageWork& work) {
   return work.kind == WorkKind::forward ? Pass::forward : Pass::backward;
 }
 
+/// The cluster, if what takes equal times is to be one exchange.
+const Topology* joins_on(const DecidedStep& step) {
+  return step.spec.join_alike ? &step.topology : nullptr;
+}
+
 }  // namespace
 
 GrowingStep::GrowingStep(const DecidedStep& step, Plan& plan)
     : step_(step),
       plan_(plan),
-      transfers_(stages_, step.shape.pipeline, step.shape.layers,
-                 step.spec.join_alike ? &step.topology : nullptr) {
+      transfers_(stages_, step.shape.pipeline, step.shape.layers, joins_on(step)) {
   const int stages = step.shape.pipeline.stages();
   for (int r = 0; r < stages; ++r) {
     stages_.emplace_back(plan, step.shape.grid, r, step.model, step.spec);
@@ -108,7 +112,7 @@ void GrowingStep::add_optimizers() {
 void GrowingStep::add_stage(int r) {
   const StageSpace& stage = stages_[static_cast<std::size_t>(r)];
   StageLayers& layers = *step_.layers[static_cast<std::size_t>(r)];
-  blocks_.push_back(std::make_unique<BlockOps>(stage));
+  blocks_.push_back(std::make_unique<BlockOps>(stage, joins_on(step_)));
   auto& chunks = chunks_.emplace_back();
   for (int chunk = 0; chunk < step_.shape.pipeline.chunks(); ++chunk) {
     ChunkParts& parts = *chunks.emplace_back(std::make_unique<ChunkParts>(
