@@ -25,9 +25,9 @@ TEST(LinkClasses, HoldLinksThatEveryExchangeLoadsAlike) {
   const Topology star = test::star(4);
   Plan plan{"p", 4, {}};
   plan.add(exchange_of({0, 1, 0, 0,  //
-                     1, 0, 0, 0,  //
-                     0, 0, 0, 2,  //
-                     0, 0, 2, 0}));
+                        1, 0, 0, 0,  //
+                        0, 0, 0, 2,  //
+                        0, 0, 2, 0}));
   const PricedPlan first(plan, star);
   const LinkClasses pairs(first);
   EXPECT_EQ(pairs.count(), 3u);  // one of links that nothing uses
