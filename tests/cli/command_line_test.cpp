@@ -278,8 +278,8 @@ TEST(CommandLine, ListShowsEverySection) {
   const Outcome gpus = run_moesim({"list", "gpus"});
   EXPECT_EQ(gpus.out,
             "# gpus (models/gpu)\n"
-            "gpu    description  memory  bandwidth         bf16\n"
-            "round                10 GB     1 TB/s  100 TFLOP/s\n");
+            "gpu       kernels  description  memory  bandwidth         bf16\n"
+            "round  data sheet                10 GB     1 TB/s  100 TFLOP/s\n");
   EXPECT_THAT(all.out, HasSubstr(gpus.out));
 }
 

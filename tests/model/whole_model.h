@@ -28,6 +28,7 @@ inline std::vector<std::string> whole_models() {
 /// For the name of a parameterized test.
 inline std::string test_name(std::string model) {
   std::ranges::replace(model, '-', '_');
+  std::ranges::replace(model, '.', '_');
   return model;
 }
 

@@ -2,6 +2,8 @@
 // GPUs that stand for others change no figure of an iteration.
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "sim/run/simulate.h"
 
 namespace moesim {
@@ -15,6 +17,8 @@ struct AlikeCase {
   int nodes = 2, simulated = 0;
 };
 
+void PrintTo(const AlikeCase& of, std::ostream* out) { *out << of.name; }
+
 Scenario iteration_of(const AlikeCase& of) {
   std::vector<Override> flags = {{"topology", "h100-rail", "t"},
                                  {"model", "qwen3-30b-a3b", "m"},
@@ -24,7 +28,8 @@ Scenario iteration_of(const AlikeCase& of) {
                                  {"batch", "{global: 64, micro: 1, sequence: 512}", "b"},
                                  {"memory", "ignore", "y"},
                                  {"set", "topology.nodes=" + std::to_string(of.nodes), "n"},
-                                 {"set", "model.layers=4", "l"}};
+                                 {"set", "model.layers=4", "l"},
+                                 {"set", "model.moe_layers={first: 0, count: 4}", "l"}};
   for (const std::string& key : of.keys) {
     const std::size_t sign = key.find('=');
     flags.push_back({key.substr(0, sign), key.substr(sign + 1), "k"});
@@ -100,10 +105,13 @@ INSTANTIATE_TEST_SUITE_P(
         AlikeCase{"one_stage", {"parallel={ep: 16}"}, "alltoall, megatron, deepep-normal", 2, 1},
         AlikeCase{"replicas", {"parallel={ep: 8}"}, "alltoall, deepep-normal", 2, 1},
         AlikeCase{"stages", {"parallel={ep: 8, pp: 2}"}, "alltoall, deepep-normal", 2, 2},
-        AlikeCase{"two_cells", {"parallel={ep: 8, pp: 2}"}, "alltoall, megatron", 4, 4},
+        AlikeCase{"two_cells", {"parallel={ep: 8, pp: 2}"}, "alltoall, megatron", 4, 2},
         AlikeCase{"between_nodes", {"parallel={ep: 16, pp: 2}"}, "deepep-normal, hybrid-ep", 4, 2},
-        AlikeCase{"tensor", {"parallel={ep: 8, tp: 2}"}, "alltoall, deepep-normal", 4, 2},
-        AlikeCase{"context", {"parallel={ep: 4, tp: 2, cp: 2, etp: 1}"}, "alltoall", 4, 0},
+        AlikeCase{
+            "tensor", {"parallel={ep: 8, tp: 2, etp: 1, pp: 2}"}, "alltoall, deepep-normal", 4, 2},
+        AlikeCase{"context", {"parallel={ep: 4, tp: 2, cp: 2, etp: 1}"}, "alltoall", 4, 1},
+        AlikeCase{
+            "dualpipe", {"parallel={ep: 8, pp: 4}", "pipeline=dualpipe"}, "deepep-normal", 4, 4},
         AlikeCase{"zero3", {"parallel={ep: 8}", "zero=3"}, "alltoall", 2, 1}),
     [](const auto& each) { return std::string(each.param.name); });
 

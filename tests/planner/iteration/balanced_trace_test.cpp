@@ -135,6 +135,7 @@ TEST(AlikeRanks, ArePartsOfHostsAndGroups) {
   model.gate_kept_groups = 4;
   EXPECT_EQ(parts(), (std::vector<int>{4, 2, 4}));
   model.gate_groups = 3;
+  model.gate_kept_groups = 2;
   EXPECT_TRUE(parts().empty());
 }
 
