@@ -89,15 +89,19 @@ std::string rows_of(const JudgedTable& t) {
                             t.table.figures.size());
 }
 
+/// The first few by name.
 std::string wrong_order(const JudgedTable& t) {
+  constexpr int most_named = 2;
   std::string text;
+  int count = 0;
   for (const PaperPair& pair : t.pairs) {
-    if (!pair.contested || pair.right) continue;
+    if (!pair.contested || pair.right || ++count > most_named) continue;
     const PaperFigure& first = t.table.figures[pair.first];
     text += fmt::format(
         "{}{} / {}", text.empty() ? "" : "; ", first.name,
         pair.second ? t.table.figures[*pair.second].name : t.table.variants[*first.over].name);
   }
+  if (count > most_named) text += fmt::format(", and {} more", count - most_named);
   return text.empty() ? "" : fmt::format("Contested pairs in the wrong order: {}.\n\n", text);
 }
 
