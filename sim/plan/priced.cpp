@@ -60,27 +60,35 @@ ExchangePrice together(const std::vector<LinkLoads>& collectives) {
   return std::make_shared<const PricedExchange>(std::move(exchange));
 }
 
-/// Prices the exchanges of one fused kernel, which share their links' times by their bytes; or one
-/// exchange, if there are no bytes of others.
+/// An exchange that shares its links' times with no other.
+ExchangePrice price_apart(const Op& op, const Topology& topology, const Carrier& carrier) {
+  if (!op.exchange()->collectives) return price(topology, op.traffic(), carrier);
+  std::vector<LinkLoads> loads;
+  for (const Collective& one : collectives_of(op)) {
+    loads.push_back(price(topology, one.traffic(), carrier)->loads);
+  }
+  return together(loads);
+}
+
+/// Prices the exchanges of one fused kernel, which share their links' times by their bytes.
 std::vector<ExchangePrice> price_kernel(const Plan& plan, const Topology& topology,
                                         const std::vector<OpId>& kernel,
-                                        const std::vector<Carrier>& carriers, bool fused) {
+                                        const std::vector<Carrier>& carriers) {
   std::vector<std::vector<Collective>> moves;
   std::vector<std::vector<LinkLoads>> loads;
-  std::vector<std::int64_t> bytes(fused ? topology.links().size() : 0);
+  std::vector<std::int64_t> bytes(topology.links().size());
   for (const OpId id : kernel) {
     moves.push_back(collectives_of(plan[id]));
     auto& of_op = loads.emplace_back();
     for (const Collective& one : moves.back()) {
       of_op.push_back(topology.loads(one.traffic()));
-      if (!fused) continue;
       for (const LinkUse& use : of_op.back().uses) bytes[use.link.index()] += use.bytes.value;
     }
   }
   std::vector<ExchangePrice> prices;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     const auto& [transport, goes_on] = carriers[kernel[i].index()];
-    for (std::size_t c = 0; transport != nullptr && c < loads[i].size(); ++c) {
+    for (std::size_t c = 0; c < loads[i].size(); ++c) {
       carry(*transport, goes_on, topology, moves[i][c].traffic(), bytes, loads[i][c]);
     }
     prices.push_back(together(loads[i]));
@@ -99,7 +107,7 @@ PricedPlan::PricedPlan(const Plan& plan, const Topology& topology)
     std::vector<PriceKey> key;
     for (const OpId id : kernel) key.push_back(key_of(plan[id], carriers[id.index()]));
     const auto [known, fresh] = of_kernels.try_emplace(std::move(key));
-    if (fresh) known->second = price_kernel(plan, topology, kernel, carriers, true);
+    if (fresh) known->second = price_kernel(plan, topology, kernel, carriers);
     for (std::size_t i = 0; i < kernel.size(); ++i) {
       prices_[kernel[i].index()] = known->second[i];
     }
@@ -108,10 +116,7 @@ PricedPlan::PricedPlan(const Plan& plan, const Topology& topology)
   for (std::size_t op = 0; op < prices_.size(); ++op) {
     if (plan.ops[op].exchange() == nullptr || prices_[op]) continue;
     const auto [known, fresh] = price_of.try_emplace(key_of(plan.ops[op], carriers[op]));
-    if (fresh) {
-      const OpId id(static_cast<std::int64_t>(op));
-      known->second = price_kernel(plan, topology, {id}, carriers, false).front();
-    }
+    if (fresh) known->second = price_apart(plan.ops[op], topology, carriers[op]);
     prices_[op] = known->second;
   }
 }
