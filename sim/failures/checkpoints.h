@@ -15,8 +15,8 @@ struct FailingJob {
   Seconds write;    // of a checkpoint, in which the job does not train
   Seconds restart;  // from the failure until the job trains again, from its checkpoint
   Seconds between;  // mean time between failures of the whole job
-  /// The share of failures after which the job goes on without its checkpoint, because what was
-  /// lost is elsewhere; it pauses, and computes the broken step again. 0: none (checkpoints only).
+  /// The share of failures after which the job needs no checkpoint, because what was lost is
+  /// elsewhere; it pauses, and computes the broken step again. 0: none (checkpoints only).
   double survived = 0;
   Seconds pause{};
 };

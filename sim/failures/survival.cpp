@@ -20,7 +20,7 @@ constexpr double most_sets = 2e6, drawn = 1e5;
 using Holders = std::vector<int>;
 using Lost = std::vector<char>;  // [node]
 
-/// Of all experts, but those that live whenever some other does: it is on the same nodes and more.
+/// Of all experts that matter: one lives whenever some other does if it is on its nodes and more.
 std::vector<Holders> holders_of(std::span<const SlotTable> layers, int gpus_per_node) {
   std::set<Holders> all;
   for (const SlotTable& table : layers) {

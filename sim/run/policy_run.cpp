@@ -206,7 +206,7 @@ class Measuring {
         turn_times_by_stage(plan, step.timeline, pipeline, stages_of_simulated(step));
   }
 
-  /// [GPU] its stage; below 0 of those that others stand for.
+  /// [GPU] its stage; below 0 if another stands for it.
   static std::vector<int> stages_of_simulated(const Simulated& step) {
     const std::vector<int> all = stages_of(step.planned.memory);
     if (step.representatives.empty()) return all;

@@ -11,8 +11,8 @@
 
 namespace moesim {
 
-/// Times of the mean GPU of every stage; `stages`: [GPU] its stage of the pipeline, below 0 of
-/// those that others stand for.
+/// Times of the mean GPU of every stage; `stages`: [GPU] its stage of the pipeline, below 0 if
+/// another stands for it.
 ///  - A turn lasts from the start of its first kernel or exchange to the end of its last one, but
 ///    begins no earlier than the turn before it has ended: so every moment counts once.
 ///  - Transfers between stages, and exchanges between replicas, are not part of a turn.

@@ -72,8 +72,8 @@ struct EngineOptions {
   /// Decode passes after which the scheduler looks for new requests; it does so, too, after other
   /// passes and when it has nothing to do.
   std::int64_t look_every = 1;
-  /// The host prepares a pass while the pass before it is computed: its requests are those that
-  /// were there when that one began. An engine without work does not wait.
+  /// The host prepares a pass while the pass before it is computed: its requests were there when
+  /// that one began. An engine without work does not wait.
   bool plans_ahead = false;
   /// Prompts wait until all ranks have some, but for at most so many passes; 0: they do not.
   /// Counted from the last pass with prompts, whether some wait or not, while all ranks decode.
