@@ -109,13 +109,15 @@ void WorkerPool::start_workers() {
 }
 
 void WorkerPool::hand_out(Worker& worker) {
+  if (worker.leaves) return;  // it would end with what it gets now, unread
   while (work_.kept && worker.pieces.size() < pieces_ahead) {
     const auto piece = next_piece();
     if (!piece) break;
     worker.pieces.push_back(*piece);
     send_piece(worker.in, *piece);
   }
-  if (!work_.kept || worker.pieces.empty()) send_piece(worker.in, no_more);
+  worker.leaves = !work_.kept || worker.pieces.empty();
+  if (worker.leaves) send_piece(worker.in, no_more);
 }
 
 void WorkerPool::wait(std::chrono::milliseconds longest, int wake) {

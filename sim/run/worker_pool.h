@@ -54,6 +54,7 @@ class WorkerPool {
     std::string bytes = {};  // of frames that have not arrived as a whole
     StoppedChild stopped = StoppedChild();
     bool given_up = false;                 // was killed because it stayed stopped
+    bool leaves = false;                   // was told that there is no more
     std::deque<std::int64_t> pieces = {};  // that it has; it runs the first
   };
 

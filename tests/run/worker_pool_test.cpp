@@ -82,6 +82,42 @@ TEST(WorkerPool, GivesAPieceToAnotherWorkerIfItsOwnDies) {
   }
 }
 
+/// The second of two workers dies with pieces 1 and 3 while the first still has to read that it was
+/// told to end: that one must get none of them.
+TEST(WorkerPool, GivesNothingToAWorkerThatWasToldToEnd) {
+  constexpr std::int64_t last = 4;
+  int die[2];
+  ASSERT_EQ(::pipe(die), 0);
+  std::int64_t next = 0;
+  std::multiset<std::int64_t> ended, lost;
+  const auto run = [&](std::int64_t piece, const PoolWork::Tell& tell) {
+    char death = 0;
+    if (piece == 1 && ::read(die[0], &death, 1) == 1 && death == 'x') ::raise(SIGKILL);
+    const bool heard = tell("");
+    if (piece == last) ::usleep(200'000);
+    return heard;
+  };
+  const auto told = [&](std::int64_t piece, const std::string&) {
+    ended.insert(piece);
+    if (piece == last) EXPECT_EQ(::write(die[1], "xy", 2), 2);
+    return true;
+  };
+  WorkerPool pool({.next = [&] { return next <= last ? std::optional(next++) : std::nullopt; },
+                   .run = run,
+                   .told = told,
+                   .lost =
+                       [&](std::int64_t piece, const std::string&) {
+                         lost.insert(piece);
+                         return lost.size() < 9;
+                       },
+                   .workers = 2});
+  while (!pool.done()) pool.wait(std::chrono::milliseconds(200));
+  ::close(die[0]);
+  ::close(die[1]);
+  EXPECT_THAT(lost, testing::ElementsAre(1));
+  EXPECT_THAT(ended, testing::ElementsAre(0, 1, 2, 3, 4));
+}
+
 TEST(WorkerPool, OfNothingEndsAtOnce) {
   for (const int workers : {0, 1}) {
     WorkerPool pool({.next = [] { return std::optional<std::int64_t>(); },
