@@ -99,7 +99,9 @@ TEST(WorkerPool, GivesNothingToAWorkerThatWasToldToEnd) {
   };
   const auto told = [&](std::int64_t piece, const std::string&) {
     ended.insert(piece);
-    if (piece == last) EXPECT_EQ(::write(die[1], "xy", 2), 2);
+    if (piece == last) {
+      EXPECT_EQ(::write(die[1], "xy", 2), 2);
+    }
     return true;
   };
   WorkerPool pool({.next = [&] { return next <= last ? std::optional(next++) : std::nullopt; },
