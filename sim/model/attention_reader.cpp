@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace moesim {
 namespace {
 
@@ -29,6 +31,35 @@ void read_mla(const YamlMap& map, AttentionShape& shape) {
   shape.nope_dim = size_in(map, "nope_dim");
   shape.rope_dim = size_in(map, "rope_dim");
   shape.value_dim = size_in(map, "value_dim");
+}
+
+void read_compressed(const YamlMap& map, AttentionShape& shape) {
+  shape.kv_heads = 1;
+  shape.head_dim = size_in(map, "head_dim");
+  shape.rope_dim = size_in(map, "rope_dim");
+  shape.q_rank = size_in(map, "q_rank");
+  shape.window = size_in(map, "window");
+  KeyCompression compression;
+  compression.output_groups = size_in(map, "output_groups");
+  compression.output_rank = size_in(map, "output_rank");
+  if (const auto ratios = map.find("ratios")) {
+    for (const YamlValue& each : ratios->list()) {
+      compression.ratios.push_back(static_cast<int>(each.integer({0, possible_size.max})));
+    }
+  } else {
+    map.value().error("'kind: compressed' needs 'ratios' next to it",
+                      "one number per layer: tokens that a compressed key stands for, 0 for none");
+  }
+  if (map.good({"heads", "output_groups"}) && shape.heads % compression.output_groups != 0) {
+    map.find("output_groups")
+        ->error(fmt::format("'output_groups' is {}, which does not divide {} heads",
+                            compression.output_groups, shape.heads));
+  }
+  shape.compression = std::move(compression);
+}
+
+KeyIndexer read_indexer(const YamlMap& map) {
+  return {size_in(map, "heads"), size_in(map, "dim"), size_in(map, "top_k")};
 }
 
 LinearAttention read_linear(const YamlMap& map) {
@@ -75,17 +106,26 @@ Attention read_attention(const YamlMap& map, std::int64_t hidden) {
             map.integer("score_width", {1, std::int64_t{1} << 30})};
   }
   AttentionShape shape;
-  shape.kind = static_cast<AttentionKind>(map.choice("kind", {"gqa", "mla"}, 0));
+  shape.kind = static_cast<AttentionKind>(map.choice("kind", {"gqa", "mla", "compressed"}, 0));
   shape.heads = size_in(map, "heads");
   if (shape.kind == AttentionKind::gqa) {
     read_gqa(map, shape);
-  } else {
+  } else if (shape.kind == AttentionKind::mla) {
     read_mla(map, shape);
+  } else {
+    read_compressed(map, shape);
+  }
+  if (const auto indexer = map.find("indexer")) {
+    shape.indexer = read_indexer(indexer->map());
+    if (map.good({"kind"}) && shape.q_rank == 0) {
+      indexer->error("'indexer' without 'q_rank'",
+                     "its queries come from the compressed ones: kind: mla or compressed");
+    }
   }
   shape.bias = map.boolean("bias", false);
   shape.output_bias = map.boolean("output_bias", false);
   shape.sinks = map.boolean("sinks", false);
-  read_other_layers(map, shape);
+  if (shape.kind != AttentionKind::compressed) read_other_layers(map, shape);
   const Attention attention{shape.projections(hidden), shape.score_width(), shape};
   check_amount(map, "parameters", attention.parameters);
   check_amount(map, "score_width", attention.score_width);

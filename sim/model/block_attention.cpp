@@ -123,9 +123,9 @@ void add_attention(StepList& list, const MoeModel& model, int layer, const Block
   const bool linear = shape.is_linear(kind), mla = shape.kind == AttentionKind::mla && !linear;
   // A norm before plain projections is part of their kernel, which recomputation does not split.
   const Recompute norm_again = mla ? Recompute{layernorm} : Recompute{full_layer};
-  if (!starts(model, layer)) list.residual(model.hidden, {full_layer});
+  if (!starts(model, layer) || list.has_streams()) list.residual(model.hidden, {full_layer});
   list.norm(OpKind::norm, list.own(), model.hidden, norm_again);
-  list.keep(list.own(), model.hidden, list.element(), {});  // the layer's input
+  list.keep_stream(model.hidden, {});  // the layer's input
   list.keep_input(list.own(), model.hidden, norm_again);
   if (linear) {
     const std::int64_t values = list.split(shape.linear->values());
@@ -134,14 +134,19 @@ void add_attention(StepList& list, const MoeModel& model, int layer, const Block
     list.step(state_step(model, list.all(), values));
     return add_output(list, model.hidden, values, true);
   }
-  if (mla) {
+  const auto attended = static_cast<double>(shard.attended);
+  if (shape.compression) {
+    add_compressed(list, model, kind, attended);
+  } else if (mla) {
     add_mla(list, shape, model.hidden);
   } else {
     add_gqa(list, shape, model.hidden);
   }
-  const double keys = shape.keys_of(kind, static_cast<double>(shard.attended));
+  add_indexer(list, model, kind, attended);
+  const double keys = shape.keys_of(kind, attended);
   list.step(scores_step(model, list, keys));
   list.keep(list.all(), list.split(shape.heads), statistics_bytes, {core_attn});
+  if (shape.compression) return add_grouped_output(list, model);
   add_output(list, model.hidden, list.split(shape.output_width()), shape.output_gate);
 }
 

@@ -19,14 +19,6 @@ void add_memory(StepList& list, OpKind kind, std::int64_t read, std::int64_t wri
   list.step({kind, MemoryBound{Bytes(read), Bytes(written)}, MemoryBound{}, MemoryBound{}, {}});
 }
 
-void add_scores(StepList& list, const AttendedTokens& of, const AttentionHeads& heads) {
-  list.step({OpKind::attention_scores,
-             FusedAttention{of.queries, of.attended, heads, of.keys},
-             MemoryBound{},
-             MemoryBound{},
-             {}});
-}
-
 /// Rotary embedding of queries and keys, and the keys' and values' way into the cache.
 void add_rotary_and_cache(StepList& list, std::int64_t rotated, std::int64_t cached,
                           DataType cache) {
@@ -47,8 +39,8 @@ void add_gqa(StepList& list, const MoeModel& model, int kind, const ServedTokens
   add_rotary_and_cache(list, query + key, 2 * key, served.cache);
   const int window = shape.is_full(kind) ? 0 : shape.window;
   for (const bool decode : {false, true}) {
-    add_scores(list, attended_tokens(served, decode, window),
-               {heads, kv_heads, shape.head_dim, shape.head_dim, served.cache});
+    add_served_scores(list, attended_tokens(served, decode, {window, 1}),
+                      {heads, kv_heads, shape.head_dim, shape.head_dim, served.cache});
   }
 }
 
@@ -69,22 +61,22 @@ void add_mla_prefill(StepList& list, const AttentionShape& shape, const Attended
   const std::int64_t key = std::int64_t{1} * heads * (shape.nope_dim + shape.rope_dim);
   list.memory(projections, of.keys, {key, key, 0, 0}, {});
   const int qk = shape.nope_dim + shape.rope_dim;
-  add_scores(list, of, {heads, heads, qk, shape.value_dim, cache});
+  add_served_scores(list, of, {heads, heads, qk, shape.value_dim, cache});
 }
 
-void add_mla_decode(StepList& list, const MoeModel& model, const AttendedTokens& of,
-                    DataType cache) {
+void add_latent_scores(StepList& list, const MoeModel& model, const AttendedTokens& of,
+                       DataType cache) {
   if (of.queries == 0) return;
   const AttentionShape& shape = *model.attention->shape;
   const int heads = static_cast<int>(list.split(shape.heads));
   add_by_head(list, heads, of.queries, shape.kv_rank, shape.nope_dim, model.activations);
   AttentionHeads latent{heads, 1, shape.kv_rank + shape.rope_dim, shape.kv_rank, cache};
   latent.latent = true;
-  add_scores(list, of, latent);
+  add_served_scores(list, of, latent);
   add_by_head(list, heads, of.queries, shape.value_dim, shape.kv_rank, model.activations);
 }
 
-void add_mla(StepList& list, const MoeModel& model, const ServedTokens& served) {
+void add_mla(StepList& list, const MoeModel& model, int layer, const ServedTokens& served) {
   const AttentionShape& shape = *model.attention->shape;
   const std::int64_t heads = list.split(shape.heads);
   const std::int64_t query = list.split(shape.query_width());
@@ -99,8 +91,16 @@ void add_mla(StepList& list, const MoeModel& model, const ServedTokens& served) 
     list.norm(projections, list.all(), shape.kv_rank, {});
   }
   add_rotary_and_cache(list, (heads + 1) * shape.rope_dim, latent, served.cache);
-  add_mla_prefill(list, shape, attended_tokens(served, false, 0), served.cache);
-  add_mla_decode(list, model, attended_tokens(served, true, 0), served.cache);
+  add_served_indexer(list, model, layer, served);
+  const int most = shape.indexer ? shape.indexer->top_k : 0;
+  const AttendedTokens prefill = attended_tokens(served, false, {most, 1});
+  // Chosen keys differ from query to query, so that heads cannot have keys of their own.
+  if (most > 0 && attended_tokens(served, false).attended > prefill.attended) {
+    add_latent_scores(list, model, prefill, served.cache);
+  } else {
+    add_mla_prefill(list, shape, prefill, served.cache);
+  }
+  add_latent_scores(list, model, attended_tokens(served, true, {most, 1}), served.cache);
 }
 
 /// The kernels of the rule in chunks, one by one, each a launch of the host: decays, norms of
@@ -144,8 +144,8 @@ void add_linear_attention(StepList& list, const MoeModel& model, const ServedTok
   list.linear(projections, list.all(), rates, model.hidden, {});
   list.memory(projections, list.all(), {projected, projected, 0, 0}, {});
   list.memory(projections, list.all(), {convolved, convolved, 0, 0}, {});
-  const AttendedTokens prefill = attended_tokens(served, false, 0);
-  const AttendedTokens decode = attended_tokens(served, true, 0);
+  const AttendedTokens prefill = attended_tokens(served, false);
+  const AttendedTokens decode = attended_tokens(served, true);
   const std::int64_t state = values * linear.key_dim * state_bytes;
   add_memory(list, OpKind::attention_scores, decode.sequences * state, decode.sequences * state);
   if (prefill.queries > 0) add_delta_chunks(list, model, prefill.queries);
@@ -161,17 +161,30 @@ void add_output(StepList& list, const AttentionShape& shape, std::int64_t hidden
 
 }  // namespace
 
+void add_served_scores(StepList& list, const AttendedTokens& of, const AttentionHeads& heads) {
+  list.step({OpKind::attention_scores,
+             FusedAttention{of.queries, of.attended, heads, of.keys},
+             MemoryBound{},
+             MemoryBound{},
+             {}});
+}
+
 void add_served_attention(StepList& list, const MoeModel& model, int layer,
                           const BlockShard& shard) {
   const AttentionShape& shape = *model.attention->shape;
   const ServedTokens& served = *shard.served;
   const int kind = kind_of_layer(model, layer);
   const bool linear = shape.is_linear(kind);
+  if (list.has_streams()) list.residual(model.hidden, {});
   list.norm(OpKind::norm, list.all(), model.hidden, {});
+  if (shape.compression) {
+    add_served_compressed(list, model, kind, served);
+    return add_grouped_output(list, model);
+  }
   if (linear) {
     add_linear_attention(list, model, served);
   } else if (shape.kind == AttentionKind::mla) {
-    add_mla(list, model, served);
+    add_mla(list, model, kind, served);
   } else {
     add_gqa(list, model, kind, served);
   }
@@ -183,8 +196,8 @@ void add_served_mamba(StepList& list, const MoeModel& model, const ServedTokens&
   const MambaShape& shape = *model.mamba;
   const std::int64_t convolved = list.split(shape.convolved()), inner = list.split(shape.inner());
   const std::int64_t state = inner * shape.state * state_bytes;
-  const AttendedTokens prefill = attended_tokens(served, false, 0);
-  const AttendedTokens decode = attended_tokens(served, true, 0);
+  const AttendedTokens prefill = attended_tokens(served, false);
+  const AttendedTokens decode = attended_tokens(served, true);
   list.norm(OpKind::norm, list.all(), model.hidden, {});
   list.linear(OpKind::mamba_projection, list.all(), list.split(shape.projected()), model.hidden,
               {});

@@ -31,7 +31,7 @@ BlockSteps dense_steps(const MoeModel& model, StepList& list) {
   list.linear(OpKind::dense_fc1, list.all(), up, model.hidden, mlp);
   list.memory(OpKind::dense_activation, list.all(), {up, ffn, ffn + up, up}, mlp);
   list.linear(OpKind::dense_fc2, list.all(), model.hidden, ffn, mlp);
-  list.keep(list.own(), model.hidden, list.element(), {full_layer});
+  list.keep_stream(model.hidden, {full_layer});
   list.keep_input(list.own(), model.hidden, mlp);
   list.keep(list.all(), up, list.element(), mlp);
   list.keep_input(list.all(), ffn, mlp);
@@ -45,7 +45,7 @@ BlockSteps moe_steps(const MoeModel& model, StepList& list) {
   const Recompute norm{RecomputeModule::layernorm};
   list.residual(model.hidden, {full_layer});
   list.norm(OpKind::norm, list.own(), model.hidden, norm);
-  list.keep(list.own(), model.hidden, list.element(), {full_layer});
+  list.keep_stream(model.hidden, {full_layer});
   list.keep(list.own(), model.hidden, list.element(), norm);  // the router reads it as it is
   list.keep(list.own(), model.experts, gate_bytes, moe);
   list.keep(list.all(), shared * (model.expert_matrices - 1), list.element(), shared_experts);
@@ -111,6 +111,13 @@ void StepList::memory(OpKind kind, std::int64_t rows, const Widths& widths,
 }
 
 void StepList::residual(std::int64_t hidden, const Recompute& again_by) {
+  if (streams_ > 1) {
+    const std::int64_t all = streams_ * hidden;
+    // Mixed with the block's sum, then read for the next block; backward all of that and gradients.
+    memory(OpKind::norm, own_,
+           {2 * all + hidden, all + hidden, 4 * all + 2 * hidden, 2 * all + hidden}, again_by);
+    return;
+  }
   if (serves_) return;
   memory(OpKind::norm, own_, {2 * hidden, hidden, 2 * hidden, hidden}, again_by);
 }

@@ -37,6 +37,7 @@ class StepList {
       : all_(shard.tokens),
         own_(shard.own_tokens()),
         tp_(shard.tp),
+        streams_(model.residual_streams),
         element_(size_of(model.activations)),
         gemm_type_(shard.gemm_type),
         serves_(shard.served.has_value()) {}
@@ -44,6 +45,7 @@ class StepList {
   std::int64_t all() const { return all_; }  // rows between gather and scatter of the group
   std::int64_t own() const { return own_; }  // rows outside
   int element() const { return element_; }
+  DataType gemm_type() const { return gemm_type_; }
   std::int64_t split(std::int64_t width) const { return (width + tp_ - 1) / tp_; }
 
   void linear(OpKind kind, std::int64_t rows, std::int64_t n, std::int64_t k,
@@ -55,8 +57,14 @@ class StepList {
   void memory(OpKind kind, std::int64_t rows, const Widths& widths, const Recompute& again_by);
   void step(BlockStep step) { result_.steps.push_back(std::move(step)); }
   /// Adds what the block before left to the residual stream; its gradient adds both branches'. A
-  /// serving engine adds in the kernel of the norm that follows.
+  /// serving engine adds in the kernel of the norm that follows. Several streams are read, mixed
+  /// and written by kernels of their own.
   void residual(std::int64_t hidden, const Recompute& again_by);
+  /// Keeps what a block reads between blocks, of all streams.
+  void keep_stream(std::int64_t hidden, const Recompute& dropped_by) {
+    keep(own_, hidden * streams_, element_, dropped_by);
+  }
+  bool has_streams() const { return streams_ > 1; }
   void norm(OpKind kind, std::int64_t rows, std::int64_t width, const Recompute& again_by);
 
   void keep(std::int64_t rows, std::int64_t width, int element, const Recompute& dropped_by) {
@@ -75,7 +83,7 @@ class StepList {
 
  private:
   std::int64_t all_, own_;
-  int tp_, element_;
+  int tp_, streams_, element_;
   DataType gemm_type_;
   bool serves_;
   BlockSteps result_;
@@ -87,6 +95,18 @@ void add_served_attention(StepList& list, const MoeModel& model, int layer,
 void add_served_mamba(StepList& list, const MoeModel& model, const ServedTokens& served);
 void add_attention(StepList& list, const MoeModel& model, int layer, const BlockShard& shard);
 void add_mamba(StepList& list, const MoeModel& model, int layer);
+/// What chooses keys, and attention to compressed keys but for its norm; forward and backward.
+void add_indexer(StepList& list, const MoeModel& model, int layer, double attended);
+void add_compressed(StepList& list, const MoeModel& model, int layer, double attended);
+/// The output projection in groups of heads.
+void add_grouped_output(StepList& list, const MoeModel& model);
+/// The same in a serving pass.
+void add_served_indexer(StepList& list, const MoeModel& model, int layer,
+                        const ServedTokens& served);
+void add_served_compressed(StepList& list, const MoeModel& model, int layer,
+                           const ServedTokens& served);
+/// The scores of a kernel that knows the cache.
+void add_served_scores(StepList& list, const AttendedTokens& of, const AttentionHeads& heads);
 /// Whether a layer is the first behind an embedding or a projection: no block left it a sum to add.
 bool starts(const MoeModel& model, int layer);
 BlockSteps steps_of(const MoeModel& model, int layer, BlockKind block, const BlockShard& shard);

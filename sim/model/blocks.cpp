@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/model/block_steps.h"
+#include "sim/model/weight_matrices.h"
 
 namespace moesim {
 namespace {
@@ -27,23 +28,6 @@ constexpr auto every_step = [](const BlockStep&) { return true; };
 
 std::vector<BlockKernel> backward_kernels(const BlockSteps& block, KernelPart part) {
   return kernels_of(block.steps.rbegin(), block.steps.rend(), part, every_step);
-}
-
-using WeightShapes = std::set<std::pair<std::int64_t, std::int64_t>>;
-
-void add_expert_shapes(WeightShapes& shapes, const MoeModel& model, const StepList& list, int etp) {
-  const auto add = [&](std::int64_t width, std::int64_t ffn) {
-    shapes.emplace(ffn * (model.expert_matrices - 1), width);
-    shapes.emplace(width, ffn);
-  };
-  add(model.routed_width(), (model.expert_ffn + etp - 1) / etp);
-  if (model.shared_experts > 0) {
-    add(model.hidden, list.split(std::int64_t{1} * model.shared_experts * model.shared_ffn));
-  }
-  if (model.latent > 0) {
-    shapes.emplace(model.latent, model.hidden);
-    shapes.emplace(model.hidden, model.latent);
-  }
 }
 
 }  // namespace
@@ -105,18 +89,18 @@ Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp,
 
 Bytes gradient_placeholders(const MoeModel& model, const std::vector<HeldBlock>& blocks,
                             const BlockShard& shard, int etp) {
-  WeightShapes shapes;
+  std::set<WeightMatrix> shapes;
   for (const HeldBlock& held : blocks) {
-    if (held.block == BlockKind::moe) {
-      add_expert_shapes(shapes, model, StepList(model, shard), etp);
-    }
-    for (const BlockKernel& kernel : forward_kernels(model, held.layer, held.block, shard)) {
-      const auto* gemm = std::get_if<GroupedGemm>(&kernel.kernel);
-      if (gemm && !multiplies_activations(kernel.kind)) shapes.emplace(gemm->n, gemm->k);
-    }
+    const auto own = weight_matrices(model, held, shard);
+    shapes.insert(own.begin(), own.end());
+    if (held.block != BlockKind::moe) continue;
+    const auto experts = expert_matrices(model, etp);
+    shapes.insert(experts.begin(), experts.end());
   }
   Bytes total;
-  for (const auto& [n, k] : shapes) total += Bytes(n * k * size_of(model.weights));
+  for (const WeightMatrix& each : shapes) {
+    total += Bytes(each.parameters() * size_of(model.weights));
+  }
   return total;
 }
 

@@ -31,6 +31,8 @@ constexpr std::array architectures = {
         .type = "deepseek_v3", .layers = Rule::first_k, .sigmoid = true, .router_bias = true},
     HfArchitecture{
         .type = "deepseek_v32", .layers = Rule::first_k, .sigmoid = true, .router_bias = true},
+    HfArchitecture{
+        .type = "deepseek_v4", .layers = Rule::all, .sigmoid = true, .router_bias = true},
     HfArchitecture{.type = "dots1",
                    .layers = Rule::first_k,
                    .sigmoid = true,

@@ -2,8 +2,10 @@
 #include "sim/model/hf_attention.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <string_view>
+#include <vector>
 
 namespace moesim {
 namespace {
@@ -29,13 +31,35 @@ std::int64_t full_every(HfKeys& keys, std::int64_t layers) {
   return 0;
 }
 
+/// What chooses keys; configurations of DeepSeek-V3.2's kind name it.
+std::string indexer(HfKeys& keys) {
+  if (!keys.has({"index_topk"})) return "";
+  return fmt::format(", indexer: {{heads: {}, dim: {}, top_k: {}}}", keys.need({"index_n_heads"}),
+                     keys.need({"index_head_dim"}), keys.need({"index_topk"}));
+}
+
 std::string latent(HfKeys& keys, std::int64_t heads) {
   std::string shape = fmt::format("kind: mla, heads: {}", heads);
   if (const auto rank = keys.number({"q_lora_rank"}, 1))
     shape += fmt::format(", q_rank: {}", *rank);
-  return shape + fmt::format(", kv_rank: {}, nope_dim: {}, rope_dim: {}, value_dim: {}",
-                             keys.need({"kv_lora_rank"}), keys.need({"qk_nope_head_dim"}),
-                             keys.need({"qk_rope_head_dim"}), keys.need({"v_head_dim"}));
+  return shape +
+         fmt::format(", kv_rank: {}, nope_dim: {}, rope_dim: {}, value_dim: {}",
+                     keys.need({"kv_lora_rank"}), keys.need({"qk_nope_head_dim"}),
+                     keys.need({"qk_rope_head_dim"}), keys.need({"v_head_dim"})) +
+         indexer(keys);
+}
+
+/// DeepSeek-V4's. A file may list a ratio for layers of multi-token prediction, too.
+std::string compressed(HfKeys& keys, std::int64_t heads, std::int64_t layers) {
+  std::vector<std::int64_t> ratios = keys.numbers({"compress_ratios"});
+  if (std::ssize(ratios) > layers) ratios.resize(static_cast<std::size_t>(layers));
+  return fmt::format(
+             "kind: compressed, heads: {}, head_dim: {}, rope_dim: {}, q_rank: {}, window: {}, "
+             "output_groups: {}, output_rank: {}, ratios: [{}]",
+             heads, keys.need({"head_dim"}), keys.need({"qk_rope_head_dim"}),
+             keys.need({"q_lora_rank"}), keys.need({"sliding_window"}), keys.need({"o_groups"}),
+             keys.need({"o_lora_rank"}), fmt::join(ratios, ", ")) +
+         indexer(keys) + ", sinks: true";
 }
 
 /// The layers that do not attend to all tokens before.
@@ -61,6 +85,9 @@ std::string hf_attention(HfKeys& keys, const HfArchitecture& is, std::int64_t hi
   const auto heads = keys.number(heads_key, 1);
   if (!heads || !is.usual_attention) return "";
   if (keys.has({"kv_lora_rank"})) return "attention: {" + latent(keys, *heads) + "}\n";
+  if (keys.has({"compress_ratios"})) {
+    return "attention: {" + compressed(keys, *heads, layers) + "}\n";
+  }
   auto width = keys.number({"head_dim"}, 1);
   if (!width && hidden % *heads == 0) width = hidden / *heads;
   const std::int64_t kv_heads =

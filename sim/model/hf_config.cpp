@@ -266,6 +266,9 @@ std::string model_text_of_hf_config(const std::string& path, const std::string& 
       harmless(std::filesystem::path(path).filename().string()), hidden, layers,
       keys.need(experts_key), keys.need(top_k_key), width, is.layers == HfLayers::pattern ? 2 : 3,
       types, types);
+  if (const auto streams = keys.number({"hc_mult"}, 1)) {
+    model += fmt::format("residual_streams: {}\n", *streams);
+  }
   if (const auto latent = keys.number({"moe_latent_size"}, 1)) {
     model += fmt::format("latent: {}\n", *latent);
   }

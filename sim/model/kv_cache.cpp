@@ -16,6 +16,7 @@ std::int64_t shared_by(std::int64_t value, std::int64_t over) { return (value + 
 /// Values of a token in a layer that keeps keys, on one GPU.
 std::int64_t token_width(const AttentionShape& shape, int tp) {
   if (shape.kind == AttentionKind::mla) return std::int64_t{shape.kv_rank} + shape.rope_dim;
+  if (shape.compression) return shape.head_dim;  // key and value in one
   return 2 * shared_by(shape.kv_heads, tp) * shape.head_dim;
 }
 
@@ -31,11 +32,17 @@ Bytes state_of(const MambaShape& mamba, int tp, DataType activations) {
          bytes_of(shared_by(mamba.convolved(), tp) * std::max(0, mamba.conv - 1), activations);
 }
 
+/// Keys of the indexer are kept in FP8 (inference/model.py of DeepSeek-V3.2-Exp).
+Bytes index_of(const AttentionShape& shape, int layer, std::int64_t keys) {
+  return shape.has_indexer(layer) ? bytes_of(keys * shape.indexer->dim, DataType::fp8) : Bytes(0);
+}
+
 /// Tokens that grow without end: those of layers that attend to all.
 bool grows(const MoeModel& model, int layer) {
   if (blocks_of_layer(model, layer).mixer != BlockKind::attention) return false;
   const AttentionShape& shape = *model.attention->shape;
   const int kind = kind_of_layer(model, layer);
+  if (shape.compression) return shape.ratio_of(kind) > 0;
   return !shape.is_linear(kind) && (shape.window == 0 || shape.is_full(kind));
 }
 
@@ -46,9 +53,17 @@ Bytes of_layer(const MoeModel& model, int layer, std::int64_t tokens, const Cach
   const AttentionShape& shape = *model.attention->shape;
   const int kind = kind_of_layer(model, layer);
   if (shape.is_linear(kind)) return state_of(*shape.linear, shard.tp, model.activations);
+  const std::int64_t ratio = shape.ratio_of(kind);
+  if (shape.compression) {
+    const std::int64_t compressed = ratio == 0 ? 0 : shared_by(tokens, ratio);
+    const std::int64_t keys = std::min<std::int64_t>(tokens, shape.window) + compressed;
+    return bytes_of(shared_by(keys, shard.cp) * token_width(shape, shard.tp), shard.type) +
+           index_of(shape, kind, shared_by(compressed, shard.cp));
+  }
   const bool all = shape.window == 0 || shape.is_full(kind);
   const std::int64_t held = all ? tokens : std::min<std::int64_t>(tokens, shape.window);
-  return bytes_of(shared_by(held, shard.cp) * token_width(shape, shard.tp), shard.type);
+  return bytes_of(shared_by(held, shard.cp) * token_width(shape, shard.tp), shard.type) +
+         index_of(shape, kind, shared_by(held, shard.cp));
 }
 
 }  // namespace
@@ -70,8 +85,13 @@ Bytes cache_per_token(const MoeModel& model, const CacheShard& shard) {
   Bytes sum;
   for (int layer = 0; layer < model.layers; ++layer) {
     if (!grows(model, layer)) continue;
-    const std::int64_t width = token_width(*model.attention->shape, shard.tp);
-    sum += bytes_of(shared_by(width, shard.cp), shard.type);
+    const AttentionShape& shape = *model.attention->shape;
+    const int kind = kind_of_layer(model, layer);
+    const std::int64_t share = std::int64_t{shard.cp} * shape.ratio_of(kind);
+    sum += bytes_of(shared_by(token_width(shape, shard.tp), share), shard.type);
+    if (shape.has_indexer(kind)) {
+      sum += bytes_of(shared_by(shape.indexer->dim, share), DataType::fp8);
+    }
   }
   return sum;
 }

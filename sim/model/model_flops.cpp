@@ -17,7 +17,9 @@ double score_flop(const AttentionShape& shape, int layer, const FlopCount& count
   // Megatron takes half of the sequence for the mean of 1 ... sequence.
   const double half = static_cast<double>(count.sequence) / 2;
   const double keys = counted.keys_of(layer, half);
-  return flop_of(shape.score_width()) * (count.causal ? keys : 2 * keys);
+  const double scores = flop_of(shape.score_width()) * (count.causal ? keys : 2 * keys);
+  if (!shape.has_indexer(layer)) return scores;
+  return scores + flop_of(shape.indexer->width()) * shape.indexed_keys(layer, half);
 }
 
 /// One token's update of the states and its look-up in them: four products of a state's size.
@@ -33,7 +35,9 @@ void add_attention(ModelFlops& flops, const MoeModel& model, int layer, const Fl
         flop_of(model.hidden * (shape.linear->projected() + shape.linear->values()));
     flops.scores += state_flop(*shape.linear);
   } else {
-    flops.projections += flop_of(model.attention->parameters);
+    flops.projections +=
+        flop_of(model.attention->parameters + shape.indexer_weights(kind, model.hidden) +
+                shape.compressor_weights(kind, model.hidden));
     flops.scores += score_flop(shape, kind, count);
   }
 }

@@ -42,6 +42,12 @@ const char* name_of(BlockKind kind) {
 }
 
 Bytes MoeModel::row_bytes() const { return Bytes(routed_width() * size_of(activations)); }
+std::int64_t MoeModel::mixing_parameters() const {
+  if (residual_streams == 1) return 0;
+  // Weights of each stream before and behind the block, and of each stream in each.
+  return std::int64_t{residual_streams} * hidden * residual_streams * (residual_streams + 2);
+}
+
 std::int64_t MoeModel::latent_parameters() const { return std::int64_t{2} * hidden * latent; }
 std::int64_t MoeModel::expert_parameters() const {
   return std::int64_t{1} * expert_matrices * routed_width() * expert_ffn;

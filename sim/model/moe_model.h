@@ -63,6 +63,9 @@ struct MoeModel {
   int gate_kept_groups = 1;  // ... a token may use this many of them
   std::optional<Attention> attention;
   std::optional<MambaShape> mamba;
+  /// Rows that a token has between blocks (manifold-constrained hyper-connections,
+  /// arXiv:2512.24880): a block reads one that is mixed from them, and they are mixed with its sum.
+  int residual_streams = 1;
   int vocabulary = 0;            // 0: the file describes no whole model
   bool tied_embeddings = false;  // the head multiplies by the embedding's weights
   int dense_ffn = 0;             // intermediate width of the layers without experts
@@ -73,6 +76,7 @@ struct MoeModel {
   /// token down to it before the dispatch, and the sum of its experts up again after the combine.
   std::int64_t routed_width() const { return latent > 0 ? latent : hidden; }
   std::int64_t latent_parameters() const;  // of both projections of a layer; 0 without a latent
+  std::int64_t mixing_parameters() const;  // of the streams around a block; 0 if there is one
   Bytes row_bytes() const;                 // one routed row: routed_width x size_of(activations)
   std::int64_t expert_parameters() const;  // matrices x routed_width x expert_ffn
   bool is_moe_layer(int number) const;     // a multi-token-prediction layer is as the last layer,

@@ -74,13 +74,24 @@ void read_gate(const YamlMap& map, MoeModel& model) {
 }
 
 /// What experts leave open of a whole model.
+void check_ratios(const YamlMap& attention, const MoeModel& model) {
+  if (!model.attention->shape || !model.attention->shape->compression) return;
+  const auto stated = std::ssize(model.attention->shape->compression->ratios);
+  if (!attention.good({"ratios"}) || stated >= model.layers) return;
+  attention.find("ratios")->error(
+      fmt::format("'ratios' has {} numbers for {} layers", stated, model.layers),
+      "one for each layer");
+}
+
 void read_whole(const YamlMap& map, MoeModel& model) {
   model.vocabulary = static_cast<int>(map.integer("vocabulary", {1, 1 << 30}, 0));
   model.tied_embeddings = map.boolean("tied_embeddings", false);
   model.mtp = static_cast<int>(map.integer("mtp", {0, 16}, 0));
   if (const auto attention = map.find("attention")) {
     model.attention = read_attention(attention->map(), model.hidden);
+    check_ratios(attention->map(), model);
   }
+  model.residual_streams = static_cast<int>(map.integer("residual_streams", {1, 64}, 1));
 }
 
 void read_shared_experts(const YamlMap& map, MoeModel& model) {

@@ -35,6 +35,15 @@ BlockParameters mla_parameters(const AttentionShape& shape, std::int64_t hidden)
   return p;
 }
 
+/// What comes before the heads is whole on every GPU.
+BlockParameters compressed_parameters(const AttentionShape& shape, const MoeModel& model) {
+  const std::int64_t down = model.hidden * (std::int64_t{1} * shape.q_rank + shape.head_dim);
+  BlockParameters p{shape.projections(model.hidden) - down, down + model.hidden, 0};
+  p.whole += shape.q_rank + shape.head_dim;
+  if (shape.sinks) p.split += shape.heads;
+  return p;
+}
+
 /// In addition to the projections: the convolution, one decay and one time step per value head, and
 /// the norm of a head's output.
 BlockParameters linear_parameters(const LinearAttention& linear, std::int64_t hidden) {
@@ -45,11 +54,14 @@ BlockParameters linear_parameters(const LinearAttention& linear, std::int64_t hi
 
 BlockParameters attention_parameters(const MoeModel& model, int layer) {
   const AttentionShape& shape = *model.attention->shape;
-  if (shape.is_linear(kind_of_layer(model, layer))) {
-    return linear_parameters(*shape.linear, model.hidden);
-  }
-  return shape.kind == AttentionKind::gqa ? gqa_parameters(shape, model.hidden)
-                                          : mla_parameters(shape, model.hidden);
+  const int kind = kind_of_layer(model, layer);
+  if (shape.is_linear(kind)) return linear_parameters(*shape.linear, model.hidden);
+  BlockParameters p = shape.kind == AttentionKind::gqa   ? gqa_parameters(shape, model.hidden)
+                      : shape.kind == AttentionKind::mla ? mla_parameters(shape, model.hidden)
+                                                         : compressed_parameters(shape, model);
+  p.whole +=
+      shape.indexer_weights(kind, model.hidden) + shape.compressor_weights(kind, model.hidden);
+  return p;
 }
 
 /// Heads, groups and their channels are divided; the norm before them is not.
@@ -87,14 +99,15 @@ BlockParameters moe_parameters(const MoeModel& model, std::int64_t experts) {
 /// Adds the block of a layer; its norm, as wide as the model, by itself.
 void add_block(Parameters& p, const MoeModel& model, int layer, BlockKind block,
                std::int64_t experts) {
-  p.norms += model.hidden;
+  p.norms += model.hidden + model.mixing_parameters();
   if (block == BlockKind::moe) {
     p.router += router_parameters(model);
     p.shared += shared_parameters(model) + model.latent_parameters();
     p.routed += routed_parameters(model) * experts;
     return;
   }
-  const std::int64_t own = block_parameters(model, layer, block).total() - model.hidden;
+  const std::int64_t own =
+      block_parameters(model, layer, block).total() - model.hidden - model.mixing_parameters();
   if (block == BlockKind::attention) p.attention += own;
   if (block == BlockKind::mamba) p.mamba += own;
   if (block == BlockKind::dense_ffn) p.dense_ffn += own;
@@ -118,7 +131,9 @@ Parameters count_parameters(const MoeModel& model, std::int64_t experts) {
     const BlockParameters ffn =
         moe ? moe_parameters(model, experts) : block_parameters(model, layer, BlockKind::dense_ffn);
     const BlockParameters join = block_parameters(model, layer, BlockKind::mtp);
-    p.mtp += (attention_parameters(model, layer) + ffn + join).total() + model.hidden;
+    const BlockParameters attention = block_parameters(model, layer, BlockKind::attention);
+    p.mtp += (attention + ffn + join).total() + model.hidden;
+    if (moe) p.mtp += model.mixing_parameters();
   }
   return p;
 }
@@ -153,8 +168,9 @@ Parameters active_parameters_of(const MoeModel& model) {
   return count_parameters(model, model.top_k);
 }
 
-BlockParameters block_parameters(const MoeModel& model, int layer, BlockKind kind) {
-  require_whole(model);
+namespace {
+
+BlockParameters without_mixing(const MoeModel& model, int layer, BlockKind kind) {
   const std::int64_t hidden = model.hidden;
   const std::int64_t words = model.vocabulary * hidden;
   switch (kind) {
@@ -174,6 +190,17 @@ BlockParameters block_parameters(const MoeModel& model, int layer, BlockKind kin
       return {model.tied_embeddings ? 0 : words, hidden, 0};
   }
   return {};
+}
+
+}  // namespace
+
+BlockParameters block_parameters(const MoeModel& model, int layer, BlockKind kind) {
+  require_whole(model);
+  BlockParameters p = without_mixing(model, layer, kind);
+  if (kind != BlockKind::embedding && kind != BlockKind::mtp && kind != BlockKind::head) {
+    p.whole += model.mixing_parameters();
+  }
+  return p;
 }
 
 }  // namespace moesim

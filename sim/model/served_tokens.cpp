@@ -10,20 +10,23 @@ namespace moesim {
 namespace {
 
 /// Sum over the new tokens of the keys that each sees.
-double seen_keys(const SequenceStep& sequence, std::int64_t window) {
+double seen_keys(const SequenceStep& sequence, KeyRange range) {
+  const std::int64_t tokens = std::int64_t{range.most} * range.ratio;  // that fill the range
   const auto sum_to = [](std::int64_t last) {
     return static_cast<double>(last) * static_cast<double>(last + 1) / 2;
   };
   const std::int64_t end = sequence.context + sequence.tokens;
-  if (window == 0 || end <= window) return sum_to(end) - sum_to(sequence.context);
-  const std::int64_t first = std::min(end, std::max(sequence.context, window));
-  const double growing = sum_to(first) - sum_to(sequence.context);
-  return growing + static_cast<double>(window) * static_cast<double>(end - first);
+  if (tokens == 0 || end <= tokens) {
+    return (sum_to(end) - sum_to(sequence.context)) / range.ratio;
+  }
+  const std::int64_t first = std::min(end, std::max(sequence.context, tokens));
+  const double growing = (sum_to(first) - sum_to(sequence.context)) / range.ratio;
+  return growing + static_cast<double>(range.most) * static_cast<double>(end - first);
 }
 
-std::int64_t read_keys(const SequenceStep& sequence, std::int64_t window) {
-  const std::int64_t end = sequence.context + sequence.tokens;
-  return window == 0 ? end : std::min(end, window + sequence.tokens - 1);
+std::int64_t read_keys(const SequenceStep& sequence, KeyRange range) {
+  const std::int64_t end = (sequence.context + sequence.tokens + range.ratio - 1) / range.ratio;
+  return range.most == 0 ? end : std::min(end, range.most + sequence.tokens - 1);
 }
 
 }  // namespace
@@ -45,7 +48,7 @@ std::int64_t ServedTokens::head_tokens() const {
   return sum;
 }
 
-AttendedTokens attended_tokens(const ServedTokens& served, bool decode, int window) {
+AttendedTokens attended_tokens(const ServedTokens& served, bool decode, KeyRange range) {
   AttendedTokens all;
   double seen = 0;
   const std::int64_t parts = decode ? served.cp : 1;
@@ -53,8 +56,8 @@ AttendedTokens attended_tokens(const ServedTokens& served, bool decode, int wind
     if (decodes(each) != decode || each.tokens == 0) continue;
     all.sequences += each.count;
     all.queries += each.tokens * each.count;
-    all.keys += (read_keys(each, window) + parts - 1) / parts * each.count;
-    seen += seen_keys(each, window) * static_cast<double>(each.count);
+    all.keys += (read_keys(each, range) + parts - 1) / parts * each.count;
+    seen += seen_keys(each, range) * static_cast<double>(each.count);
   }
   if (all.queries == 0) return all;
   const double mean = seen / static_cast<double>(all.queries * parts);

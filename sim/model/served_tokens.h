@@ -33,8 +33,14 @@ struct AttendedTokens {
 /// Whether a sequence of so many new tokens runs the kernels of a decode.
 bool decodes(const SequenceStep& sequence);
 
-/// The decode, or the prefill, of `served`. A query sees the tokens before it and itself, at most
-/// `window` of them (0: all). Decode divides attended and keys by cp, rounded up.
-AttendedTokens attended_tokens(const ServedTokens& served, bool decode, int window);
+/// Which keys a query sees: at most `most` (0: all), each of `ratio` tokens up to it.
+struct KeyRange {
+  int most = 0;
+  int ratio = 1;
+};
+
+/// The decode, or the prefill, of `served`. A query sees the tokens before it and itself, in this
+/// range. Decode divides attended and keys by cp, rounded up.
+AttendedTokens attended_tokens(const ServedTokens& served, bool decode, KeyRange range = {});
 
 }  // namespace moesim

@@ -189,7 +189,7 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
                 : "# dense gradients are summed within nodes, then between them\n";
   }
   if (spec.optimizer != OptimizerKind::adam) {
-    text += "# the update is planned as Adam's: that of Muon is left out\n";
+    text += "# Muon updates matrices, dealt out whole to the replicas; Adam the rest\n";
   }
   text += fmt::format("# simulated{}; times of an iteration, forward, backward and update\n",
                       scenario.fidelities.size() == 1

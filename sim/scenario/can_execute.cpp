@@ -38,7 +38,7 @@ std::vector<ExecutionRule> rules_of_spec(const IterationSpec& spec) {
 }
 
 std::vector<ExecutionRule> rules_of_attention(const AttentionShape& shape) {
-  return {{shape.kind != AttentionKind::gqa, "multi-head latent attention", ""},
+  return {{shape.kind != AttentionKind::gqa, "attention but of grouped queries", ""},
           {shape.window > 0, "attention windows", ""},
           {shape.linear.has_value(), "linear attention", ""},
           {shape.bias || shape.output_bias, "biases of attention", ""},
@@ -54,6 +54,7 @@ std::vector<ExecutionRule> rules_of_model(const MoeModel& model) {
                    name_of(model.weights)),
        "--set model.activations=fp32 --set model.weights=fp32"},
       {!model.pattern.empty(), "layers of a pattern", as_recorded},
+      {model.residual_streams > 1, "several residual streams", "--set model.residual_streams=1"},
       {model.latent > 0, "routed experts in a latent", "--set model.latent=..."},
       {model.mtp > 0, "multi-token prediction", "--set model.mtp=0"},
       {model.tied_embeddings, "a head that shares the embedding's weights",

@@ -162,7 +162,13 @@ void read_state(const YamlMap& scenario, const Software& software, IterationSpec
   spec.zero = small_integer(scenario, "zero", {0, 3}, software.zero);
   spec.precision =
       static_cast<TrainingPrecision>(scenario.choice("precision", training_precision_names, 0));
-  spec.optimizer = static_cast<OptimizerKind>(scenario.choice("optimizer", optimizer_names, 0));
+  if (const auto value = scenario.find("optimizer")) {
+    spec.optimizer = static_cast<OptimizerKind>(value->choice(optimizer_names));
+    if (spec.optimizer == OptimizerKind::muon && spec.zero > 1 && scenario.good({"zero"})) {
+      value->error(fmt::format("'optimizer: muon' with 'zero: {}'", spec.zero),
+                   "zero: 0 or 1: it needs whole matrices, and whole gradients of them");
+    }
+  }
   spec.update_bytes = small_integer(scenario, "update_bytes", {0, 1024}, software.update_bytes);
   if (const auto value = scenario.find("collective")) {
     spec.collective = static_cast<ReplicaCollective>(value->choice(replica_collective_names));
@@ -263,6 +269,12 @@ std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_fla
   read_overlap(scenario, software, spec);
   read_common(scenario, software, spec);
   return spec;
+}
+
+int default_optimizer_bytes(const std::optional<IterationSpec>& spec, const Software& software) {
+  constexpr int moment = 4;
+  const bool one = spec && spec->optimizer == OptimizerKind::muon;
+  return std::max(software.optimizer_bytes - (one ? moment : 0), 0);
 }
 
 }  // namespace moesim

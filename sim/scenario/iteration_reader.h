@@ -26,4 +26,8 @@ std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_fla
 /// Whether the scenario is of whole iterations: it has `parallel` or `batch`.
 bool is_iteration(const YamlMap& scenario);
 
+/// Bytes per parameter that the optimizer keeps unless the scenario says it: Muon has one moment,
+/// of 4 bytes, less than the software's.
+int default_optimizer_bytes(const std::optional<IterationSpec>& spec, const Software& software);
+
 }  // namespace moesim

@@ -235,8 +235,8 @@ Scenario parse_common(const std::string& text, const std::string& path,
   s.memory = static_cast<MemoryCheck>(map.choice("memory", memory_checks, 0));
   s.gradient_bytes =
       static_cast<int>(map.integer("gradient_bytes", {0, 1024}, software.gradient_bytes));
-  s.optimizer_bytes =
-      static_cast<int>(map.integer("optimizer_bytes", {0, 1024}, software.optimizer_bytes));
+  s.optimizer_bytes = static_cast<int>(
+      map.integer("optimizer_bytes", {0, 1024}, default_optimizer_bytes(s.iteration, software)));
   s.accumulate = read_accumulate(map);
   if (s.iteration) s.ep = s.iteration->parallel.ep;
   s.named = named_in(map, keys, s);

@@ -37,37 +37,36 @@ Served attention_of(const std::string& name, int layer, std::vector<SequenceStep
 }
 
 /// Keys that each new token sees, one by one.
-std::int64_t counted_keys(const SequenceStep& of, std::int64_t window) {
-  std::int64_t seen = 0;
+double counted_keys(const SequenceStep& of, KeyRange range) {
+  double seen = 0;
   for (std::int64_t token = 0; token < of.tokens; ++token) {
-    const std::int64_t before = of.context + token + 1;
-    seen += window > 0 ? std::min(window, before) : before;
+    const double before = static_cast<double>(of.context + token + 1) / range.ratio;
+    seen += range.most > 0 ? std::min<double>(range.most, before) : before;
   }
-  return seen * of.count;
+  return seen * static_cast<double>(of.count);
 }
 
 TEST(ServedTokens, SeeAsManyKeysAsCountedOneByOne) {
-  for (const int window : {0, 1, 7, 40, 1000}) {
+  for (const KeyRange range : {KeyRange{}, {1}, {7}, {40}, {1000}, {0, 4}, {10, 4}, {3, 128}}) {
     for (const std::int64_t context : {0, 3, 39, 40, 500}) {
       for (const std::int64_t tokens : {20, 41, 300}) {
         const SequenceStep one{context, tokens, 3};
-        const AttendedTokens all = attended_tokens({{one}}, false, window);
-        const auto mean =
-            static_cast<double>(counted_keys(one, window)) / static_cast<double>(tokens * 3);
-        EXPECT_NEAR(static_cast<double>(all.attended), mean, 0.5 + 1e-9);
+        const AttendedTokens all = attended_tokens({{one}}, false, range);
+        const double mean = counted_keys(one, range) / static_cast<double>(tokens * 3);
+        EXPECT_NEAR(static_cast<double>(all.attended), std::max(1.0, mean), 0.5 + 1e-9);
         EXPECT_EQ(all.queries, 3 * tokens);
       }
     }
   }
   // A window of 128 with 4 drafts: the first of 5 tokens sees 128, the last 4 more.
-  EXPECT_EQ(attended_tokens({{{1000, 5, 2}}}, true, 128).keys, 2 * 132);
-  EXPECT_EQ(attended_tokens({{{1000, 5, 2}}}, true, 0).keys, 2 * 1005);
+  EXPECT_EQ(attended_tokens({{{1000, 5, 2}}}, true, {128}).keys, 2 * 132);
+  EXPECT_EQ(attended_tokens({{{1000, 5, 2}}}, true).keys, 2 * 1005);
 }
 
 TEST(ServedTokens, OfADecodeAreSharedByContextParallelGpus) {
   ServedTokens served{{{4095, 1, 8}}};
   served.cp = 4;
-  const AttendedTokens shared = attended_tokens(served, true, 0);
+  const AttendedTokens shared = attended_tokens(served, true);
   EXPECT_EQ(shared.keys, 8 * 1024);
   EXPECT_EQ(shared.attended, 1024);
   EXPECT_EQ(shared.queries, 8);

@@ -2,6 +2,8 @@
 #include "sim/planner/iteration/optimizer_ops.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 
 #include "sim/base/sort_once.h"
 
@@ -10,7 +12,10 @@ namespace {
 
 /// Bytes per parameter that an update with Adam reads and writes: gradient, master weight and two
 /// moments in fp32; then the last three and the weight.
-constexpr std::int64_t update_reads = 16, update_writes = 12;
+constexpr std::int64_t adam_reads = 16, adam_writes = 12;
+/// With Muon: gradient and momentum, then master weight and orthogonalized momentum (bf16);
+/// momentum in fp32 and bf16, then master weight and weight.
+constexpr std::int64_t muon_reads = 14, muon_writes = 10;
 
 constexpr OpId no_op(-1);
 
@@ -128,20 +133,93 @@ std::vector<std::int64_t> OptimizerOps::expert_parameters() const {
   return experts;
 }
 
-OpId OptimizerOps::add_update(const std::vector<OpId>& after) {
+std::vector<OptimizerOps::Updated> OptimizerOps::updated() const {
   const LayerReplicas& replicas = exchanges_.replicas();
-  const std::vector<std::int64_t> experts = expert_parameters();
+  if (replicas.stage().options().spec.optimizer == OptimizerKind::muon) return updated_by_muon();
+  std::vector<Updated> result;
   const std::int64_t dense = updated_dense();
-  if (dense + *std::ranges::max_element(experts) == 0) return no_op;
-  const std::int64_t written = update_writes + size_of(replicas.stage().model().weights);
-  std::vector<Kernel> each;
-  for (const std::int64_t of_experts : experts) {
-    const std::int64_t parameters = dense + of_experts;
-    each.emplace_back(MemoryBound{Bytes(parameters * update_reads), Bytes(parameters * written)});
+  for (const std::int64_t experts : expert_parameters()) result.push_back({{}, dense + experts});
+  return result;
+}
+
+std::vector<OptimizerOps::Updated> OptimizerOps::updated_by_muon() const {
+  const LayerReplicas& replicas = exchanges_.replicas();
+  const auto dealt_over = [&](int all) { return zero() > 0 ? all : 1; };
+  const bool whole = dense_parameters() > 0;
+  const MatrixCounts dense = whole ? dense_matrices(replicas.stage(), parts_) : MatrixCounts();
+  const auto of_dense = deal_out(dense, dealt_over(replicas.of_dense()));
+  const std::int64_t others = dense_parameters() - parameters_of(dense);
+  const std::int64_t shards = dealt_over(replicas.of_dense());
+  std::map<std::int64_t, std::vector<MatrixCounts>> of_experts;  // by experts of a GPU
+  std::vector<Updated> result(replicas.everybody().size());
+  for (std::size_t s = 0; s < layers_.size(); ++s) {
+    const StageSpace& stage = *replicas.stages()[s];
+    std::vector<std::int64_t> experts(static_cast<std::size_t>(stage.gpus()->size()));
+    for (int chunk = 0; chunk < layers_[s]->chunks(); ++chunk) {
+      for (const LayerWork& work : layers_[s]->last(chunk).works) {
+        const auto here = whole_experts_of(work);
+        std::ranges::transform(experts, here, experts.begin(), std::plus());
+      }
+    }
+    const GpuGroups dp = stage.groups(ParallelAxis::dp_cp), edp = stage.groups(ParallelAxis::edp);
+    const auto dense_places = places_in(dp), expert_places = places_in(edp);
+    for (const GpuId own : stage.everybody()) {
+      const std::size_t g = own.index();
+      Updated& gpu = result[replicas.everybody().member(stage.gpus()->in_plan(own))];
+      gpu.others = (others + shards - 1) / shards;
+      gpu.matrices = of_dense[(dense_places[g] + s * dp.front().size()) % of_dense.size()];
+      auto [dealt, is_new] = of_experts.try_emplace(experts[g]);
+      if (is_new) {
+        dealt->second =
+            deal_out(matrices_of_experts(stage, experts[g]), dealt_over(replicas.of_experts()));
+      }
+      const auto& mine =
+          dealt->second[(expert_places[g] + s * edp.front().size()) % dealt->second.size()];
+      for (const auto& [matrix, count] : mine) gpu.matrices[matrix] += count;
+    }
   }
-  const OpKey key{.kind = OpKind::optimizer, .pass = Pass::backward};
+  return result;
+}
+
+OpId OptimizerOps::add_kernels(std::vector<Kernel> each, int part, const std::vector<OpId>& after) {
+  const LayerReplicas& replicas = exchanges_.replicas();
+  const OpKey key{.kind = OpKind::optimizer, .pass = Pass::backward, .part = part};
   return replicas.stage().plan().add({name_of(key.type()), key, Stream::compute,
                                       replicas.everybody(), after, Kernels(std::move(each))});
+}
+
+OpId OptimizerOps::add_update(const std::vector<OpId>& after) {
+  const std::vector<Updated> all = updated();
+  const std::int64_t weight = size_of(exchanges_.replicas().stage().model().weights);
+  std::int64_t most = 0;
+  std::vector<Kernel> each;
+  for (const Updated& gpu : all) {
+    const std::int64_t matrices = parameters_of(gpu.matrices);
+    most = std::max(most, matrices + gpu.others);
+    each.emplace_back(MemoryBound{
+        Bytes(gpu.others * adam_reads + matrices * muon_reads),
+        Bytes(gpu.others * (adam_writes + weight) + matrices * (muon_writes + weight))});
+  }
+  if (most == 0) return no_op;
+  return add_orthogonalization(all, add_kernels(std::move(each), 0, after));
+}
+
+OpId OptimizerOps::add_orthogonalization(const std::vector<Updated>& updated, OpId after) {
+  std::set<WeightMatrix> shapes;
+  for (const Updated& gpu : updated) {
+    for (const auto& [matrix, count] : gpu.matrices) shapes.insert(matrix);
+  }
+  int part = 0;
+  for (const WeightMatrix& shape : shapes) {
+    std::array<std::vector<Kernel>, 3> products;
+    for (const Updated& gpu : updated) {
+      const auto found = gpu.matrices.find(shape);
+      const auto three = newton_schulz(shape, found == gpu.matrices.end() ? 0 : found->second);
+      for (std::size_t i = 0; i < three.size(); ++i) products[i].emplace_back(three[i]);
+    }
+    for (auto& each : products) after = add_kernels(std::move(each), ++part, {after});
+  }
+  return after;
 }
 
 void OptimizerOps::finish(const std::vector<const Mark*>& done) {

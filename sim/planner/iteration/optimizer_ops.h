@@ -7,10 +7,13 @@
 #include <tuple>
 #include <vector>
 
+#include "sim/planner/iteration/muon.h"
 #include "sim/planner/iteration/replica_exchanges.h"
 
 namespace moesim {
 
+/// Adam, or Muon, whose matrices are dealt out whole to the replicas of ZeRO 1 (muon.h).
+///
 /// ZeRO (Rajbhandari et al., arXiv 1910.02054) over the replicas of pipeline stages that hold the
 /// same layers:
 ///  - 0: gradients are all-reduced at the end, and every replica updates all parameters;
@@ -57,7 +60,16 @@ class OptimizerOps {
   std::vector<OpId> sum_now(const StagePart& part, WorkCell cell, const std::vector<OpId>& after);
   std::vector<OpId> gather(const StagePart& part, WorkCell cell, Pass pass,
                            const std::vector<OpId>& after);
+  /// Parameters that one GPU updates: by Muon, and by Adam.
+  struct Updated {
+    MatrixCounts matrices;
+    std::int64_t others = 0;
+  };
+  std::vector<Updated> updated() const;  // [GPU of all stages]
+  std::vector<Updated> updated_by_muon() const;
   OpId add_update(const std::vector<OpId>& after);
+  OpId add_orthogonalization(const std::vector<Updated>& updated, OpId after);
+  OpId add_kernels(std::vector<Kernel> each, int part, const std::vector<OpId>& after);
   std::vector<std::int64_t> expert_parameters() const;  // [GPU of all stages] that it updates
   std::int64_t updated_dense() const;
 

@@ -4,13 +4,8 @@
 #include <algorithm>
 #include <map>
 
-#include "sim/model/kv_cache.h"
-#include "sim/planner/iteration/stage_parameters.h"
-
 namespace moesim {
 namespace {
-
-std::int64_t shared_by(std::int64_t value, std::int64_t over) { return (value + over - 1) / over; }
 
 bool is_backward(WorkKind kind) {
   return kind == WorkKind::backward || kind == WorkKind::input_gradient;
@@ -147,83 +142,6 @@ const ChunkLayers& StageMemory::layers_of(const StageWork& work) const {
   return chunk.of(work.microbatch);
 }
 
-void StageMemory::add_state() {
-  const MoeModel& model = stage_.model();
-  const Spec& options = stage_.options();
-  const int zero = options.spec.zero;
-  const std::int64_t replicas = std::ssize(stage_.groups(ParallelAxis::dp_cp).front());
-  std::int64_t dense = 0, unquantized = 0;  // embedding and head of an engine
-  std::vector<HeldBlock> held;
-  for (std::size_t c = 0; c < chunks_.size(); ++c) {
-    for (const ChunkBlock& block : blocks_[c]) held.push_back(block.held);
-    if (!chunks_[c]->whole) continue;
-    for (const StagePart& part : chunks_[c]->parts) {
-      const std::int64_t own = dense_parameters(model, stage_.shard().tp, part);
-      const bool around = part.kind == StagePartKind::embedding || part.kind == StagePartKind::head;
-      (options.serves() && around ? unquantized : dense) += own;
-    }
-  }
-  MemoryUse alike;
-  alike.of(MemoryPart::weights) =
-      Bytes(shared_by(bytes_of(dense, model.weights).value, zero > 2 ? replicas : 1));
-  alike.of(MemoryPart::weights) += bytes_of(unquantized, model.activations);
-  alike.of(MemoryPart::gradients) =
-      Bytes(shared_by(dense * options.state.gradient, zero > 1 ? replicas : 1));
-  alike.of(MemoryPart::optimizer) =
-      Bytes(shared_by(dense * options.state.optimizer, zero > 0 ? replicas : 1));
-  if (!chunks_.empty() && chunks_.front()->whole && !options.serves()) {
-    const auto etp = static_cast<int>(stage_.groups(ParallelAxis::etp).front().size());
-    alike.of(MemoryPart::placeholders) = gradient_placeholders(model, held, stage_.shard(), etp);
-  }
-  std::ranges::fill(state_, alike);
-  for (const ChunkParts* chunk : chunks_) {
-    for (const LayerWork& work : chunk->of(0).works) add_experts(work);
-  }
-  if (options.serves() && !chunks_.empty() && chunks_.front()->whole) add_cache();
-}
-
-/// Sequences with their new tokens, in the layers of this stage.
-void StageMemory::add_cache() {
-  const ServingSpec& serving = *stage_.options().spec.serving;
-  const CacheShard shard{serving.kv, stage_.shard().tp, stage_.shard().served->cp};
-  std::map<std::int64_t, Bytes> known;  // by tokens of a sequence
-  const auto of_sequence = [&](std::int64_t tokens) {
-    const auto [at, is_new] = known.try_emplace(tokens);
-    if (!is_new) return at->second;
-    for (const ChunkParts* chunk : chunks_) {
-      for (const StagePart& part : chunk->parts) {
-        if (part.kind != StagePartKind::layer) continue;
-        at->second +=
-            cache_of_sequence(stage_.model(), tokens, shard, part.number, part.number + 1);
-      }
-    }
-    return at->second;
-  };
-  for (std::size_t g = 0; g < state_.size(); ++g) {
-    for (const SequenceStep& each : stage_.served_by(GpuId(static_cast<std::int64_t>(g)))) {
-      state_[g].of(MemoryPart::cache) += of_sequence(each.context + each.tokens) * each.count;
-    }
-  }
-}
-
-void StageMemory::add_experts(const LayerWork& work) {
-  const Spec& options = stage_.options();
-  const std::vector<ExpertMemory> memory =
-      memory_of_experts(work, stage_.expert_model(), options.state);
-  // What a placement shares among all replicas by itself is shared already.
-  const bool shared = work.decision.gradients == GradientLayout::summed;
-  const auto replicas =
-      static_cast<std::int64_t>(shared ? 1 : stage_.groups(ParallelAxis::edp).front().size());
-  const auto part = [&](Bytes bytes, int from) {
-    return Bytes(shared_by(bytes.value, options.spec.zero >= from ? replicas : 1));
-  };
-  for (std::size_t g = 0; g < state_.size(); ++g) {
-    state_[g].of(MemoryPart::weights) += part(memory[g].weights, 3);
-    state_[g].of(MemoryPart::gradients) += part(memory[g].gradients, 2);
-    state_[g].of(MemoryPart::optimizer) += part(memory[g].optimizer, 1);
-  }
-}
-
 /// A forward sends its output, a backward has received a gradient and sends one; what a forward
 /// received is the kept input of its first block.
 Bytes StageMemory::transfers(const StageWork& work) const {
@@ -235,7 +153,7 @@ Bytes StageMemory::transfers(const StageWork& work) const {
   if (work.kind == WorkKind::weight_gradient) return Bytes(0);
   const int behind = crosses(position + 1) ? 1 : 0;
   const int before = is_backward(work.kind) && crosses(position - 1) ? 1 : 0;
-  return stage_.activations() * (behind + before);
+  return stage_.handed_on() * (behind + before);
 }
 
 const StageMemory::Experts& StageMemory::experts(const StageWork& work) const {
@@ -246,7 +164,7 @@ Bytes StageMemory::update(GpuId own) const {
   const Spec& options = stage_.options();
   if (!options.optimizer || options.state.optimizer == 0) return Bytes(0);
   const std::int64_t parameters =
-      state(own).of(MemoryPart::optimizer).value / options.state.optimizer;
+      (state(own).of(MemoryPart::optimizer) - second_moments_).value / options.state.optimizer;
   return Bytes(parameters * options.spec.update_bytes);
 }
 

@@ -36,6 +36,8 @@ class StageMemory {
   void add_state();
   void add_cache();
   void add_experts(const LayerWork& work);
+  bool by_muon() const;
+  void add_muon(std::int64_t dense);
   const ChunkLayers& layers_of(const StageWork& work) const;
   Bytes transfers(const StageWork& work) const;
   const Experts& experts(const StageWork& work) const;
@@ -47,6 +49,7 @@ class StageMemory {
   std::vector<std::vector<ChunkBlock>> blocks_;    // [chunk]
   std::map<const ChunkLayers*, Experts> experts_;  // of every microbatch that differs
   std::vector<MemoryUse> state_;                   // [GPU of the stage]
+  Bytes second_moments_;  // of what Adam updates next to Muon, on every GPU
 };
 
 }  // namespace moesim

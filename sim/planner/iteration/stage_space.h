@@ -42,6 +42,8 @@ class StageSpace {
   std::int64_t tokens_of(GpuId own, int part) const;
   /// Bytes of a microbatch's activations on one GPU.
   Bytes activations() const;
+  /// Bytes that it hands on to the next stage: of all streams between blocks.
+  Bytes handed_on() const { return activations() * model_.residual_streams; }
 
   /// GPUs, under their own numbers, that wait for each other anyway: the least groups that hold
   /// tensor, context and expert groups whole. What joins them is an op for each.

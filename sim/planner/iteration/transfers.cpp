@@ -22,7 +22,7 @@ const Transfers::Way& Transfers::way(int from, int to) {
     both.insert(both.end(), receives.begin(), receives.end());
     std::ranges::sort(both);
     const Group group(std::move(both));
-    ByteMatrix traffic(sender.activations());
+    ByteMatrix traffic(sender.handed_on());
     for (const GpuId gpu : group) {
       const std::size_t i = sends.member(gpu);
       if (i == sends.size()) {

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of attention to chosen and to compressed keys, in training and in a serving pass.
+#include <cmath>
+
+#include "sim/model/block_steps.h"
+
+namespace moesim {
+namespace {
+
+constexpr auto projections = OpKind::attention_projections;
+constexpr auto scores = OpKind::attention_scores;
+constexpr int score_bytes = 4;  // of an index score and of a chosen key's number
+
+/// Products of the indexer's queries with keys, forward and both gradients, and the choice of keys.
+void add_choice(StepList& list, const KeyIndexer& indexer, std::int64_t queries, double keys,
+                DataType type) {
+  const auto n = std::llround(keys * indexer.heads);
+  const GroupedGemm forward{{queries}, n, indexer.dim, type};
+  const GroupedGemm backward{{queries}, n, 2 * indexer.dim, type};
+  list.step({scores, forward, backward, MemoryBound{}, {RecomputeModule::core_attn}});
+  const std::int64_t scored = std::llround(static_cast<double>(queries) * keys) * score_bytes;
+  const MemoryBound choice{Bytes(scored), Bytes(queries * indexer.top_k * score_bytes)};
+  list.step({scores, choice, MemoryBound{}, MemoryBound{}, {RecomputeModule::core_attn}});
+}
+
+/// The product that brings keys and their weights down, and their sums over `ratio` tokens.
+void add_compressor(StepList& list, std::int64_t hidden, int ratio, std::int64_t width) {
+  const std::int64_t columns = KeyCompression::columns(ratio, width);
+  const std::int64_t sums = std::max<std::int64_t>(1, width / ratio);
+  list.linear(projections, list.own(), columns, hidden, {full_layer});
+  list.memory(projections, list.own(), {columns, sums, columns + sums, columns}, {full_layer});
+  list.keep(list.own(), columns + sums, list.element(), {full_layer});
+}
+
+/// Queries and the one key and value vector, their norms and rotary embedding.
+void add_down_and_up(StepList& list, const MoeModel& model) {
+  const AttentionShape& shape = *model.attention->shape;
+  const std::int64_t heads = list.split(shape.heads), query = heads * shape.head_dim;
+  list.linear(projections, list.own(), shape.q_rank, model.hidden, {full_layer});
+  list.norm(projections, list.own(), shape.q_rank, {full_layer});
+  list.linear(projections, list.all(), query, shape.q_rank, {full_layer});
+  list.linear(projections, list.own(), shape.head_dim, model.hidden, {full_layer});
+  list.norm(projections, list.own(), shape.head_dim, {full_layer});
+  const std::int64_t rotated = (heads + 1) * shape.rope_dim;
+  list.memory(projections, list.all(), {query + rotated, query + rotated, 2 * query, query},
+              {full_layer});  // with a norm of each query
+}
+
+/// Heads of all queries against one vector that is key and value.
+AttentionHeads shared_key_heads(StepList& list, const AttentionShape& shape, DataType type) {
+  AttentionHeads heads{static_cast<int>(list.split(shape.heads)), 1, shape.head_dim, shape.head_dim,
+                       type};
+  heads.latent = true;
+  return heads;
+}
+
+AttendedTokens joined(AttendedTokens a, const AttendedTokens& b) {
+  a.attended += b.attended;
+  a.keys += b.keys;
+  return a;
+}
+
+}  // namespace
+
+void add_indexer(StepList& list, const MoeModel& model, int layer, double attended) {
+  const AttentionShape& shape = *model.attention->shape;
+  if (!shape.has_indexer(layer)) return;
+  const KeyIndexer& indexer = *shape.indexer;
+  list.linear(projections, list.own(), indexer.width(), shape.q_rank, {full_layer});
+  list.linear(projections, list.own(), indexer.heads, model.hidden, {full_layer});
+  if (shape.compression) {
+    add_compressor(list, model.hidden, shape.ratio_of(layer), indexer.dim);
+  } else {
+    list.linear(projections, list.own(), indexer.dim, model.hidden, {full_layer});
+  }
+  list.keep(list.own(), indexer.width() + indexer.dim + indexer.heads, list.element(),
+            {full_layer});
+  add_choice(list, indexer, list.own(), shape.indexed_keys(layer, attended), model.activations);
+}
+
+void add_compressed(StepList& list, const MoeModel& model, int layer, double) {
+  const AttentionShape& shape = *model.attention->shape;
+  const std::int64_t query = list.split(shape.heads) * shape.head_dim;
+  add_down_and_up(list, model);
+  list.keep(list.own(), shape.q_rank + shape.head_dim, list.element(), {full_layer});
+  list.keep_input(list.own(), shape.q_rank, {full_layer});
+  list.keep(list.all(), 2 * query + shape.head_dim, list.element(), {full_layer});
+  const int ratio = shape.ratio_of(layer);
+  if (ratio > 0) add_compressor(list, model.hidden, ratio, shape.head_dim);
+}
+
+void add_grouped_output(StepList& list, const MoeModel& model) {
+  const AttentionShape& shape = *model.attention->shape;
+  const KeyCompression& compression = *shape.compression;
+  const std::int64_t groups = list.split(compression.output_groups);
+  const std::int64_t width = list.split(shape.output_width());
+  const std::int64_t joined_width = groups * compression.output_rank;
+  const std::vector<std::int64_t> rows(static_cast<std::size_t>(groups), list.all());
+  const DataType type = list.gemm_type();
+  const GroupedGemm forward{rows, compression.output_rank, width / groups, type};
+  const GroupedGemm gradient{rows, width / groups, compression.output_rank, type};
+  list.memory(OpKind::attention_output, list.all(), {width, width, width, width},
+              {full_layer});  // rotates the position's part back
+  list.step({OpKind::attention_output, forward, gradient, gradient, {full_layer}});
+  list.linear(OpKind::attention_output, list.all(), model.hidden, joined_width, {full_layer});
+  list.keep_both(list.all(), width, {full_layer});
+  list.keep_input(list.all(), joined_width, {full_layer});
+}
+
+void add_served_indexer(StepList& list, const MoeModel& model, int layer,
+                        const ServedTokens& served) {
+  const AttentionShape& shape = *model.attention->shape;
+  if (!shape.has_indexer(layer)) return;
+  const KeyIndexer& indexer = *shape.indexer;
+  list.linear(projections, list.all(), indexer.width(), shape.q_rank, {});
+  list.linear(projections, list.all(), indexer.heads, model.hidden, {});
+  if (shape.compression) {
+    add_compressor(list, model.hidden, shape.ratio_of(layer), indexer.dim);
+  } else {
+    list.linear(projections, list.all(), indexer.dim, model.hidden, {});
+  }
+  for (const bool decode : {false, true}) {
+    const AttendedTokens of = attended_tokens(served, decode, {0, shape.ratio_of(layer)});
+    if (of.queries == 0) continue;
+    add_choice(list, indexer, of.queries, static_cast<double>(of.attended), DataType::fp8);
+    // A decode reads the keys of its sequences.
+    list.step({scores,
+               MemoryBound{bytes_of(of.keys * indexer.dim, DataType::fp8), Bytes(0)},
+               MemoryBound{},
+               MemoryBound{},
+               {}});
+  }
+}
+
+void add_served_compressed(StepList& list, const MoeModel& model, int layer,
+                           const ServedTokens& served) {
+  const AttentionShape& shape = *model.attention->shape;
+  const int ratio = shape.ratio_of(layer);
+  add_down_and_up(list, model);
+  const Bytes rows(list.all() * shape.head_dim * list.element());
+  list.step({projections,
+             MemoryBound{rows, bytes_of(list.all() * shape.head_dim, served.cache)},
+             MemoryBound{},
+             MemoryBound{},
+             {}});
+  if (ratio > 0) add_compressor(list, model.hidden, ratio, shape.head_dim);
+  add_served_indexer(list, model, layer, served);
+  const int most = shape.has_indexer(layer) ? shape.indexer->top_k : 0;
+  for (const bool decode : {false, true}) {
+    AttendedTokens of = attended_tokens(served, decode, {shape.window, 1});
+    if (ratio > 0) of = joined(of, attended_tokens(served, decode, {most, ratio}));
+    add_served_scores(list, of, shared_key_heads(list, shape, served.cache));
+  }
+}
+
+}  // namespace moesim

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/iteration/muon.h"
+
+#include <algorithm>
+#include <queue>
+#include <ranges>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/planner/iteration/block_memory.h"
+
+namespace moesim {
+
+std::int64_t parameters_of(const MatrixCounts& matrices) {
+  std::int64_t sum = 0;
+  for (const auto& [matrix, count] : matrices) sum += matrix.parameters() * count;
+  return sum;
+}
+
+std::vector<MatrixCounts> deal_out(const MatrixCounts& matrices, int replicas) {
+  std::vector<std::pair<WeightMatrix, std::int64_t>> largest_first(matrices.begin(),
+                                                                   matrices.end());
+  std::ranges::stable_sort(largest_first, std::greater(),
+                           [](const auto& each) { return each.first.parameters(); });
+  using Load = std::pair<std::int64_t, int>;  // parameters, replica
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
+  for (int r = 0; r < replicas; ++r) least.emplace(0, r);
+  std::vector<MatrixCounts> dealt(static_cast<std::size_t>(replicas));
+  for (const auto& [matrix, count] : largest_first) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto [load, replica] = least.top();
+      least.pop();
+      ++dealt[static_cast<std::size_t>(replica)][matrix];
+      least.emplace(load + matrix.parameters(), replica);
+    }
+  }
+  return dealt;
+}
+
+std::array<GroupedGemm, 3> newton_schulz(const WeightMatrix& matrix, std::int64_t count) {
+  const auto [m, n] = std::minmax(matrix.rows, matrix.columns);
+  const std::vector<std::int64_t> rows = {newton_schulz_steps * count * m};
+  return {GroupedGemm{rows, m, n, DataType::bf16}, GroupedGemm{rows, m, m, DataType::bf16},
+          GroupedGemm{rows, n, m, DataType::bf16}};
+}
+
+MatrixCounts dense_matrices(const StageSpace& stage, const std::vector<StagePart>& parts) {
+  MatrixCounts matrices;
+  for (const StagePart& part : parts) {
+    for (const HeldBlock& held : blocks_of(part, stage.model())) {
+      if (held.block == BlockKind::head) continue;
+      for (const WeightMatrix& each : weight_matrices(stage.model(), held, stage.shard())) {
+        ++matrices[each];
+      }
+    }
+  }
+  return matrices;
+}
+
+std::vector<std::int64_t> whole_experts_of(const LayerWork& work) {
+  if (work.decision.gradients != GradientLayout::homes) {
+    throw Error("optimizer: muon, but a policy divides the state of every expert over GPUs",
+                "its updates need whole matrices: leave that policy out, or optimizer: adam");
+  }
+  const Placement& placement = work.assignment().placement();
+  std::vector<std::int64_t> experts;
+  for (int g = 0; g < placement.gpus(); ++g) experts.push_back(placement.slots_on(GpuId(g)));
+  return experts;
+}
+
+MatrixCounts matrices_of_experts(const StageSpace& stage, std::int64_t experts) {
+  MatrixCounts matrices;
+  if (experts == 0) return matrices;
+  for (const WeightMatrix& each : expert_matrices(stage.expert_model(), 1)) {
+    matrices[each] += experts;
+  }
+  return matrices;
+}
+
+std::vector<std::size_t> places_in(const GpuGroups& groups) {
+  std::size_t gpus = 0;
+  for (const auto& group : groups) gpus += group.size();
+  std::vector<std::size_t> places(gpus);
+  for (const auto& group : groups) {
+    for (std::size_t i = 0; i < group.size(); ++i) places[group[i].index()] = i;
+  }
+  return places;
+}
+
+}  // namespace moesim

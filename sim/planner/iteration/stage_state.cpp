@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is in the memory of a pipeline stage's GPUs all the time.
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "sim/model/kv_cache.h"
+#include "sim/planner/iteration/muon.h"
+#include "sim/planner/iteration/stage_memory.h"
+#include "sim/planner/iteration/stage_parameters.h"
+
+namespace moesim {
+namespace {
+
+constexpr std::int64_t second_moment = 4;  // bytes per parameter, fp32
+
+std::int64_t shared_by(std::int64_t value, std::int64_t over) { return (value + over - 1) / over; }
+
+}  // namespace
+
+void StageMemory::add_state() {
+  const MoeModel& model = stage_.model();
+  const Spec& options = stage_.options();
+  const int zero = options.spec.zero;
+  const std::int64_t replicas = std::ssize(stage_.groups(ParallelAxis::dp_cp).front());
+  std::int64_t dense = 0, unquantized = 0;  // embedding and head of an engine
+  std::vector<HeldBlock> held;
+  for (std::size_t c = 0; c < chunks_.size(); ++c) {
+    for (const ChunkBlock& block : blocks_[c]) held.push_back(block.held);
+    if (!chunks_[c]->whole) continue;
+    for (const StagePart& part : chunks_[c]->parts) {
+      const std::int64_t own = dense_parameters(model, stage_.shard().tp, part);
+      const bool around = part.kind == StagePartKind::embedding || part.kind == StagePartKind::head;
+      (options.serves() && around ? unquantized : dense) += own;
+    }
+  }
+  MemoryUse alike;
+  alike.of(MemoryPart::weights) =
+      Bytes(shared_by(bytes_of(dense, model.weights).value, zero > 2 ? replicas : 1));
+  alike.of(MemoryPart::weights) += bytes_of(unquantized, model.activations);
+  alike.of(MemoryPart::gradients) =
+      Bytes(shared_by(dense * options.state.gradient, zero > 1 ? replicas : 1));
+  if (!by_muon()) {
+    alike.of(MemoryPart::optimizer) =
+        Bytes(shared_by(dense * options.state.optimizer, zero > 0 ? replicas : 1));
+  }
+  if (!chunks_.empty() && chunks_.front()->whole && !options.serves()) {
+    const auto etp = static_cast<int>(stage_.groups(ParallelAxis::etp).front().size());
+    alike.of(MemoryPart::placeholders) = gradient_placeholders(model, held, stage_.shard(), etp);
+  }
+  std::ranges::fill(state_, alike);
+  for (const ChunkParts* chunk : chunks_) {
+    for (const LayerWork& work : chunk->of(0).works) add_experts(work);
+  }
+  if (options.serves() && !chunks_.empty() && chunks_.front()->whole) add_cache();
+  if (by_muon()) add_muon(dense);
+}
+
+bool StageMemory::by_muon() const {
+  const Spec& options = stage_.options();
+  return !options.serves() && options.spec.optimizer == OptimizerKind::muon;
+}
+
+/// Matrices are dealt out whole; what Adam updates next to them has one moment more.
+void StageMemory::add_muon(std::int64_t dense) {
+  const Spec& options = stage_.options();
+  const GpuGroups dp = stage_.groups(ParallelAxis::dp_cp), edp = stage_.groups(ParallelAxis::edp);
+  const auto over = [&](const GpuGroups& groups) {
+    return options.spec.zero > 0 ? static_cast<int>(groups.front().size()) : 1;
+  };
+  std::vector<StagePart> parts;
+  std::vector<std::int64_t> experts(state_.size());
+  for (const ChunkParts* chunk : chunks_) {
+    if (chunk->whole) parts.insert(parts.end(), chunk->parts.begin(), chunk->parts.end());
+    for (const LayerWork& work : chunk->of(0).works) {
+      const auto here = whole_experts_of(work);
+      std::ranges::transform(experts, here, experts.begin(), std::plus());
+    }
+  }
+  const MatrixCounts matrices = dense_matrices(stage_, parts);
+  const std::int64_t others = shared_by(dense - parameters_of(matrices), over(dp));
+  second_moments_ = Bytes(others * second_moment);
+  const auto dealt = deal_out(matrices, over(dp));
+  const auto dense_places = places_in(dp), expert_places = places_in(edp);
+  for (std::size_t g = 0; g < state_.size(); ++g) {
+    const auto of_experts = deal_out(matrices_of_experts(stage_, experts[g]), over(edp));
+    const std::int64_t own = others + parameters_of(dealt[dense_places[g] % dealt.size()]) +
+                             parameters_of(of_experts[expert_places[g] % of_experts.size()]);
+    state_[g].of(MemoryPart::optimizer) += Bytes(own * options.state.optimizer) + second_moments_;
+  }
+}
+
+/// Sequences with their new tokens, in the layers of this stage.
+void StageMemory::add_cache() {
+  const ServingSpec& serving = *stage_.options().spec.serving;
+  const CacheShard shard{serving.kv, stage_.shard().tp, stage_.shard().served->cp};
+  std::map<std::int64_t, Bytes> known;  // by tokens of a sequence
+  const auto of_sequence = [&](std::int64_t tokens) {
+    const auto [at, is_new] = known.try_emplace(tokens);
+    if (!is_new) return at->second;
+    for (const ChunkParts* chunk : chunks_) {
+      for (const StagePart& part : chunk->parts) {
+        if (part.kind != StagePartKind::layer) continue;
+        at->second +=
+            cache_of_sequence(stage_.model(), tokens, shard, part.number, part.number + 1);
+      }
+    }
+    return at->second;
+  };
+  for (std::size_t g = 0; g < state_.size(); ++g) {
+    for (const SequenceStep& each : stage_.served_by(GpuId(static_cast<std::int64_t>(g)))) {
+      state_[g].of(MemoryPart::cache) += of_sequence(each.context + each.tokens) * each.count;
+    }
+  }
+}
+
+void StageMemory::add_experts(const LayerWork& work) {
+  const Spec& options = stage_.options();
+  const std::vector<ExpertMemory> memory =
+      memory_of_experts(work, stage_.expert_model(), options.state);
+  // What a placement shares among all replicas by itself is shared already.
+  const bool shared = work.decision.gradients == GradientLayout::summed;
+  const auto replicas =
+      static_cast<std::int64_t>(shared ? 1 : stage_.groups(ParallelAxis::edp).front().size());
+  const auto part = [&](Bytes bytes, int from) {
+    return Bytes(shared_by(bytes.value, options.spec.zero >= from ? replicas : 1));
+  };
+  for (std::size_t g = 0; g < state_.size(); ++g) {
+    state_[g].of(MemoryPart::weights) += part(memory[g].weights, 3);
+    state_[g].of(MemoryPart::gradients) += part(memory[g].gradients, 2);
+    if (!by_muon()) state_[g].of(MemoryPart::optimizer) += part(memory[g].optimizer, 1);
+  }
+}
+
+}  // namespace moesim
