@@ -24,10 +24,10 @@ std::int64_t AttentionShape::projections(std::int64_t hidden) const {
   }
   const std::int64_t query =
       q_rank == 0 ? hidden * query_width() : q_rank * (hidden + query_width());
-  if (compression) {
-    const std::int64_t groups = std::int64_t{compression->output_rank} * output_width();
+  if (compresses()) {
+    const std::int64_t groups = std::int64_t{compression.output_rank} * output_width();
     const std::int64_t joined =
-        std::int64_t{1} * compression->output_rank * compression->output_groups * hidden;
+        std::int64_t{1} * compression.output_rank * compression.output_groups * hidden;
     return query + hidden * head_dim + groups + joined;
   }
   const std::int64_t up = std::int64_t{1} * heads * (nope_dim + value_dim);
@@ -37,12 +37,12 @@ std::int64_t AttentionShape::projections(std::int64_t hidden) const {
 std::int64_t AttentionShape::indexer_weights(int layer, std::int64_t hidden) const {
   if (!has_indexer(layer)) return 0;
   const std::int64_t keys =
-      compression ? KeyCompression::columns(ratio_of(layer), indexer->dim) : indexer->dim;
+      compresses() ? KeyCompression::columns(ratio_of(layer), indexer->dim) : indexer->dim;
   return q_rank * indexer->width() + hidden * (indexer->heads + keys);
 }
 
 std::int64_t AttentionShape::compressor_weights(int layer, std::int64_t hidden) const {
-  if (!compression || ratio_of(layer) == 0) return 0;
+  if (!compresses() || ratio_of(layer) == 0) return 0;
   return hidden * KeyCompression::columns(ratio_of(layer), head_dim);
 }
 
@@ -58,7 +58,7 @@ double at_most(double most, double mean) {
 
 double AttentionShape::keys_of(int layer, double attended) const {
   const double chosen = has_indexer(layer) ? indexer->top_k : 0;
-  if (!compression) return at_most(is_full(layer) ? chosen : window, attended);
+  if (!compresses()) return at_most(is_full(layer) ? chosen : window, attended);
   const int ratio = ratio_of(layer);
   return at_most(window, attended) + (ratio == 0 ? 0 : at_most(chosen, attended / ratio));
 }

@@ -73,8 +73,8 @@ struct AttentionShape {
   int full_every = 1;
   int window = 0;  // tokens that a window layer attends to, its own with them; 0: no windows
   std::optional<LinearAttention> linear;
-  std::optional<KeyIndexer> indexer;          // of mla on all layers, of compressed on some
-  std::optional<KeyCompression> compression;  // of compressed
+  std::optional<KeyIndexer> indexer;  // of mla on all layers, of compressed on some
+  KeyCompression compression;         // of compressed
 
   std::int64_t query_width() const;   // over all heads
   std::int64_t key_width() const;     // as scores read it, over all key heads
@@ -84,10 +84,11 @@ struct AttentionShape {
   std::int64_t score_width() const { return query_width() + output_width(); }
   /// Weights of a full layer's projections, without biases and norms, indexer and compressor.
   std::int64_t projections(std::int64_t hidden) const;
+  bool compresses() const { return kind == AttentionKind::compressed; }
   /// Tokens that a key stands for besides those of the window; 0: there are none.
-  int ratio_of(int layer) const { return compression ? compression->ratio(layer) : 1; }
+  int ratio_of(int layer) const { return compresses() ? compression.ratio(layer) : 1; }
   bool has_indexer(int layer) const {
-    return indexer && (!compression || ratio_of(layer) == KeyCompression::indexed_ratio);
+    return indexer && (!compresses() || ratio_of(layer) == KeyCompression::indexed_ratio);
   }
   /// Weights of this layer's indexer, and of its compressor.
   std::int64_t indexer_weights(int layer, std::int64_t hidden) const;

@@ -135,7 +135,7 @@ void add_attention(StepList& list, const MoeModel& model, int layer, const Block
     return add_output(list, model.hidden, values, true);
   }
   const auto attended = static_cast<double>(shard.attended);
-  if (shape.compression) {
+  if (shape.compresses()) {
     add_compressed(list, model, kind, attended);
   } else if (mla) {
     add_mla(list, shape, model.hidden);
@@ -146,7 +146,7 @@ void add_attention(StepList& list, const MoeModel& model, int layer, const Block
   const double keys = shape.keys_of(kind, attended);
   list.step(scores_step(model, list, keys));
   list.keep(list.all(), list.split(shape.heads), statistics_bytes, {core_attn});
-  if (shape.compression) return add_grouped_output(list, model);
+  if (shape.compresses()) return add_grouped_output(list, model);
   add_output(list, model.hidden, list.split(shape.output_width()), shape.output_gate);
 }
 

@@ -177,7 +177,7 @@ void add_served_attention(StepList& list, const MoeModel& model, int layer,
   const bool linear = shape.is_linear(kind);
   if (list.has_streams()) list.residual(model.hidden, {});
   list.norm(OpKind::norm, list.all(), model.hidden, {});
-  if (shape.compression) {
+  if (shape.compresses()) {
     add_served_compressed(list, model, kind, served);
     return add_grouped_output(list, model);
   }

@@ -7,9 +7,9 @@
 namespace moesim {
 namespace {
 
-constexpr auto projections = OpKind::attention_projections;
-constexpr auto scores = OpKind::attention_scores;
-constexpr int score_bytes = 4;  // of an index score and of a chosen key's number
+constexpr auto key_projections = OpKind::attention_projections;
+constexpr auto key_scores = OpKind::attention_scores;
+constexpr int index_score_bytes = 4;  // of an index score and of a chosen key's number
 
 /// Products of the indexer's queries with keys, forward and both gradients, and the choice of keys.
 void add_choice(StepList& list, const KeyIndexer& indexer, std::int64_t queries, double keys,
@@ -17,18 +17,18 @@ void add_choice(StepList& list, const KeyIndexer& indexer, std::int64_t queries,
   const auto n = std::llround(keys * indexer.heads);
   const GroupedGemm forward{{queries}, n, indexer.dim, type};
   const GroupedGemm backward{{queries}, n, 2 * indexer.dim, type};
-  list.step({scores, forward, backward, MemoryBound{}, {RecomputeModule::core_attn}});
-  const std::int64_t scored = std::llround(static_cast<double>(queries) * keys) * score_bytes;
-  const MemoryBound choice{Bytes(scored), Bytes(queries * indexer.top_k * score_bytes)};
-  list.step({scores, choice, MemoryBound{}, MemoryBound{}, {RecomputeModule::core_attn}});
+  list.step({key_scores, forward, backward, MemoryBound{}, {RecomputeModule::core_attn}});
+  const std::int64_t scored = std::llround(static_cast<double>(queries) * keys) * index_score_bytes;
+  const MemoryBound choice{Bytes(scored), Bytes(queries * indexer.top_k * index_score_bytes)};
+  list.step({key_scores, choice, MemoryBound{}, MemoryBound{}, {RecomputeModule::core_attn}});
 }
 
 /// The product that brings keys and their weights down, and their sums over `ratio` tokens.
 void add_compressor(StepList& list, std::int64_t hidden, int ratio, std::int64_t width) {
   const std::int64_t columns = KeyCompression::columns(ratio, width);
   const std::int64_t sums = std::max<std::int64_t>(1, width / ratio);
-  list.linear(projections, list.own(), columns, hidden, {full_layer});
-  list.memory(projections, list.own(), {columns, sums, columns + sums, columns}, {full_layer});
+  list.linear(key_projections, list.own(), columns, hidden, {full_layer});
+  list.memory(key_projections, list.own(), {columns, sums, columns + sums, columns}, {full_layer});
   list.keep(list.own(), columns + sums, list.element(), {full_layer});
 }
 
@@ -36,13 +36,13 @@ void add_compressor(StepList& list, std::int64_t hidden, int ratio, std::int64_t
 void add_down_and_up(StepList& list, const MoeModel& model) {
   const AttentionShape& shape = *model.attention->shape;
   const std::int64_t heads = list.split(shape.heads), query = heads * shape.head_dim;
-  list.linear(projections, list.own(), shape.q_rank, model.hidden, {full_layer});
-  list.norm(projections, list.own(), shape.q_rank, {full_layer});
-  list.linear(projections, list.all(), query, shape.q_rank, {full_layer});
-  list.linear(projections, list.own(), shape.head_dim, model.hidden, {full_layer});
-  list.norm(projections, list.own(), shape.head_dim, {full_layer});
+  list.linear(key_projections, list.own(), shape.q_rank, model.hidden, {full_layer});
+  list.norm(key_projections, list.own(), shape.q_rank, {full_layer});
+  list.linear(key_projections, list.all(), query, shape.q_rank, {full_layer});
+  list.linear(key_projections, list.own(), shape.head_dim, model.hidden, {full_layer});
+  list.norm(key_projections, list.own(), shape.head_dim, {full_layer});
   const std::int64_t rotated = (heads + 1) * shape.rope_dim;
-  list.memory(projections, list.all(), {query + rotated, query + rotated, 2 * query, query},
+  list.memory(key_projections, list.all(), {query + rotated, query + rotated, 2 * query, query},
               {full_layer});  // with a norm of each query
 }
 
@@ -54,7 +54,7 @@ AttentionHeads shared_key_heads(StepList& list, const AttentionShape& shape, Dat
   return heads;
 }
 
-AttendedTokens joined(AttendedTokens a, const AttendedTokens& b) {
+AttendedTokens both_ranges(AttendedTokens a, const AttendedTokens& b) {
   a.attended += b.attended;
   a.keys += b.keys;
   return a;
@@ -66,12 +66,12 @@ void add_indexer(StepList& list, const MoeModel& model, int layer, double attend
   const AttentionShape& shape = *model.attention->shape;
   if (!shape.has_indexer(layer)) return;
   const KeyIndexer& indexer = *shape.indexer;
-  list.linear(projections, list.own(), indexer.width(), shape.q_rank, {full_layer});
-  list.linear(projections, list.own(), indexer.heads, model.hidden, {full_layer});
-  if (shape.compression) {
+  list.linear(key_projections, list.own(), indexer.width(), shape.q_rank, {full_layer});
+  list.linear(key_projections, list.own(), indexer.heads, model.hidden, {full_layer});
+  if (shape.compresses()) {
     add_compressor(list, model.hidden, shape.ratio_of(layer), indexer.dim);
   } else {
-    list.linear(projections, list.own(), indexer.dim, model.hidden, {full_layer});
+    list.linear(key_projections, list.own(), indexer.dim, model.hidden, {full_layer});
   }
   list.keep(list.own(), indexer.width() + indexer.dim + indexer.heads, list.element(),
             {full_layer});
@@ -91,7 +91,7 @@ void add_compressed(StepList& list, const MoeModel& model, int layer, double) {
 
 void add_grouped_output(StepList& list, const MoeModel& model) {
   const AttentionShape& shape = *model.attention->shape;
-  const KeyCompression& compression = *shape.compression;
+  const KeyCompression& compression = shape.compression;
   const std::int64_t groups = list.split(compression.output_groups);
   const std::int64_t width = list.split(shape.output_width());
   const std::int64_t joined_width = groups * compression.output_rank;
@@ -112,19 +112,19 @@ void add_served_indexer(StepList& list, const MoeModel& model, int layer,
   const AttentionShape& shape = *model.attention->shape;
   if (!shape.has_indexer(layer)) return;
   const KeyIndexer& indexer = *shape.indexer;
-  list.linear(projections, list.all(), indexer.width(), shape.q_rank, {});
-  list.linear(projections, list.all(), indexer.heads, model.hidden, {});
-  if (shape.compression) {
+  list.linear(key_projections, list.all(), indexer.width(), shape.q_rank, {});
+  list.linear(key_projections, list.all(), indexer.heads, model.hidden, {});
+  if (shape.compresses()) {
     add_compressor(list, model.hidden, shape.ratio_of(layer), indexer.dim);
   } else {
-    list.linear(projections, list.all(), indexer.dim, model.hidden, {});
+    list.linear(key_projections, list.all(), indexer.dim, model.hidden, {});
   }
   for (const bool decode : {false, true}) {
     const AttendedTokens of = attended_tokens(served, decode, {0, shape.ratio_of(layer)});
     if (of.queries == 0) continue;
     add_choice(list, indexer, of.queries, static_cast<double>(of.attended), DataType::fp8);
     // A decode reads the keys of its sequences.
-    list.step({scores,
+    list.step({key_scores,
                MemoryBound{bytes_of(of.keys * indexer.dim, DataType::fp8), Bytes(0)},
                MemoryBound{},
                MemoryBound{},
@@ -138,7 +138,7 @@ void add_served_compressed(StepList& list, const MoeModel& model, int layer,
   const int ratio = shape.ratio_of(layer);
   add_down_and_up(list, model);
   const Bytes rows(list.all() * shape.head_dim * list.element());
-  list.step({projections,
+  list.step({key_projections,
              MemoryBound{rows, bytes_of(list.all() * shape.head_dim, served.cache)},
              MemoryBound{},
              MemoryBound{},
@@ -148,7 +148,7 @@ void add_served_compressed(StepList& list, const MoeModel& model, int layer,
   const int most = shape.has_indexer(layer) ? shape.indexer->top_k : 0;
   for (const bool decode : {false, true}) {
     AttendedTokens of = attended_tokens(served, decode, {shape.window, 1});
-    if (ratio > 0) of = joined(of, attended_tokens(served, decode, {most, ratio}));
+    if (ratio > 0) of = both_ranges(of, attended_tokens(served, decode, {most, ratio}));
     add_served_scores(list, of, shared_key_heads(list, shape, served.cache));
   }
 }

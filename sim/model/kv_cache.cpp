@@ -16,7 +16,7 @@ std::int64_t shared_by(std::int64_t value, std::int64_t over) { return (value + 
 /// Values of a token in a layer that keeps keys, on one GPU.
 std::int64_t token_width(const AttentionShape& shape, int tp) {
   if (shape.kind == AttentionKind::mla) return std::int64_t{shape.kv_rank} + shape.rope_dim;
-  if (shape.compression) return shape.head_dim;  // key and value in one
+  if (shape.compresses()) return shape.head_dim;  // key and value in one
   return 2 * shared_by(shape.kv_heads, tp) * shape.head_dim;
 }
 
@@ -42,7 +42,7 @@ bool grows(const MoeModel& model, int layer) {
   if (blocks_of_layer(model, layer).mixer != BlockKind::attention) return false;
   const AttentionShape& shape = *model.attention->shape;
   const int kind = kind_of_layer(model, layer);
-  if (shape.compression) return shape.ratio_of(kind) > 0;
+  if (shape.compresses()) return shape.ratio_of(kind) > 0;
   return !shape.is_linear(kind) && (shape.window == 0 || shape.is_full(kind));
 }
 
@@ -54,7 +54,7 @@ Bytes of_layer(const MoeModel& model, int layer, std::int64_t tokens, const Cach
   const int kind = kind_of_layer(model, layer);
   if (shape.is_linear(kind)) return state_of(*shape.linear, shard.tp, model.activations);
   const std::int64_t ratio = shape.ratio_of(kind);
-  if (shape.compression) {
+  if (shape.compresses()) {
     const std::int64_t compressed = ratio == 0 ? 0 : shared_by(tokens, ratio);
     const std::int64_t keys = std::min<std::int64_t>(tokens, shape.window) + compressed;
     return bytes_of(shared_by(keys, shard.cp) * token_width(shape, shard.tp), shard.type) +

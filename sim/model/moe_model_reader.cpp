@@ -75,8 +75,8 @@ void read_gate(const YamlMap& map, MoeModel& model) {
 
 /// What experts leave open of a whole model.
 void check_ratios(const YamlMap& attention, const MoeModel& model) {
-  if (!model.attention->shape || !model.attention->shape->compression) return;
-  const auto stated = std::ssize(model.attention->shape->compression->ratios);
+  if (!model.attention->shape || !model.attention->shape->compresses()) return;
+  const auto stated = std::ssize(model.attention->shape->compression.ratios);
   if (!attention.good({"ratios"}) || stated >= model.layers) return;
   attention.find("ratios")->error(
       fmt::format("'ratios' has {} numbers for {} layers", stated, model.layers),
