@@ -16,6 +16,7 @@
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/flags/time_flag.h"
+#include "sim/print/progress_line.h"
 #include "sim/run/result_file.h"
 #include "sim/run/simulate.h"
 #include "sim/run/worker_count.h"
@@ -98,6 +99,13 @@ double survived_share(const Scenario& scenario, const Inputs& inputs, const Case
 
 std::string percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
 
+/// Minutes and hours where a person would not say seconds.
+Cell long_time(Seconds time) {
+  constexpr double longest_in_seconds = 120;
+  if (time.value < longest_in_seconds) return time;
+  return Cell(duration_text(time.value), time.value, "s");
+}
+
 /// A policy with one kind of recovery.
 class FailureRow {
  public:
@@ -138,7 +146,7 @@ class FailureRow {
             job_.step,
             Cell(percent(survived_), survived_),
             Cell(fmt::format("{:.3g}", hour.failures), hour.failures),
-            job_.step * static_cast<double>(steps_),
+            long_time(job_.step * static_cast<double>(steps_)),
             hour.writing,
             hour.down,
             Cell(fmt::format("{:.1f}", hour.redone), hour.redone),

@@ -71,6 +71,13 @@ TEST(FailuresCommand, CopiesOnBothNodesOutliveOne) {
   EXPECT_EQ(figure(rows[0], "speedup"), 1);
 }
 
+TEST(FailuresCommand, SaysLongIntervalsInHours) {
+  const Outcome outcome =
+      failures({"megatron"}, {"--node-mtbf", "20000h", "--write", "20 s", "--interval", "3h"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("3 h 0 min"));
+}
+
 TEST(FailuresCommand, EveryTopologyHasItsOwnBaseline) {
   const Outcome outcome = failures(
       {"megatron"}, {"--topology", "pair", "--node-mtbf", "2h", "--format", "csv", "--ep", "2"});
