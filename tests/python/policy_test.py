@@ -6,6 +6,7 @@ usage: policy_test.py MOESIM
 import json
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -103,7 +104,6 @@ class Own(unittest.TestCase):
     def test_lplb_splits_nearly_as_well_as_is_possible(self):
         """By Hakimi's theorem: the densest set of ranks, with what cannot leave it."""
         from moesim.planners import cube, lplb
-        import random
         draw = random.Random(3)
         ask = lplb(cube())
         for _ in range(20):
@@ -163,6 +163,58 @@ class Own(unittest.TestCase):
         self.assertEqual([case["policy"] for case in result.cases], ["alltoall", "in-turn"])
         self.assertEqual(set(asked), {"begin", "place"})
         self.assertIn("in-turn", result._repr_html_())
+
+    def given(self, name):
+        """How often tokens leave their host with the placement of a file, or the message why not."""
+        which = policy(self.folder, "given", placement={"kind": "given", "file": f"{self.folder}/{name}"})
+        ran = moesim("run", which, "--json", f"{self.folder}/r.json")
+        if ran.returncode != 0:
+            self.assertEqual(ran.returncode, 2, ran.stderr)
+            return ran.stderr
+        return json.loads(pathlib.Path(self.folder, "r.json").read_text(encoding="utf-8"))["cases"][0]["total"]["traffic"]
+
+    def test_placements_of_torch(self):
+        sys.path.insert(0, str(ROOT / "tests/import"))
+        from formats import Tensor, torch_save
+        draw = random.Random(5)
+        rows = [draw.sample(range(32), 32) + draw.choices(range(32), k=16) for _ in range(24)]
+        pathlib.Path(self.folder, "a.json").write_text(json.dumps({"physical_to_logical_map": rows}), encoding="utf-8")
+        same = self.given("a.json")
+        for kind in ("Int", "Long"):
+            torch_save(f"{self.folder}/a.pt", {"physical_to_logical_map": Tensor(kind, rows), "note": "any"})
+            self.assertEqual(self.given("a.pt"), same)
+        torch_save(f"{self.folder}/a.pt", {"phy2log": rows})
+        self.assertEqual(self.given("a.pt"), same)
+        torch_save(f"{self.folder}/a.pt", {"physical_to_logical_map": Tensor("Long", rows[:1])})
+        self.assertNotEqual(self.given("a.pt"), same)
+        torch_save(f"{self.folder}/a.pt", {"logical_count": Tensor("Long", [[1] * 32] * 24)})
+        self.assertIn("'logical_count' has loads of experts", self.given("a.pt"))
+
+    def test_hostile_placements_of_torch(self):
+        sys.path.insert(0, str(ROOT / "tests/import"))
+        from formats import torch_save
+
+        class Runs:
+            def __reduce__(self):
+                return os.system, (f"touch {mark}",)
+
+        mark = pathlib.Path(self.folder) / "ran"
+        torch_save(f"{self.folder}/a.pt", {"phy2log": Runs()})
+        self.assertIn("system", self.given("a.pt"))
+        self.assertFalse(mark.exists())
+        cycle = []
+        cycle.append(cycle)
+        torch_save(f"{self.folder}/a.pt", cycle)
+        self.assertIn("nested too deep", self.given("a.pt"))
+        wide = [0]
+        for _ in range(60):
+            wide = [wide, wide]
+        torch_save(f"{self.folder}/a.pt", wide)
+        self.assertIn("over 16 million values", self.given("a.pt"))
+        torch_save(f"{self.folder}/a.pt", {(1, 2): 3})
+        self.assertIn("a key that is neither a text nor a number", self.given("a.pt"))
+        pathlib.Path(self.folder, "a.pt").write_text("{}", encoding="utf-8")
+        self.assertIn("a.pt", self.given("a.pt"))
 
     def test_commands_need_the_flag(self):
         mark = pathlib.Path(self.folder) / "ran"
