@@ -42,6 +42,12 @@ class RoundTrip(unittest.TestCase):
         half = self.simulate("d.json", "--set", "gpu.memory_bandwidth=1 TB/s")
         self.assertGreater(abs(half / step - 1), 0.01)
 
+    def test_a_profile_without_links_leaves_exchanges_to_their_transports(self):
+        gpus = self.path / "gpus.calib.yaml"
+        gpus.write_text("name: gpus\nsource: test\nexchange_overhead: 0 us\npeer_overhead: 0 us\n", encoding="utf-8")
+        step = self.simulate("a.json")
+        self.assertEqual(self.simulate("b.json", "--set", f"topology.calibration={gpus}"), step)
+
     def test_import_sums_what_was_simulated(self):
         timeline, profile = self.path / "t.json", self.path / "p.json"
         step = self.simulate("a.json", "--timeline", timeline, "--timeline-ranks", "0")

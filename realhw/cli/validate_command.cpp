@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 namespace moesim {
 namespace {
 
-constexpr int compared_tokens = 16;  // of a rank and layer: the reference takes longer than a step
+// Tokens of a rank and layer that are compared. Few, because the reference is slower than a step.
+constexpr int compared_tokens = 16;
 
 /// The simulator: next to moesim-hw, in the same build, or on PATH.
 std::string find_simulator() {

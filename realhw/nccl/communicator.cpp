@@ -21,11 +21,11 @@ ncclUniqueId id_of_first(const NcclApi& nccl, Job& job) {
       error = nccl.error_string(made);
     }
   }
-  // Rank 0 tells its failure instead: the others must not wait for it.
+  // If it failed, rank 0 sends the error in place of the id, so that no rank waits for an id.
   const std::string text =
       job.broadcast(error.empty() ? std::string(id.internal, sizeof id.internal) : error);
   if (text.size() != sizeof id.internal || !error.empty()) {
-    throw std::runtime_error(fmt::format("NCCL on rank 0 makes no id: {}", text));
+    throw std::runtime_error(fmt::format("NCCL cannot make a communicator id on rank 0: {}", text));
   }
   std::memcpy(id.internal, text.data(), sizeof id.internal);
   return id;
@@ -56,7 +56,7 @@ Communicator::~Communicator() {
       nccl_.destroy(comm_);
       comm_ = nullptr;
     }
-  } catch (const std::exception&) {  // who leaves has nobody to tell
+  } catch (const std::exception&) {  // a destructor cannot report it
   }
   abort();
 }
@@ -116,16 +116,17 @@ void Communicator::wait_until_ready(const char* for_what) {
 void Communicator::exchange(std::span<const Part> sends, std::span<const Part> receives,
                             GpuStream stream) {
   if (sends.empty() && receives.empty()) return;
-  state();  // throws, too, for what was aborted
+  state();  // also throws if the communicator was aborted
   check(nccl_.group_start());
   try {
     put_parts(sends, receives, stream);
   } catch (...) {
-    nccl_.group_end();  // puts nothing on the stream after an error; an open group defers aborts
+    // It sends nothing after an error, but abort() would wait for an open group.
+    nccl_.group_end();
     throw;
   }
   check(nccl_.group_end());
-  // Until then nothing may be put behind it on the stream.
+  // Before that, nothing else may be put on the stream.
   wait_until_ready("starting the messages");
 }
 

@@ -178,7 +178,8 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   if (!best.empty()) {
     std::vector<std::string> alike;
     for (const std::string& candidate : candidates) {
-      if (bare(candidate) == bare(best)) alike.push_back(candidate);
+      const bool variant = begins_with_name(lower(candidate), lower(std::string(word)));
+      if (variant || bare(candidate) == bare(best)) alike.push_back(candidate);
     }
     if (alike.size() < 2) return fmt::format("did you mean '{}'?", best);
     return fmt::format("did you mean '{}'? They are different things: see moesim list",

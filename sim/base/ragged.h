@@ -9,8 +9,8 @@
 
 namespace moesim {
 
-/// What millions of vectors of a few elements would be, at an allocation for all: rows are added at
-/// the end and keep their lengths.
+/// In place of a vector of millions of short vectors: all rows are in one allocation. Rows are
+/// added at the end and keep their lengths.
 template <class T>
 class Ragged {
  public:
@@ -19,7 +19,7 @@ class Ragged {
     for (const auto& row : rows) add_row(row);
   }
 
-  /// `rows` rows of `elements` elements together, without further allocation.
+  /// Makes room for `rows` rows that have `elements` elements in all.
   void reserve(std::size_t rows, std::size_t elements) {
     ends_.reserve(rows + 1);
     elements_.reserve(elements);
@@ -29,7 +29,7 @@ class Ragged {
     ends_.push_back(elements_.size());
   }
   void add_row(std::initializer_list<T> row) { add_row(std::span(row.begin(), row.size())); }
-  /// A row of default values.
+  /// Adds a row of default values.
   void add_row(std::size_t length) {
     elements_.resize(elements_.size() + length);
     ends_.push_back(elements_.size());
@@ -49,7 +49,7 @@ class Ragged {
   bool operator==(const Ragged&) const = default;
 
  private:
-  std::vector<std::size_t> ends_ = {0};  // [row + 1]; where the first begins before them
+  std::vector<std::size_t> ends_ = {0};  // [row + 1], after the begin of the first row
   std::vector<T> elements_;
 };
 

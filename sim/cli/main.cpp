@@ -16,6 +16,8 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
 #include "sim/flags/command_line.h"
+#include "sim/import/torch_json.h"
+#include "sim/mechanism/placement/given/placement_file.h"
 #include "sim/trace/unchanged.h"
 
 namespace {
@@ -78,6 +80,7 @@ int run(int argc, char** argv) {
       "moesim help COMMAND tells more.\n"
       "Exit codes: 0 done, 1 the run failed, 2 bad input, 130 interrupted.");
   add_commands(app, argc > 1 ? argv[1] : "");
+  moesim::read_torch_placements_by(moesim::torch_json);
   moesim::add_examples(app);
   try {
     fmt::print("{}", app.parse(argc, argv));

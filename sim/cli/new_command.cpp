@@ -47,8 +47,10 @@ std::vector<Question> questions() {
 }
 
 bool is_answer(const Question& question, const std::string& said) {
-  return std::ranges::find(question.choices, said) != question.choices.end() ||
-         (said.find('/') != std::string::npos && is_there(said));
+  if (std::ranges::find(question.choices, said) != question.choices.end()) return true;
+  const bool path = said.find('/') != std::string::npos || said.ends_with(".yaml") ||
+                    question.answer == &NewScenario::trace;
+  return path && question.answer != &NewScenario::purpose && is_there(said);
 }
 
 std::string asked(const Question& question) {
@@ -72,7 +74,7 @@ void answer_all(NewScenario& scenario) {
     if (answer.empty()) {
       missing.emplace_back(question.flag);
     } else if (!is_answer(question, answer)) {
-      throw Error(fmt::format("{} {}: there is none", question.flag, answer),
+      throw Error(fmt::format("{} {}: neither a known name nor a file", question.flag, answer),
                   did_you_mean(answer, question.choices));
     }
   }

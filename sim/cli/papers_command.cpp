@@ -123,12 +123,10 @@ void run_papers(const PapersOptions& options) {
                                        options.stored, fmt::join(grown, "\n  ")));
 }
 
-}  // namespace
+using SharedOptions = std::shared_ptr<PapersOptions>;
 
-void add_papers_command(CommandLine& app) {
-  const auto options = std::make_shared<PapersOptions>();
-  CommandLine command = app.add_subcommand(
-      "papers", "Compares published figures with simulated ones, table by table");
+/// Which tables, and with which changes.
+void add_tables(CommandLine& command, const SharedOptions& options) {
   Flag files = command.add_option("TABLE", options->files,
                                   "files of published figures (default: those of moesim)");
   command
@@ -169,20 +167,22 @@ void add_papers_command(CommandLine& app) {
   command.add_flag("--fast", options->fast, "only the tables that take seconds");
   command.add_flag("--leave-out", options->left_out,
                    "takes back, in every table, what was fitted to its own source");
-  command.add_option("-j,--workers", options->workers, "processes to use (default: all cores)")
-      .range(1, 1024);
+}
+
+/// Files of errors and of predictions: written, or compared with.
+void add_kept(CommandLine& command, const SharedOptions& options) {
   const auto keep_stored = [options](const std::string& path) {
-    read_file(path);  // told before the run, not after
+    read_file(path);  // an error is reported before the run, not after it
     options->stored = path;
   };
   command.add_option("--check", keep_stored,
-                     "exits with 1 where an error has grown against a file of --keep");
-  command.add_option("--slack", options->slack, "by how much it may have (default 0.5%)");
+                     "exits with 1 if an error has grown since a file of --keep");
+  command.add_option("--slack", options->slack, "by how much it may have grown (default 0.5%)");
   const auto keep_state = [options](const std::string& path) {
     claim_output(path);
     options->kept = path;
   };
-  command.add_option("--keep", keep_state, "writes the errors for later runs to be held against");
+  command.add_option("--keep", keep_state, "writes the errors, for --check of later runs");
   const auto freeze = [options](const std::string& path) {
     if (is_there(path)) throw error_in(path, "is there already: what is frozen stays as it is");
     claim_output(path);
@@ -196,13 +196,25 @@ void add_papers_command(CommandLine& app) {
   };
   command
       .add_option("--score", keep_scored,
-                  "holds frozen predictions against the tables, simulating nothing")
+                  "compares frozen predictions with the tables, simulating nothing")
       .excludes(frozen);
   const auto keep_page = [options](const std::string& path) {
     claim_rewritten(path);
     options->page = path;
   };
   command.add_option("--page", keep_page, "writes the tables of this Markdown page anew");
+}
+
+}  // namespace
+
+void add_papers_command(CommandLine& app) {
+  const auto options = std::make_shared<PapersOptions>();
+  CommandLine command = app.add_subcommand(
+      "papers", "Compares published figures with simulated ones, table by table");
+  add_tables(command, options);
+  command.add_option("-j,--workers", options->workers, "processes to use (default: all cores)")
+      .range(1, 1024);
+  add_kept(command, options);
   options->output.add_to(command, "writes everything printed, and more, to a file");
   command.callback([options] { run_papers(*options); });
 }

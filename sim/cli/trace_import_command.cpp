@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "sim/base/data_files.h"
@@ -40,8 +41,20 @@ std::string kinds_text() {
   return text;
 }
 
+/// Throws Error without inputs. Whoever forgets KIND has given the input in its place.
+void check_inputs(const ImportFlags& flags) {
+  if (!flags.options.inputs.empty()) return;
+  if (!std::filesystem::exists(flags.kind)) throw Error("INPUT is missing", "a file or a folder");
+  throw Error(
+      fmt::format("'{}' is a file, and its kind must come before it", flags.kind),
+      fmt::format("moesim trace import table {} -o NAME, if it is a log with rows per token; "
+                  "moesim list importers has all kinds",
+                  flags.kind));
+}
+
 void run_import(ImportFlags flags) {
   ImportOptions& options = flags.options;
+  check_inputs(flags);
   if (!flags.model.empty()) {
     const MoeModel model = read_moe_model(data_file("models/moe", flags.model));
     options.model = model.name;
@@ -69,7 +82,7 @@ void add_trace_import(CommandLine& trace) {
   ImportOptions& options = flags->options;
   CommandLine command = trace.add_subcommand("import", "Makes a trace from another format");
   command.add_option("KIND", flags->kind, "a format, see below").required();
-  command.add_option("INPUT", options.inputs, "files, or folders of them").required();
+  command.add_option("INPUT", options.inputs, "files, or folders of them");
   command.add_option("-o,--output", options.output, "the new trace folder").required();
   command.add_option("--name", options.name, "name of the trace (default: the folder's)");
   command.add_option("--model", flags->model, "model whose experts, top-k and layers these are");

@@ -16,7 +16,7 @@ std::string words_of(IterationPart part) {
   return name;
 }
 
-/// Of the stage that the figures are of, else of the mean one.
+/// The time of the stage whose figures are published, else the mean over stages.
 Seconds simulated_turns(const SimulatedIteration& simulated, const PublishedIteration& published,
                         TurnPart part) {
   const auto& stages = simulated.stage_turns;

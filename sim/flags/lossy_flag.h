@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --lossy: whether policies that compute something else may be named the best.
+// --lossy: whether policies that compute something else than the model may be named the best.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace moesim {
 
-/// The answer of a command line; it must outlive it.
+/// What the user answered. It must outlive the CommandLine that it is added to.
 struct LossyFlag {
   std::string answer = "never";
   void add_to(CommandLine& command);

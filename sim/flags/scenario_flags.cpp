@@ -85,6 +85,13 @@ void ScenarioFlags::add_to(CommandLine& command) {
       "has them), a name of `moesim list transports` or a file");
   add_changes(command);
   command.group("Steps");
+  add_steps(command);
+  command.group("Iterations");
+  add_iteration(command);
+  command.group("Options");
+}
+
+void ScenarioFlags::add_steps(CommandLine& command) {
   command
       .add_option("--fidelity", fidelity_,
                   "port (default), flow, simgrid or analytic; several: a,b")
@@ -119,9 +126,6 @@ void ScenarioFlags::add_to(CommandLine& command) {
            "bytes of the gradient of an expert parameter (default 2)");
   add_text(command, "--optimizer-bytes", "optimizer_bytes", false,
            "bytes of the optimizer state of an expert parameter (default 12)");
-  command.group("Iterations");
-  add_iteration(command);
-  command.group("Options");
 }
 
 void ScenarioFlags::add_changes(CommandLine& command) {

@@ -25,6 +25,7 @@ class ScenarioFlags {
   void add_text(CommandLine& command, const std::string& flag, const std::string& key, bool quoted,
                 const std::string& description);
   void add_changes(CommandLine& command);
+  void add_steps(CommandLine& command);
   void add_iteration(CommandLine& command);
 
   std::string file_;

@@ -15,7 +15,7 @@
 namespace moesim {
 namespace {
 
-/// A few counts stand for all the choices of a step, which are dealt in memory: half a gigabyte.
+/// A small file of counts can ask for any number of choices, which take 2 bytes each in memory.
 constexpr std::int64_t most_step_choices = 1 << 28;
 
 std::int64_t spread_of(std::int64_t tokens) {
@@ -30,7 +30,7 @@ std::string layer_in(const CountedStep& step, std::size_t layer) {
                              : fmt::format("layer {}", step.layers[layer]);
 }
 
-/// The tokens of a source; each has top_k choices in every layer.
+/// The tokens of a source, each with top_k choices in every layer. Throws Error if counts disagree.
 std::int64_t tokens_of(const CountedStep& step, std::size_t source, int top_k) {
   std::int64_t tokens = 0;
   for (std::size_t l = 0; l < step.counts.size(); ++l) {
@@ -44,13 +44,12 @@ std::int64_t tokens_of(const CountedStep& step, std::size_t source, int top_k) {
     if (sum % top_k != 0 || (l > 0 && sum != tokens * top_k)) {
       throw error_in(
           step.where,
-          fmt::format("the counts of source {} add up to {} in {}, {} in the first: no "
+          fmt::format("the counts of source {} add up to {} in {} and to {} in the first: not "
                       "whole tokens of {} choices",
                       source, sum, layer_in(step, l), l > 0 ? tokens * top_k : sum, top_k),
-          l > 0 && tokens == 0
-              ? "layers without counts are dense ones: give --model, or --layers with "
-                "the numbers of the others"
-              : "layers that dropped tokens, or counts over different passes");
+          l > 0 && tokens == 0 ? "are layers without counts dense? give --model, or --layers with "
+                                 "the numbers of the others"
+                               : "a layer dropped tokens, or its counts are of other passes");
     }
     tokens = sum / top_k;
   }
@@ -69,10 +68,10 @@ NpyArray deal_layer(const CountedStep& step, std::size_t layer, std::size_t sour
     if (counts[e] > tokens) {
       throw error_in(
           step.where,
-          fmt::format("{} has counts of no {} different experts a token: source {} has {} tokens "
-                      "but expert {} is chosen {} times",
+          fmt::format("{} has counts that {} different experts a token cannot have: source {} has "
+                      "{} tokens but expert {} is chosen {} times",
                       layer_in(step, layer), top_k, source, tokens, e, counts[e]),
-          "--top-k 1 takes each choice for a token: loads are the same");
+          "with --top-k 1 each choice is a token, and loads stay the same");
     }
     for (std::int64_t n = 0; n < counts[e]; ++n) {
       (*ids)[token * top_k + choice] = static_cast<std::uint16_t>(e);
@@ -83,7 +82,7 @@ NpyArray deal_layer(const CountedStep& step, std::size_t layer, std::size_t sour
   return NpyArray::view({'u', 2}, {tokens, top_k}, std::as_bytes(std::span(*ids)), ids, step.where);
 }
 
-/// The step with some of its layers. Throws Error if one that is left out has counts.
+/// The step with only some layers. Throws Error if a layer that is left out has counts.
 CountedStep only_layers(CountedStep step, const std::vector<int>& kept, const char* why) {
   CountedStep some = step;
   some.counts.clear();
@@ -105,8 +104,8 @@ std::vector<int> counted_layers(const CountedStep& step) {
   return layers;
 }
 
-/// The step without the layers that have no experts, if the file does not number its layers: as the
-/// flags name them, as the model does, or only by their counts.
+/// If the file does not number its layers, leaves out those without experts: by the flags, else by
+/// the model, else because they have no counts.
 CountedStep of_moe_layers(CountedStep step, const ImportOptions& options) {
   const auto layers = std::ssize(step.counts);
   if (!step.layers.empty()) return step;
@@ -114,7 +113,7 @@ CountedStep of_moe_layers(CountedStep step, const ImportOptions& options) {
     if (std::ssize(options.layers) == layers || std::ranges::max(options.layers) >= layers) {
       return step;
     }
-    return only_layers(std::move(step), options.layers, "is none that --layers names");
+    return only_layers(std::move(step), options.layers, "is not one that --layers names");
   }
   if (layers == options.model_layers) {
     step = only_layers(std::move(step), options.moe_layers, "is dense in the model");
@@ -127,7 +126,7 @@ CountedStep of_moe_layers(CountedStep step, const ImportOptions& options) {
   return step;
 }
 
-/// Ranks of a tensor-parallel group count the same tokens.
+/// Warns if ranks have equal counts, as ranks of a tensor-parallel group do.
 void warn_of_repeats(const CountedStep& step, ImportSink& sink) {
   if (step.source != CountedSource::rank || step.empty() || sink.warned()) return;
   const std::size_t sources = step.counts.front().size();
@@ -177,7 +176,7 @@ std::vector<RoutedPass> deal(const CountedStep& step, int top_k) {
     if (dealt > most_step_choices) {
       throw error_in(step.where,
                      fmt::format("counts more than {} choices in a step", most_step_choices),
-                     "a part of its ranks, or of its layers");
+                     "import some of its ranks or layers");
     }
     std::vector<NpyArray> layers;
     for (std::size_t l = 0; l < step.counts.size(); ++l) {
@@ -200,7 +199,7 @@ std::vector<RoutedPass> deal(const CountedStep& step, int top_k) {
 
 void add_counts(CountedStep step, ImportSink& sink) {
   const ImportOptions& options = sink.options();
-  if (options.top_k == 0) throw Error("counts do not say top-k", "give --model or --top-k");
+  if (options.top_k == 0) throw Error("counts do not tell top-k", "give --model or --top-k");
   step = of_moe_layers(std::move(step), options);
   sink.counts_alone();
   warn_of_repeats(step, sink);
@@ -224,7 +223,7 @@ void says_counted_experts(std::int64_t found, ImportSink& sink, const std::strin
   if (found == sink.experts()) return;
   throw error_in(
       where, fmt::format("has counts of {} experts but the model has {}", found, sink.experts()),
-      "more than the model's are slots or shared experts");
+      "if there are more, they count slots or shared experts, too");
 }
 
 }  // namespace moesim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts rows of a log together to tokens: the choices of one request, layer by layer.
+// Joins rows of a log to tokens: the choices of one request, layer by layer.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,19 @@ namespace moesim {
 struct LoggedLayer {
   struct Token {
     std::int32_t pass = 0;
-    std::int64_t number = 0;  // as the log says, else its place in the pass
+    std::int64_t number = 0;  // from the log, else its position in the pass
     std::int64_t row = 0;     // of the ids
   };
   std::vector<Token> tokens;
   std::vector<std::int32_t> ids;   // a row per token; rows of one choice are joined at the end
-  std::vector<float> weights;      // as ids, or none
-  std::vector<std::int64_t> runs;  // rows that followed each other, if tokens have no number
+  std::vector<float> weights;      // same order as ids; empty if there are none
+  std::vector<std::int64_t> runs;  // lengths of runs of rows, if tokens have no number
   std::unordered_set<std::int64_t> seen;  // tokens of this pass
   std::int64_t last_slot = -1;
   std::int32_t pass = 0;
 };
 
-/// The rows of one request, or of what one file or pass holds if requests are not told.
+/// The rows of one request. If the log names no requests: of one file or pass.
 struct LoggedRequest {
   std::string where;
   std::optional<std::int64_t> step = {}, rank = {};
@@ -39,7 +39,7 @@ struct LoggedRequest {
   int last_layer = -1;
 };
 
-/// All requests of a log. Memory holds its ids.
+/// All requests of a log. The ids of the whole log are kept in memory.
 class LoggedTokens {
  public:
   explicit LoggedTokens(ImportSink& sink) : sink_(sink) {}
@@ -72,11 +72,11 @@ class LoggedTokens {
   std::map<Key, std::size_t> index_;
   std::vector<LoggedRequest> requests_;
   std::vector<Key> keys_;     // of the requests
-  std::int64_t choices_ = 0;  // of a token; 0: not yet known
-  bool single_ = false;       // rows are of one choice each
-  std::int64_t lacking_ = 0;  // tokens that lack layers
-  bool kept_ = false;         // a token has all layers
-  bool cut_ = false;          // sequences follow only from passes
+  std::int64_t choices_ = 0;  // per token; 0: not yet known
+  bool single_ = false;       // every row has one choice
+  std::int64_t lacking_ = 0;  // number of tokens that lack layers
+  bool kept_ = false;         // whether some token has all layers
+  bool cut_ = false;          // whether passes decided where sequences begin
 };
 
 }  // namespace moesim

@@ -11,16 +11,16 @@
 namespace moesim {
 namespace {
 
-/// A large member that claims to unpack to more than this many times its size was made to fill the
-/// memory: ids pack 20 times at most.
+/// Ids are packed 20 times at most. If a large member claims to be packed more than 200 times, it
+/// was made to fill the memory.
 constexpr std::uint64_t likely_ratio = 200, always_unpacked = 32 << 20;
 
 constexpr const char* no_end = "it has no end record";
 
-/// In our words if libzip's would tell too little, or differ with its version.
+/// What libzip reports. In our words if its own say too little, or depend on its version.
 std::string words_of(zip_error_t* error) {
   const std::string words = zip_error_strerror(error);
-  if (words.find("EOCD") != std::string::npos) return no_end;  // libzip 1.11 finds one cut short
+  if (words.find("EOCD") != std::string::npos) return no_end;  // libzip 1.11 says: cut short
   switch (zip_error_code_zip(error)) {
     case ZIP_ER_NOZIP:
       return no_end;
@@ -39,7 +39,7 @@ std::string words_of(zip_error_t* error) {
 
 ZipArchive::ZipArchive(const std::string& path)
     : path_(path), file_(path), zip_(nullptr, &zip_discard) {
-  if (file_.bytes().empty()) throw damaged("it is empty");  // to libzip an archive of nothing
+  if (file_.bytes().empty()) throw damaged("it is empty");  // libzip would accept it
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* source =
@@ -62,12 +62,12 @@ ZipArchive::ZipArchive(const std::string& path)
   }
 }
 
-/// What is not an archive at all gets told what it is instead.
+/// If the file is not an archive at all, the error says what it is instead.
 void ZipArchive::check_form() const {
   const FileForm form = form_of(path_);
   if (form == FileForm::zip || form == FileForm::other || form == FileForm::empty) return;
   const bool rows = form == FileForm::json || form == FileForm::text;
-  throw error_in(path_, content_of(path_) + ", no .pt or .npz",
+  throw error_in(path_, content_of(path_) + ", not a .pt or .npz",
                  rows                       ? "kind 'table' reads JSON lines and CSV"
                  : form == FileForm::pickle ? "load it and torch.save() it again"
                                             : "");
@@ -88,7 +88,8 @@ std::vector<std::byte> ZipArchive::read(const Member& member) const {
   const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(
       zip_fopen_index(zip_.get(), member.index, 0), &zip_fclose);
   if (!file) throw bad(words_of(zip_get_error(zip_.get())));
-  std::vector<std::byte> bytes(member.size + 1);  // one more: the end is where the sum is checked
+  // One byte more, because libzip checks the sum only when it reads the end.
+  std::vector<std::byte> bytes(member.size + 1);
   std::size_t at = 0;
   zip_int64_t got = 0;
   while ((got = zip_fread(file.get(), bytes.data() + at, bytes.size() - at)) > 0) {

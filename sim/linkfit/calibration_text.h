@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fit as the YAML that topologies read, and as a table for people to judge it by.
+// A fit as the YAML that topologies read, and as a table by which people judge it.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,10 @@ std::string quoted(const std::string& text);
 
 struct CalibrationText {
   std::string name;
-  std::string command;        // that made it, to make it again
+  std::string command;        // that makes this fit
   Seconds exchange_overhead;  // the part of the fixed time that topologies state by that key
   std::string nominal = {};   // bandwidth of the measured link by its data sheet; empty: unknown
-  std::string source = {};    // who published the measurements; empty: themselves
+  std::string source = {};    // who published the measurements; empty: unpublished
 };
 
 /// What `moesim calibrate` found.

@@ -104,8 +104,8 @@ std::vector<LinkFit::Knot> knots_of(const std::vector<SizeTimes>& sizes, Seconds
   return knots;
 }
 
-/// Knots for what the curve does inside half an octave: the size that the table misses by most
-/// becomes a knot until it misses none by more than 8 %.
+/// Adds knots inside half octaves if the curve bends there: the size with the largest error becomes
+/// a knot, again and again, until no error is above 8 %.
 void refine(const std::vector<SizeTimes>& curve, LinkFit& fit) {
   while (true) {
     const BandwidthTable table = fit.table();

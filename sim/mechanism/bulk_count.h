@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of a layer in bulk, for mechanisms that move every choice by itself (evaluate.h).
 //
-// The route of a choice then depends only on its source and its end. It is found once for each such
-// pair, by the mechanism's own `next`, and all choices that share it are counted together. If
-// choices merge, the rows of a copy are the tokens with a choice on its route.
+// The route of a choice then depends only on its source and its destination. The mechanism's own
+// `next` finds it once for each such pair, and all choices of a route are counted together. If
+// choices merge, a copy has one row for each token with a choice on its route.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@
 
 namespace moesim {
 
-/// Tokens of a rank from index `first` up to `last`, excluded.
+/// Tokens of a rank from index `first` up to `last`, which is not included.
 struct TokenRange {
   std::int64_t first = 0;
   std::int64_t last = 0;
 };
 
-/// The tokens that a first phase takes of the `count` of a rank.
+/// Which of a rank's `count` tokens a first phase takes.
 template <class Mechanism>
 TokenRange taken(const Mechanism& mechanism, int phase, std::int64_t count) {
   if constexpr (requires { mechanism.taken(phase, count); }) return mechanism.taken(phase, count);
   return {0, count};
 }
 
-/// The copies that a phase makes of one token that has all choices. Copies made of different ones
-/// are different, even if they go the same way.
+/// The copies that a phase makes of a token, if the token has every choice there is. Copies that
+/// are made of different copies are different, even if they go to the same GPU.
 class RouteCopies {
  public:
   struct Copy {
@@ -39,7 +39,7 @@ class RouteCopies {
   };
   explicit RouteCopies(std::size_t gpus) : newest_(gpus, none) {}
   void clear();
-  /// The number of the copy, which is made when it is new.
+  /// The number of the copy. A new copy is added.
   std::uint32_t find(const Copy& copy);
   const std::vector<Copy>& all() const { return copies_; }
 
@@ -65,7 +65,7 @@ class BulkCount {
         counts_(counts),
         hops_(order.most_hops(), HopRoute(counts.gpus(), choices_.no_classes())) {}
 
-  /// Adds the rows of a source rank to every phase, its choices to the slots.
+  /// Adds the rows of a source rank to every phase, and its choices to the slots.
   void add(GpuId source) {
     choices_.enter(source);
     if (choices_.tokens() == 0) return;
@@ -89,15 +89,15 @@ class BulkCount {
  private:
   static constexpr GpuId nowhere{-1};
   static constexpr Choices only = 1;
-  /// Where a choice with a certain stop is, and on which copy.
+  /// The GPU where a choice is at some stop, and the copy that carries it there.
   struct Place {
     GpuId at;
     std::uint32_t copy;
   };
   using Route = std::vector<Place>;  // [stop]
 
-  /// What was found for the last phase so many hops from the source: phases at the same time may
-  /// share their routes.
+  /// The routes that were found last at this number of hops from the source. They are kept because
+  /// phases at the same number of hops may share them.
   struct HopRoute {
     HopRoute(std::size_t gpus, StopClasses none) : copies(gpus), classes(std::move(none)) {}
     int hop = -1;              // its number
@@ -117,7 +117,7 @@ class BulkCount {
     void merge(GpuId gpu, Choices) { to = gpu; }
   };
 
-  /// Phases of one number send on alike.
+  /// Phases with the same number forward rows in the same way.
   int hop_of(int phase) const {
     if constexpr (requires { mechanism_.hop(phase); }) {
       return mechanism_.hop(phase);

@@ -19,16 +19,16 @@ namespace moesim {
 /// on the same GPU (both need its memory and multiprocessors).
 struct Overlap {
   double compute = 1;        // kernels of the compute stream while the GPU is in an exchange
-  double communication = 1;  // exchanges while one of their GPUs runs such a kernel
+  double communication = 1;  // exchanges while one of their GPUs runs a kernel of that stream
   bool any() const { return compute > 1 || communication > 1; }
 };
 
-/// What most of a kernel's time is.
+/// What takes most of a kernel's time.
 enum class KernelBound { launch, compute, memory };
 const char* name_of(KernelBound bound);
 
-/// Measured tables (KernelTables), for kernels that they do not cover fitted rooflines, and for the
-/// rest one roofline of all kernels:
+/// A kernel's time is from measured tables (KernelTables) if they cover it, else from a fitted
+/// roofline, else from one roofline of all kernels:
 ///
 ///   launch_overhead + max(flops / (peak x gemm_efficiency), bytes / (memory_bandwidth x
 ///   memory_efficiency))
@@ -36,30 +36,30 @@ struct GpuModel {
   std::string name;
   std::string description;
   std::string source;
-  std::string die;  // GPUs of one die keep the same part of their rates; empty: unstated
+  std::string die;  // GPUs with the same die keep the same part of their rates; empty: unstated
   Bytes memory;     // for tensors: without what CUDA, communicators and the allocator take
   BytesPerSecond memory_bandwidth;
   std::map<DataType, FlopsPerSecond> peak;  // dense: without sparsity
-  double gemm_efficiency = 1;               // part of the peak that large kernels reach
-  double memory_efficiency = 1;             // the same of the bandwidth
-  // Of kernels that gather, spread or add up rows, and of the loss; unless stated as of others.
+  double gemm_efficiency = 1;               // the part of the peak that large kernels reach
+  double memory_efficiency = 1;             // the part of the bandwidth
+  // For kernels that gather, spread or add up rows, and for the loss; empty: memory_efficiency.
   std::optional<double> rows_efficiency, loss_efficiency;
   Seconds launch_overhead;  // per kernel
-  /// Rates of kernels in a training step / of the kernels by themselves, by the type of their
-  /// products; kernels without products as those of bf16, which their rows are.
+  /// By the type of products: the rate of kernels in a training step / their rate if measured by
+  /// themselves. Kernels without products count as bf16, the type of their rows.
   std::map<DataType, double> training;
   int sms = 0;  // multiprocessors; 0: unstated
   KernelTables tables;
   FittedKernels fitted;
-  /// The GPU whose kernels were measured, if they are not its own: "h100".
+  /// The GPU whose kernels were measured ("h100"), if it is another one.
   std::string measured_gpu;
   Overlap overlap;
-  TrainingTraffic training_traffic;  // of iterations, by their precision; no key of the file
+  TrainingTraffic training_traffic;  // set for iterations by their precision; not a key of the file
   HostModel host;
-  double host_time = 1;  // of host work / what plans state
+  double host_time = 1;  // time of host work / the time that plans state
 
-  /// Zero for an empty kernel. `op` is what the kernel is for: tables may be of single ops. Throws
-  /// Error when the GPU has neither a table nor a peak for the kernel's type.
+  /// Zero for an empty kernel. `op` is what the kernel is for, because tables may be of one op.
+  /// Throws Error if the GPU has neither a table nor a peak for the kernel's type.
   Seconds time(const Kernel& kernel, const OpType& op = {}) const;
   KernelBound bound(const Kernel& kernel, const OpType& op = {}) const;
 

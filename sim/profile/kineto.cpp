@@ -197,7 +197,7 @@ std::string KinetoFile::gpu_of(int device) const {
   if (all == json_.others().end()) return "";
   for (const std::string_view item : flat_items(all->second)) {
     const FlatObject gpu = flat_object(item);
-    if (flat_whole(gpu("id")) == device) return flat_string(gpu("name"));
+    if (flat_whole(gpu("id")) == device) return text_of_profile(flat_string(gpu("name")));
   }
   return "";
 }

@@ -214,7 +214,8 @@ void MoesimTimeline::take_slice(const FlatObject& event, KernelNames& names,
     facts.ranks = static_cast<int>(
         std::clamp<std::int64_t>(flat_whole(event.in("args", "ranks")), 0, 1 << 24));
     const std::int64_t op_id = flat_whole(event.in("args", "op_id"));
-    facts.link = flat_string(event.in("args", "link"));
+    const std::string link = text_of_profile(flat_string(event.in("args", "link")));
+    if (link.find('/') == link.npos) facts.link = link;  // it becomes part of a file's name
     facts.link_bytes =
         std::clamp<std::int64_t>(flat_whole(event.in("args", "link_bytes")), 0, most_bytes);
     facts.waiting = profile_length(event.in("args", "waiting_us"));

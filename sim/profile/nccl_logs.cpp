@@ -137,7 +137,7 @@ void read_flight_recorder(const std::string& path, const KernelTable& table, Pro
       continue;
     }
     const auto group = flat_items(entry("process_group"));
-    const std::string number = group.empty() ? "" : flat_string(group.front());
+    const std::string number = group.empty() ? "" : text_of_profile(flat_string(group.front()));
     const std::string ranks = groups[number];
     ExchangeFacts facts;
     facts.in_bytes = tensor_bytes(entry("input_sizes"), entry("input_dtypes"));

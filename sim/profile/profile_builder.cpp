@@ -34,6 +34,10 @@ std::string without_path(std::string name) {
 
 }  // namespace
 
+std::string text_of_profile(std::string_view text) {
+  return is_text(text) ? printable(text) : "(not UTF-8)";
+}
+
 KernelNames::KernelNames(const KernelTable& table, Profile& profile)
     : table_(table), profile_(profile) {
   for (std::size_t i = 0; i < profile.kernel_names.size(); ++i) {
@@ -45,11 +49,11 @@ KernelNames::KernelNames(const KernelTable& table, Profile& profile)
 std::uint32_t KernelNames::number(std::string_view raw, const std::string& where) {
   raw = raw.substr(0, longest_name);
   if (const auto known = numbers_.find(raw); known != numbers_.end()) return known->second;
-  const std::string name = printable(without_path(flat_string(raw)));
+  const std::string name = text_of_profile(without_path(flat_string(raw)));
   const auto number = static_cast<std::uint32_t>(profile_.kernel_names.size());
   if (number >= most_names) throw error_in(where, "has over a million different kernels");
   numbers_.emplace(raw, number);
-  profile_.kernel_names.push_back(is_text(name) ? name : "(not UTF-8)");
+  profile_.kernel_names.push_back(name);
   kinds_.push_back(table_.kind_of(name));
   return number;
 }
@@ -59,7 +63,7 @@ std::uint16_t RankBuilder::stream(std::string_view name, const std::string& wher
   const auto number = static_cast<std::uint16_t>(rank_.streams.size());
   if (rank_.streams.size() >= most_streams) throw error_in(where, "has over 60000 streams");
   streams_.emplace(std::string(name), number);
-  rank_.streams.push_back(printable(flat_string(name)));
+  rank_.streams.push_back(text_of_profile(flat_string(name)));
   return number;
 }
 

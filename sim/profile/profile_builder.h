@@ -16,6 +16,10 @@
 
 namespace moesim {
 
+/// A name of a profile as it may be printed and written as JSON: profilers cut names between the
+/// bytes of a letter, and damaged files hold any bytes.
+std::string text_of_profile(std::string_view text);
+
 /// The kernel names of a profile and the kinds that a table gives them.
 class KernelNames {
  public:

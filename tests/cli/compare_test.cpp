@@ -30,9 +30,9 @@ TEST(Compare, PrintsATable) {
   expect_golden(MOESIM_ROOT "/tests/cli/golden/compare.txt", without_version(outcome.out));
 }
 
-// Step 0, layer 0: rank 0 holds tokens 0 1 4 5 and experts 0 1, rank 1 the others. Two copies leave
-// rank 0 and five leave rank 1; token 3 wants 0 and 1, so one copy for both leaves four. Rows are
-// 2,000 bytes, there and back.
+// Step 0, layer 0: rank 0 holds tokens 0 1 4 5 and experts 0 1, rank 1 the others. Rank 0 sends two
+// copies and rank 1 five. Token 3 wants both experts of rank 0, so with one copy for both rank 1
+// sends four. Rows are 2,000 bytes, there and back.
 TEST(Compare, SendsTheCopiesCountedByHand) {
   const Scratch scratch;
   const std::string file = scratch.file("r.json");
@@ -46,7 +46,7 @@ TEST(Compare, SendsTheCopiesCountedByHand) {
   for (const Json& c : cases) EXPECT_EQ(c["total"]["traffic"]["same_host_bytes"], 0);
 }
 
-// A result says what its routing was drawn from, with what the model says, and its hash.
+// A result has the parameters of its drawn routing, those of the model included, and its hash.
 TEST(Compare, SaysWhatItsRoutingWasDrawnFrom) {
   const Scratch scratch;
   ::setenv("XDG_CACHE_HOME", scratch.file("cache").c_str(), 1);
@@ -113,7 +113,7 @@ TEST(Compare, RefusesAResultFileThatCannotBeWritten) {
     const Outcome outcome = run_moesim(compare({"--fidelity", "analytic", "--json", file}));
     EXPECT_EQ(outcome.code, 2);
     EXPECT_EQ(outcome.err, message);
-    EXPECT_EQ(outcome.out, "");  // told before the run, not after
+    EXPECT_EQ(outcome.out, "");  // reported before the run, not after it
   }
   EXPECT_TRUE(fs::is_empty(scratch.path()));
 }

@@ -42,6 +42,22 @@ TEST(FirstMinute, WhatNewWritesRuns) {
   }
 }
 
+TEST(FirstMinute, NewTakesFilesOfTheFolder) {
+  const Scratch scratch;
+  std::filesystem::copy_file(MOESIM_ROOT "/topologies/h100-rail.yaml", scratch.file("own.yaml"));
+  const Surroundings there{.folder = scratch.path(), .data = MOESIM_ROOT};
+  auto words = new_words("mine.yaml", "drawn", "step");
+  words[3] = "own.yaml";
+  const Outcome written = run_moesim(words, there);
+  EXPECT_EQ(written.code, 0) << written.err;
+  EXPECT_THAT(content(scratch.file("mine.yaml")), HasSubstr("topology: own.yaml "));
+  words[1] = "other.yaml";
+  words[3] = "none.yaml";
+  const Outcome missing = run_moesim(words, there);
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_THAT(missing.err, HasSubstr("none.yaml: neither a known name nor a file"));
+}
+
 TEST(FirstMinute, NewReplacesNothing) {
   const Scratch scratch;
   const std::string file = scratch.file("mine.yaml");

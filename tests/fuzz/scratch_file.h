@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files for readers that want a path. They are in one temporary folder of the process.
+// Files for readers that need a path. They are in one temporary folder of the process.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace moesim::fuzz {
 
 const std::string& scratch_folder();
-/// Overwrites that file of the scratch folder, whose folders are made; returns its path.
+/// Writes a file into the scratch folder, with the folders of its name; returns its path.
 std::string scratch_file(const std::string& name, std::string_view bytes);
 
 }  // namespace moesim::fuzz

@@ -210,7 +210,7 @@ TEST(Counts, WithoutAModelSayTheirLayersAndExperts) {
   EXPECT_THAT(error_text([&] {
                 import_unknown_model({2, 3}, "sglang-counts", found);
               }),
-              HasSubstr("layer 4 is none that --layers names but has counts"));
+              HasSubstr("layer 4 is not one that --layers names but has counts"));
 }
 
 }  // namespace

@@ -57,6 +57,15 @@ TEST(Kineto, AddsUpWhereTimeGoes) {
   EXPECT_EQ(read.profile.groups[facts.group], "EP_GROUP: 0-1");
 }
 
+TEST(Kineto, NamesThatAreNotUtf8AreStillWritten) {
+  const ProfileFiles files;
+  std::string trace = kineto_trace(0, {kineto_kernel("cut\xe2\x82", 7, 0, 10)});
+  trace.replace(trace.find("H100"), 4, "H\xb0");
+  const ReadProfile read = read_files({files.write("r.json", trace)});
+  EXPECT_EQ(read.profile.ranks[0].gpu, "(not UTF-8)");
+  EXPECT_THAT(profile_json(ProfileReport(read), "0"), HasSubstr("\"kernel\": \"(not UTF-8)\""));
+}
+
 TEST(Kineto, AlignsClocksByExchanges) {
   // Rank 1 joins 20 us later, and its clock is 500 us ahead.
   const ProfileFiles files;

@@ -6,6 +6,7 @@ usage: policy_test.py MOESIM
 import json
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -25,9 +26,13 @@ def policy(folder, name, **parts):
     return str(path)
 
 
+def run_moesim(*words):
+    return subprocess.run([MOESIM, *words], cwd=ROOT, capture_output=True, text=True, check=False,
+                          env=os.environ | {"MOESIM_DATA": str(ROOT), "PYTHONPATH": str(ROOT / "scripts/python")})
+
+
 def moesim(command, policies, *flags):
-    return subprocess.run([MOESIM, command, *FLAGS, "--policy", policies, *flags], cwd=ROOT, capture_output=True, text=True,
-                          check=False, env=os.environ | {"MOESIM_DATA": str(ROOT), "PYTHONPATH": str(ROOT / "scripts/python")})
+    return run_moesim(command, *FLAGS, "--policy", policies, *flags)
 
 
 def figures(case):
@@ -61,6 +66,66 @@ class Own(unittest.TestCase):
         first, second = json.loads(pathlib.Path(self.folder, "r.json").read_text(encoding="utf-8"))["cases"]
         self.assertEqual(figures(first), figures(second))
         self.assertIn(f"# mine runs a command: exec {sys.executable}", ran.stdout)
+
+    def lplb_and_mine(self, call, built_in, copied, nodes, seed):
+        """Figures of drawn steps, and the slots of the last one, by the built-in LPLB and by the one in Python."""
+        program = pathlib.Path(self.folder) / "lplb.py"
+        program.write_text("from moesim import placement\nfrom moesim.planners import cube, lplb, ring, torus\n"
+                           f"placement(lplb({call})).serve()\n", encoding="utf-8")
+        times = {"interval": 2, "first": 1, "window": 2}
+        placements = ({"kind": "lplb", "solving_time": "0 us", **built_in}, {
+            "kind": "external", "command": f"exec {sys.executable} {program}", "splits": True,
+            "slots_per_gpu": 32 // (8 * nodes) + copied})
+        flags = ["--topology", "h100-rail", "--set", f"topology.nodes={nodes}", "--model", "gpt-oss-20b", "--ep", str(8 * nodes),
+                 "--synth", f"skew=0.8,tokens=2048,steps=5,layers=2,seed={seed}", "--layers", "recorded", "--allow-commands"]
+        found = []
+        for placement in placements:
+            which = policy(self.folder, "lplb", dispatch="dedup", placement={**placement, **times})  # which tokens, not only how many
+            ran = run_moesim("run", "--policy", which, *flags, "--json", f"{self.folder}/r.json")
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            case = json.loads(pathlib.Path(self.folder, "r.json").read_text(encoding="utf-8"))["cases"][0]
+            ran = run_moesim("export", "placement", "--format", "eplb", "-o", f"{self.folder}/slots.json", "--policy", which, *flags)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            found.append((figures(case), json.loads(pathlib.Path(self.folder, "slots.json").read_text(encoding="utf-8"))))
+        return found
+
+    def test_lplb_in_python_has_the_slots_and_the_shares_of_the_built_in_one(self):
+        checked = []
+        for seed, (call, built_in, copied, nodes) in enumerate([
+                ("cube()", {"topology": "cube"}, 2, 1), ("cube(), 2", {"topology": "cube", "experts_per_class": 2}, 4, 1),
+                ("ring(8)", {"topology": "ring", "group": 8}, 1, 2), ("torus(2, 4)", {"topology": "torus"}, 2, 2),
+                ("ring(2), 2", {"topology": "ring", "group": 2, "experts_per_class": 2}, 2, 1)]):
+            with self.subTest(call):
+                built, mine = self.lplb_and_mine(call, built_in, copied, nodes, seed)
+                self.assertEqual(built, mine)
+                checked.append(built)
+        self.assertEqual(len({json.dumps(slots) for _, slots in checked}), 5)  # of which no two are the same
+
+    def test_lplb_splits_nearly_as_well_as_is_possible(self):
+        """By Hakimi's theorem: the densest set of ranks, with what cannot leave it."""
+        from moesim.planners import cube, lplb
+        draw = random.Random(3)
+        ask = lplb(cube())
+        for _ in range(20):
+            loads = [draw.randrange(50, 400) for _ in range(32)]
+            begin = {"do": "place", "loads": loads, "ranks": 8, "slots_per_rank": 6, "nodes": 1}
+            slots = ask(begin)
+            shares = ask({"do": "split", "slots": slots, "loads": [loads] + [[0] * 32] * 7})
+            of_rank = [0] * 8
+            for load, runs in zip(loads, shares[0]):
+                self.assertIn(sum(count for _, count in runs), (load, 1))  # 1: all of them
+                for slot, count in runs:
+                    of_rank[slot // 6] += load if len(runs) == 1 else count
+            self.assertEqual(sum(of_rank), sum(loads))
+            owner = {expert: rank for rank in range(8) for expert in slots[rank][:4]}
+            copies = [(loads[expert], owner[expert], rank) for rank in range(8) for expert in slots[rank][4:]]
+            fixed = [sum(loads[expert] for expert in slots[rank][2:4]) for rank in range(8)]
+            least = max(
+                (sum(fixed[r] for r in range(8) if chosen >> r & 1)
+                 + sum(load for load, a, b in copies if chosen >> a & 1 and chosen >> b & 1)) / chosen.bit_count()
+                for chosen in range(1, 256))
+            self.assertGreaterEqual(max(of_rank), least)
+            self.assertLess(max(of_rank), 1.06 * least)
 
     def test_eplb_in_python_has_the_slots_of_all_vectors(self):
         folder = pathlib.Path(os.environ.get("MOESIM_ORACLES") or ROOT / "../shared/oracles") / "eplb"
@@ -98,6 +163,58 @@ class Own(unittest.TestCase):
         self.assertEqual([case["policy"] for case in result.cases], ["alltoall", "in-turn"])
         self.assertEqual(set(asked), {"begin", "place"})
         self.assertIn("in-turn", result._repr_html_())
+
+    def given(self, name):
+        """How often tokens leave their host with the placement of a file, or the message why not."""
+        which = policy(self.folder, "given", placement={"kind": "given", "file": f"{self.folder}/{name}"})
+        ran = moesim("run", which, "--json", f"{self.folder}/r.json")
+        if ran.returncode != 0:
+            self.assertEqual(ran.returncode, 2, ran.stderr)
+            return ran.stderr
+        return json.loads(pathlib.Path(self.folder, "r.json").read_text(encoding="utf-8"))["cases"][0]["total"]["traffic"]
+
+    def test_placements_of_torch(self):
+        sys.path.insert(0, str(ROOT / "tests/import"))
+        from formats import Tensor, torch_save
+        draw = random.Random(5)
+        rows = [draw.sample(range(32), 32) + draw.choices(range(32), k=16) for _ in range(24)]
+        pathlib.Path(self.folder, "a.json").write_text(json.dumps({"physical_to_logical_map": rows}), encoding="utf-8")
+        same = self.given("a.json")
+        for kind in ("Int", "Long"):
+            torch_save(f"{self.folder}/a.pt", {"physical_to_logical_map": Tensor(kind, rows), "note": "any"})
+            self.assertEqual(self.given("a.pt"), same)
+        torch_save(f"{self.folder}/a.pt", {"phy2log": rows})
+        self.assertEqual(self.given("a.pt"), same)
+        torch_save(f"{self.folder}/a.pt", {"physical_to_logical_map": Tensor("Long", rows[:1])})
+        self.assertNotEqual(self.given("a.pt"), same)
+        torch_save(f"{self.folder}/a.pt", {"logical_count": Tensor("Long", [[1] * 32] * 24)})
+        self.assertIn("'logical_count' has loads of experts", self.given("a.pt"))
+
+    def test_hostile_placements_of_torch(self):
+        sys.path.insert(0, str(ROOT / "tests/import"))
+        from formats import torch_save
+
+        class Runs:
+            def __reduce__(self):
+                return os.system, (f"touch {mark}",)
+
+        mark = pathlib.Path(self.folder) / "ran"
+        torch_save(f"{self.folder}/a.pt", {"phy2log": Runs()})
+        self.assertIn("system", self.given("a.pt"))
+        self.assertFalse(mark.exists())
+        cycle = []
+        cycle.append(cycle)
+        torch_save(f"{self.folder}/a.pt", cycle)
+        self.assertIn("nested too deep", self.given("a.pt"))
+        wide = [0]
+        for _ in range(60):
+            wide = [wide, wide]
+        torch_save(f"{self.folder}/a.pt", wide)
+        self.assertIn("over 16 million values", self.given("a.pt"))
+        torch_save(f"{self.folder}/a.pt", {(1, 2): 3})
+        self.assertIn("a key that is neither a text nor a number", self.given("a.pt"))
+        pathlib.Path(self.folder, "a.pt").write_text("{}", encoding="utf-8")
+        self.assertIn("a.pt", self.given("a.pt"))
 
     def test_commands_need_the_flag(self):
         mark = pathlib.Path(self.folder) / "ran"
@@ -137,4 +254,4 @@ class Own(unittest.TestCase):
 
 if __name__ == "__main__":
     MOESIM = str(pathlib.Path(sys.argv[1]).resolve())
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -155,6 +155,14 @@ class Traces(unittest.TestCase):
         np.testing.assert_array_equal(Trace(back)[0].weights, Trace(self.path)[0].weights)
         self.assertEqual(Trace(back)[0].sequence_lengths.tolist(), [4, 2])
 
+    def test_an_import_without_its_kind_names_one(self):
+        rows = pathlib.Path(self.scratch.name) / "rows.jsonl"
+        rows.write_text("", encoding="utf-8")
+        for word, said in ((rows, f"moesim trace import table {rows} -o NAME"), ("table", "INPUT is missing")):
+            done = subprocess.run([MOESIM, "trace", "import", str(word), "-o", str(self.path)], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(said, done.stderr)
+
     def test_a_table_has_every_expert_of_every_step(self):
         writer = TraceWriter(self.path, **SHAPE)
         writer.append(draw(6), [6], number=5)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a plan has come while its times are computed: joins, starts and ends of every op.
+// What has happened so far while the times of a plan are computed: joins, starts, ends of ops.
 #pragma once
 
 #include <algorithm>
@@ -15,20 +15,20 @@
 
 namespace moesim {
 
-/// Whether exchanges slow an op if a GPU states an overlap, or are slowed by it: a kernel of the
-/// compute stream, not host work.
+/// Whether an op is a kernel of the compute stream, not host work. Only such ops slow exchanges, or
+/// are slowed by them, if a GPU states an overlap.
 bool is_computing(const Op& op);
 
 /// Follows stream order and `after` edges per participant, and the hosts that issue the ops.
-/// Whoever drives it tells when each exchange ends, for all its participants or for one after the
-/// other.
+/// Its user calls end() when an exchange ends, either for all its participants at once or for each
+/// of them.
 class Progress {
  public:
-  /// Whether kernels take their time by themselves, or end when told like exchanges: the kernels
-  /// that exchanges may slow (is_computing). Where they end chain by chain, only the first of a
-  /// chain joins, and only the last ends: next_in_chain() says what is between.
+  /// How kernels end: by their own times, or by a call of end(), as exchanges do. Such a call ends
+  /// only kernels that exchanges may slow (is_computing). If they end chain by chain, only the
+  /// first of a chain joins and only the last one ends; next_in_chain() gives those between.
   enum class KernelEnds { timed, told, told_by_chain };
-  /// A participant that joins an op at `at`. The last to be told says when all have joined.
+  /// A participant that joins an op at `at`. `all`: when all have joined; only with the last one.
   struct Joined {
     OpId op;
     std::int32_t participant;
@@ -40,15 +40,15 @@ class Progress {
   /// of GPUs or a GPU cannot run its kernels.
   Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends = KernelEnds::timed);
 
-  /// Who joined exchanges, and kernels that end when told, since the last call; by op and
-  /// participant. In place of what the list holds.
+  /// Replaces the list by who has joined exchanges and kernels that end by a call, since the last
+  /// time; by op and participant.
   void take_joined(std::vector<Joined>& joined);
   /// Ends an op for all its participants, who have joined.
   void end(OpId op, Seconds at);
-  /// Ends it for one participant that has joined; of a chain its last op.
+  /// Ends an op for one participant that has joined it. Of a chain: its last op.
   void end(OpId op, std::int32_t participant, Seconds at);
-  /// The kernel that follows at once on all GPUs of an op, and that waits for nothing else, if
-  /// kernels end chain by chain; below 0: none.
+  /// The kernel that follows an op at once on all its GPUs and waits for nothing else. Below 0 if
+  /// there is none, or kernels do not end chain by chain.
   OpId next_in_chain(OpId op) const { return OpId(next_in_chain_[op.index()]); }
   /// Ends a kernel for a participant, and starts the next of its chain.
   void pass_on(OpId op, std::int32_t participant, Seconds end);
@@ -56,11 +56,11 @@ class Progress {
   Seconds start(OpId op, std::int32_t participant, Seconds ready) const {
     return start(op.index(), participant, ready);
   }
-  /// What a kernel takes by itself on a participant; 0 of an exchange.
+  /// The time of a kernel on a participant if nothing slows it; 0 for an exchange.
   Seconds duration(OpId op, std::int32_t participant) const {
     return durations_.of(op.index(), participant);
   }
-  /// Whether fewer multiprocessors slow a kernel. Needs kernels that end when told.
+  /// Whether fewer multiprocessors slow a kernel. Needs kernels that end by a call.
   bool is_bound_by_compute(OpId op, std::int32_t participant) const {
     return durations_.bound_by_compute(op.index(), participant);
   }
@@ -68,11 +68,11 @@ class Progress {
   Timeline finish();
 
  private:
-  /// What kernels take, once for all members of an op if they agree, and for all ops that have
-  /// them, such as those of the microbatches that replay a layer.
+  /// Times of kernels. They are kept once for all members of an op if these agree, and once for all
+  /// ops with equal times, such as those of the microbatches that replay a layer.
   class Durations {
    public:
-    /// `bounds`: what kernels are bound by is asked for, too.
+    /// `bounds`: also finds what kernels are bound by.
     Durations(const Plan& plan, const GpuModels& gpus, bool bounds);
     Seconds of(std::size_t op, std::int32_t member) const { return times_[place(op, member)]; }
     bool bound_by_compute(std::size_t op, std::int32_t member) const {
@@ -90,7 +90,7 @@ class Progress {
     }
 
     std::vector<OfOp> ops_;
-    std::vector<Seconds> times_ = {Seconds(0)};  // first that of exchanges
+    std::vector<Seconds> times_ = {Seconds(0)};  // the first one is that of exchanges
     std::vector<bool> by_compute_ = {false};     // of each, if asked for
   };
   static constexpr std::int32_t everyone = -1;
@@ -129,9 +129,9 @@ class Progress {
   KernelEnds kernel_ends_;
   Durations durations_;
   HostProgram host_;
-  std::vector<bool> runs_by_itself_;         // per op, whether it ends without being told
+  std::vector<bool> runs_by_itself_;         // per op, whether it ends without a call
   std::vector<std::int32_t> next_in_chain_;  // per op; below 0: the last
-  // Op by op, not member by member: a GPU waits for those of them that it runs.
+  // Kept per op, not per member: of these ops, a GPU waits for those that it runs.
   std::vector<std::size_t> first_waited_for_;  // [op + 1] into the next
   std::vector<std::int32_t> waited_for_;       // ops
   std::vector<std::size_t> first_dependent_;   // [op + 1] into the next
@@ -140,9 +140,9 @@ class Progress {
   std::vector<std::int32_t> waits_;       // per member: ops that it still waits for
   std::vector<std::int32_t> absent_;      // per op, participants that have not joined
   std::vector<std::int32_t> unfinished_;  // per op, participants for whom it has not ended
-  std::vector<Ended> ended_;              // not yet told to their dependents
+  std::vector<Ended> ended_;              // their dependents do not know yet
   std::vector<Joined> joined_;
-  Timeline timeline_;  // what waits starts at the latest end so far
+  Timeline timeline_;  // the start of a waiting op: the latest end so far
 };
 
 }  // namespace moesim

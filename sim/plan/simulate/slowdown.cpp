@@ -77,8 +77,8 @@ void Slowdown::change(GpuId id) {
   changed_.push_back(id);
 }
 
-/// Once for all that happens to a GPU at one time: phases that follow each other in an exchange
-/// leave and enter it.
+/// Runs once for all changes of a GPU at one time, because in an exchange one phase leaves a GPU
+/// when the next one enters it.
 void Slowdown::settle() {
   for (const GpuId id : changed_) {
     at(id).changed = false;
@@ -87,8 +87,8 @@ void Slowdown::settle() {
   changed_.clear();
 }
 
-/// Kernels that become slower end later: the look that is awaited comes early enough. What is then
-/// found to take longer is looked at once more.
+/// Looks at the GPU again when its kernels will have ended. If they became slower, the look that is
+/// already planned comes early enough: it finds them unfinished and plans the next one.
 void Slowdown::settle(Gpu& gpu) {
   const Seconds now = events_.now();
   gpu.kernels.run(progress_, gpu.slower, now);
@@ -106,7 +106,7 @@ void Slowdown::settle(Gpu& gpu) {
   });
 }
 
-/// By what exchanges cost its kernels now.
+/// How many times as long its kernels take now, because of exchanges.
 KernelFactors Slowdown::factors(const Gpu& gpu, int taken) const {
   const int sms = gpu.model->sms;
   const double by_memory = gpu.exchanging > 0 ? gpu.model->overlap.compute : 1;
@@ -153,7 +153,7 @@ void Slowdown::start_kernel(OpId op, std::int32_t participant) {
 
 void Slowdown::enter(OpId exchange, std::int32_t participant) {
   Active* const into = active_[exchange.index()].get();
-  if (into == nullptr) return;  // through at the very time when it joined
+  if (into == nullptr) return;  // it ended at the time of the join
   into->participants[static_cast<std::size_t>(participant)].inside = true;
   const GpuId id = into->gpus[static_cast<std::size_t>(participant)];
   ++at(id).exchanging;
@@ -179,7 +179,7 @@ void Slowdown::carried(OpId exchange, std::int32_t participant) {
   settle();
 }
 
-/// From the first on.
+/// The first participant of a part, and the one after its last.
 std::pair<std::int32_t, std::int32_t> Slowdown::participants(const Part& part) const {
   const Active& moved = *active_[part.exchange.index()];
   const auto count = static_cast<std::int32_t>(moved.participants.size());
@@ -190,7 +190,7 @@ Slowdown::Participant& Slowdown::first_of(const Part& part) {
   return active_[part.exchange.index()]->participants[static_cast<std::size_t>(part.first)];
 }
 
-/// The rest of the work: what each GPU has lost since all had joined.
+/// Starts the rest of the work: the time that each GPU has lost since all had joined.
 void Slowdown::start_rest(const Part& part) {
   Active& moved = *active_[part.exchange.index()];
   const Seconds now = events_.now();
@@ -211,8 +211,8 @@ Seconds Slowdown::end_of_rest(const Part& part, std::int32_t participant) {
   return at(moved.gpus[place]).lost.end_of(who.carried, who.lost, events_.now());
 }
 
-/// The GPU that ends it last is asked again when exchanges become faster there; if they become
-/// slower anywhere, it is looked at too early, and then once more.
+/// Plans a look at the part's end. If exchanges become faster on the GPU that ends last, the look
+/// is planned anew. If they become slower anywhere, it comes too early, and another one follows.
 void Slowdown::foretell(const Part& part) {
   const auto [first, last] = participants(part);
   Seconds end(0);
@@ -235,7 +235,7 @@ void Slowdown::foretell(const Part& part) {
   });
 }
 
-/// Whether it has ended now.
+/// Ends the part if all its participants have done their work.
 void Slowdown::look(const Part& part) {
   const Seconds now = events_.now();
   first_of(part).awaited = never;
@@ -246,7 +246,7 @@ void Slowdown::look(const Part& part) {
   end_exchange(part);
 }
 
-/// For what a GPU's kernels end now.
+/// Ends the kernels of a GPU that are done by now.
 void Slowdown::look(GpuId id) {
   Gpu& gpu = at(id);
   const Seconds now = events_.now();
@@ -264,7 +264,7 @@ void Slowdown::look(GpuId id) {
 void Slowdown::end_exchange(const Part& part) {
   Active& ending = *active_[part.exchange.index()];
   const bool together = ending.together;
-  ++first_of(part).looks;  // so that none that is still to come finds it
+  ++first_of(part).looks;  // planned looks have an older number and do nothing
   const auto [first, last] = participants(part);
   for (std::int32_t p = first; p < last; ++p) leave(part, p);
   ending.working -= static_cast<std::size_t>(last - first);

@@ -28,7 +28,7 @@ class TopologyText {
 
   std::string write() {
     gpus_ = facts_.gpus.known() ? facts_.gpus.value : 8;
-    per_domain_ = facts_.domains.known() ? facts_.hosts_each.value : 1;
+    per_domain_ = facts_.hosts_each.known() ? facts_.hosts_each.value : 1;
     nodes_ = node_count();
     head();
     line("nodes", std::to_string(nodes_), nodes_comment());

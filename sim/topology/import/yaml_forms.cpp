@@ -57,11 +57,14 @@ void add_switch(FabricFacts& fabric, const std::string& name, SwitchFacts one) {
   }
 }
 
+/// Domains without hosts do not count: files name blocks that are empty at the moment.
 void set_domains(ClusterFacts& facts, const std::map<std::string, int>& hosts_of) {
-  if (hosts_of.empty()) return;
-  int most = 0;
-  for (const auto& [name, hosts] : hosts_of) most = std::max(most, hosts);
-  facts.domains = {static_cast<int>(hosts_of.size()), most};
+  int domains = 0, most = 0;
+  for (const auto& [name, hosts] : hosts_of) {
+    domains += hosts > 0 ? 1 : 0;
+    most = std::max(most, hosts);
+  }
+  if (domains > 0) facts.domains = {domains, most};
 }
 
 /// Slurm: a list of topologies, of which the default counts, else the first.

@@ -77,9 +77,11 @@ ClusterCalibration read_cluster_calibration(const std::string& path) {
 }
 
 void apply(const ClusterCalibration& calibration, Topology::Parts& parts) {
-  if (parts.measured_with.empty()) parts.measured_with = calibration.name;
-  parts.exchange_overhead = calibration.exchange_overhead;
-  parts.peer_overhead = calibration.peer_overhead;
+  if (!calibration.links.empty()) {  // else transports still know more of the links
+    if (parts.measured_with.empty()) parts.measured_with = calibration.name;
+    parts.exchange_overhead = calibration.exchange_overhead;
+    parts.peer_overhead = calibration.peer_overhead;
+  }
   for (const auto& [name, measured] : calibration.links) {
     const auto place = std::ranges::find(parts.classes, name, &LinkClass::name);
     if (place == parts.classes.end()) {

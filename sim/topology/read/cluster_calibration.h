@@ -23,9 +23,10 @@ struct ClusterCalibration {
 /// mistakes.
 ClusterCalibration read_cluster_calibration(const std::string& path);
 
-/// Replaces overheads, and the latency and bandwidth of every link of a measured class; the table
-/// of a calibration with `nominal` is scaled to the link's own bandwidth. Links that have a table
-/// already keep it. Throws Error when a class is unknown or no GPU is of a measured model.
+/// Replaces the latency and bandwidth of every link of a measured class, and if there is one, the
+/// overheads. The table of a calibration with `nominal` is scaled to the link's own bandwidth.
+/// Links that have a table already keep it. Throws Error if a class is unknown or no GPU is of a
+/// measured model.
 void apply(const ClusterCalibration& calibration, Topology::Parts& parts);
 
 }  // namespace moesim

@@ -186,6 +186,19 @@ TEST(TopologyImport, YamlOfOthers) {
   EXPECT_THAT(kubernetes, HasSubstr("1 nodes without GPUs"));
 }
 
+TEST(TopologyImport, DomainsWithoutHostsDoNotCount) {
+  const std::string text =
+      imported({"switches:\n- name: leaf\n  capacity_blocks: [a, b]\ncapacity_blocks:\n"
+                "- {name: a, type: GB200, nvlink: nvl1, nodes: [n1, n2]}\n"
+                "- {name: b, type: GB200, nvlink: nvl2}\n"});
+  EXPECT_THAT(text, HasSubstr("nodes: 1  # read: f0: 2 hosts in NVLink domains of 2"));
+  for (const char* empty : {"switches:\n- {name: leaf, nodes: [n1, n2]}\n"
+                            "capacity_blocks:\n- {name: a, nvlink: nvl1}\n",
+                            "SwitchName=s Nodes=n[1-2]\nBlockName=b\n"}) {
+    EXPECT_THAT(imported({empty}), HasSubstr("nodes: 2  # read: f0")) << empty;
+  }
+}
+
 TEST(TopologyImport, HwlocKnowsDevices) {
   const std::string text = imported(
       {"<?xml version=\"1.0\"?><!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology version=\"2.0\">"

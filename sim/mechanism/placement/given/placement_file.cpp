@@ -14,6 +14,8 @@
 namespace moesim {
 namespace {
 
+std::string (*json_of_torch)(const std::string& path) = nullptr;
+
 class FormReader {
  public:
   explicit FormReader(PlacementFile& file) : file_(file) {}
@@ -220,8 +222,15 @@ class FormReader {
 
 }  // namespace
 
+void read_torch_placements_by(std::string (*json_of)(const std::string& path)) {
+  json_of_torch = json_of;
+}
+
 PlacementFile read_placement_file(const std::string& path) {
-  return parse_placement(read_file(path), path);
+  if (!path.ends_with(".pt")) return parse_placement(read_file(path), path);
+  if (json_of_torch != nullptr) return parse_placement(json_of_torch(path), path);
+  throw error_in(path, "is a file of torch.save, which this program does not read",
+                 "write the same keys as JSON");
 }
 
 PlacementFile parse_placement(const std::string& text, const std::string& name) {

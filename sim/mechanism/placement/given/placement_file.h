@@ -37,6 +37,10 @@ struct PlacementFile {
 ///   - lists: the experts of all slots, by layer, by rank, or by layer and rank
 /// Throws Error with all mistakes that show without a model.
 PlacementFile read_placement_file(const std::string& path);
+/// Turns a `.pt` of torch.save into JSON with the same keys. Importers can, and this folder is
+/// below them: a program that has them sets it before it reads placements; others refuse such
+/// files.
+void read_torch_placements_by(std::string (*json_of)(const std::string& path));
 PlacementFile parse_placement(const std::string& text, const std::string& name);
 
 /// The experts in the slots of `ranks` ranks, for each of some model layers. Throws Error with the

@@ -40,7 +40,7 @@ TEST(SmoothMaxTest, ScalesAndTendsToTheMaximum) {
   EXPECT_NEAR(previous, 3, 0.01);
 }
 
-/// As Maximum defines it, with the scale that the unchanged counts set.
+/// The maximum by its definition; `scale` is the largest count before the changes.
 double maximum_of(const Maximum& maximum, const std::vector<std::int64_t>& counts, double scale) {
   const std::vector<double> values(counts.begin(), counts.end());
   if (maximum.kind == MaximumKind::hard) return *std::ranges::max_element(values);
@@ -72,7 +72,7 @@ TEST(TwoChangesTest, AgreesWithTheWholeVector) {
   }
 }
 
-/// Subtracting the term of the large entry from the sum would leave nothing of the small ones.
+/// If the large term were subtracted from the sum, rounding would leave nothing of the small ones.
 TEST(TwoChangesTest, KeepsSmallEntriesBesideALargeOne) {
   const std::vector<std::int64_t> counts = {1'000'000, 3, 2};
   EXPECT_DOUBLE_EQ(TwoChanges({}, counts).changed(0, 4, 2, 1), smax({4, 3, 1}));
