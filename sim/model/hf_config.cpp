@@ -172,7 +172,9 @@ std::string type_of_rows(const HfKeys& keys, const HfKeys& outer) {
 std::string gate_of(HfKeys& keys, const HfArchitecture& is) {
   const std::string scoring =
       keys.text({"scoring_func", "score_function", "score_func", "moe_router_activation_func"});
-  const bool sigmoid = scoring.empty() ? is.sigmoid : scoring == "sigmoid";
+  // Each score by itself, as the square root of softplus is.
+  const bool single = scoring == "sigmoid" || scoring == "sqrtsoftplus";
+  const bool sigmoid = scoring.empty() ? is.sigmoid : single;
   const std::int64_t groups = keys.number({"n_group", "num_expert_group"}, 1).value_or(1);
   const std::int64_t kept = keys.number({"topk_group"}, 1).value_or(groups);
   const bool greedy = keys.text({"topk_method"}) == "greedy";

@@ -97,6 +97,16 @@ const HfModel hf_models[] = {
       "interleave_moe_layer_step": 2, "num_local_experts": 128, "num_experts_per_tok": 1,
       "num_hidden_layers": 48, "num_attention_heads": 40, "num_key_value_heads": 8,
       "head_dim": 128, "vocab_size": 202048, "dtype": "bfloat16"}})"},
+    {"deepseek-v4-flash",
+     R"({"model_type": "deepseek_v4", "hidden_size": 4096, "num_hidden_layers": 43,
+      "num_attention_heads": 64, "num_key_value_heads": 1, "head_dim": 512, "q_lora_rank": 1024,
+      "o_lora_rank": 1024, "o_groups": 8, "qk_rope_head_dim": 64, "sliding_window": 128,
+      "compress_ratios": [0, 0, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128,
+      4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 0],
+      "index_n_heads": 64, "index_head_dim": 128, "index_topk": 512, "hc_mult": 4,
+      "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 6,
+      "moe_intermediate_size": 2048, "scoring_func": "sqrtsoftplus", "vocab_size": 129280,
+      "num_nextn_predict_layers": 1, "torch_dtype": "bfloat16"})"},
     {"nemotron-3-nano",
      R"({"model_type": "nemotron_h", "hidden_size": 2688, "num_hidden_layers": 52,
       "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
@@ -147,6 +157,11 @@ TEST_P(HfConfigTest, GivesTheModelThatIsShipped) {
   ASSERT_TRUE(read.attention->shape && shipped.attention->shape);
   EXPECT_EQ(read.attention->shape->window, shipped.attention->shape->window);
   EXPECT_EQ(read.attention->shape->full_every, shipped.attention->shape->full_every);
+  EXPECT_EQ(read.residual_streams, shipped.residual_streams);
+  EXPECT_EQ(read.attention->shape->compression.ratios,
+            shipped.attention->shape->compression.ratios);
+  EXPECT_EQ(read.attention->shape->indexer.has_value(),
+            shipped.attention->shape->indexer.has_value());
   EXPECT_EQ(read.attention->shape->sinks, shipped.attention->shape->sinks);
   EXPECT_EQ(read.missing_of_whole(), "");
 }
