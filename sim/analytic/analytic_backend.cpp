@@ -2,7 +2,7 @@
 // Closed-form exchange times on the plan's own order; see docs/fidelity.md.
 #include "sim/analytic/analytic_backend.h"
 
-#include <map>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -24,12 +24,22 @@ class ClosedNetwork : public Network {
     events_.call(*joined.all + times_[joined.op.index()],
                  [this, op = joined.op] { ended_(op, everyone); });
   }
+  bool takes_everyone() const override { return true; }
 
  private:
   Events& events_;
   std::vector<Seconds> times_;  // per op
   Ended ended_;
 };
+
+struct HashOfPrices {
+  std::size_t operator()(const std::vector<std::size_t>& prices) const {
+    std::size_t hash = prices.size();
+    for (const std::size_t price : prices) hash = hash * 1'000'003 + price;
+    return hash;
+  }
+};
+using KnownTimes = std::unordered_map<std::vector<std::size_t>, std::vector<Seconds>, HashOfPrices>;
 
 class AnalyticBackend : public SimulatedBackend {
  public:
@@ -47,13 +57,17 @@ class AnalyticBackend : public SimulatedBackend {
   /// Per op; 0 for kernels.
   static std::vector<Seconds> exchange_times(const PricedPlan& plan) {
     std::vector<Seconds> times(plan.plan().ops.size());
-    std::map<std::vector<ExchangePrice>, std::vector<Seconds>>
-        known;  // of microbatches that replay
+    KnownTimes known;  // of microbatches that replay
+    std::vector<std::size_t> prices;
     for (const std::vector<OpId>& ops : exchange_phases(plan.plan())) {
-      std::vector<ExchangePrice> prices;
-      for (const OpId op : ops) prices.push_back(plan[op]);
-      const auto [together, fresh] = known.try_emplace(std::move(prices));
-      if (fresh) together->second = shared_times(together->first);
+      prices.clear();
+      for (const OpId op : ops) prices.push_back(plan.price_of(op));
+      const auto [together, fresh] = known.try_emplace(prices);
+      if (fresh) {
+        std::vector<ExchangePrice> exchanges;
+        for (const OpId op : ops) exchanges.push_back(plan[op]);
+        together->second = shared_times(exchanges);
+      }
       for (std::size_t i = 0; i < ops.size(); ++i) times[ops[i].index()] = together->second[i];
     }
     return times;

@@ -2,38 +2,134 @@
 #include "sim/engine/link_classes.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 namespace moesim {
+namespace {
 
-/// Exchange by exchange, the links that it uses leave their class, together if it asks the same of
-/// them.
+/// [price] whether an exchange of the plan has it.
+std::vector<bool> prices_in(const PricedPlan& plan) {
+  std::vector<bool> has(plan.prices().size());
+  for (OpId op(0); op.index() < plan.plan().ops.size(); ++op.value) has[plan.price_of(op)] = true;
+  has[0] = false;  // of kernels
+  return has;
+}
+
+/// Classes of links that are divided by one exchange after the other.
+class Division {
+ public:
+  explicit Division(std::size_t links) : of_(links), sizes_{links} {}
+
+  /// Links that an exchange uses leave their class, together if it asks the same of them. What is
+  /// left alone keeps its number.
+  void divide(const std::vector<LinkUse>& uses) {
+    leaving_.clear();
+    for (const LinkUse& use : uses) {
+      const std::uint32_t own = of_[use.link.index()];
+      if (sizes_[own] > 1) leaving_.push_back({own, use.time, use.link});
+    }
+    std::ranges::sort(leaving_, {}, [](const Leaving& l) { return std::pair(l.from, l.time); });
+    for (std::size_t first = 0, last = 0; first < leaving_.size(); first = last) {
+      const auto [from, time, link] = leaving_[first];
+      while (last < leaving_.size() && leaving_[last].from == from && leaving_[last].time == time) {
+        ++last;
+      }
+      if (last - first == sizes_[from]) continue;
+      sizes_[from] -= last - first;
+      for (std::size_t i = first; i < last; ++i) {
+        of_[leaving_[i].link.index()] = static_cast<std::uint32_t>(sizes_.size());
+      }
+      sizes_.push_back(last - first);
+    }
+  }
+  std::uint32_t of(LinkId link) const { return of_[link.index()]; }
+  std::size_t count() const { return sizes_.size(); }
+
+ private:
+  struct Leaving {
+    std::uint32_t from;
+    Seconds time;
+    LinkId link;
+  };
+  std::vector<std::uint32_t> of_;   // [link] its class
+  std::vector<std::size_t> sizes_;  // [class] links
+  std::vector<Leaving> leaving_;
+};
+
+/// Classes that end no exchange last: there is one of which every exchange that they serve asks as
+/// much time or more. It serves others besides, so that nobody has a larger share of it, and none
+/// of its exchanges ends sooner.
+class Outlasted {
+ public:
+  explicit Outlasted(std::size_t classes) : longer_(classes), time_(classes) {}
+
+  /// Takes those into account that a class may be outlasted by. Of large exchanges all others may.
+  void propose(std::span<const ClassUse> exchange) {
+    constexpr std::size_t large = 256;
+    if (exchange.size() > large) return;
+    for (const ClassUse& use : exchange) {
+      auto& longer = longer_[use.link_class];
+      if (!longer.empty()) continue;
+      any_ = true;
+      for (const ClassUse& other : exchange) longer.push_back(other.link_class);
+    }
+  }
+  /// After all are proposed.
+  void test(std::span<const ClassUse> exchange) {
+    if (!any_) return;
+    for (const ClassUse& use : exchange) time_[use.link_class] = use.time;
+    for (const ClassUse& use : exchange) {
+      std::erase_if(longer_[use.link_class], [&](std::uint32_t other) {
+        return other == use.link_class || time_[other] < use.time;
+      });
+    }
+    for (const ClassUse& use : exchange) time_[use.link_class] = Seconds(0);
+  }
+  bool has(std::uint32_t link_class) const { return !longer_[link_class].empty(); }
+
+ private:
+  bool any_ = false;
+  std::vector<std::vector<std::uint32_t>> longer_;  // [class]
+  std::vector<Seconds> time_;                       // [class] that the exchange asks
+};
+
+}  // namespace
+
 LinkClasses::LinkClasses(const PricedPlan& plan) {
-  std::vector<const PricedExchange*> exchanges;
-  for (OpId op(0); op.index() < plan.plan().ops.size(); ++op.value) {
-    const PricedExchange* exchange = plan[op].get();
-    if (exchange != nullptr && uses_.try_emplace(exchange).second) exchanges.push_back(exchange);
+  const std::vector<bool> has = prices_in(plan);
+  Division links(plan.topology().links().size());
+  std::size_t uses = 0;
+  for (std::size_t price = 0; price < has.size(); ++price) {
+    if (!has[price]) continue;
+    links.divide(plan.prices()[price]->loads.uses);
+    uses += plan.prices()[price]->loads.uses.size();
   }
-  std::vector<std::size_t> of(plan.topology().links().size());  // [link] its class
-  std::map<std::pair<std::size_t, double>, std::size_t> leave;
-  for (const PricedExchange* exchange : exchanges) {
-    leave.clear();
-    for (const LinkUse& use : exchange->loads.uses) {
-      std::size_t& own = of[use.link.index()];
-      const auto [to, is_new] = leave.try_emplace({own, use.time.value}, count_);
-      if (is_new) ++count_;
-      own = to->second;
+  count_ = links.count();
+  uses_.reserve(uses);
+  first_.assign(1, 0);
+  std::vector<std::size_t> seen(count_);  // [class] the last price that uses it
+  Outlasted outlasted(count_);
+  for (std::size_t price = 0; price < has.size(); ++price) {
+    if (has[price]) {
+      for (const LinkUse& use : plan.prices()[price]->loads.uses) {
+        const std::uint32_t own = links.of(use.link);
+        if (std::exchange(seen[own], price) != price) uses_.push_back({own, use.time});
+      }
+    }
+    first_.push_back(uses_.size());
+    outlasted.propose(this->uses(price));
+  }
+  for (std::size_t price = 0; price < has.size(); ++price) outlasted.test(this->uses(price));
+  std::size_t kept = 0;
+  for (std::size_t price = 0; price < has.size(); ++price) {
+    const auto [begin, end] = std::pair(first_[price], first_[price + 1]);
+    first_[price] = kept;
+    for (std::size_t i = begin; i < end; ++i) {
+      if (!outlasted.has(uses_[i].link_class)) uses_[kept++] = uses_[i];
     }
   }
-  std::vector<const PricedExchange*> seen(count_);
-  for (const PricedExchange* exchange : exchanges) {
-    std::vector<ClassUse>& uses = uses_[exchange];
-    for (const LinkUse& use : exchange->loads.uses) {
-      const std::size_t own = of[use.link.index()];
-      if (std::exchange(seen[own], exchange) != exchange) uses.push_back({own, use.time});
-    }
-  }
+  first_.back() = kept;
+  uses_.resize(kept);
 }
 
 }  // namespace moesim

@@ -2,6 +2,7 @@
 #include "sim/engine/port_network.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -25,13 +26,16 @@ class PortNetwork : public Network {
     if (!joined.all) return;
     events_.call(*joined.all + plan_[joined.op]->start(), [this, op = joined.op] { begin(op); });
   }
+  bool takes_everyone() const override { return true; }
 
  private:
   /// Its bytes begin to move. Exchanges that share a link with it end later than foretold.
   void begin(OpId op) {
     const Seconds now = events_.now();
     ends_[op.index()] = now;
-    for (const ClassUse& use : classes_.uses(*plan_[op])) {
+    const std::span<const ClassUse> uses = classes_.uses(plan_.price_of(op));
+    for (const ClassUse& use : uses) __builtin_prefetch(&links_[use.link_class], 1);
+    for (const ClassUse& use : uses) {
       SharedLink<OpId>& link = links_[use.link_class];
       link.advance(now, [](OpId, Seconds) {});
       link.add(op, use.time);

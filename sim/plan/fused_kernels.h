@@ -12,4 +12,10 @@ namespace moesim {
 /// all communicators and phases. None if transports are not fused.
 std::vector<std::vector<OpId>> fused_kernels(const Plan& plan);
 
+/// carriers_of(plan), whose fused kernels are known.
+std::vector<Carrier> carriers_of(const Plan& plan, const std::vector<std::vector<OpId>>& fused);
+
+/// What carries an exchange; null: ideal.
+const Transport* transport_of(const Transports& transports, const Op& exchange);
+
 }  // namespace moesim

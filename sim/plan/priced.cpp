@@ -2,8 +2,9 @@
 #include "sim/plan/priced.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <functional>
+#include <iterator>
+#include <unordered_map>
 #include <utility>
 
 #include "sim/plan/check.h"
@@ -13,14 +14,38 @@
 namespace moesim {
 namespace {
 
-/// The matrix's identity, and all else that the price of an exchange by itself depends on.
-using PriceKey = std::tuple<std::pair<const void*, Bytes>, bool, int, Group, Carrier, const void*>;
+/// All that the price of an exchange by itself depends on; of a fused kernel that of all of its
+/// exchanges.
+class PriceKeys {
+ public:
+  PriceKeys(const Plan& plan, const std::vector<Carrier>& carriers)
+      : plan_(plan), carriers_(carriers) {}
 
-PriceKey key_of(const Op& op, const Carrier& carrier) {
-  const Exchange& exchange = *op.exchange();
-  return {exchange.traffic.identity(), exchange.transposed, exchange.rounds, op.group, carrier,
-          exchange.collectives.get()};
-}
+  std::size_t operator()(OpId op) const {
+    const auto [matrix, unit] = plan_[op].exchange()->traffic.identity();
+    return std::hash<const void*>()(matrix) ^ static_cast<std::size_t>(unit.value);
+  }
+  std::size_t operator()(const std::vector<OpId>* kernel) const {
+    std::size_t hash = kernel->size();
+    for (const OpId op : *kernel) hash = hash * 31 + (*this)(op);
+    return hash;
+  }
+
+  bool operator()(OpId a, OpId b) const {
+    const Exchange &one = *plan_[a].exchange(), &other = *plan_[b].exchange();
+    return one.traffic.identity() == other.traffic.identity() &&
+           one.transposed == other.transposed && one.rounds == other.rounds &&
+           one.collectives == other.collectives && carriers_[a.index()] == carriers_[b.index()] &&
+           plan_[a].group == plan_[b].group;
+  }
+  bool operator()(const std::vector<OpId>* a, const std::vector<OpId>* b) const {
+    return std::ranges::equal(*a, *b, *this);
+  }
+
+ private:
+  const Plan& plan_;
+  const std::vector<Carrier>& carriers_;
+};
 
 /// What one of the collectives of an exchange moves.
 struct Collective {
@@ -99,31 +124,53 @@ std::vector<ExchangePrice> price_kernel(const Plan& plan, const Topology& topolo
 }  // namespace
 
 PricedPlan::PricedPlan(const Plan& plan, const Topology& topology)
-    : plan_(plan), topology_(topology), prices_(plan.ops.size()) {
+    : plan_(plan),
+      topology_(topology),
+      prices_(std::make_shared<std::vector<ExchangePrice>>(1)),
+      price_of_(plan.ops.size()),
+      fused_(fused_kernels(plan)) {
   check_gpus(plan, static_cast<std::size_t>(topology.gpu_count()));
-  const std::vector<Carrier> carriers = carriers_of(plan);
-  std::map<std::vector<PriceKey>, std::vector<ExchangePrice>> of_kernels;
-  for (const std::vector<OpId>& kernel : fused_kernels(plan)) {
-    std::vector<PriceKey> key;
-    for (const OpId id : kernel) key.push_back(key_of(plan[id], carriers[id.index()]));
-    const auto [known, fresh] = of_kernels.try_emplace(std::move(key));
-    if (fresh) known->second = price_kernel(plan, topology, kernel, carriers);
+  const std::vector<Carrier> carriers = carriers_of(plan, fused_);
+  price_kernels(carriers);
+  price_others(carriers);
+}
+
+void PricedPlan::price_kernels(const std::vector<Carrier>& carriers) {
+  const PriceKeys keys(plan_, carriers);
+  std::unordered_map<const std::vector<OpId>*, std::size_t, PriceKeys, PriceKeys> known(
+      0, keys, keys);  // the first price
+  for (const std::vector<OpId>& kernel : fused_) {
+    const auto [same, fresh] = known.try_emplace(&kernel, prices_->size());
+    if (fresh)
+      std::ranges::move(price_kernel(plan_, topology_, kernel, carriers),
+                        std::back_inserter(*prices_));
     for (std::size_t i = 0; i < kernel.size(); ++i) {
-      prices_[kernel[i].index()] = known->second[i];
+      price_of_[kernel[i].index()] = static_cast<std::uint32_t>(same->second + i);
     }
   }
-  std::map<PriceKey, ExchangePrice> price_of;
-  for (std::size_t op = 0; op < prices_.size(); ++op) {
-    if (plan.ops[op].exchange() == nullptr || prices_[op]) continue;
-    const auto [known, fresh] = price_of.try_emplace(key_of(plan.ops[op], carriers[op]));
-    if (fresh) known->second = price_apart(plan.ops[op], topology, carriers[op]);
-    prices_[op] = known->second;
+}
+
+void PricedPlan::price_others(const std::vector<Carrier>& carriers) {
+  const PriceKeys keys(plan_, carriers);
+  std::unordered_map<OpId, std::uint32_t, PriceKeys, PriceKeys> known(0, keys, keys);
+  for (OpId op(0); op.index() < price_of_.size(); ++op.value) {
+    if (plan_[op].exchange() == nullptr || price_of_[op.index()] > 0) continue;
+    const auto [same, fresh] = known.try_emplace(op, static_cast<std::uint32_t>(prices_->size()));
+    if (fresh) prices_->push_back(price_apart(plan_[op], topology_, carriers[op.index()]));
+    price_of_[op.index()] = same->second;
   }
 }
 
 PricedPlan::PricedPlan(const Plan& part, const PricedPlan& whole, const std::vector<OpId>& ops)
-    : plan_(part), topology_(whole.topology_) {
-  for (const OpId op : ops) prices_.push_back(whole[op]);
+    : plan_(part), topology_(whole.topology_), prices_(whole.prices_), fused_(fused_kernels(part)) {
+  for (const OpId op : ops) price_of_.push_back(whole.price_of_[op.index()]);
 }
+
+PricedPlan::PricedPlan(const Plan& fewer, PricedPlan&& whole)
+    : plan_(fewer),
+      topology_(whole.topology_),
+      prices_(std::move(whole.prices_)),
+      price_of_(std::move(whole.price_of_)),
+      fused_(std::move(whole.fused_)) {}
 
 }  // namespace moesim

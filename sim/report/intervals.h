@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "sim/plan/plan.h"
@@ -13,14 +14,18 @@ namespace moesim {
 /// Intervals of every GPU: [gpu].
 using GpuIntervals = std::vector<std::vector<Interval>>;
 
-/// Puts one behind the others, as part of the last if it begins in that: their union is the same.
+/// Puts one behind the others, or makes it part of one of the last two if it begins in that, as two
+/// streams take turns: their union is the same.
 inline void add_interval(std::vector<Interval>& intervals, const Interval& interval) {
-  if (!intervals.empty() && intervals.back().start <= interval.start &&
-      interval.start <= intervals.back().end) {
-    intervals.back().end = std::max(intervals.back().end, interval.end);
-  } else {
-    intervals.push_back(interval);
+  const std::size_t count = intervals.size();
+  for (std::size_t back = 1; back <= 2 && back <= count; ++back) {
+    Interval& last = intervals[count - back];
+    if (last.start <= interval.start && interval.start <= last.end) {
+      last.end = std::max(last.end, interval.end);
+      return;
+    }
   }
+  intervals.push_back(interval);
 }
 
 /// Merges intervals that overlap or touch; ascending and disjoint.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -63,29 +64,36 @@ Traffic traffic_of(const Op& op, const Reached& units, const LinkLoads& loads,
 
 }  // namespace
 
-void MovedBytes::add(const Op& op, const PricedExchange* price) {
-  Moved& moved =
-      moved_[{price, op.key.layer, carries_tokens(op.stream), op.key.stage == Stage::migrate}];
-  moved.first = &op;
-  ++moved.times;
+void MovedBytes::add(OpId exchange) {
+  const Op& op = plan_.plan()[exchange];
+  const Moved once{exchange, op.key.layer, carries_tokens(op.stream),
+                   op.key.stage == Stage::migrate, 1};
+  std::vector<Moved>& moved = moved_[plan_.price_of(exchange)];
+  const auto known = std::ranges::find_if(moved, [&](const Moved& m) {
+    return m.layer == once.layer && m.tokens == once.tokens && m.migrates == once.migrates;
+  });
+  known == moved.end() ? moved.push_back(once) : static_cast<void>(++known->times);
 }
 
 void MovedBytes::add_to(std::map<int, LayerMetrics>& layers) {
   // Exchanges there and back, forward and backward share a matrix.
   std::map<std::pair<const void*, Group>, Reached> known;
-  for (const auto& [what, moved] : std::exchange(moved_, {})) {
-    const Op& op = *moved.first;
-    const ByteMatrix& matrix = op.exchange()->traffic;
-    const auto [units, fresh] = known.try_emplace({matrix.identity().first, op.members()});
-    if (fresh) units->second = reached(matrix, op.members(), topology_);
-    const LinkLoads& loads = what.price->loads;
-    LayerMetrics& layer = layers[what.layer];
-    (what.tokens ? layer.traffic : layer.parameter_traffic)
-        .add(traffic_of(op, units->second, loads, topology_), moved.times);
-    if (what.migrates) layer.migrated += matrix.off_diagonal() * moved.times;
-    layer.link_bytes.resize(topology_.links().size());
-    for (const LinkUse& use : loads.uses) {
-      layer.link_bytes[use.link.index()] += use.bytes.value * moved.times;
+  const Topology& topology = plan_.topology();
+  for (std::vector<Moved>& of_price : moved_) {
+    for (const Moved& moved : std::exchange(of_price, {})) {
+      const Op& op = plan_.plan()[moved.first];
+      const ByteMatrix& matrix = op.exchange()->traffic;
+      const auto [units, fresh] = known.try_emplace({matrix.identity().first, op.members()});
+      if (fresh) units->second = reached(matrix, op.members(), topology);
+      const LinkLoads& loads = plan_[moved.first]->loads;
+      LayerMetrics& layer = layers[moved.layer];
+      (moved.tokens ? layer.traffic : layer.parameter_traffic)
+          .add(traffic_of(op, units->second, loads, topology), moved.times);
+      if (moved.migrates) layer.migrated += matrix.off_diagonal() * moved.times;
+      layer.link_bytes.resize(topology.links().size());
+      for (const LinkUse& use : loads.uses) {
+        layer.link_bytes[use.link.index()] += use.bytes.value * moved.times;
+      }
     }
   }
 }

@@ -2,14 +2,12 @@
 // What exchanges move, by layer: how far, and over which links.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <unordered_map>
+#include <vector>
 
 #include "sim/plan/priced.h"
 #include "sim/report/metrics.h"
-#include "sim/topology/topology.h"
 
 namespace moesim {
 
@@ -17,34 +15,25 @@ namespace moesim {
 /// replay others do: they are counted, and looked at once.
 class MovedBytes {
  public:
-  /// The topology must outlive it.
-  explicit MovedBytes(const Topology& topology) : topology_(topology) {}
+  /// The plan must outlive it.
+  explicit MovedBytes(const PricedPlan& plan) : plan_(plan), moved_(plan.prices().size()) {}
 
-  /// Op and price must live until add_to().
-  void add(const Op& op, const PricedExchange* price);
+  void add(OpId exchange);
   /// Adds them to the layers' traffic, migrated bytes and link bytes; begins anew. Throws
   /// std::logic_error if bytes are not on the links that they need.
   void add_to(std::map<int, LayerMetrics>& layers);
 
  private:
-  struct Key {
-    const PricedExchange* price;
+  /// Exchanges of one price that count for the same.
+  struct Moved {
+    OpId first;
     int layer;
     bool tokens, migrates;
-    bool operator==(const Key&) const = default;
-  };
-  struct HashOfKey {
-    std::size_t operator()(const Key& key) const {
-      return std::hash<const void*>()(key.price) ^ static_cast<std::size_t>(key.layer);
-    }
-  };
-  struct Moved {
-    const Op* first = nullptr;
-    std::int64_t times = 0;
+    std::int64_t times;
   };
 
-  const Topology& topology_;
-  std::unordered_map<Key, Moved, HashOfKey> moved_;
+  const PricedPlan& plan_;
+  std::vector<std::vector<Moved>> moved_;  // [price]
 };
 
 }  // namespace moesim

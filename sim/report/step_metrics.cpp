@@ -58,10 +58,9 @@ class StepMetrics {
   StepMetrics(const PricedPlan& priced, const Timeline& timeline,
               const std::vector<int>& stages = {})
       : stages_(stages),
-        priced_(priced),
         plan_(priced.plan()),
         timeline_(timeline),
-        moved_(priced.topology()),
+        moved_(priced),
         everywhere_(stages.empty() ? gpus() : 0) {
     std::map<int, int> stage_gpus;
     for (const int stage : stages) ++stage_gpus[stage];
@@ -88,10 +87,14 @@ class StepMetrics {
     // Parameters may travel long before or after.
     const bool of_pass = carries_tokens(op.stream) || op.stream == Stream::compute;
     if (of_pass) span_of(op.key).cover(intervals);
-    LayerMetrics& layer = layers_[op.key.layer];
+    if (last_layer_ == nullptr || last_number_ != op.key.layer) {
+      last_layer_ = &layers_[last_number_ = op.key.layer];
+      last_exchanging_ = nullptr;
+    }
+    LayerMetrics& layer = *last_layer_;
     if (op.kernels() == nullptr) {
-      return add_exchange(op, priced_[OpId(static_cast<std::int64_t>(index))].get(), intervals,
-                          layer);
+      moved_.add(OpId(static_cast<std::int64_t>(index)));
+      return add_exchange(op, intervals, layer);
     }
     if (op.stream != Stream::compute) return;
     for (const Interval& of_gpu : intervals) {
@@ -188,11 +191,13 @@ class StepMetrics {
     return intervals;
   }
 
-  void add_exchange(const Op& op, const PricedExchange* price, std::span<const Interval> intervals,
-                    LayerMetrics& layer) {
+  void add_exchange(const Op& op, std::span<const Interval> intervals, LayerMetrics& layer) {
     const bool tokens = carries_tokens(op.stream);
-    GpuIntervals& of_layer = exchanging_[op.key.layer];
-    of_layer.resize(gpus());
+    if (last_exchanging_ == nullptr) {
+      last_exchanging_ = &exchanging_[op.key.layer];
+      last_exchanging_->resize(gpus());
+    }
+    GpuIntervals& of_layer = *last_exchanging_;
     for (std::size_t p = 0; p < intervals.size(); ++p) {
       const std::size_t gpu = op.group[p].index();
       const Seconds time = (intervals[p].end - intervals[p].start) * share_of_[gpu];
@@ -201,7 +206,6 @@ class StepMetrics {
       add_interval(of_layer[gpu], intervals[p]);
       if (!everywhere_.empty()) add_interval(everywhere_[gpu], intervals[p]);
     }
-    moved_.add(op, price);
   }
 
   using PassKey = std::tuple<int, Pass, int>;  // layer, microbatch
@@ -209,7 +213,6 @@ class StepMetrics {
   const std::vector<int> stages_;
   std::vector<int> gpus_with_;    // [gpu] GPUs of the stage that it belongs to
   std::vector<double> share_of_;  // [gpu] 1 / that
-  const PricedPlan& priced_;
   const Plan& plan_;
   const Timeline& timeline_;
   std::map<int, LayerMetrics> layers_;
@@ -217,6 +220,9 @@ class StepMetrics {
   std::map<PassKey, Span> spans_;
   PassKey last_pass_;
   Span* last_span_ = nullptr;  // of it
+  int last_number_ = 0;        // of a layer
+  LayerMetrics* last_layer_ = nullptr;
+  GpuIntervals* last_exchanging_ = nullptr;  // of it, once it is needed
   MovedBytes moved_;
   std::map<int, GpuIntervals> exchanging_;                      // [layer][gpu]
   GpuIntervals everywhere_;                                     // [gpu]; none of stages

@@ -71,6 +71,10 @@ bool between_replicas(const Op& op) {
 
 bool between_stages(Stream stream) { return stream >= Stream::pp_down; }
 
+bool in_one_turn(const OpKey& a, const OpKey& b) {
+  return a.role == b.role && a.pass == b.pass && a.microbatch == b.microbatch && a.chunk == b.chunk;
+}
+
 void extend(Interval& turn, const Interval& by) {
   turn.start = std::min(turn.start, by.start);
   turn.end = std::max(turn.end, by.end);
@@ -85,6 +89,9 @@ std::vector<TurnsOfGpu> turns_of_gpus(const Plan& plan, const Timeline& timeline
     if (stages[g] < 0) continue;
     gpus[g].turns.assign(by_stage[static_cast<std::size_t>(stages[g])].size(), {never, Seconds(0)});
   }
+  OpKey last;  // ops that follow each other are mostly of one turn
+  std::size_t last_stage = by_stage.size();
+  std::optional<std::size_t> turn;
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
     if (between_stages(op.stream) || op.group.size() == 0) continue;
@@ -99,7 +106,10 @@ std::vector<TurnsOfGpu> turns_of_gpus(const Plan& plan, const Timeline& timeline
       continue;
     }
     const auto stage = static_cast<std::size_t>(stages[op.group[0].index()]);
-    const auto turn = by_stage[stage].turn_of(op.key);
+    if (stage != last_stage || !in_one_turn(op.key, last)) {
+      turn = by_stage[stage].turn_of(last = op.key);
+      last_stage = stage;
+    }
     if (!turn) continue;
     for (std::size_t m = 0; m < times.size(); ++m) {
       extend(gpus[op.group[m].index()].turns[*turn], times[m]);

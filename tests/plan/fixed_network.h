@@ -10,11 +10,13 @@
 
 namespace moesim::test {
 
-/// Every exchange takes the same time, for all together.
+/// Every exchange takes the same time, for all together. `takes_everyone`: those who join at once
+/// may come as one.
 class FixedNetwork : public Network {
  public:
-  FixedNetwork(Events& events, Seconds time, Ended ended)
-      : events_(events), time_(time), ended_(std::move(ended)) {}
+  FixedNetwork(Events& events, Seconds time, Ended ended, bool takes_everyone = false)
+      : events_(events), time_(time), ended_(std::move(ended)), takes_everyone_(takes_everyone) {}
+  bool takes_everyone() const override { return takes_everyone_; }
   void join(const Progress::Joined& joined) override {
     if (!joined.all) return;
     events_.call(*joined.all + time_, [this, op = joined.op] { ended_(op, everyone); });
@@ -24,14 +26,16 @@ class FixedNetwork : public Network {
   Events& events_;
   Seconds time_;
   Ended ended_;
+  bool takes_everyone_;
 };
 
-inline Timeline run_with_fixed_exchanges(const Plan& plan, const GpuModels& gpus, Seconds time) {
+inline Timeline run_with_fixed_exchanges(const Plan& plan, const GpuModels& gpus, Seconds time,
+                                         bool takes_everyone = false) {
   const Topology topology = star(plan.gpus);
   const PricedPlan priced(plan, topology);
   EventQueue events;
   return Execution(priced, gpus).run(events, [&](Network::Ended ended) {
-    return std::make_unique<FixedNetwork>(events, time, std::move(ended));
+    return std::make_unique<FixedNetwork>(events, time, std::move(ended), takes_everyone);
   });
 }
 

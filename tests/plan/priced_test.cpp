@@ -80,6 +80,10 @@ TEST(PricedPlan, EqualExchangesAndKernelsArePricedOnce) {
     EXPECT_EQ(priced[OpId(0)], priced[OpId(2)]);
     EXPECT_EQ(priced[OpId(1)], priced[OpId(3)]);
     EXPECT_NE(priced[OpId(0)], priced[OpId(1)]);
+    EXPECT_EQ(priced.price_of(OpId(0)), priced.price_of(OpId(2)));
+    EXPECT_EQ(priced.price_of(OpId(4)), 0u);
+    EXPECT_EQ(priced.prices().size(), 3u);
+    EXPECT_EQ(priced.fused().size(), fused ? 2u : 0u);
     const Plan part = slice(plan, ids<OpId>({1, 4, 3}));
     const PricedPlan cut(part, priced, ids<OpId>({1, 4, 3}));
     EXPECT_EQ(cut[OpId(0)], priced[OpId(1)]);

@@ -54,6 +54,29 @@ TEST(Progress, SaysWhoJoinsAndWhenTheLastOfThemDoes) {
   EXPECT_EQ(of(4), (std::vector<Interval>{{Seconds(19), Seconds(24)}}));
 }
 
+TEST(Progress, WhoJoinsAtOnceIsReportedAsOneIfThatIsAskedFor) {
+  const auto x = [](std::initializer_list<int> gpus, std::initializer_list<int> after = {}) {
+    return exchange("x", gpus, matrix(static_cast<int>(gpus.size()), 1, {}), after);
+  };
+  Plan plan{"p", 2, {x({0, 1}), x({0, 1}), working(1, 4), x({0, 1}, {2}), x({0})}};
+  for (int op = 1; op < 4; ++op) plan.ops[static_cast<std::size_t>(op)].group = plan.ops[0].group;
+  plan.ops[2].group = {GpuId(1)};
+  Progress progress(plan, test_gpus(2));
+  progress.report_together();
+  using Expected = std::vector<std::tuple<int, int, double, double>>;
+  EXPECT_EQ(joined_by(progress), (Expected{{0, 0, 0, -1}, {0, 1, 0, 0}}));  // before
+  progress.end(OpId(0), Seconds(1));
+  EXPECT_EQ(joined_by(progress), (Expected{{1, Progress::everyone, 1, 1}}));
+  progress.end(OpId(1), Seconds(2));
+  EXPECT_EQ(joined_by(progress), (Expected{{3, 0, 2, -1}, {3, 1, 4, 4}}));  // one has computed
+  progress.end(OpId(3), Seconds(8));
+  EXPECT_EQ(joined_by(progress), (Expected{{4, 0, 8, 8}}));
+  progress.end(OpId(4), Seconds(16));
+  const Timeline timeline = progress.finish();
+  EXPECT_EQ(timeline.ops[1][1], (Interval{Seconds(1), Seconds(2)}));
+  EXPECT_EQ(timeline.ops[3][1], (Interval{Seconds(4), Seconds(8)}));
+}
+
 TEST(Progress, KernelsThatEndWhenToldJoinToo) {
   const Plan plan{
       "p", 1, {working(0, 4), kernel("h", 0, {}, HostWork{5'000'000'000}), working(0, 1)}};

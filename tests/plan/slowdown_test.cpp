@@ -38,7 +38,7 @@ struct Case {
     return plan.add({"k",
                      {},
                      Stream::compute,
-                     {GpuId(0), GpuId(1)},
+                     pair,
                      std::move(after),
                      Kernels(std::vector<Kernel>{std::move(first), std::move(second)})});
   }
@@ -47,7 +47,7 @@ struct Case {
     const std::vector<std::int64_t> entries = {0, bytes, 0, 0};
     Exchange exchange{ByteMatrix::from_dense(2, entries), {}};
     exchange.sms = sms;
-    return plan.add({"x", {}, stream, {GpuId(0), GpuId(1)}, std::move(after), std::move(exchange)});
+    return plan.add({"x", {}, stream, pair, std::move(after), std::move(exchange)});
   }
   Timeline run(Overlap overlap, double exchange_ms) {
     return test::run_with_fixed_exchanges(plan, gpus_with(overlap), Seconds(exchange_ms * 1e-3));
@@ -56,6 +56,7 @@ struct Case {
     return timeline.ops[op.index()].front().end.value * 1e3;
   }
   Plan plan{"plan", 2, {}};
+  Group pair = {GpuId(0), GpuId(1)};  // one list, as planners make them
 };
 
 TEST(Slowdown, WithoutFactorsThereIsNone) {
@@ -274,6 +275,39 @@ TEST(Slowdown, GpusWhoseExchangesTakeNoneNeedNotSayHowManyTheyHave) {
   EXPECT_TRUE(slows(c.plan, gpus));
 }
 
+/// Equal but for rounding.
+void expect_near(const Timeline& one, const Timeline& other) {
+  for (std::size_t op = 0; op < one.ops.size(); ++op) {
+    for (std::size_t i = 0; i < one.ops[op].size(); ++i) {
+      EXPECT_NEAR(one.ops[op][i].start.value, other.ops[op][i].start.value, 1e-12);
+      EXPECT_NEAR(one.ops[op][i].end.value, other.ops[op][i].end.value, 1e-12);
+    }
+  }
+}
+
+// Phases of 20 s take half of the multiprocessors: a kernel of 100 s takes twice that, and slows
+// them by 1.5. The seventh begins at 180 s, has 20 s of that, and then 20 / 3 by itself.
+TEST(Slowdown, PhasesThatFollowEachOtherAreCarriedTogetherAsOneByOne) {
+  Case c;
+  c.plan.transports.tokens = transport_with(0, true);
+  const OpId kernel = c.compute(0, product());
+  std::vector<OpId> phases;
+  for (int part = 0; part < 8; ++part) {
+    phases.push_back(c.exchange({}, 1, Stream::ep, 66));
+    OpKey& key = c.plan.ops[phases.back().index()].key;
+    key.kind = OpKind::token_exchange;
+    key.part = part;
+  }
+  const GpuModels gpus = gpus_with({.compute = 1, .communication = 1.5});
+  const Timeline one_by_one = test::run_with_fixed_exchanges(c.plan, gpus, Seconds(20));
+  const Timeline together = test::run_with_fixed_exchanges(c.plan, gpus, Seconds(20), true);
+  expect_near(together, one_by_one);
+  EXPECT_NEAR(c.end_ms(together, kernel), 200'000, 1e-6);
+  EXPECT_NEAR(c.end_ms(together, phases[5]), 180'000, 1e-6);
+  EXPECT_NEAR(c.end_ms(together, phases[6]), 200'000 + 20'000 / 3.0, 1e-6);
+  EXPECT_NEAR(c.end_ms(together, phases[7]), 220'000 + 20'000 / 3.0, 1e-6);
+}
+
 /// What is left of an interval where the others of the list cover it only with 1 / factor.
 double done_in(const Interval& own, const std::vector<Interval>& others, double factor) {
   std::vector<double> cuts = {own.start.value, own.end.value};
@@ -352,6 +386,8 @@ TEST(Slowdown, FulfilsItsDefinitionOnRandomPlans) {
     const Overlap overlap{1 + 0.25 * below(6), 1 + 0.5 * below(6)};
     const Timeline timeline = c.run(overlap, 15);
     expect_work_done(c.plan, timeline, overlap, 1e-3, 15e-3);
+    expect_near(test::run_with_fixed_exchanges(c.plan, gpus_with(overlap), Seconds(15e-3), true),
+                timeline);
   }
 }
 

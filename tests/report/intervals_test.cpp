@@ -73,6 +73,15 @@ TEST(Intervals, HaveOneUnionOneByOneAndAtOnce) {
   EXPECT_TRUE(shortened);
 }
 
+TEST(Intervals, OfTwoStreamsThatTakeTurnsAreTwo) {
+  std::vector<Interval> list;
+  for (int i = 0; i < 5; ++i) {
+    add_interval(list, {Seconds(i), Seconds(i + 1)});
+    add_interval(list, {Seconds(i + 100), Seconds(i + 101)});
+  }
+  EXPECT_EQ(list, (std::vector<Interval>{{Seconds(0), Seconds(5)}, {Seconds(100), Seconds(105)}}));
+}
+
 TEST(Intervals, ThatBeginBeforeTheLastAreKeptApart) {
   std::vector<Interval> list;
   add_interval(list, {Seconds(4), Seconds(6)});

@@ -2,13 +2,18 @@
 #include "sim/plan/simulate/events.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace moesim {
 
-bool EventQueue::later(const Event& a, const Event& b) {
-  return std::tie(a.time, a.number) > std::tie(b.time, b.number);
+namespace {
+
+constexpr std::size_t ways = 4;
+
+}  // namespace
+
+bool EventQueue::is_earlier(const Event& a, const Event& b) {
+  return a.time < b.time || (a.time == b.time && a.number < b.number);
 }
 
 void EventQueue::call(Seconds time, std::function<void()> function) {
@@ -20,15 +25,38 @@ void EventQueue::call(Seconds time, std::function<void()> function) {
     free_.pop_back();
     functions_[place] = std::move(function);
   }
-  heap_.push_back({std::max(time, now_), calls_++, place});
-  std::ranges::push_heap(heap_, later);
+  const Event event{std::max(time, now_), calls_++, place};
+  std::size_t hole = heap_.size();
+  heap_.push_back(event);
+  for (; hole > 0 && is_earlier(event, heap_[(hole - 1) / ways]); hole = (hole - 1) / ways) {
+    heap_[hole] = heap_[(hole - 1) / ways];
+  }
+  heap_[hole] = event;
+}
+
+EventQueue::Event EventQueue::pop() {
+  const Event earliest = heap_.front(), last = heap_.back();
+  heap_.pop_back();
+  const std::size_t count = heap_.size();
+  if (count == 0) return earliest;
+  std::size_t hole = 0;
+  for (std::size_t first = 1; first < count; first = hole * ways + 1) {
+    std::size_t next = first;
+    const std::size_t end = std::min(first + ways, count);
+    for (std::size_t i = first + 1; i < end; ++i) {
+      if (is_earlier(heap_[i], heap_[next])) next = i;
+    }
+    if (!is_earlier(heap_[next], last)) break;
+    heap_[hole] = heap_[next];
+    hole = next;
+  }
+  heap_[hole] = last;
+  return earliest;
 }
 
 void EventQueue::run() {
   while (!heap_.empty()) {
-    std::ranges::pop_heap(heap_, later);
-    const Event event = heap_.back();
-    heap_.pop_back();
+    const Event event = pop();
     const auto function = std::exchange(functions_[event.function], nullptr);
     free_.push_back(event.function);
     now_ = event.time;

@@ -35,11 +35,13 @@ class EventQueue : public Events {
     std::int64_t number;
     std::size_t function;  // in functions_
   };
-  static bool later(const Event& a, const Event& b);
+  static bool is_earlier(const Event& a, const Event& b);
+  Event pop();
 
   Seconds now_;
   std::int64_t calls_ = 0;
-  std::vector<Event> heap_;  // the earliest first
+  // Event i is earlier than 4 i + 1 to 4 i + 4: half the levels of a binary heap.
+  std::vector<Event> heap_;
   std::vector<std::function<void()>> functions_;
   std::vector<std::size_t> free_;  // of functions_
 };

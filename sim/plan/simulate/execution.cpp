@@ -18,6 +18,7 @@ class Driver {
 
   void drive(Network& network, Slowdown* slowdown) {
     network_ = &network;
+    if (network.takes_everyone()) progress_.report_together();
     slowdown_ = slowdown;
     hand_on();
     events_.run();

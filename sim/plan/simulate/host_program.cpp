@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/plan/fused_kernels.h"
 #include "sim/transport/transport.h"
 
 namespace moesim {
@@ -100,7 +101,6 @@ bool HostProgram::waits(const Op& op) const {
 
 void HostProgram::issue_all(const GpuModels& gpus, const Duration& duration) {
   std::vector<Host> hosts(gpus.size());
-  const std::vector<Carrier> carriers = carriers_of(plan_);
   std::size_t members = 0;
   for (const Op& op : plan_.ops) members += op.group.size();
   issued_.reserve(members);
@@ -109,6 +109,8 @@ void HostProgram::issue_all(const GpuModels& gpus, const Duration& duration) {
     const Op& op = plan_.ops[id];
     first_.push_back(static_cast<std::int64_t>(issued_.size()));
     first_wait_.push_back(-1);
+    const Transport* transport =
+        op.exchange() != nullptr ? transport_of(plan_.transports, op) : nullptr;
     const bool waited = waits(op);
     if (waited) {
       first_wait_.back() = static_cast<std::int32_t>(resumed_.size());
@@ -118,8 +120,7 @@ void HostProgram::issue_all(const GpuModels& gpus, const Duration& duration) {
       const GpuId gpu = op.group[m];
       Host& host = hosts[gpu.index()];
       const Kernel* kernel = op.kernels() != nullptr ? &op.kernels()->of(m) : nullptr;
-      const Issue issue =
-          issue_of(gpus[gpu.index()]->host, host, op, kernel, carriers[id].transport);
+      const Issue issue = issue_of(gpus[gpu.index()]->host, host, op, kernel, transport);
       issued_.push_back(host.elapsed + held(issue, duration(id, static_cast<std::int32_t>(m))));
       wait_.push_back(host.wait);
       host.elapsed += issue.time;

@@ -15,11 +15,13 @@ class Network {
   /// An exchange has ended for a participant, or for all of them. Called at the time when it has,
   /// never from join().
   using Ended = std::function<void(OpId op, std::int32_t participant)>;
-  static constexpr std::int32_t everyone = -1;
+  static constexpr std::int32_t everyone = Progress::everyone;
 
   virtual ~Network() = default;
-  /// A participant joins an exchange, now or later.
+  /// A participant joins an exchange, now or later; or everyone, if that is enough.
   virtual void join(const Progress::Joined& joined) = 0;
+  /// Whether it only asks when all have joined.
+  virtual bool takes_everyone() const { return false; }
   /// A kernel that joins and takes so long on a core of its own, if the network's hosts share cores
   /// among their ranks (HostsCompute::shared).
   virtual void compute(const Progress::Joined& /*kernel*/, Seconds /*duration*/) {}

@@ -5,13 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
-#include "sim/base/error.h"
+#include "sim/base/large_memory.h"
 #include "sim/plan/check.h"
 #include "sim/plan/waits.h"
 
@@ -20,40 +18,6 @@ namespace moesim {
 bool is_computing(const Op& op) {
   return op.stream == Stream::compute && op.kernels() != nullptr &&
          !std::holds_alternative<HostWork>(op.kernels()->each().front());
-}
-
-Progress::Durations::Durations(const Plan& plan, const GpuModels& gpus, bool bounds) {
-  const auto model_of = [&](GpuId gpu) { return gpus[gpu.index()].get(); };
-  const bool alike = std::ranges::all_of(gpus, [&](const auto& gpu) { return gpu == gpus[0]; });
-  // Ops that share kernels have the same times, on GPUs that differ if they share the group, too.
-  using Shared = std::tuple<const Kernel*, const std::vector<GpuId>*, OpType>;
-  std::map<Shared, OfOp> known;
-  ops_.reserve(plan.ops.size());
-  for (const Op& op : plan.ops) {
-    const Kernels* kernels = op.kernels();
-    if (kernels == nullptr) {
-      ops_.emplace_back();
-      continue;
-    }
-    const auto& each = kernels->each();
-    const auto [same, is_new] =
-        known.try_emplace({each.data(), alike ? nullptr : &op.group.list(), op.key.type()});
-    if (is_new) {
-      const bool agree = each.size() == 1 && std::ranges::all_of(op.group, [&](GpuId gpu) {
-                           return model_of(gpu) == model_of(op.group.front());
-                         });
-      same->second = {std::ssize(times_), agree};
-      const std::size_t count = agree ? 1 : op.group.size();
-      for (std::size_t m = 0; m < count; ++m) {
-        const GpuModel& gpu = *model_of(op.group[m]);
-        const Kernel& kernel = kernels->of(m);
-        times_.push_back(gpu.time(kernel, op.key.type()));
-        by_compute_.push_back(bounds && !std::holds_alternative<HostWork>(kernel) &&
-                              gpu.bound(kernel, op.key.type()) == KernelBound::compute);
-      }
-    }
-    ops_.push_back(same->second);
-  }
 }
 
 Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends)
@@ -65,6 +29,7 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_en
   std::size_t members = 0;
   for (const Op& op : plan.ops) members += op.group.size();
   timeline_.ops.reserve(plan.ops.size(), members);
+  expect_to_fill(timeline_.ops.elements().data(), members);
   for (const Op& op : plan.ops) timeline_.ops.add_row(op.group.size());
   for (const Op& op : plan.ops) {
     runs_by_itself_.push_back(op.kernels() != nullptr &&
@@ -244,6 +209,26 @@ void Progress::arrive(std::size_t op, std::size_t member, Seconds at) {
   }
 }
 
+void Progress::arrive_together(std::size_t exchange, Seconds at) {
+  const std::span<Interval> intervals = timeline_.ops[exchange];
+  const std::span waits =
+      std::span(waits_).subspan(static_cast<std::size_t>(first_wait_[exchange]), intervals.size());
+  bool together = true;
+  for (std::size_t m = 0; m < intervals.size(); ++m) {
+    Seconds& start = intervals[m].start;
+    if (start < at) start = at;
+    if (--waits[m] > 0 || start > at) together = false;
+  }
+  if (together) {
+    absent_[exchange] = 0;
+    joined_.push_back({OpId(static_cast<std::int64_t>(exchange)), everyone, at, at});
+    return;
+  }
+  for (std::size_t m = 0; m < intervals.size(); ++m) {
+    if (waits[m] == 0) join(exchange, static_cast<std::int32_t>(m), intervals[m].start);
+  }
+}
+
 void Progress::propagate() {
   while (!ended_.empty()) {
     const Ended ended = ended_.back();
@@ -255,6 +240,10 @@ void Progress::propagate() {
       const auto next = static_cast<std::size_t>(waiting);
       const Group& others = plan_.ops[next].group;
       if (ended.member == everyone) {
+        if (together_ && group.shares_list(others) && plan_.ops[next].exchange() != nullptr) {
+          arrive_together(next, ended.at);
+          continue;
+        }
         for_each_common(group, others,
                         [&](std::size_t, std::size_t member) { arrive(next, member, ended.at); });
         continue;

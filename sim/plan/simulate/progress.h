@@ -28,7 +28,9 @@ class Progress {
   /// only kernels that exchanges may slow (is_computing). If they end chain by chain, only the
   /// first of a chain joins and only the last one ends; next_in_chain() gives those between.
   enum class KernelEnds { timed, told, told_by_chain };
-  /// A participant that joins an op at `at`. `all`: when all have joined; only with the last one.
+  static constexpr std::int32_t everyone = -1;
+  /// A participant that joins an op at `at`, or everyone. `all`: when all have joined; only with
+  /// the last one.
   struct Joined {
     OpId op;
     std::int32_t participant;
@@ -40,6 +42,9 @@ class Progress {
   /// of GPUs or a GPU cannot run its kernels.
   Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends = KernelEnds::timed);
 
+  /// From now on participants that join an exchange at one time, because of one end, may be
+  /// reported as one: everyone. Never so if hosts take time.
+  void report_together() { together_ = !host_.takes_time(); }
   /// Replaces the list by who has joined exchanges and kernels that end by a call, since the last
   /// time; by op and participant.
   void take_joined(std::vector<Joined>& joined);
@@ -93,7 +98,6 @@ class Progress {
     std::vector<Seconds> times_ = {Seconds(0)};  // the first one is that of exchanges
     std::vector<bool> by_compute_ = {false};     // of each, if asked for
   };
-  static constexpr std::int32_t everyone = -1;
   void find_waits();
   void find_chains();
   bool may_chain(std::size_t earlier, std::size_t op) const;
@@ -118,6 +122,8 @@ class Progress {
   void record_end(std::size_t op, std::int32_t member, Seconds at);
   /// An op that a member waits for has ended there.
   void arrive(std::size_t op, std::size_t member, Seconds at);
+  /// An op that all members of an exchange wait for has ended for everyone.
+  void arrive_together(std::size_t exchange, Seconds at);
   void propagate();
 
   struct Ended {
@@ -129,6 +135,7 @@ class Progress {
   KernelEnds kernel_ends_;
   Durations durations_;
   HostProgram host_;
+  bool together_ = false;                    // participants that join at once are reported as one
   std::vector<bool> runs_by_itself_;         // per op, whether it ends without a call
   std::vector<std::int32_t> next_in_chain_;  // per op; below 0: the last
   // Kept per op, not per member: of these ops, a GPU waits for those that it runs.

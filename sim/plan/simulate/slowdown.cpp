@@ -1,35 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/plan/simulate/slowdown.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "sim/plan/check.h"
 
 namespace moesim {
-namespace {
-
-void check_sms(const Plan& plan, OpId id, const GpuModel& gpu) {
-  const int taken = sms_of(plan, plan[id]);
-  if (taken < gpu.sms) return;
-  const std::string takes = fmt::format("{} takes {} multiprocessors, but GPU model '{}' ",
-                                        describe(plan, id), taken, gpu.name);
-  if (gpu.sms > 0) throw Error(takes + fmt::format("has {}", gpu.sms));
-  throw Error(takes + "does not say how many it has", "add 'sms' to it");
-}
-
-}  // namespace
 
 bool slows(const Plan& plan, const GpuModels& gpus) {
   check_gpus(plan, gpus.size());
   const bool takes = takes_sms(plan);
-  for (OpId id(0); takes && id.index() < plan.ops.size(); ++id.value) {
-    if (sms_of(plan, plan[id]) == 0) continue;
-    for (const GpuId gpu : plan[id].group) check_sms(plan, id, *gpus[gpu.index()]);
-  }
+  if (takes) check_sms(plan, gpus);
   return takes || std::ranges::any_of(gpus, [](const auto& gpu) { return gpu->overlap.any(); });
 }
 
@@ -46,7 +28,7 @@ Slowdown::Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events
     : plan_(plan),
       progress_(progress),
       slows_exchanges_(slows_exchanges(gpus)),
-      sms_(plan.plan()),
+      sms_(plan),
       events_(events),
       ended_(std::move(ended)) {
   for (const auto& gpu : gpus) gpus_.push_back({gpu.get()});
@@ -91,9 +73,13 @@ void Slowdown::settle() {
 /// already planned comes early enough: it finds them unfinished and plans the next one.
 void Slowdown::settle(Gpu& gpu) {
   const Seconds now = events_.now();
-  gpu.kernels.run(progress_, gpu.slower, now);
   const GpuId id(&gpu - gpus_.data());
-  const KernelFactors before = std::exchange(gpu.slower, factors(gpu, sms_.on(id)));
+  const std::pair<bool, int> by(gpu.exchanging > 0, sms_.on(id));
+  // It left an exchange and entered the next: nothing has changed.
+  if (!gpu.foretell && by == gpu.slowed_by) return;
+  gpu.slowed_by = by;
+  gpu.kernels.run(progress_, gpu.slower, now);
+  const KernelFactors before = std::exchange(gpu.slower, factors(gpu, by.second));
   if (slows_exchanges_) slow_exchanges(gpu);
   const bool faster =
       gpu.slower.others < before.others || gpu.slower.bound_by_compute < before.bound_by_compute;
@@ -130,6 +116,9 @@ void Slowdown::join(const Progress::Joined& joined) {
   }
   if (price->loads.uses.empty()) return;  // it carries nothing
   if (auto& begun = active_[op.index()]; begun == nullptr) begun = begin(op);
+  if (participant == Network::everyone) {
+    return at_time(time, [this, op = op] { enter_together(op); });
+  }
   at_time(time, [this, op = op, participant = participant] { enter(op, participant); });
   if (all && slows_exchanges_) at_time(*all, [this, op = op] { all_joined(op); });
 }
@@ -159,6 +148,22 @@ void Slowdown::enter(OpId exchange, std::int32_t participant) {
   ++at(id).exchanging;
   sms_.enter(exchange, id);
   change(id);
+}
+
+void Slowdown::enter_together(OpId exchange) {
+  Active* const into = active_[exchange.index()].get();
+  if (into == nullptr) return;
+  const Seconds now = events_.now();
+  for (std::size_t p = 0; p < into->gpus.size(); ++p) {
+    const GpuId id = into->gpus[p];
+    Gpu& gpu = at(id);
+    into->participants[p].inside = true;
+    if (slows_exchanges_) into->participants[p].lost = gpu.lost.until(now);
+    ++gpu.exchanging;
+    sms_.enter(exchange, id);
+    change(id);
+  }
+  into->all_joined = slows_exchanges_;
 }
 
 void Slowdown::all_joined(OpId exchange) {
@@ -211,39 +216,47 @@ Seconds Slowdown::end_of_rest(const Part& part, std::int32_t participant) {
   return at(moved.gpus[place]).lost.end_of(who.carried, who.lost, events_.now());
 }
 
-/// Plans a look at the part's end. If exchanges become faster on the GPU that ends last, the look
-/// is planned anew. If they become slower anywhere, it comes too early, and another one follows.
-void Slowdown::foretell(const Part& part) {
+Slowdown::LastEnd Slowdown::last_end(const Part& part) {
   const auto [first, last] = participants(part);
-  Seconds end(0);
-  std::int32_t slowest = first;
+  LastEnd result{first, Seconds(0)};
   for (std::int32_t p = first; p < last; ++p) {
     const Seconds its_end = end_of_rest(part, p);
-    if (its_end > end) slowest = p;
-    end = std::max(end, its_end);
+    if (its_end > result.at) result = {p, its_end};
   }
+  return result;
+}
+
+/// Plans a look at the part's end. If exchanges become faster on the GPU that ends last, the look
+/// is planned anew. If they become slower anywhere, it comes too early, and another one follows.
+void Slowdown::await(const Part& part, const LastEnd& last) {
   Participant& looks = first_of(part);
   const Active& moved = *active_[part.exchange.index()];
-  auto& parts = at(moved.gpus[static_cast<std::size_t>(slowest)]).slowest;
+  auto& parts = at(moved.gpus[static_cast<std::size_t>(last.participant)]).slowest;
   if (std::ranges::find(parts, part) == parts.end()) parts.push_back(part);
-  if (end >= looks.awaited) return;
-  looks.awaited = std::max(end, events_.now());
-  events_.call(looks.awaited, [this, part, number = ++looks.looks] {
-    if (active_[part.exchange.index()] == nullptr || first_of(part).looks != number) return;
-    look(part);
-    settle();
-  });
+  if (last.at >= looks.awaited) return;
+  looks.awaited = std::max(last.at, events_.now());
+  const std::uint32_t number = ++looks.looks;
+  // What is most often awaited is small enough for a function without memory of its own.
+  if (moved.together) {
+    events_.call(looks.awaited, [this, exchange = part.exchange, number] {
+      look_again({exchange, 0}, number);
+    });
+  } else {
+    events_.call(looks.awaited, [this, part, number] { look_again(part, number); });
+  }
+}
+
+void Slowdown::look_again(const Part& part, std::uint32_t number) {
+  if (active_[part.exchange.index()] == nullptr || first_of(part).looks != number) return;
+  look(part);
+  settle();
 }
 
 /// Ends the part if all its participants have done their work.
 void Slowdown::look(const Part& part) {
-  const Seconds now = events_.now();
   first_of(part).awaited = never;
-  const auto [first, last] = participants(part);
-  for (std::int32_t p = first; p < last; ++p) {
-    if (end_of_rest(part, p) > now) return foretell(part);
-  }
-  end_exchange(part);
+  const LastEnd last = last_end(part);
+  last.at > events_.now() ? await(part, last) : end_exchange(part);
 }
 
 /// Ends the kernels of a GPU that are done by now.

@@ -60,13 +60,14 @@ class Slowdown {
     const GpuModel* model;
     RunningChain kernels = {};
     KernelFactors slower = {};
-    LostTime lost = {};              // by exchanges
-    std::vector<Part> slowest = {};  // that have been carried, and that it ends last
-    int exchanging = 0;              // exchanges with data that it is in
-    Seconds awaited = never;         // when it looks for the end of its kernels next
-    std::uint32_t looks = 0;         // so far: only the last one counts
-    bool changed = false;            // is in changed_
-    bool foretell = false;           // its kernels may end before that
+    LostTime lost = {};                   // by exchanges
+    std::vector<Part> slowest = {};       // that have been carried, and that it ends last
+    int exchanging = 0;                   // exchanges with data that it is in
+    std::pair<bool, int> slowed_by = {};  // any exchange, and multiprocessors: what `slower` is of
+    Seconds awaited = never;              // when it looks for the end of its kernels next
+    std::uint32_t looks = 0;              // so far: only the last one counts
+    bool changed = false;                 // is in changed_
+    bool foretell = false;                // its kernels may end before that
   };
   struct Participant {
     Seconds lost;             // LostTime::until when the last one joined
@@ -94,13 +95,22 @@ class Slowdown {
   void start_kernel(OpId op, std::int32_t participant);
   std::unique_ptr<Active> begin(OpId exchange);
   void enter(OpId exchange, std::int32_t participant);
+  void enter_together(OpId exchange);
   void all_joined(OpId exchange);
   void start_rest(const Part& part);
   Participant& first_of(const Part& part);
   Seconds end_of_rest(const Part& part, std::int32_t participant);
-  void foretell(const Part& part);
+  void foretell(const Part& part) { await(part, last_end(part)); }
+  /// Who ends a part last, and when, if nothing changes.
+  struct LastEnd {
+    std::int32_t participant;
+    Seconds at;
+  };
+  LastEnd last_end(const Part& part);
+  void await(const Part& part, const LastEnd& last);
   void look(GpuId gpu);
   void look(const Part& part);
+  void look_again(const Part& part, std::uint32_t number);
   std::pair<std::int32_t, std::int32_t> participants(const Part& part) const;
   void end_exchange(const Part& part);
   void leave(const Part& part, std::int32_t participant);

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/plan/simulate/taken_sms.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
-#include "sim/plan/fused_kernels.h"
+#include <algorithm>
+#include <string>
+
+#include "sim/base/error.h"
+#include "sim/plan/check.h"
 #include "sim/transport/transport.h"
 
 namespace moesim {
@@ -21,10 +25,34 @@ bool takes_sms(const Plan& plan) {
   return std::ranges::any_of(plan.ops, [&](const Op& op) { return sms_of(plan, op) > 0; });
 }
 
-TakenSms::TakenSms(const Plan& plan) : gpus_(static_cast<std::size_t>(plan.gpus)) {
+namespace {
+
+void check_sms(const Plan& plan, OpId id, int taken, const GpuModel& gpu) {
+  if (taken < gpu.sms) return;
+  const std::string takes = fmt::format("{} takes {} multiprocessors, but GPU model '{}' ",
+                                        describe(plan, id), taken, gpu.name);
+  if (gpu.sms > 0) throw Error(takes + fmt::format("has {}", gpu.sms));
+  throw Error(takes + "does not say how many it has", "add 'sms' to it");
+}
+
+}  // namespace
+
+void check_sms(const Plan& plan, const GpuModels& gpus) {
+  const bool alike = std::ranges::all_of(gpus, [&](const auto& gpu) { return gpu == gpus[0]; });
+  int fits = 0;  // on every GPU
+  for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
+    const int taken = sms_of(plan, plan[id]);
+    if (taken == 0 || taken == fits) continue;
+    for (const GpuId gpu : plan[id].group) check_sms(plan, id, taken, *gpus[gpu.index()]);
+    if (alike && !plan[id].group.empty()) fits = taken;
+  }
+}
+
+TakenSms::TakenSms(const PricedPlan& priced) : gpus_(static_cast<std::size_t>(priced.plan().gpus)) {
+  const Plan& plan = priced.plan();
   if (!takes_sms(plan)) return;
   for (const Op& op : plan.ops) sms_.push_back(sms_of(plan, op));
-  const auto kernels = fused_kernels(plan);
+  const auto& kernels = priced.fused();
   if (kernels.empty()) return;
   kernel_of_.assign(plan.ops.size(), -1);
   for (std::size_t k = 0; k < kernels.size(); ++k) {

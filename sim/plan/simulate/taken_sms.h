@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "sim/plan/plan.h"
+#include "sim/model/gpu_model.h"
+#include "sim/plan/priced.h"
 
 namespace moesim {
 
@@ -16,12 +17,14 @@ namespace moesim {
 int sms_of(const Plan& plan, const Op& exchange);
 /// Whether any exchange takes some.
 bool takes_sms(const Plan& plan);
+/// Throws Error naming an exchange that takes more than its GPUs have, or say.
+void check_sms(const Plan& plan, const GpuModels& gpus);
 
 /// How many are taken on every GPU while exchanges run. Phases of one fused kernel share its
 /// multiprocessors; those of different kernels add up.
 class TakenSms {
  public:
-  explicit TakenSms(const Plan& plan);
+  explicit TakenSms(const PricedPlan& plan);
 
   void enter(OpId exchange, GpuId gpu) { change(exchange, gpu, 1); }
   void leave(OpId exchange, GpuId gpu) { change(exchange, gpu, -1); }

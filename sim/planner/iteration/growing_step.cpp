@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/planner/iteration/growing_step.h"
 
+#include "sim/base/large_memory.h"
 #include "sim/planner/iteration/stage_memory.h"
 
 namespace moesim {
@@ -42,7 +43,10 @@ void GrowingStep::add_all() {
   std::size_t turns = 0;
   for (const TurnAt at : pipeline.order()) {
     // Turns are as long as they will be by then. A list that grows is copied and holds half more.
-    if (++turns == pipeline.order().size() / 4) plan_.ops.reserve(plan_.ops.size() * 4);
+    if (++turns == pipeline.order().size() / 4) {
+      plan_.ops.reserve(plan_.ops.size() * 4);
+      expect_to_fill(plan_.ops.data(), plan_.ops.capacity());
+    }
     const Turn& turn = pipeline.at(at);
     if (turn.beside && step_.spec.spec.overlap.all_to_all) {
       add_merged_works(at.stage, turn.work, *turn.beside);

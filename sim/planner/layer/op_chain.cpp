@@ -28,6 +28,7 @@ std::vector<OpId> waits_of(const Group& gpus, const Mark& mark) {
     add_waits(mark[0], waits);
     return waits;
   }
+  waits.reserve(gpus.size());
   for (const GpuId gpu : gpus) {
     add_waits(mark[gpu.index()], waits);
   }
@@ -45,20 +46,32 @@ OpChain::OpChain(Plan& plan, std::shared_ptr<const GpuSubset> subset)
 }
 
 OpId OpChain::add(Op op) {
+  waits_.assign(op.after.begin(), op.after.end());
+  return add_waiting(std::move(op));
+}
+
+/// After waits_. They held the waits of every GPU, most of them the same, which the plan keeps in
+/// no more room than they need.
+OpId OpChain::add_waiting(Op op) {
   gpus_->to_plan(op);
-  sort_once(op.after);
-  op.after.shrink_to_fit();  // it held the waits of every GPU, most of them the same
+  sort_once(waits_);
+  if (op.after.capacity() == waits_.size()) {
+    op.after.assign(waits_.begin(), waits_.end());
+  } else {
+    op.after = std::vector<OpId>(waits_.begin(), waits_.end());
+  }
   return plan_.add(std::move(op));
 }
 
 OpId OpChain::compute(Op op) {
   const Group group = op.group;
+  waits_.assign(op.after.begin(), op.after.end());
   reached_.change(group, [&](Reached& at) {
-    add_waits(at.awaited, op.after);
+    add_waits(at.awaited, waits_);
     at.awaited.clear();
     at.arriving.clear();
   });
-  const OpId id = add(std::move(op));
+  const OpId id = add_waiting(std::move(op));
   reached_.change(group, [&](Reached& at) { at.last_compute = id; });
   return id;
 }
@@ -74,14 +87,15 @@ OpId OpChain::kernel(Op op) {
 OpId OpChain::exchange(Op op) {
   const Group members = op.group;
   const auto stream = static_cast<std::size_t>(op.stream);
+  waits_.assign(op.after.begin(), op.after.end());
   reached_.change(members, [&](Reached& at) {
-    add_waits(at.arriving, op.after);
+    add_waits(at.arriving, waits_);
     const OpId compute = at.last_compute;
     if (at.stream_knows[stream] == compute) return;
-    if (op.after.empty() || op.after.back() != compute) op.after.push_back(compute);
+    if (waits_.empty() || waits_.back() != compute) waits_.push_back(compute);
     at.stream_knows[stream] = compute;
   });
-  const OpId id = add(std::move(op));
+  const OpId id = add_waiting(std::move(op));
   // An earlier exchange of the stream has ended when this one starts.
   const auto ended = [&](OpId other) { return plan_[other].stream == plan_[id].stream; };
   reached_.change(members, [&](Reached& at) {

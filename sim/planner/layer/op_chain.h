@@ -116,6 +116,7 @@ class OpChain {
     OpList arriving = {};  // of these, what exchanges wait for, too
   };
   OpId add(Op op);
+  OpId add_waiting(Op op);
   /// Calls change(value) for the chain's GPUs that run an op.
   template <class T, class Change>
   void change_members(PerGpu<T>& values, OpId op, Change change) const {
@@ -129,6 +130,7 @@ class OpChain {
   Plan& plan_;
   std::shared_ptr<const GpuSubset> gpus_;
   PerGpu<Reached> reached_;
+  std::vector<OpId> waits_;  // of the op that is being added
 };
 
 }  // namespace moesim
