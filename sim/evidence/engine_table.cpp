@@ -10,8 +10,9 @@
 namespace moesim {
 namespace {
 
-const std::vector<std::string> condition_names = {
-    "backend", "version", "model", "system", "layout", "precision", "input", "pool", "in_flight"};
+const std::vector<std::string> condition_names = {"backend", "version",   "model", "system",
+                                                  "layout",  "precision", "input", "output",
+                                                  "pool",    "in_flight"};
 
 std::vector<std::string> strings_of(const YamlMap& map, const std::string& key) {
   std::vector<std::string> list;
@@ -27,6 +28,17 @@ void read_conditions(const YamlMap& map, EngineRule& rule) {
     const auto values = strings_of(map, name);
     if (!values.empty()) rule.conditions.emplace_back(name, values);
   }
+}
+
+/// {of: {...}, tp: 8, moe_ep: 8}; degrees that are not stated are 1.
+StartedDegrees read_started(const YamlMap& map) {
+  StartedDegrees started;
+  if (const auto of = map.find("of")) read_conditions(of->map(), started.of);
+  const auto degree = [&map](const char* key) {
+    return static_cast<int>(map.integer(key, {1, 4096}, 1));
+  };
+  started.degrees = {degree("tp"), degree("dp"), degree("moe_tp"), degree("moe_ep")};
+  return started;
 }
 
 EngineRule read_rule(const YamlMap& map) {
@@ -54,6 +66,7 @@ std::string value_of(const EngineRow& row, const std::string& condition, bool de
   if (condition == "system") return row.system;
   if (condition == "precision") return row.precision;
   if (condition == "input") return std::to_string(row.input);
+  if (condition == "output") return std::to_string(row.output);
   if (condition == "in_flight") return std::to_string(row.concurrency);
   if (condition == "layout") return layout_of(decode ? *row.decode : row.prompts);
   return !row.decode ? "all" : decode ? "decode" : "prompts";
@@ -98,6 +111,9 @@ EngineTable read_engine_table(const std::string& name) {
     };
     read_rows("without_dp", table.without_dp);
     read_rows("dp_for_tp", table.dp_for_tp);
+    if (const auto list = map.find("prompts")) {
+      for (const YamlValue& of : list->list()) table.prompts.push_back(read_started(of.map()));
+    }
     if (const auto rules = map.get("rules")) {
       for (const YamlValue& rule : rules->list()) table.rules.push_back(read_rule(rule.map()));
     }
@@ -111,6 +127,11 @@ EngineRow as_started(EngineRow row, const EngineTable& table) {
     return std::ranges::any_of(rules,
                                [&](const EngineRule& rule) { return means(rule, row, false); });
   };
+  if (row.decode) {
+    for (const StartedDegrees& started : table.prompts) {
+      if (means(started.of, row, false)) row.prompts = started.degrees;
+    }
+  }
   if (row.decode || row.prompts.dp == 1) return row;
   EngineDegrees& degrees = row.prompts;
   if (is_among(table.dp_for_tp)) {

@@ -19,14 +19,21 @@ struct EngineRule {
   int gpus_per_node = 0;  // 0: another rule says it
 };
 
+/// Degrees of an instance that computes prompts, in pools apart.
+struct StartedDegrees {
+  EngineRule of;
+  EngineDegrees degrees;
+};
+
 /// A file of papers/engines.
 struct EngineTable {
   std::string title, source;
   std::vector<std::string> assumed, misses;
   double least_share = 1;  // of the nominal lengths; those of requests are uniform up to these
   std::vector<EngineRule> rules;
-  std::vector<EngineRule> without_dp;  // rows whose recipe has no attention DP, whatever they say
-  std::vector<EngineRule> dp_for_tp;   // rows whose recipe starts so many ranks of one GPU each
+  std::vector<EngineRule> without_dp;   // rows whose recipe has no attention DP, whatever they say
+  std::vector<EngineRule> dp_for_tp;    // rows whose recipe starts so many ranks of one GPU each
+  std::vector<StartedDegrees> prompts;  // of rows whose recipe starts others than they say
 };
 
 /// Reads the table of that name, or a file. Throws Error with all mistakes.

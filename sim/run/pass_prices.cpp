@@ -61,13 +61,11 @@ PassPrices::PassPrices(const PolicyRun& run, Fidelity fidelity, const EngineOpti
     : run_(run),
       pass_(run.scenario),
       eager_(without_graphs(run.cluster.gpus)),
-      largest_prompt_(engine.graph_prompt_tokens),
+      largest_decode_(engine.largest_graph(false)),
+      largest_prompt_(engine.largest_graph(true)),
       backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster)),
       eager_backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster, eager_)) {
   pass_.engine_run = nullptr;
-  if (!engine.graph_sizes.empty()) {
-    largest_decode_ = engine.graph_sizes.back() * (1 + engine.drafts);
-  }
 }
 
 PassPrices::~PassPrices() = default;

@@ -33,9 +33,9 @@ class PassPrices : public StepPrices {
   bool in_graph(const ServingBatch& batch) const;
 
   const PolicyRun& run_;
-  Scenario pass_;    // a pass of the run
-  GpuModels eager_;  // those of the run, their hosts without graphs
-  std::int64_t largest_decode_ = no_limit, largest_prompt_ = no_limit;  // tokens, in graphs
+  Scenario pass_;                                 // a pass of the run
+  GpuModels eager_;                               // those of the run, their hosts without graphs
+  std::int64_t largest_decode_, largest_prompt_;  // tokens, in graphs
   std::unique_ptr<SimulatedBackend> backend_, eager_backend_;
 };
 

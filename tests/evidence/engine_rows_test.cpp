@@ -118,6 +118,28 @@ TEST(EngineRows, RecipesWithoutDataParallelismHaveNone) {
   EXPECT_EQ(as_started(row, table).prompts, (EngineDegrees{1, 2, 1, 2})) << "as many GPUs";
 }
 
+TEST(EngineRows, RecipesSayHowPromptsAreComputed) {
+  EngineTable table;
+  table.prompts = {{{{{"system", {"gb200"}}, {"output", {"1024"}}}, {}, 0}, {8, 1, 1, 8}},
+                   {{{{"output", {"8192"}}}, {}, 0}, {2, 1, 1, 2}}};
+  const auto rows = rows_of(together + apart);
+  EXPECT_EQ(as_started(rows[0], table).prompts, rows[0].prompts) << "its only pool";
+  const EngineRow started = as_started(rows[1], table);
+  EXPECT_EQ(started.prompts, (EngineDegrees{8, 1, 1, 8}));
+  EXPECT_EQ(started.decode, rows[1].decode);
+}
+
+TEST(EngineRows, PoolsApartHaveTheRouterAndTheLimitsOfTheirRecipe) {
+  const EngineTable table = read_engine_table("inferencex");
+  const EngineRow row = rows_of(apart).front();
+  std::string why;
+  const Scenario prompts = read_scenario("", pool_of(row, table, false, why)->flags);
+  EXPECT_EQ(prompts.engine_run->router.kind, RouterOptions::Kind::round_robin);
+  EXPECT_EQ(prompts.engine_run->router.front_ends, 8);
+  EXPECT_EQ(prompts.engine_run->engine.options.max_sequences, 2);
+  EXPECT_FALSE(prompts.engine_run->engine.options.plans_ahead);
+}
+
 TEST(EngineRows, RatesAreLittlesLaw) {
   JudgedEngineRow row{rows_of(together).front(), {}};
   // 16 requests of 1,024 tokens in 0.1 + 1023 x 0.01 s on 4 GPUs.

@@ -45,6 +45,19 @@ TEST(Deployments, FirstTokensWaitForAPlaceToDecode) {
   EXPECT_NEAR((run.requests[1].finish - run.requests[1].first).value, 2 * 1.001, tiny);
 }
 
+TEST(Deployments, PoolsOfPromptsHoldNoAnswers) {
+  FormulaPrices prompts = second_per_pass(), decodes = second_per_pass();
+  EngineOptions engine;
+  engine.chunked_prefill = false;
+  engine.max_tokens = 101;
+  engine.kv.capacity = 112;
+  Deployment deployment = one_engine(engine, prompts);
+  deployment.decode = ServingPool{{}, 1, &decodes};
+  LinkTransfers links(slow_link, 1, 1);
+  deployment.transfers = &links;
+  EXPECT_EQ(run_serving(deployment, at_once({{100, 300}})).requests[0].emitted, 300);
+}
+
 TEST(Deployments, LogsWithoutHashesShareNoPrefix) {
   FormulaPrices prices = second_per_pass();
   RequestLog log = at_once({{100, 2}, {100, 2}});
@@ -73,6 +86,37 @@ TEST(Deployments, BlocksOfPromptsStayUntilTheyAreCopied) {
   deployment.transfers = &links;
   const ServingRun run = run_serving(deployment, at_once({{100, 2}, {100, 2}}));
   EXPECT_NEAR(run.requests[1].first.value, 1.1 + 1.5 + 1.1 + 1.5, tiny);
+}
+
+TEST(Deployments, PlacesOfPromptsStayUntilTheyAreCopiedIfTheEngineHoldsThem) {
+  const auto second_arrival = [](bool holds) {
+    FormulaPrices prompts = second_per_pass(), decodes = second_per_pass();
+    EngineOptions engine;
+    engine.max_sequences = 1;
+    engine.holds_places = holds;
+    Deployment deployment = one_engine(engine, prompts);
+    deployment.decode = ServingPool{{}, 2, &decodes};
+    LinkTransfers links(slow_link, 1, 2);
+    deployment.transfers = &links;
+    return run_serving(deployment, at_once({{100, 2}, {100, 2}})).requests[1].first;
+  };
+  EXPECT_NEAR(second_arrival(false).value, 2 * 1.1 + 1.5, tiny) << "the link is free at 2.1 s";
+  EXPECT_NEAR(second_arrival(true).value, 2 * (1.1 + 1.5), tiny);
+}
+
+TEST(Deployments, RoutersCountRequestsOnTheirWay) {
+  FormulaPrices prompts = second_per_pass(), decodes = second_per_pass();
+  EngineOptions one;
+  one.max_sequences = 1;
+  Deployment deployment = one_engine({}, prompts);
+  deployment.router.kind = RouterOptions::Kind::least_requests;
+  deployment.decode = ServingPool{one, 2, &decodes};
+  LinkTransfers links({Bytes(1), BytesPerSecond(1e9), Seconds(0.5)}, 1, 2);
+  deployment.transfers = &links;
+  // Both leave at once, when neither instance has work.
+  const ServingRun run = run_serving(deployment, at_once({{100, 9}, {100, 9}}));
+  EXPECT_NEAR(run.requests[0].first.value, 1.2 + 0.5, 1e-6);
+  EXPECT_NEAR(run.requests[1].first.value, 1.2 + 0.5, 1e-6);
 }
 
 TEST(Deployments, InstancesShareRequests) {
@@ -136,6 +180,9 @@ TEST(Deployments, WhatCannotRunIsSaidBefore) {
   engine.chunked_prefill = false;
   engine.max_tokens = 50;
   EXPECT_THAT(error_of(engine, at_once({{60, 1}})), HasSubstr("chunked prefill"));
+  EXPECT_THAT(error_of(engine, at_once({{45, 6}})), HasSubstr("request 0 has 51 tokens"));
+  engine.kv.reserve = {1, 1, 0};
+  EXPECT_EQ(error_of(engine, at_once({{45, 6}})), "no error") << "it is never preempted";
   engine = {};
   engine.drafts = 1;
   EXPECT_THAT(error_of(engine, at_once({{60, 1}})), HasSubstr("need 2 shares"));

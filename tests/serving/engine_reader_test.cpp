@@ -59,9 +59,10 @@ TEST(EngineFiles, RanksShareTokensOfAPass) {
 TEST(EngineFiles, EveryKey) {
   const EngineModel model = model_of(
       "max_sequences: 5\nmax_tokens: 100\nchunk: 7\nmixed: false\ncadence: 3\n"
-      "plans_ahead: true\nintake: 2 ms\nidle_passes: false\ngraph_sizes: [1, {from: 4, to: 8, "
+      "plans_ahead: true\none_thread: true\nholds_places: true\nintake: 2 ms\nidle_passes: "
+      "false\ngraph_sizes: [1, {from: 4, to: 8, "
       "step: 2}]\ngraphs_alike: false\n"
-      "router: {kind: prefix, match: 0.3, imbalance: 8, imbalance_ratio: 2}\n"
+      "router: {kind: prefix, front_ends: 4, match: 0.3, imbalance: 8, imbalance_ratio: 2}\n"
       "kv: {block: 64, tokens: 5000, prefix_cache: false, reserve: {initial: 0.5, least: 0.25, "
       "passes: 10}}\n"
       "drafts: {tokens: 1, gained: [0.25, 0.75]}\nmemory: {share: 0.8, of: free}\n"
@@ -70,11 +71,12 @@ TEST(EngineFiles, EveryKey) {
   EXPECT_EQ(options.max_sequences, 5);
   EXPECT_EQ(options.chunk, 7);
   EXPECT_EQ(options.cadence, 3);
-  EXPECT_TRUE(options.plans_ahead);
+  EXPECT_TRUE(options.plans_ahead && options.one_thread && options.holds_places);
   EXPECT_EQ(options.intake, Seconds(2e-3));
   EXPECT_THAT(options.graph_sizes, ::testing::ElementsAre(1, 4, 6, 8));
   EXPECT_EQ(options.router.kind, RouterOptions::Kind::prefix);
   EXPECT_EQ(options.router.imbalance, 8);
+  EXPECT_EQ(options.router.front_ends, 4);
   EXPECT_EQ(options.kv.capacity, 5000);
   EXPECT_EQ(options.kv.reserve.least, 0.25);
   EXPECT_EQ(options.gained[1], 0.75);

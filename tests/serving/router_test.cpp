@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 namespace moesim {
 namespace {
 
@@ -34,6 +37,28 @@ TEST(Routers, LeastRequestsWeighsThoseThatWait) {
 TEST(Routers, LeastTokens) {
   Router router(of_kind(RouterOptions::Kind::least_tokens));
   EXPECT_EQ(router.choose({{true, 0, 0, 500, 0}, {true, 9, 9, 400, 0}}, 1), 1);
+}
+
+TEST(Routers, FrontEndsTakeTurnsEachWithARoundOfItsOwn) {
+  RouterOptions options = of_kind(RouterOptions::Kind::round_robin);
+  options.front_ends = 7;
+  const std::vector<TargetLoad> targets(3);
+  Router router(options), same(options);
+  std::vector<int> chosen;
+  for (int i = 0; i < 7 * 6; ++i) chosen.push_back(router.choose(targets, 1));
+  std::set<int> starts;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    EXPECT_EQ(chosen[i], same.choose(targets, 1));
+    if (i < 7) {
+      starts.insert(chosen[i]);
+    } else {
+      EXPECT_EQ(chosen[i], (chosen[i - 7] + 1) % 3);
+    }
+  }
+  EXPECT_GT(starts.size(), 1U) << "not all begin at one";
+  for (int target = 0; target < 3; ++target) {
+    EXPECT_EQ(std::ranges::count(chosen, target), 14) << "after whole rounds of each";
+  }
 }
 
 TEST(Routers, TheLongestPrefixUnlessItIsShortOrItsTargetIsFull) {

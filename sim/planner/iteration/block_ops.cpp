@@ -154,7 +154,8 @@ void BlockOps::add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis
 }
 
 /// All-gather and reduce-scatter move the same: every member (n - 1) parts. If tokens are on all
-/// members, these sum their results once.
+/// members, these sum their results once. Engines sum once, too, if experts are divided: gather and
+/// scatter are the two shots of that sum, one round each.
 void BlockOps::add_tensor_exchange(OpChain& chain, OpKey key, bool gather) {
   key.kind = OpKind::tensor_exchange;
   key.part = key.part * 2 + (gather ? 0 : 1);
@@ -164,7 +165,9 @@ void BlockOps::add_tensor_exchange(OpChain& chain, OpKey key, bool gather) {
     if (!stage_.options().serves()) return all_gather(one_node(tp), stage_.activations());
     const std::int64_t tokens = (stage_.tokens_of(first, key.microbatch) + tp - 1) / tp;
     const std::vector<std::int64_t> parts(static_cast<std::size_t>(tp), tokens);
-    return stage_.replicates() ? two_shot_all_reduce(parts, row) : all_gather(parts, row);
+    CollectiveTraffic sum = two_shot_all_reduce(parts, row);
+    if (stage_.replicates()) return sum;
+    return CollectiveTraffic{all_gather(parts, row).traffic, sum.rounds / 2};
   });
 }
 

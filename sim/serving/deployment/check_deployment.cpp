@@ -42,8 +42,10 @@ void check_request(const EngineOptions& engine, const ServingRequest& request, s
                             tokens, engine.kv.capacity),
                 "give the KV cache more memory, use more GPUs per rank, or leave the request out");
   }
-  // A sequence that was preempted computes its answer so far as a prompt.
-  const std::int64_t longest = request.input + request.output;
+  // A sequence that was preempted computes its answer so far as a prompt. None is if blocks of all
+  // answers are kept free.
+  const bool never_preempted = std::min(engine.kv.reserve.initial, engine.kv.reserve.least) >= 1;
+  const std::int64_t longest = never_preempted ? request.input : request.input + request.output;
   if (!engine.chunked_prefill && longest > std::min(engine.max_tokens, engine.chunk)) {
     throw Error(fmt::format("request {} has {} tokens, but a pass computes {} of a prompt", number,
                             longest, std::min(engine.max_tokens, engine.chunk)),
@@ -51,19 +53,22 @@ void check_request(const EngineOptions& engine, const ServingRequest& request, s
   }
 }
 
-void check_pool(const ServingPool& pool, const RequestLog& log) {
+/// `prompts_only`: another pool gives all tokens but the first.
+void check_pool(const ServingPool& pool, const RequestLog& log, bool prompts_only) {
   check_engine(pool.engine, log);
   for (std::size_t i = 0; i < log.requests.size(); ++i) {
-    check_request(pool.engine, log.requests[i], i);
+    ServingRequest request = log.requests[i];
+    if (prompts_only) request.output = 1;
+    check_request(pool.engine, request, i);
   }
 }
 
 }  // namespace
 
 void check_deployment(const Deployment& deployment, const RequestLog& log) {
-  check_pool(deployment.pool, log);
+  check_pool(deployment.pool, log, deployment.decode.has_value());
   if (deployment.decode) {
-    check_pool(*deployment.decode, log);
+    check_pool(*deployment.decode, log, false);
     if (deployment.transfers == nullptr) {
       throw Error("pools for prompts and for decoding need links between them");
     }

@@ -58,6 +58,7 @@ class ServingLoop {
         handle(event);
       }
       for (std::size_t i = 0; i < places_.size(); ++i) begin_pass(i);
+      for (std::size_t i = 0; i < places_.size(); ++i) take_results(i);
       if (progress) progress(static_cast<double>(finished_) / static_cast<double>(count));
     }
     if (finished_ < count) throw Error("requests wait that no rank can take");
@@ -69,17 +70,14 @@ class ServingLoop {
     std::unique_ptr<ServingInstance> instance;
     std::int64_t recovering = 0;  // losses that it has not recovered from
     std::int64_t serial = 0, kv_most = 0;
+    std::int64_t coming = 0;         // requests whose keys and values move to it
     std::set<std::int64_t> unshown;  // requests that came with keys and values and did not run yet
   };
 
   void add_pool(const ServingPool& pool) {
     for (int i = 0; i < pool.instances; ++i) {
-      places_.push_back(
-          {std::make_unique<ServingInstance>(pool.engine, log_.prefix_tokens, *pool.prices),
-           0,
-           0,
-           0,
-           {}});
+      places_.emplace_back().instance =
+          std::make_unique<ServingInstance>(pool.engine, log_.prefix_tokens, *pool.prices);
     }
   }
 
@@ -132,6 +130,7 @@ class ServingLoop {
     for (std::size_t i = first; i < first + count; ++i) {
       loads.push_back(places_[i].instance->load(
           router.asks_for_cached() ? hashes(number) : std::span<const std::uint64_t>{}));
+      loads.back().waiting += places_[i].coming;
     }
     const int chosen = router.choose(loads, request(number).input);
     if (chosen < 0) throw Error("no instance is left");
@@ -177,14 +176,19 @@ class ServingLoop {
 
   void end_pass(std::size_t at) {
     Place& place = places_[at];
-    gains_.clear();
-    place.instance->end(gains_);
-    for (const PassGain& gain : gains_) take(gain, at);
+    place.instance->end();
+    if (!engine_of(at).one_thread) take_results(at);  // clients answer before the next pass begins
     const TargetLoad load = place.instance->load({});
     const std::int64_t block = engine_of(at).kv.block;
     const std::int64_t kv = place.instance->kv_blocks_in_use() * block;
     place.kv_most = std::max(place.kv_most, kv);
     run_.samples.push_back({now_, static_cast<int>(at), kv, load.waiting, load.running});
+  }
+
+  void take_results(std::size_t at) {
+    gains_.clear();
+    places_[at].instance->take_results(gains_);
+    for (const PassGain& gain : gains_) take(gain, at);
   }
 
   const EngineOptions& engine_of(std::size_t at) const {
@@ -220,6 +224,7 @@ class ServingLoop {
         deployment_.transfers->arrival(now_, request(number).input, static_cast<int>(from),
                                        static_cast<int>(to - prompt_places()));
     moving_[number] = {from, to};
+    ++places_[to].coming;
     ++run_.moved_requests;
     add(there, EventKind::kv_arrival, number);
   }
@@ -227,6 +232,7 @@ class ServingLoop {
   void continue_decoding(std::int64_t number) {
     const auto [from, to] = moving_.at(number);
     moving_.erase(number);
+    --places_[to].coming;
     places_[from].instance->release(number);
     ServingSequence sequence;
     sequence.request = number;

@@ -24,6 +24,8 @@ struct RouterOptions {
   double match = 0.5;
   std::int64_t imbalance = 64;
   double imbalance_ratio = 1.5;
+  /// round_robin: so many routers take turns, each with a round of its own that begins anywhere.
+  int front_ends = 1;
 };
 inline const std::vector<std::string> router_names = {"round-robin", "least-requests",
                                                       "least-tokens", "prefix"};
@@ -57,9 +59,11 @@ struct EngineOptions {
   std::string version;                    // of the engine that it describes
   int ranks = 1;                          // of attention data parallelism
   std::int64_t max_sequences = no_limit;  // running ones, per rank
-  std::int64_t max_tokens = no_limit;     // of a pass, per rank
-  std::int64_t chunk = no_limit;          // tokens of one prompt in a pass
-  bool chunked_prefill = true;            // else a prompt is computed in one pass
+  /// Requests that another instance continues count as running until their blocks are copied.
+  bool holds_places = false;
+  std::int64_t max_tokens = no_limit;  // of a pass, per rank
+  std::int64_t chunk = no_limit;       // tokens of one prompt in a pass
+  bool chunked_prefill = true;         // else a prompt is computed in one pass
   bool mixed = true;         // prompts and answers share passes; else prompts have their own
   std::int64_t cadence = 0;  // decode passes between two passes that compute prompts
   bool idle_passes = true;   // ranks without work join the passes of the others by one token
@@ -75,6 +79,10 @@ struct EngineOptions {
   /// The host prepares a pass while the pass before it is computed: its requests were there when
   /// that one began. An engine without work does not wait.
   bool plans_ahead = false;
+  /// The thread that schedules issues kernels, too. While it issues a pass without a graph, until
+  /// that ends, it sees no newcomer and hands out no result of the pass before. It matters only if
+  /// it plans ahead.
+  bool one_thread = false;
   /// Prompts wait until all ranks have some, but for at most so many passes; 0: they do not.
   /// Counted from the last pass with prompts, whether some wait or not, while all ranks decode.
   std::int64_t balance_wait = 0;
@@ -87,6 +95,12 @@ struct EngineOptions {
   KvOptions kv;
   RouterOptions router;  // between the ranks
   RebalanceOptions rebalance;
+
+  /// Tokens of a rank up to which graphs run a pass: one with prompts, or one that only decodes.
+  std::int64_t largest_graph(bool prompts) const {
+    if (prompts) return graph_prompt_tokens;
+    return graph_sizes.empty() ? no_limit : graph_sizes.back() * (1 + drafts);
+  }
 };
 
 }  // namespace moesim

@@ -130,6 +130,7 @@ RouterOptions read_router(const YamlValue& value, RouterOptions absent) {
   const YamlMap map = value.map();
   router.kind = static_cast<RouterOptions::Kind>(map.choice("kind", router_names));
   router.waiting_weight = map.number("waiting_weight", non_negative, router.waiting_weight);
+  router.front_ends = static_cast<int>(map.integer("front_ends", {1, 4096}, router.front_ends));
   read_share(map, "match", router.match);
   router.imbalance = map.integer("imbalance", {0, 1 << 30}, router.imbalance);
   router.imbalance_ratio = map.number("imbalance_ratio", non_negative, router.imbalance_ratio);
@@ -153,6 +154,8 @@ void read_engine_keys(const YamlMap& map, EngineModel& model) {
   }
   read_count(map, "look_every", options.look_every);
   options.plans_ahead = map.boolean("plans_ahead", options.plans_ahead);
+  options.one_thread = map.boolean("one_thread", options.one_thread);
+  options.holds_places = map.boolean("holds_places", options.holds_places);
   options.balance_wait = map.integer("balance_wait", {0, 1 << 30}, options.balance_wait);
   options.intake = map.seconds("intake", options.intake);
   if (const auto value = map.find("router")) options.router = read_router(*value, options.router);

@@ -31,8 +31,9 @@ void ServingInstance::look() {
       resting_ || std::ranges::all_of(ranks_, [](const auto& rank) { return rank.idle(); });
   if (!without_work && since_look_ < options_.look_every) return;
   since_look_ = 0;
-  // The pass that begins now was chosen when the last one began.
-  const std::int64_t newest = options_.plans_ahead && !without_work ? begun_ - 1 : begun_;
+  // The pass that begins now was chosen when the last one began, or had been issued.
+  const bool chosen_before = options_.plans_ahead && !without_work && !issues();
+  const std::int64_t newest = chosen_before ? begun_ - 1 : begun_;
   std::size_t seen = 0;
   while (seen < unseen_.size() && unseen_[seen].begun <= newest) {
     hand_to_rank(std::move(unseen_[seen++].sequence));
@@ -111,9 +112,19 @@ bool ServingInstance::begin(Seconds now) {
   if (resting_) return false;
   ++begun_;
   add_dummies(pass_.prompt_tokens == 0);
+  pass_.eager = runs_eagerly();
   price_pass(now);
   in_pass_ = true;
   return true;
+}
+
+bool ServingInstance::runs_eagerly() const {
+  const std::int64_t largest = options_.largest_graph(pass_.prompt_tokens > 0);
+  return std::ranges::any_of(batch_.ranks, [&](const auto& steps) {
+    std::int64_t tokens = 0;
+    for (const SequenceStep& step : steps) tokens += step.tokens * step.count;
+    return tokens > largest;
+  });
 }
 
 void ServingInstance::price_pass(Seconds now) {
@@ -156,9 +167,11 @@ void ServingInstance::add_dummies(bool decode_only) {
   }
 }
 
-void ServingInstance::end(std::vector<PassGain>& gains) {
+void ServingInstance::end() {
   in_pass_ = false;
-  for (RankScheduler& rank : ranks_) rank.commit(gains);
+  ready_.insert(ready_.end(), unhandled_.begin(), unhandled_.end());
+  unhandled_.clear();
+  for (RankScheduler& rank : ranks_) rank.commit(unhandled_);
   ++counts_.passes;
   since_look_ = pass_.prompt_tokens > 0 ? options_.look_every : since_look_ + 1;
   if (pass_.prompt_tokens > 0)
@@ -169,6 +182,14 @@ void ServingInstance::end(std::vector<PassGain>& gains) {
   for (std::size_t part = 0; part < pass_parts; ++part) {
     counts_.parts[part] += pass_.price.parts[part];
   }
+}
+
+void ServingInstance::take_results(std::vector<PassGain>& gains) {
+  gains.insert(gains.end(), ready_.begin(), ready_.end());
+  ready_.clear();
+  if (in_pass_ && issues()) return;  // the host issues the pass that has just begun
+  gains.insert(gains.end(), unhandled_.begin(), unhandled_.end());
+  unhandled_.clear();
 }
 
 void ServingInstance::release(std::int64_t request) {

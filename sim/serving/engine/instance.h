@@ -20,6 +20,7 @@ struct ServingPass {
   std::int64_t prompt_tokens = 0, decode_tokens = 0;  // all ranks; no dummies
   std::int64_t sequences = 0;
   std::int64_t padding = 0;  // dummy tokens: of idle ranks and of graphs
+  bool eager = false;        // no graph runs it: the host issues each kernel
   StepPrice price;
 };
 
@@ -41,8 +42,10 @@ class ServingInstance {
   void submit(ServingSequence sequence);
   /// Begins the next pass; false if there is nothing to do.
   bool begin(Seconds now);
-  /// The pass ended: appends what it gave.
-  void end(std::vector<PassGain>& gains);
+  /// The pass ended.
+  void end();
+  /// Appends what passes gave and the host has handled; to be asked after begin().
+  void take_results(std::vector<PassGain>& gains);
   const ServingPass& pass() const { return pass_; }
   bool in_pass() const { return in_pass_; }
 
@@ -66,6 +69,7 @@ class ServingInstance {
     std::int64_t begun = 0;
   };
 
+  bool issues() const { return options_.plans_ahead && options_.one_thread && pass_.eager; }
   void look();
   void hand_to_rank(ServingSequence sequence);
   std::int64_t padded(std::int64_t own, std::int64_t most) const;
@@ -73,6 +77,7 @@ class ServingInstance {
   bool holds_prompts_back();
   void add_dummies(bool decode_only);
   Seconds rebalance_stall();
+  bool runs_eagerly() const;
   void price_pass(Seconds now);
 
   EngineOptions options_;
@@ -88,6 +93,7 @@ class ServingInstance {
   ServingBatch batch_;
   ServingPass pass_;
   bool in_pass_ = false;
+  std::vector<PassGain> ready_, unhandled_;  // results: of passes before the last one, and of it
   Seconds moving_until_{};
   InstanceCounts counts_;
 };

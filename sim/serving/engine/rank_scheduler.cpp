@@ -104,8 +104,9 @@ std::int64_t RankScheduler::kept_for_running() const {
 void RankScheduler::admit() {
   if (waiting_.empty()) return;
   std::int64_t reserved = kept_for_running();
-  while (!waiting_.empty() && std::ssize(running_) < options_.max_sequences && budget() > 0 &&
-         admit_first(reserved)) {
+  const std::int64_t held = options_.holds_places ? std::ssize(handed_over_) : 0;
+  while (!waiting_.empty() && std::ssize(running_) + held < options_.max_sequences &&
+         budget() > 0 && admit_first(reserved)) {
   }
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/trace/synth/random.h"
+
 namespace moesim {
 namespace {
 
@@ -37,18 +39,28 @@ bool is_imbalanced(const std::vector<TargetLoad>& targets, const RouterOptions& 
 
 }  // namespace
 
+Router::Router(const RouterOptions& options)
+    : options_(options), next_(static_cast<std::size_t>(options.front_ends)) {
+  if (next_.size() == 1) return;
+  for (std::size_t front = 0; front < next_.size(); ++front) {
+    next_[front] = Random(0, front).next() >> 32;
+  }
+}
+
 int Router::choose(const std::vector<TargetLoad>& targets, std::int64_t input) {
   const auto fewest = [&](const TargetLoad& target) {
     return options_.waiting_weight * static_cast<double>(target.waiting) +
            static_cast<double>(target.running);
   };
   switch (options_.kind) {
-    case RouterOptions::Kind::round_robin:
+    case RouterOptions::Kind::round_robin: {
+      std::size_t& next = next_[asked_++ % next_.size()];
       for (std::size_t tried = 0; tried < targets.size(); ++tried) {
-        const std::size_t at = next_++ % targets.size();
+        const std::size_t at = next++ % targets.size();
         if (targets[at].up) return static_cast<int>(at);
       }
       return -1;
+    }
     case RouterOptions::Kind::least_tokens:
       return least_target(
           targets, [](const TargetLoad& target) { return static_cast<double>(target.tokens); });

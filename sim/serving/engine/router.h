@@ -19,7 +19,7 @@ struct TargetLoad {
 
 class Router {
  public:
-  explicit Router(const RouterOptions& options) : options_(options) {}
+  explicit Router(const RouterOptions& options);
 
   /// The target of a prompt of `input` tokens, the first of equal ones; -1 if none is up.
   int choose(const std::vector<TargetLoad>& targets, std::int64_t input);
@@ -28,7 +28,8 @@ class Router {
 
  private:
   RouterOptions options_;
-  std::size_t next_ = 0;
+  std::size_t asked_ = 0;
+  std::vector<std::size_t> next_;  // [front end]
 };
 
 }  // namespace moesim

@@ -109,6 +109,22 @@ TEST(ServingPlan, EveryTokenReachesItsExperts) {
   }
 }
 
+TEST(ServingPlan, GatherAndScatterAreTheTwoShotsOfOneSum) {
+  const MoeModel model = test::whole(2);
+  const RoutingTrace trace = test::tokens_for(model, 256, 16);
+  const Topology topology = test::h100_nodes(1);
+  const auto rounds = [&](int ep, int etp) {
+    Planner planner(test::policy("alltoall"), topology, model, trace,
+                    serving({{{.context = 9, .count = 8}}}, {.tp = 8, .ep = ep, .etp = etp}));
+    int sum = 0;
+    for (const Op& op : planner.plan(0).plan.ops) {
+      if (op.key.kind == OpKind::tensor_exchange && op.key.layer == 0) sum += op.exchange()->rounds;
+    }
+    return sum;
+  };
+  EXPECT_EQ(rounds(8, 1), rounds(1, 8)) << "whether experts are divided or not";
+}
+
 TEST(ServingPlan, RanksHaveBatchesOfTheirOwn) {
   const MoeModel model = test::whole(3);
   const RoutingTrace trace = test::tokens_for(model, 256, 64);
