@@ -168,8 +168,9 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
     if (distance < least) best = candidate, least = distance;
   }
   const std::string variant = related(lower_word, candidates);
-  // h200-sxm is an h200 rather than a misspelt h100-sxm.
-  const bool other = begins_with_name(lower_word, lower(variant)) && !best.starts_with(variant);
+  // h200-sxm is an h200 rather than a misspelt h100-sxm, and nccl an nccl-p2p rather than a uccl.
+  const bool longer = begins_with_name(lower_word, lower(variant)) && !best.starts_with(variant);
+  const bool other = longer || begins_with_name(lower(variant), lower_word);
   return best.empty() || (least.first > 0 && other) ? variant : best;
 }
 

@@ -101,12 +101,16 @@ void check_text(std::string_view text, const std::string& file, int first_line) 
   const std::size_t at = first_not_text(text);
   if (at == text.size()) return;
   const auto byte = static_cast<unsigned char>(text[at]);
-  const std::string what = byte == 0 ? "a byte is 0, so this is not text"
-                                     : fmt::format("byte 0x{:02x} is not UTF-8 text", byte);
+  // Windows marks its text of two bytes a character at the beginning.
+  const bool utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+  const std::string what = utf16       ? "this is UTF-16 text"
+                           : byte == 0 ? "a byte is 0, so this is not text"
+                                       : fmt::format("byte 0x{:02x} is not UTF-8 text", byte);
   Diagnostic d = error_at(file, text, at, what, "", first_line).diagnostics().front();
   d.source_line.clear();  // no terminal shows it
   d.hint = byte == 0 ? "is this another kind of file?"
-                     : "save it as UTF-8, for example with iconv -f latin1 -t utf-8";
+                     : fmt::format("save it as UTF-8, for example with iconv -f {} -t utf-8",
+                                   utf16 ? "utf-16" : "latin1");
   throw Error({d});
 }
 

@@ -77,6 +77,7 @@ void advise_on(const AdviseFlags& flags) {
   }
   const SweepGrid grid = grid_of(flags);
   grid.check_inputs();
+  for (const Diagnostic& w : grid.left_out()) fmt::print(stderr, "{}", w.str());
   AdviseOptions options;
   options.version = MOESIM_VERSION;
   options.workers = worker_count(flags.workers);

@@ -105,6 +105,7 @@ void sweep(const SweepFlags& flags) {
   const std::string file = checked_file(sweep_file(flags, grid));
   if (flags.slurm) return submit_sweep(grid, file, *flags.slurm);
   if (flags.merge) return print_end(merge_sweep(grid, file, MOESIM_VERSION));
+  for (const Diagnostic& w : grid.left_out()) fmt::print(stderr, "{}", w.str());
   SweepOptions options{file, MOESIM_VERSION};
   options.shard = shard_of(flags.shard);
   if (options.shard.of == 1) options.launch = launch_of_environment();

@@ -28,6 +28,10 @@ FileForm form_of_text(std::string_view start) {
   const auto first = start.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string_view::npos) return FileForm::empty;
   if (start[first] == '{') return FileForm::json;
+  if (start.substr(first).starts_with("data:")) {  // events of a streamed response
+    const auto event = start.find_first_not_of(" \t", first + 5);
+    if (event != std::string_view::npos && start[event] == '{') return FileForm::json;
+  }
   if (start[first] == '[') {  // a list; a line of a log may begin so, too
     const auto next = start.find_first_not_of(" \t\r\n", first + 1);
     const bool value =

@@ -105,6 +105,17 @@ void JsonItems::skip_blanks() {
   }
 }
 
+/// Passes what is outside of values: the mark of UTF-8, and "data: {...}" and "data: [DONE]" around
+/// the events of a streamed response.
+bool JsonItems::passes_mark() {
+  for (const std::string_view mark : {"\xef\xbb\xbf", "data:", "[DONE]"}) {
+    if (!rest_.starts_with(mark)) continue;
+    rest_.remove_prefix(mark.size());
+    return true;
+  }
+  return false;
+}
+
 /// Opens lists and passes commas until an item begins; false at the end of the file.
 bool JsonItems::find_item() {
   for (;;) {
@@ -113,6 +124,7 @@ bool JsonItems::find_item() {
       if (place_ != Place::outside) refuse("unexpected end of input");
       return false;
     }
+    if (place_ == Place::outside && passes_mark()) continue;
     const char c = rest_.front();
     if (place_ == Place::before_item && (c != ']' || listed_)) return true;
     if (place_ == Place::outside && c != '[') return true;
@@ -188,7 +200,7 @@ void JsonItems::take_item() {
     if ((c == '}' || c == ']') && --depth == 0) return;
     if (c == '"' && !take_string()) break;
   }
-  // Cut short: the parser says what it expects.
+  cut_ = true;  // the parser says what it expects
 }
 
 bool JsonItems::next_text() {
@@ -201,9 +213,20 @@ bool JsonItems::next_text() {
 
 bool JsonItems::next() {
   if (!next_text()) return false;
+  parse();
+  return true;
+}
+
+bool JsonItems::next_whole() {
+  if (!next_text() || (cut_ && number_ > 0 && place_ == Place::outside)) return false;
+  parse();
+  return true;
+}
+
+void JsonItems::parse() {
   text_.reserve(text_.size() + simdjson::SIMDJSON_PADDING);
   const auto status = parser_.parse(text_.data(), text_.size(), false).get(item_);
-  if (status == simdjson::SUCCESS) return true;
+  if (status == simdjson::SUCCESS) return;
   parse_json(text_, {path(), first_line_});  // tells the place
   refuse(simdjson::error_message(status));
 }

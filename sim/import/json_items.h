@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON values one after the other, however a file holds them: one, one per line, or the items of a
-// list. Memory holds one of them.
+// JSON values one after the other, however a file holds them: one, one per line, the items of a
+// list, or the events of a streamed response. Memory holds one of them.
 #pragma once
 
 #include <simdjson.h>
@@ -23,6 +23,8 @@ class JsonItems {
 
   /// Parses the next item; false at the end. Throws Error for what is not JSON.
   bool next();
+  /// The same, but the end, too, if the last of several is cut short: its writer was killed.
+  bool next_whole();
   /// The same without parsing it: its brackets close, no more is known.
   bool next_text();
   const std::string& text() const { return text_; }
@@ -41,7 +43,9 @@ class JsonItems {
   enum class Place { outside, before_item, after_item };
   bool find_item();
   void skip_blanks();
+  bool passes_mark();
   void take_item();
+  void parse();
   bool take_string();
   void take_scalar();
   bool more();
@@ -51,6 +55,7 @@ class JsonItems {
   std::string_view rest_;  // of the block
   Place place_ = Place::outside;
   bool listed_ = false;  // a list was opened: a comma promises an item
+  bool cut_ = false;     // the file ends inside the item
   std::string text_;     // of the item
   int line_ = 1, first_line_ = 1;
   std::int64_t number_ = -1;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 
 #include "sim/import/table_values.h"
@@ -70,7 +71,7 @@ void JsonRows::visit_object(const simdjson::dom::object& object, int depth) {
   }
   if (row) {
     emit();
-  } else {
+  } else if (!visit_layer_fields(object)) {
     for (std::size_t i = before; i < scope_.size(); ++i) {
       note_fact(scope_[i].name, json_number(scope_[i].value, 1 << 20), facts_);
     }
@@ -81,6 +82,26 @@ void JsonRows::visit_object(const simdjson::dom::object& object, int depth) {
   scope_.resize(before);
 }
 
+/// {"token": 0, "layer_3": [ids], "layer_4": ...}: false for any other object.
+bool JsonRows::visit_layer_fields(const simdjson::dom::object& object) {
+  bool any = false;
+  for (const auto& [key, its] : object) {
+    if (std::isdigit(static_cast<unsigned char>(key.empty() ? '0' : key.front())) != 0) continue;
+    if (layer_of_key(key) < 0 || !its.is_array() || !holds_numbers(its)) continue;
+    any = true;
+    emit_layer(layer_of_key(key), its);
+  }
+  return any;
+}
+
+void JsonRows::emit_layer(std::int64_t layer, const JsonElement& ids) {
+  keyed_layer_ = layer;
+  scope_.push_back({places_.fields().name_of(TableRole::experts), ids});
+  emit();
+  scope_.pop_back();
+  keyed_layer_.reset();
+}
+
 /// {"3": [ids], "4": ...}: false for any other object.
 bool JsonRows::visit_layers(const JsonElement& value, int depth) {
   simdjson::dom::object layers;
@@ -89,14 +110,12 @@ bool JsonRows::visit_layers(const JsonElement& value, int depth) {
     if (layer_of_key(key) < 0) return false;
   }
   for (const auto& [key, its] : layers) {
-    keyed_layer_ = layer_of_key(key);
     if (its.is_array() && holds_numbers(its)) {
-      scope_.push_back({places_.fields().name_of(TableRole::experts), its});
-      emit();
-      scope_.pop_back();
-    } else {
-      visit_value(its, depth + 1);
+      emit_layer(layer_of_key(key), its);
+      continue;
     }
+    keyed_layer_ = layer_of_key(key);
+    visit_value(its, depth + 1);
     keyed_layer_.reset();
   }
   return true;

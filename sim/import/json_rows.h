@@ -32,6 +32,8 @@ class JsonRows {
   void visit_value(const JsonElement& value, int depth);
   void visit_object(const simdjson::dom::object& object, int depth);
   bool visit_layers(const JsonElement& value, int depth);
+  bool visit_layer_fields(const simdjson::dom::object& object);
+  void emit_layer(std::int64_t layer, const JsonElement& ids);
   void emit();
 
   FieldPlaces& places_;

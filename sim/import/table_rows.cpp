@@ -73,7 +73,7 @@ void TableReader::read_json(const std::string& path) {
   FieldPlaces places(fields_);
   JsonRows rows(places, use_, facts_);
   JsonItems items(path);
-  while (items.next()) {
+  while (items.next_whole()) {
     rows.visit_item(items.item(), path, items.line());
     progress_(items.done());
   }

@@ -59,14 +59,22 @@ void warn_of_unknown(const Scenario& scenario, std::vector<Scenario>& read,
       read.assign(read.size(), scenario);
       return;
     }
-    warnings.push_back({Severity::warning, change.str(), 0, 0,
-                        fmt::format("{} {} no such key: nothing is changed there",
-                                    fmt::join(without, ", "), without.size() == 1 ? "has" : "have"),
-                        "", ""});
+    warnings.push_back(no_such_key(change.str(), without));
   }
 }
 
 }  // namespace
+
+Diagnostic no_such_key(const std::string& change, const std::vector<std::string>& policies) {
+  return {Severity::warning,
+          change,
+          0,
+          0,
+          fmt::format("{} {} no such key: nothing is changed there", fmt::join(policies, ", "),
+                      policies.size() == 1 ? "has" : "have"),
+          "",
+          ""};
+}
 
 Scenario without_unknown(Scenario scenario, const std::string& policy) {
   std::vector<Override> all;

@@ -166,11 +166,6 @@ std::vector<Override> Scenario::overrides_of(const std::string& input,
   return changes_of(set, input, name);
 }
 
-std::string scenario_file(const std::string& given) {
-  if (is_there(given) && !is_folder(given)) return given;
-  return data_file("scenarios", given);
-}
-
 Scenario read_scenario(const std::string& given, const std::vector<Override>& flags) {
   if (given.empty()) require_flags(flags);
   const std::string path = given.empty() ? "" : scenario_file(given);

@@ -11,6 +11,7 @@
 #include "sim/base/files.h"
 #include "sim/base/text.h"
 #include "sim/scenario/changes.h"
+#include "sim/scenario/open_policies.h"
 #include "sim/scenario/require_flags.h"
 
 namespace moesim {
@@ -241,7 +242,9 @@ std::vector<Override> SweepGrid::reached(const std::string& text,
 }
 
 Scenario SweepGrid::unit(std::int64_t number) const {
-  return at(places(number * unit_size()), true);
+  Scenario unit = at(places(number * unit_size()), true);
+  const std::string policy = unit.policies.front();
+  return without_unknown(std::move(unit), policy);
 }
 
 std::vector<Fidelity> SweepGrid::fidelities() const {

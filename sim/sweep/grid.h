@@ -41,6 +41,8 @@ class SweepGrid {
   /// Throws Error for names and keys of inputs in axes that no scenario of the grid knows, each at
   /// its place in the file: what only some of them do not know is a reason of these.
   void check_inputs() const;
+  /// A warning for each change of all policies (policy.PATH=VALUE) that only some have a key for.
+  std::vector<Diagnostic> left_out() const;
 
   const std::vector<SweepAxis>& axes() const { return axes_; }
   const std::string& file() const { return path_; }
@@ -52,7 +54,8 @@ class SweepGrid {
 
   /// The point of each axis.
   std::vector<const AxisPoint*> points(std::int64_t id) const;
-  /// The scenario of a unit, with one topology, policy and routing. Throws Error.
+  /// The scenario of a unit, with one topology, policy and routing, and without the changes of all
+  /// policies that its own has no key for. Throws Error.
   Scenario unit(std::int64_t number) const;
   /// All fidelities that some scenario asks for.
   std::vector<Fidelity> fidelities() const;
@@ -65,6 +68,7 @@ class SweepGrid {
   std::vector<std::size_t> places(std::int64_t id) const;
   void add_lists();
   void check_points() const;
+  void check_sets(std::vector<Diagnostic>& mistakes, InputCache& cache) const;
   std::optional<Diagnostic> mistake_in_name(std::size_t axis, std::size_t place,
                                             const Override& change) const;
   std::optional<Diagnostic> mistake_in_all(std::size_t axis, std::size_t place,

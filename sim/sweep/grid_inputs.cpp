@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether the inputs of a grid know what its axes call them and change in them.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -8,13 +9,14 @@
 #include "sim/base/text.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/open_cluster.h"
+#include "sim/scenario/open_policies.h"
 #include "sim/scenario/transport_inputs.h"
 #include "sim/sweep/grid.h"
 
 namespace moesim {
 namespace {
 
-constexpr int most_tried = 1000;  // scenarios; if none of them knows a key, no other will
+constexpr std::size_t most_tried = 1000;  // scenarios; if none of them knows a key, no other will
 
 std::string input_of(const std::string& key) { return key.substr(0, key.find_first_of(".:")); }
 
@@ -42,14 +44,24 @@ void open_input(const Scenario& s, const std::string& input, InputCache& cache) 
   }
 }
 
+/// With this change, and of the others of all policies with those that its policy has keys for.
+Scenario with_known(Scenario s, const Override& change) {
+  std::erase_if(
+      s.set, [&](const Override& o) { return o.path == change.path && o.value == change.value; });
+  const std::string policy = s.policies.front();
+  s = without_unknown(std::move(s), policy);
+  s.set.push_back(change);
+  return s;
+}
+
 /// What is wrong with a change itself; nothing if it can be made, or something else is wrong.
 std::optional<Diagnostic> mistake_of(const Scenario& s, const Override& change,
                                      const std::string& input, InputCache& cache) {
   if (const auto lost = mistakes_in_reach(s, change); !lost.empty()) return lost.front();
   try {
-    open_input(s, input, cache);
+    open_input(change.path.starts_with("policy.") ? with_known(s, change) : s, input, cache);
   } catch (const Error& e) {
-    const std::string told = Override{change.path, change.value, ""}.str();
+    const std::string told = change.str();
     for (const Diagnostic& d : e.diagnostics()) {
       if (d.file.ends_with(told)) return d;
     }
@@ -107,7 +119,7 @@ std::optional<Diagnostic> SweepGrid::mistake_in_all(std::size_t axis, std::size_
   std::optional<Diagnostic> first;
   std::vector<std::size_t> point(axes_.size(), 0);
   if (axis < axes_.size()) point[axis] = place;
-  for (int tried = 0; tried < most_tried; ++tried) {
+  for (std::size_t tried = 0; tried < most_tried; ++tried) {
     const auto mistake = mistake_of(at(point, false), change, input, cache);
     if (!mistake) return std::nullopt;
     if (!first) first = mistake;
@@ -116,6 +128,22 @@ std::optional<Diagnostic> SweepGrid::mistake_in_all(std::size_t axis, std::size_
     if (next == varied.end()) break;
   }
   return placed(*first, change.path);
+}
+
+/// Changes of `set`, in flags and in the file, that no policy has a key for.
+void SweepGrid::check_sets(std::vector<Diagnostic>& mistakes, InputCache& cache) const {
+  for (const Override& flag : flags_) {
+    if (flag.path != "set" || !changes_input(flag.value)) continue;
+    const auto mistake = mistake_in_all(axes_.size(), 0, parse_override(flag.value), cache);
+    if (!mistake) continue;
+    mistakes.push_back(error_in(flag.str(), mistake->message, mistake->hint).diagnostics()[0]);
+  }
+  for (const Override& change : at(std::vector<std::size_t>(axes_.size(), 0), false).set) {
+    if (!change.path.starts_with("policy.") || !change.flag.starts_with("set ")) continue;
+    if (auto mistake = mistake_in_all(axes_.size(), 0, change, cache)) {
+      mistakes.push_back(*std::move(mistake));
+    }
+  }
 }
 
 void SweepGrid::check_inputs() const {
@@ -136,13 +164,45 @@ void SweepGrid::check_inputs() const {
       }
     }
   }
-  for (const Override& flag : flags_) {
-    if (flag.path != "set" || !changes_input(flag.value)) continue;
-    const auto mistake = mistake_in_all(axes_.size(), 0, parse_override(flag.value), cache);
-    if (!mistake) continue;
-    mistakes.push_back(error_in(flag.str(), mistake->message, mistake->hint).diagnostics()[0]);
-  }
+  check_sets(mistakes, cache);
   if (!mistakes.empty()) throw Error(mistakes);
+}
+
+std::vector<Diagnostic> SweepGrid::left_out() const {
+  const auto of_policies = [](const AxisPoint& point) {
+    return std::ranges::any_of(point.changes, [](const Override& change) {
+      return change.path == "policy" || change.path.starts_with("policy.");
+    });
+  };
+  std::vector<std::vector<std::size_t>> tried = {std::vector<std::size_t>(axes_.size(), 0)};
+  for (std::size_t a = 0; a < axes_.size(); ++a) {
+    if (!of_policies(axes_[a].points.front())) continue;
+    const std::size_t so_far = tried.size();
+    for (std::size_t p = 1; p < axes_[a].points.size() && tried.size() < most_tried; ++p) {
+      for (std::size_t t = 0; t < so_far; ++t) {
+        tried.push_back(tried[t]);
+        tried.back()[a] = p;
+      }
+    }
+  }
+  std::map<std::string, std::pair<std::set<std::string>, std::set<std::string>>> keys;
+  for (const std::vector<std::size_t>& point : tried) {
+    const Scenario all = at(point, false), own = without_unknown(all, all.policies.front());
+    for (const Override& change : all.set) {
+      if (!change.path.starts_with("policy.")) continue;
+      const bool has = std::ranges::find(own.set, change.str(), &Override::str) != own.set.end();
+      auto& [with, without] = keys[change.path];
+      (has ? with : without).insert(all.policies.front());
+    }
+  }
+  std::vector<Diagnostic> warnings;
+  for (const auto& [key, policies] : keys) {
+    const auto& [with, without] = policies;
+    std::vector<std::string> never;
+    std::ranges::set_difference(without, with, std::back_inserter(never));
+    if (!with.empty() && !never.empty()) warnings.push_back(no_such_key(key, never));
+  }
+  return warnings;
 }
 
 }  // namespace moesim

@@ -63,6 +63,7 @@ TEST(DidYouMean, KnowsPluralsAndVariants) {
   EXPECT_EQ(nearest("policies", {"model", "policy"}), "policy");
   EXPECT_EQ(nearest("megatorn", {"megatron-allgather", "megatron"}), "megatron");
   EXPECT_EQ(nearest("h200-sxm", {"a100-sxm-80gb", "h100-sxm", "h200"}), "h200");
+  EXPECT_EQ(nearest("nccl", {"uccl", "nccl-p2p", "nccl-ring"}), "nccl-p2p");
   EXPECT_EQ(nearest("h100", {"gb200", "h100-rail-optimized", "h100-sxm"}), "h100-sxm");
   EXPECT_EQ(nearest("hiermoe-hd4", {"hiermoe", "hiermoe-hd3"}), "hiermoe-hd3");
   EXPECT_EQ(nearest("zzz", {"model", "policy"}), "");

@@ -138,8 +138,13 @@ TEST(HostileText, NotUtf8) {
   EXPECT_EQ(checked("\xef\xbb\xbf caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\n"), "");
   for (const std::string text :
        {"\xc3", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80",
-        "\xe2\x82", "\x80", "\xff\xfe"}) {
+        "\xe2\x82", "\x80", "a\xff\xfe"}) {
     EXPECT_THAT(checked(text), HasSubstr("is not UTF-8 text"));
+  }
+  for (const char* mark : {"\xff\xfe", "\xfe\xff"}) {
+    EXPECT_EQ(checked(mark),
+              "a.txt:1:1: error: this is UTF-16 text\n"
+              "hint: save it as UTF-8, for example with iconv -f utf-16 -t utf-8\n");
   }
   EXPECT_THAT(yaml("a: 1\nname: caf\xe9\n"), StartsWith("a.yaml:2:10: error: byte 0xe9"));
   EXPECT_THAT(json("{\"a\": \"caf\xe9\"}", 7), StartsWith("a.json:7:11: error: byte 0xe9"));

@@ -27,6 +27,16 @@ TEST(FirstMinute, WithoutArgumentsThreeThingsToTry) {
   }
 }
 
+TEST(FirstMinute, AnInputIsNotAScenario) {
+  const Outcome outcome = run_moesim({"compare", "h100-rail"}, shipped_data);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "error: 'h100-rail' is a topology, not a scenario\nhint: --topology h100-rail\n");
+  EXPECT_EQ(run_moesim({"compare", "eplb", "--fidelity", "analytic", "--quiet"}, shipped_data).code,
+            0)
+      << "it is both";
+}
+
 TEST(FirstMinute, WhatNewWritesRuns) {
   for (const char* purpose : {"step", "training", "serving"}) {
     for (const char* trace : {"tiny-moe-train", "drawn"}) {

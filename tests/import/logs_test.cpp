@@ -123,6 +123,55 @@ TEST(Logs, OfAKilledRecorderEndWithTheLastWholeToken) {
   EXPECT_THAT(imported.report, HasSubstr("tokens     1\n"));
 }
 
+TEST(Logs, OfAKilledRecorderMayEndInsideJson) {
+  const std::string lines =
+      "{\"layer\": 1, \"token\": 0, \"topk_ids\": [3, 4]}\n{\"layer\": 1, \"token\": 1, \"topk_i";
+  const auto layer = [](ImportOptions& options) { options.layers = {1}; };
+  EXPECT_THAT(import_log("table", "a.jsonl", lines, layer).report, HasSubstr("tokens     1\n"));
+  EXPECT_THAT(error_text([&] {
+                import_log("table", "a.jsonl", lines.substr(lines.find('\n') + 1), layer);
+              }),
+              HasSubstr("a.jsonl:1:"))
+      << "nothing of it is whole";
+}
+
+/// One token in each form: expert 3 and 4 in layer 1, 5 and 6 in layer 2.
+TEST(Logs, NameLayersInManyWays) {
+  const auto twice = [](const char* field, const char* first, const char* second) {
+    return fmt::format(R"({{"token_idx": 0, "{0}": {1}, "topk_ids": [3, 4]}}
+{{"token_idx": 0, "{0}": {2}, "topk_ids": [5, 6]}})",
+                       field, first, second);
+  };
+  for (const std::string& lines :
+       {twice("layer", "1", "2"), "\xef\xbb\xbf" + twice("layer", "1", "2"),
+        twice("layer", R"("model.layers.1.mlp.gate")", R"("model.layers.2.mlp.gate")"),
+        twice("layer_name", R"("layers.1.router")", R"("layers.2.router")"),
+        std::string(R"({"token_idx": 0, "layer_1": [3, 4], "layer_2": [5, 6]})"),
+        std::string(R"({"token_idx": 0, "layers": {"1": [3, 4], "2": [5, 6]}})"),
+        std::string(R"(data: {"token_idx": 0, "layer_1": [3, 4], "layer_2": [5, 6]}
+
+data: [DONE]
+)")}) {
+    SCOPED_TRACE(lines);
+    const ScratchFolder scratch;
+    write_bytes(scratch / "in/a.jsonl", lines);
+    import_trace("table", options_of(scratch / "in", scratch / "out"));
+    const auto trace = RoutingTrace::open(scratch / "out");
+    EXPECT_THAT(trace.info().layers, ElementsAre(1, 2));
+    ASSERT_EQ(trace.total_tokens(), 1);
+    for (int l = 0; l < 2; ++l) {
+      EXPECT_EQ(trace.step(0).ids(l).at(0, 0), 3 + 2 * l);
+      EXPECT_EQ(trace.step(0).ids(l).at(0, 1), 4 + 2 * l);
+    }
+  }
+  // Which of two numbers is the layer nobody can say.
+  EXPECT_THAT(error_text([&] {
+                import_log("table", "a.jsonl",
+                           twice("layer", R"("stage.0.layers.1")", R"("stage.0.layers.2")"));
+              }),
+              HasSubstr("does not say its layer"));
+}
+
 TEST(Logs, OfTensorParallelRanksAreTakenOnce) {
   const ScratchFolder scratch;
   for (const char* rank : {"0", "1"}) {

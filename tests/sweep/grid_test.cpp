@@ -183,6 +183,27 @@ TEST_F(GridTest, KeysThatSomeInputsKnowAreNone) {
               HasSubstr("--set depth: error: unknown key 'dept'"));
 }
 
+TEST_F(GridTest, APolicyLeavesOutWhatOnlyOthersHaveKeysFor) {
+  const std::vector<Override> both = {
+      {"policy", R"(["megatron", "hiermoe-hd"])", "--policy megatron,hiermoe-hd"}};
+  const SweepGrid axis = read("axes: {policy.dispatch.depth: [1, 2]}\n", both);
+  EXPECT_TRUE(axis.unit(0).set.empty() && axis.unit(1).set.empty()) << "megatron has no depth";
+  EXPECT_EQ(axis.unit(2).set.front().value, "1");
+  EXPECT_EQ(axis.unit(3).set.front().value, "2");
+  ASSERT_EQ(axis.left_out().size(), 1U);
+  EXPECT_THAT(axis.left_out().front().str(),
+              HasSubstr("policy.dispatch.depth: warning: megatron has no such key"));
+  const SweepGrid in_file = read("set: [policy.dispatch.depth=2]\n", both);
+  EXPECT_EQ(mistake_in_inputs(in_file), "none");
+  EXPECT_TRUE(in_file.unit(0).set.empty());
+  EXPECT_EQ(in_file.unit(1).set.size(), 1U);
+  EXPECT_THAT(mistake_in_inputs(read("set: [policy.dispatch.dept=2]\n", both)),
+              HasSubstr("unknown key 'dept'"));
+  EXPECT_TRUE(
+      read("axes: {policy.dispatch.metadata.counts: [true, false]}\n", both).left_out().empty())
+      << "both have it";
+}
+
 TEST_F(GridTest, NamesOfInputsThatAreNotThereAreMistakes) {
   EXPECT_THAT(mistake_in_inputs(read("axes: {topology: [h100-rail, h100-rial]}\n")),
               AllOf(HasSubstr("grid.yaml:5:8: error: 'topology'"), HasSubstr("h100-rail")));

@@ -91,6 +91,9 @@ std::string plain_line(const std::string& line) {
   for (std::size_t at = 0; at < line.size(); ++at) {
     if (line[at] == '\r') {
       plain += ' ';
+    } else if (line.compare(at, 2, "\xc2\xa0") == 0) {  // a blank that browsers copy
+      plain += ' ';
+      ++at;
     } else if (line[at] != '\x1b') {
       plain += line[at];
     } else if (at + 1 < line.size() && line[at + 1] == '[') {

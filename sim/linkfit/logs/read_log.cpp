@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/linkfit/logs/read_log.h"
 
+#include <nlohmann/json.hpp>
+#include <optional>
+
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/gzip.h"
+#include "sim/base/json.h"
 #include "sim/base/text.h"
 #include "sim/linkfit/logs/formats.h"
 
@@ -17,6 +21,22 @@ bool is_nccl_text(const std::string& text) {
          has("ccl-tests version") || (has("nThread ") && has("nGpus "));
 }
 
+/// The lines that a container printed, if each is kept as JSON: {"log":"...\\n","stream":"stdout"}.
+std::optional<std::string> container_lines(const std::string& text, const std::string& file) {
+  if (!text.starts_with("{\"log\":")) return std::nullopt;
+  std::string lines;
+  int number = 0;
+  for (const std::string& line : lines_of(text)) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const auto kept = parse_json(line, {file, number, "each line of a container's log is JSON"});
+    const auto log = kept.find("log");
+    if (log == kept.end() || !log->is_string()) return std::nullopt;
+    lines += log->get<std::string>();
+  }
+  return lines;
+}
+
 /// Decides by the content, because files of all kinds have all kinds of names: JSON begins with a
 /// brace, a table with a line of names between commas.
 Log parse(const std::string& text, const std::string& file, const LogChoice& choice) {
@@ -25,6 +45,7 @@ Log parse(const std::string& text, const std::string& file, const LogChoice& cho
   if (first == std::string::npos) {
     throw error_in(file, "is empty", "give the whole output of a test");
   }
+  if (const auto lines = container_lines(text, file)) return parse(*lines, file, choice);
   if (text[first] == '{') return parse_nccl_tests_json(text, file, choice);
   const std::string line = text.substr(first, text.find('\n', first) - first);
   const bool table = line.find(',') != std::string::npos && line.find('#') == std::string::npos &&

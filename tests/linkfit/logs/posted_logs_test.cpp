@@ -43,6 +43,24 @@ TEST(PostedLog, HasPrefixesOfAnyForm) {
   }
 }
 
+TEST(PostedLog, MayBeKeptByAContainer) {
+  const auto kept = [](const std::string& line) {
+    std::string json = "{\"log\":\"";
+    for (const char c : line) json += c == '\t' ? "\\t" : std::string(1, c);
+    return json + "\\n\",\"stream\":\"stdout\",\"time\":\"2026-01-02T03:04:05.678901234Z\"}";
+  };
+  expect_as_plain(each_line(MadeLog{}.text(), kept));
+}
+
+TEST(PostedLog, MayHaveBlanksOfBrowsers) {
+  expect_as_plain(each_line(MadeLog{}.text(), [](std::string line) {
+    for (auto at = line.find("  "); at != std::string::npos; at = line.find("  ", at)) {
+      line.replace(at, 1, "\xc2\xa0");
+    }
+    return line;
+  }));
+}
+
 // Numbers of twelve digits touch the tag.
 TEST(PostedLog, TellsLargeSizesFromATag) {
   MadeLog made;
