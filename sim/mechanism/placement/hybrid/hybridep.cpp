@@ -26,9 +26,9 @@ class HybridEpPlacer final : public Placer {
     if (!options_.domains.empty()) check_domains();
   }
 
-  /// Domains are settled by the first batch, which the real system is configured with.
+  /// Domains are settled by the first batch's size, which the real system is configured with.
   LayerDecision decide(const LayerRoutingNow& now) override {
-    if (!decision_) decide_domains(now.batch, now.ids);
+    if (!decision_) decide_domains(now.batch, now.ids.top_k());
     return *decision_;
   }
   bool looks() const override { return false; }
@@ -57,30 +57,14 @@ class HybridEpPlacer final : public Placer {
                      "one size per level, coarsest first, or domains: auto");
   }
 
-  std::vector<int> best_sizes(const Batch& batch, const IdRows& ids) const {
+  std::vector<int> best_sizes(const Batch& batch, int top_k) const {
     if (!options_.domains.empty()) return options_.domains;
     const std::int64_t tokens = batch.tokens() / std::ssize(batch.ranks);
-    return automatic_domains(context_, options_, workers_, tokens, ids.top_k(), home_loads(ids));
+    return automatic_domains(context_, options_, workers_, tokens, top_k);
   }
 
-  /// Choices of the experts of each rank, in all EP groups together.
-  std::vector<double> home_loads(const IdRows& ids) const {
-    std::vector<std::size_t> home_of(static_cast<std::size_t>(context_.experts));
-    for (std::size_t r = 0; r < home_.size(); ++r) {
-      for (const ExpertId e : home_[r]) home_of[e.index()] = r;
-    }
-    std::vector<double> loads(home_.size());
-    for (std::int64_t t = 0; t < ids.tokens(); ++t) {
-      for (int k = 0; k < ids.top_k(); ++k) {
-        const int expert = ids.at(t, k);
-        if (expert != IdRows::dropped) ++loads[home_of[static_cast<std::size_t>(expert)]];
-      }
-    }
-    return loads;
-  }
-
-  void decide_domains(const Batch& batch, const IdRows& ids) {
-    const std::vector<int> sizes = best_sizes(batch, ids);
+  void decide_domains(const Batch& batch, int top_k) {
+    const std::vector<int> sizes = best_sizes(batch, top_k);
     std::vector<DomainLevel> levels;
     for (std::size_t l = 0; l < sizes.size(); ++l) levels.push_back({workers_[l], sizes[l]});
     const ExpertDomains domains(levels, options_.match);

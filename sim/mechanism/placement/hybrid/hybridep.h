@@ -51,10 +51,8 @@ Bytes gradient_message(const ExpertCodec& codec, const TrainingState& state,
 /// of it to the next.
 ByteMatrix shared_expert_ring(const ExpertCodec& codec, int ranks);
 
-/// The domains that `auto` means for so many tokens per rank: the best by the objective. `loads`:
-/// tokens for the experts of each rank of an EP group, which the printed objective takes as even.
+/// The domains that `auto` means for so many tokens per rank: the best by the objective.
 std::vector<int> automatic_domains(const PlacementContext& context, const HybridEpOptions& options,
-                                   const std::vector<int>& workers, std::int64_t tokens, int top_k,
-                                   std::vector<double> loads);
+                                   const std::vector<int>& workers, std::int64_t tokens, int top_k);
 
 }  // namespace moesim

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <utility>
 
 #include "sim/base/data_files.h"
 #include "sim/mechanism/placement/hybrid/hybridep.h"
@@ -89,8 +88,8 @@ ByteMatrix shared_expert_ring(const ExpertCodec& codec, int ranks) {
 }
 
 std::vector<int> automatic_domains(const PlacementContext& context, const HybridEpOptions& options,
-                                   const std::vector<int>& workers, std::int64_t tokens, int top_k,
-                                   std::vector<double> loads) {
+                                   const std::vector<int>& workers, std::int64_t tokens,
+                                   int top_k) {
   const EpGroups& groups = context.groups;
   const ExpertCodec codec = expert_codec(context.model, options);
   const std::int64_t experts = (context.experts + groups.size() - 1) / groups.size();  // of a GPU
@@ -108,7 +107,6 @@ std::vector<int> automatic_domains(const PlacementContext& context, const Hybrid
   const GpuModel gpu =
       read_gpu_model(data_file("models/gpu", groups.network().gpu_model(GpuId(0))));
   layer.layers = std::max(context.layers, 1);
-  layer.loads = std::move(loads);
   layer.compute = expert_time(context.model, gpu, tokens * top_k, experts);
   if (codec.compresses()) {
     const auto time = [&](const KernelTraffic& of_expert) {

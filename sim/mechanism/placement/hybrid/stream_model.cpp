@@ -16,35 +16,6 @@ void check(const StreamLayer& layer) {
   }
 }
 
-/// Tokens of the busiest domain of the levels down to `last` over those of the mean one.
-double busiest_domain(const StreamLayer& layer, const std::vector<StreamLevel>& levels,
-                      const std::vector<int>& domains, std::size_t last) {
-  if (layer.loads.empty()) return 1;
-  std::size_t ranks = 1, count = 1;
-  for (std::size_t l = 0; l < levels.size(); ++l) {
-    ranks *= static_cast<std::size_t>(levels[l].workers);
-    if (l <= last) count *= static_cast<std::size_t>(levels[l].workers / domains[l]);
-  }
-  if (layer.loads.size() != ranks) {
-    throw Error(fmt::format("loads of {} GPUs for levels of {}", layer.loads.size(), ranks));
-  }
-  std::vector<double> tokens(count);
-  double all = 0;
-  for (std::size_t r = 0; r < ranks; ++r) {
-    std::size_t stride = ranks, domain = 0;
-    for (std::size_t l = 0; l <= last; ++l) {
-      const auto workers = static_cast<std::size_t>(levels[l].workers);
-      const auto size = static_cast<std::size_t>(domains[l]);
-      stride /= workers;
-      domain = domain * (workers / size) + r / stride % workers / size;
-    }
-    tokens[domain] += layer.loads[r];
-    all += layer.loads[r];
-  }
-  if (all == 0) return 1;
-  return *std::ranges::max_element(tokens) * static_cast<double>(count) / all;
-}
-
 void add_combinations(const StreamLayer& layer, const std::vector<StreamLevel>& levels,
                       std::vector<int>& domains, std::vector<DomainCost>& costs) {
   if (domains.size() == levels.size()) {
@@ -83,8 +54,7 @@ DomainCost domain_cost(const StreamLayer& layer, const std::vector<StreamLevel>&
     cost.all_to_all.push_back(static_cast<double>(layer.tokens.value) * (workers - domains[l]) /
                               workers);
     const Seconds experts(cost.all_gather[l] / bandwidth.value);
-    const double busiest = busiest_domain(layer, levels, domains, l);
-    const Seconds tokens(cost.all_to_all[l] / bandwidth.value * busiest);
+    const Seconds tokens(cost.all_to_all[l] / bandwidth.value);
     const Seconds sums = (domains[l] - 1) * held * (gradients / bandwidth);
     gather += experts, reduce += sums, exchange += tokens;
     forward_links = std::max(forward_links, experts + 2 * tokens);
@@ -94,16 +64,15 @@ DomainCost domain_cost(const StreamLayer& layer, const std::vector<StreamLevel>&
     held *= domains[l];
   }
   if (held > 1) gather += layer.encode + (held - 1) * layer.decode;
-  const Seconds compute = busiest_domain(layer, levels, domains, levels.size() - 1) * layer.compute;
-  const auto of_pass = [&](Seconds dense, Seconds experts, Seconds parameters, Seconds links) {
-    const Seconds path = experts + 2 * exchange;
+  const auto of_pass = [&](Seconds dense, Seconds compute, Seconds parameters, Seconds links) {
+    const Seconds path = compute + 2 * exchange;
     return std::max({dense + path, parameters + path * (1.0 / layer.layers), links});
   };
-  cost.latency = of_pass(layer.pre_expert, compute, gather, forward_links);
+  cost.latency = of_pass(layer.pre_expert, layer.compute, gather, forward_links);
   if (layer.backward) {
     if (held > 1) reduce += layer.backward->shared, backward_links += layer.backward->shared;
     if (layer.backward->regathers) reduce += gather, backward_links += gather;
-    cost.latency += of_pass(2 * layer.pre_expert, 2 * compute, reduce, backward_links);
+    cost.latency += of_pass(2 * layer.pre_expert, 2 * layer.compute, reduce, backward_links);
   }
   cost.gathered_memory = (held - 1) * static_cast<double>(layer.experts.value);
   return cost;

@@ -29,8 +29,6 @@ struct StreamLayer {
   Seconds encode = {};     // of a GPU's own experts
   Seconds decode = {};     // of those of one other GPU
   std::optional<StreamBackward> backward = {};
-  /// Tokens for the experts of each GPU, GPUs of the last level next to each other; empty: even.
-  std::vector<double> loads = {};
 
   /// Bytes of a GPU's experts on the wire.
   double gathered() const { return static_cast<double>(experts.value) / compression; }
@@ -61,8 +59,7 @@ struct DomainCost {
 /// Training adds the same with 2 PE, 2 compute and gradients with the shared expert in place of
 /// gathers. All but Eq. 8 is ours, and how several levels go together: level 0 gathers first, level
 /// l then forwards what the GPU holds, (S^l - 1) S^0 ... S^(l-1) P_E bytes; tokens take one hop per
-/// level, D (1 - S^l / SF^l) bytes. With `loads` an all-to-all and the experts take as long as the
-/// busiest domain's: its GPUs share the tokens of all its experts, so that gathers even loads out.
+/// level, D (1 - S^l / SF^l) bytes.
 DomainCost domain_cost(const StreamLayer& layer, const std::vector<StreamLevel>& levels,
                        const std::vector<int>& domains);
 

@@ -202,27 +202,5 @@ TEST(StreamModelTest, RefusesSizesThatDoNotDivide) {
   EXPECT_THROW(domain_cost(grows, {{8, wan_link}}, {2}), Error);
 }
 
-/// By hand, on two hosts of four GPUs: the first GPU has all 16 tokens of its host, and those of
-/// the second host have four each. The mean GPU has four.
-TEST(StreamModelTest, ExchangesTakeAsLongAsTheBusiestDomain) {
-  StreamLayer layer = layer_of(8, 1, 0);
-  layer.compute = Seconds(0.001);
-  layer.loads = {16, 0, 0, 0, 4, 4, 4, 4};
-  const std::vector<StreamLevel> levels = {{2, BytesPerSecond(1e9)}, {4, BytesPerSecond(8e9)}};
-  const auto cost = [&](std::vector<int> domains) {
-    return domain_cost(layer, levels, domains).latency.value * 1e3;
-  };
-  // Hosts have 16 tokens each; the busiest GPU has four times the mean.
-  EXPECT_NEAR(cost({1, 1}), 4 * 1 + 2 * (4 + 4 * 0.75), 1e-9);
-  // Pairs of a host: 16 of 8 tokens; 1 MB is gathered at 8 GB/s meanwhile.
-  EXPECT_NEAR(cost({1, 2}), 0.125 + 2 * 1 + 2 * (4 + 2 * 0.5), 1e-9);
-  // Whole hosts: all GPUs do the same.
-  EXPECT_NEAR(cost({1, 4}), 0.375 + 1 + 2 * 4, 1e-9);
-  // GPUs of equal index in both hosts: 20 of 8.
-  EXPECT_NEAR(cost({2, 1}), 1 + 2.5 * 1 + 2 * (2.5 * 0.75), 1e-9);
-  layer.loads.pop_back();
-  EXPECT_THROW(cost({1, 1}), Error);
-}
-
 }  // namespace
 }  // namespace moesim
