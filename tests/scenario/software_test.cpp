@@ -9,6 +9,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
+#include "sim/planner/iteration/spec.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario_text.h"
 #include "sim/transport/transport.h"
@@ -51,6 +52,21 @@ TEST(Software, IterationsAssumeMegatronCore) {
   EXPECT_DOUBLE_EQ(gpu.host.per_kernel.value, 13.5e-6);
   EXPECT_EQ(gpu.overlap.communication, 1);  // no passes are merged
   EXPECT_EQ(gpu.sms, 132);
+}
+
+/// HybridEP's iterations: fp32 on units without tensor cores, nothing shared among replicas.
+TEST(Software, PytorchDdpSharesNothing) {
+  const Scenario scenario = scenario_with({"software=pytorch-ddp", "precision=fp32"});
+  EXPECT_EQ(scenario.gradient_bytes, 4);
+  EXPECT_EQ(scenario.optimizer_bytes, 8);
+  EXPECT_EQ(scenario.iteration->zero, 0);
+  EXPECT_TRUE(scenario.iteration->overlap.gradients);
+  EXPECT_FALSE(scenario.iteration->overlap.parameters);
+  EXPECT_EQ(Spec{.spec = *scenario.iteration}.gemm_type(), DataType::fp32);
+  const Scenario again = parse_scenario(to_text(scenario), "again.yaml", {});
+  EXPECT_EQ(again.iteration->precision, TrainingPrecision::fp32);
+  const GpuModel gpu = gpu_with({"software=pytorch-ddp", "precision=fp32"});
+  EXPECT_FALSE(gpu.training.contains(DataType::fp32)) << "nobody measured what is lost of it";
 }
 
 TEST(Software, StepsHaveNone) {

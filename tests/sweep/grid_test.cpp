@@ -199,6 +199,12 @@ TEST_F(GridTest, APolicyLeavesOutWhatOnlyOthersHaveKeysFor) {
   EXPECT_EQ(in_file.unit(1).set.size(), 1U);
   EXPECT_THAT(mistake_in_inputs(read("set: [policy.dispatch.dept=2]\n", both)),
               HasSubstr("unknown key 'dept'"));
+  // A mistake is found whatever else the first policy has no key for.
+  const std::vector<Override> placed = {
+      {"policy", R"(["dedup", "laer"])", "--policy dedup,laer"},
+      {"set", "policy.placement.slotz=4", "--set policy.placement.slotz=4"}};
+  EXPECT_THAT(mistake_in_inputs(read("set: [policy.placement.slots=4]\n", placed)),
+              HasSubstr("slotz"));
   EXPECT_TRUE(
       read("axes: {policy.dispatch.metadata.counts: [true, false]}\n", both).left_out().empty())
       << "both have it";

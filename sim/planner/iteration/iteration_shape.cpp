@@ -11,8 +11,8 @@
 namespace moesim {
 
 const std::vector<std::string> routing_source_names = {"recorded", "balanced"};
-const std::vector<std::string> training_precision_names = {"bf16",          "fp16",  "fp8",
-                                                           "fp8-blockwise", "mxfp8", "nvfp4"};
+const std::vector<std::string> training_precision_names = {"bf16",  "fp16",  "fp8", "fp8-blockwise",
+                                                           "mxfp8", "nvfp4", "fp32"};
 const std::vector<std::string> optimizer_names = {"adam", "muon"};
 const std::vector<std::string> replica_collective_names = {"ring", "two-level", "tree"};
 
@@ -45,6 +45,7 @@ TrainingTraffic training_traffic(TrainingPrecision precision, int gradient_bytes
       return {main_gradient, 2 + 2 + 2 * (0.5 + 1.0 / 16), 2, 2, true};
     case TrainingPrecision::bf16:
     case TrainingPrecision::fp16:
+    case TrainingPrecision::fp32:
       break;
   }
   return {main_gradient, 0, 0, 0, true};

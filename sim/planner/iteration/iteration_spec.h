@@ -23,8 +23,8 @@ namespace moesim {
 enum class RoutingSource { recorded, balanced };
 extern const std::vector<std::string> routing_source_names;
 
-/// Numbers of the GEMMs.
-enum class TrainingPrecision { bf16, fp16, fp8, fp8_blockwise, mxfp8, nvfp4 };
+/// Numbers of the GEMMs. fp32: on the units for fp32, without tensor cores.
+enum class TrainingPrecision { bf16, fp16, fp8, fp8_blockwise, mxfp8, nvfp4, fp32 };
 extern const std::vector<std::string> training_precision_names;
 
 enum class OptimizerKind { adam, muon };

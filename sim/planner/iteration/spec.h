@@ -37,6 +37,8 @@ struct Spec {
         return DataType::bf16;
       case TrainingPrecision::fp16:
         return DataType::fp16;
+      case TrainingPrecision::fp32:
+        return DataType::fp32;
       case TrainingPrecision::nvfp4:
         return DataType::fp4;
       default:
