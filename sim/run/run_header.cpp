@@ -89,6 +89,16 @@ std::string left_out(const MoeModel& model) {
                      model.name, missing);
 }
 
+/// DeepSeek-V4-Flash on 64 GB200: 10.42 s of Megatron-Bridge, 9.16 s of NeMo AutoModel (issue
+/// 3606).
+std::string priced_as_fused(const MoeModel& model) {
+  const bool compresses =
+      model.attention && model.attention->shape && model.attention->shape->compresses();
+  if (!compresses) return "";
+  return "# compressed keys and residual streams are priced as fused kernels: two published runs "
+         "took 2.7 and 7.4 times as long\n";
+}
+
 std::string grid_text(const IterationSpec& spec, const IterationShape& shape) {
   const auto size = [&](ParallelAxis axis) { return shape.grid.size(axis); };
   std::string text = fmt::format("tp {} cp {} pp {}", size(ParallelAxis::tp),
@@ -183,6 +193,7 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
   text += software_text(scenario, inputs);
   text += transport_text(inputs);
   text += left_out(model);
+  text += priced_as_fused(model);
   if (spec.collective != ReplicaCollective::ring) {
     text += spec.collective == ReplicaCollective::tree
                 ? "# dense gradients are summed up and down two trees of nodes\n"
