@@ -82,9 +82,9 @@ void add_compressed(StepList& list, const MoeModel& model, int layer, double) {
   const AttentionShape& shape = *model.attention->shape;
   const std::int64_t query = list.split(shape.heads) * shape.head_dim;
   add_down_and_up(list, model);
-  list.keep(list.own(), shape.q_rank + shape.head_dim, list.element(), {full_layer});
+  list.keep(list.own(), shape.q_rank + 2 * shape.head_dim, list.element(), {full_layer});
   list.keep_input(list.own(), shape.q_rank, {full_layer});
-  list.keep(list.all(), 2 * query + shape.head_dim, list.element(), {full_layer});
+  list.keep(list.all(), 2 * query, list.element(), {full_layer});
   const int ratio = shape.ratio_of(layer);
   if (ratio > 0) add_compressor(list, model.hidden, ratio, shape.head_dim);
 }
