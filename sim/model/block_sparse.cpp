@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of attention to chosen and to compressed keys, in training and in a serving pass.
+#include <algorithm>
 #include <cmath>
 
 #include "sim/model/block_steps.h"
