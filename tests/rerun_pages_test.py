@@ -125,6 +125,15 @@ class RerunPages(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("says neither how it was made nor why not", printed)
 
+    def test_pages_may_be_named_without_their_folder(self):
+        def listed(name):
+            return subprocess.run([ROOT / "scripts/rerun_pages", "--list", name], capture_output=True, text=True, check=False)
+
+        self.assertIn("fsep.md: takes", listed("fsep.md").stdout)
+        missing = listed("fsap.md")
+        self.assertEqual(missing.returncode, 2)
+        self.assertIn("there is no page 'fsap.md'", missing.stderr)
+
     def test_every_result_page_says_how_it_was_made(self):
         done = subprocess.run([ROOT / "scripts/rerun_pages", "--list"], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
