@@ -44,6 +44,8 @@ std::array<GroupedGemm, 3> newton_schulz(const WeightMatrix& matrix, std::int64_
           GroupedGemm{rows, n, m, DataType::bf16}};
 }
 
+namespace {
+
 MatrixCounts dense_matrices(const StageSpace& stage, const std::vector<StagePart>& parts) {
   MatrixCounts matrices;
   for (const StagePart& part : parts) {
@@ -55,17 +57,6 @@ MatrixCounts dense_matrices(const StageSpace& stage, const std::vector<StagePart
     }
   }
   return matrices;
-}
-
-std::vector<std::int64_t> whole_experts_of(const LayerWork& work) {
-  if (work.decision.gradients != GradientLayout::homes) {
-    throw Error("optimizer: muon, but a policy divides the state of every expert over GPUs",
-                "its updates need whole matrices: leave that policy out, or optimizer: adam");
-  }
-  const Placement& placement = work.assignment().placement();
-  std::vector<std::int64_t> experts;
-  for (int g = 0; g < placement.gpus(); ++g) experts.push_back(placement.slots_on(GpuId(g)));
-  return experts;
 }
 
 MatrixCounts matrices_of_experts(const StageSpace& stage, std::int64_t experts) {
@@ -85,6 +76,49 @@ std::vector<std::size_t> places_in(const GpuGroups& groups) {
     for (std::size_t i = 0; i < group.size(); ++i) places[group[i].index()] = i;
   }
   return places;
+}
+
+}  // namespace
+
+void HeldMatrices::add_experts(const LayerWork& work) {
+  if (work.decision.gradients != GradientLayout::homes) {
+    throw Error("optimizer: muon, but a policy divides the state of every expert over GPUs",
+                "its updates need whole matrices: leave that policy out, or optimizer: adam");
+  }
+  const Placement& placement = work.assignment().placement();
+  for (int g = 0; g < placement.gpus(); ++g) {
+    experts[static_cast<std::size_t>(g)] += placement.slots_on(GpuId(g));
+  }
+}
+
+std::vector<Updated> updated_by_muon(const StageSpace& stage, const HeldMatrices& held, int copy,
+                                     int copies) {
+  const GpuGroups dp = stage.groups(ParallelAxis::dp_cp), edp = stage.groups(ParallelAxis::edp);
+  const bool deals = stage.options().spec.zero > 0;
+  const auto replicas = [&](const GpuGroups& groups) {
+    return deals ? static_cast<int>(groups.front().size()) * copies : 1;
+  };
+  const auto mine = [&](const std::vector<MatrixCounts>& dealt, std::size_t place,
+                        const GpuGroups& groups) -> const MatrixCounts& {
+    return dealt[(place + static_cast<std::size_t>(copy) * groups.front().size()) % dealt.size()];
+  };
+  const MatrixCounts dense = dense_matrices(stage, held.parts);
+  const auto of_dense = deal_out(dense, replicas(dp));
+  const std::int64_t others = (held.dense - parameters_of(dense) + replicas(dp) - 1) / replicas(dp);
+  const auto dense_places = places_in(dp), expert_places = places_in(edp);
+  std::map<std::int64_t, std::vector<MatrixCounts>> of_experts;  // by how many a GPU holds
+  std::vector<Updated> updated;
+  for (std::size_t g = 0; g < held.experts.size(); ++g) {
+    auto [dealt, is_new] = of_experts.try_emplace(held.experts[g]);
+    if (is_new) {
+      dealt->second = deal_out(matrices_of_experts(stage, held.experts[g]), replicas(edp));
+    }
+    updated.push_back({mine(of_dense, dense_places[g], dp), others});
+    for (const auto& [matrix, count] : mine(dealt->second, expert_places[g], edp)) {
+      updated.back().matrices[matrix] += count;
+    }
+  }
+  return updated;
 }
 
 }  // namespace moesim

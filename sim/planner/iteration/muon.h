@@ -31,14 +31,22 @@ inline constexpr int newton_schulz_steps = 5;
 /// of one kind that follow each other are one of as many rows.
 std::array<GroupedGemm, 3> newton_schulz(const WeightMatrix& matrix, std::int64_t count);
 
-/// Matrices of these parts that Muon updates on one GPU of the stage, besides routed experts.
-/// Embedding and head, vectors and routers are updated by Adam.
-MatrixCounts dense_matrices(const StageSpace& stage, const std::vector<StagePart>& parts);
-/// [GPU of the stage] whole routed experts of this layer. Throws Error if GPUs hold parts of them.
-std::vector<std::int64_t> whole_experts_of(const LayerWork& work);
-/// Matrices of so many experts of the stage.
-MatrixCounts matrices_of_experts(const StageSpace& stage, std::int64_t experts);
-/// [GPU] its place in its group.
-std::vector<std::size_t> places_in(const GpuGroups& groups);
+/// What the GPUs of a stage hold of the model.
+struct HeldMatrices {
+  std::vector<StagePart> parts;       // alike on all of them
+  std::int64_t dense = 0;             // parameters of these parts
+  std::vector<std::int64_t> experts;  // [GPU] whole routed ones
+
+  /// Adds a layer's routed experts. Throws Error if GPUs hold parts of them.
+  void add_experts(const LayerWork& work);
+};
+/// What a GPU updates: matrices by Muon, the rest by Adam (embedding and head, vectors, routers).
+struct Updated {
+  MatrixCounts matrices;
+  std::int64_t others = 0;  // parameters
+};
+/// [GPU of the stage], which is number `copy` of `copies` stages that hold the same.
+std::vector<Updated> updated_by_muon(const StageSpace& stage, const HeldMatrices& held, int copy,
+                                     int copies);
 
 }  // namespace moesim

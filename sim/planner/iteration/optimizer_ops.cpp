@@ -2,8 +2,8 @@
 #include "sim/planner/iteration/optimizer_ops.h"
 
 #include <algorithm>
-#include <functional>
 #include <set>
+#include <utility>
 
 #include "sim/base/sort_once.h"
 
@@ -133,49 +133,32 @@ std::vector<std::int64_t> OptimizerOps::expert_parameters() const {
   return experts;
 }
 
-std::vector<OptimizerOps::Updated> OptimizerOps::updated() const {
+std::vector<Updated> OptimizerOps::updated() const {
   const LayerReplicas& replicas = exchanges_.replicas();
-  if (replicas.stage().options().spec.optimizer == OptimizerKind::muon) return updated_by_muon();
+  if (replicas.stage().options().spec.optimizer == OptimizerKind::muon) return by_muon();
   std::vector<Updated> result;
   const std::int64_t dense = updated_dense();
   for (const std::int64_t experts : expert_parameters()) result.push_back({{}, dense + experts});
   return result;
 }
 
-std::vector<OptimizerOps::Updated> OptimizerOps::updated_by_muon() const {
+std::vector<Updated> OptimizerOps::by_muon() const {
   const LayerReplicas& replicas = exchanges_.replicas();
-  const auto dealt_over = [&](int all) { return zero() > 0 ? all : 1; };
-  const bool whole = dense_parameters() > 0;
-  const MatrixCounts dense = whole ? dense_matrices(replicas.stage(), parts_) : MatrixCounts();
-  const auto of_dense = deal_out(dense, dealt_over(replicas.of_dense()));
-  const std::int64_t others = dense_parameters() - parameters_of(dense);
-  const std::int64_t shards = dealt_over(replicas.of_dense());
-  std::map<std::int64_t, std::vector<MatrixCounts>> of_experts;  // by experts of a GPU
   std::vector<Updated> result(replicas.everybody().size());
+  HeldMatrices held;
+  held.dense = dense_parameters();
+  if (held.dense > 0) held.parts = parts_;
   for (std::size_t s = 0; s < layers_.size(); ++s) {
     const StageSpace& stage = *replicas.stages()[s];
-    std::vector<std::int64_t> experts(static_cast<std::size_t>(stage.gpus()->size()));
+    held.experts.assign(static_cast<std::size_t>(stage.gpus()->size()), 0);
     for (int chunk = 0; chunk < layers_[s]->chunks(); ++chunk) {
-      for (const LayerWork& work : layers_[s]->last(chunk).works) {
-        const auto here = whole_experts_of(work);
-        std::ranges::transform(experts, here, experts.begin(), std::plus());
-      }
+      for (const LayerWork& work : layers_[s]->last(chunk).works) held.add_experts(work);
     }
-    const GpuGroups dp = stage.groups(ParallelAxis::dp_cp), edp = stage.groups(ParallelAxis::edp);
-    const auto dense_places = places_in(dp), expert_places = places_in(edp);
+    auto of_stage =
+        updated_by_muon(stage, held, static_cast<int>(s), static_cast<int>(layers_.size()));
     for (const GpuId own : stage.everybody()) {
-      const std::size_t g = own.index();
-      Updated& gpu = result[replicas.everybody().member(stage.gpus()->in_plan(own))];
-      gpu.others = (others + shards - 1) / shards;
-      gpu.matrices = of_dense[(dense_places[g] + s * dp.front().size()) % of_dense.size()];
-      auto [dealt, is_new] = of_experts.try_emplace(experts[g]);
-      if (is_new) {
-        dealt->second =
-            deal_out(matrices_of_experts(stage, experts[g]), dealt_over(replicas.of_experts()));
-      }
-      const auto& mine =
-          dealt->second[(expert_places[g] + s * edp.front().size()) % dealt->second.size()];
-      for (const auto& [matrix, count] : mine) gpu.matrices[matrix] += count;
+      result[replicas.everybody().member(stage.gpus()->in_plan(own))] =
+          std::move(of_stage[own.index()]);
     }
   }
   return result;

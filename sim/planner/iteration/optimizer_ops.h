@@ -60,13 +60,8 @@ class OptimizerOps {
   std::vector<OpId> sum_now(const StagePart& part, WorkCell cell, const std::vector<OpId>& after);
   std::vector<OpId> gather(const StagePart& part, WorkCell cell, Pass pass,
                            const std::vector<OpId>& after);
-  /// Parameters that one GPU updates: by Muon, and by Adam.
-  struct Updated {
-    MatrixCounts matrices;
-    std::int64_t others = 0;
-  };
   std::vector<Updated> updated() const;  // [GPU of all stages]
-  std::vector<Updated> updated_by_muon() const;
+  std::vector<Updated> by_muon() const;
   OpId add_update(const std::vector<OpId>& after);
   OpId add_orthogonalization(const std::vector<Updated>& updated, OpId after);
   OpId add_kernels(std::vector<Kernel> each, int part, const std::vector<OpId>& after);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is in the memory of a pipeline stage's GPUs all the time.
 #include <algorithm>
-#include <functional>
 #include <map>
 
 #include "sim/model/kv_cache.h"
@@ -63,30 +62,17 @@ bool StageMemory::by_muon() const {
 
 /// Matrices are dealt out whole; what Adam updates next to them has one moment more.
 void StageMemory::add_muon(std::int64_t dense) {
-  const Spec& options = stage_.options();
-  const GpuGroups dp = stage_.groups(ParallelAxis::dp_cp), edp = stage_.groups(ParallelAxis::edp);
-  const auto over = [&](const GpuGroups& groups) {
-    return options.spec.zero > 0 ? static_cast<int>(groups.front().size()) : 1;
-  };
-  std::vector<StagePart> parts;
-  std::vector<std::int64_t> experts(state_.size());
+  HeldMatrices held{{}, dense, std::vector<std::int64_t>(state_.size())};
   for (const ChunkParts* chunk : chunks_) {
-    if (chunk->whole) parts.insert(parts.end(), chunk->parts.begin(), chunk->parts.end());
-    for (const LayerWork& work : chunk->of(0).works) {
-      const auto here = whole_experts_of(work);
-      std::ranges::transform(experts, here, experts.begin(), std::plus());
-    }
+    if (chunk->whole) held.parts.insert(held.parts.end(), chunk->parts.begin(), chunk->parts.end());
+    for (const LayerWork& work : chunk->of(0).works) held.add_experts(work);
   }
-  const MatrixCounts matrices = dense_matrices(stage_, parts);
-  const std::int64_t others = shared_by(dense - parameters_of(matrices), over(dp));
-  second_moments_ = Bytes(others * second_moment);
-  const auto dealt = deal_out(matrices, over(dp));
-  const auto dense_places = places_in(dp), expert_places = places_in(edp);
+  const auto updated = updated_by_muon(stage_, held, 0, 1);
+  second_moments_ = Bytes(updated.front().others * second_moment);
   for (std::size_t g = 0; g < state_.size(); ++g) {
-    const auto of_experts = deal_out(matrices_of_experts(stage_, experts[g]), over(edp));
-    const std::int64_t own = others + parameters_of(dealt[dense_places[g] % dealt.size()]) +
-                             parameters_of(of_experts[expert_places[g] % of_experts.size()]);
-    state_[g].of(MemoryPart::optimizer) += Bytes(own * options.state.optimizer) + second_moments_;
+    const std::int64_t own = updated[g].others + parameters_of(updated[g].matrices);
+    state_[g].of(MemoryPart::optimizer) +=
+        Bytes(own * stage_.options().state.optimizer) + second_moments_;
   }
 }
 
