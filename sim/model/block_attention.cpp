@@ -136,7 +136,7 @@ void add_attention(StepList& list, const MoeModel& model, int layer, const Block
   }
   const auto attended = static_cast<double>(shard.attended);
   if (shape.compresses()) {
-    add_compressed(list, model, kind, attended);
+    add_compressed(list, model, kind);
   } else if (mla) {
     add_mla(list, shape, model.hidden);
   } else {

@@ -79,7 +79,7 @@ void add_indexer(StepList& list, const MoeModel& model, int layer, double attend
   add_choice(list, indexer, list.own(), shape.indexed_keys(layer, attended), model.activations);
 }
 
-void add_compressed(StepList& list, const MoeModel& model, int layer, double) {
+void add_compressed(StepList& list, const MoeModel& model, int layer) {
   const AttentionShape& shape = *model.attention->shape;
   const std::int64_t query = list.split(shape.heads) * shape.head_dim;
   add_down_and_up(list, model);

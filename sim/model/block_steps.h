@@ -97,7 +97,7 @@ void add_attention(StepList& list, const MoeModel& model, int layer, const Block
 void add_mamba(StepList& list, const MoeModel& model, int layer);
 /// What chooses keys, and attention to compressed keys but for its norm; forward and backward.
 void add_indexer(StepList& list, const MoeModel& model, int layer, double attended);
-void add_compressed(StepList& list, const MoeModel& model, int layer, double attended);
+void add_compressed(StepList& list, const MoeModel& model, int layer);
 /// The output projection in groups of heads.
 void add_grouped_output(StepList& list, const MoeModel& model);
 /// The same in a serving pass.

@@ -77,10 +77,10 @@ void read_gate(const YamlMap& map, MoeModel& model) {
 void check_ratios(const YamlMap& attention, const MoeModel& model) {
   if (!model.attention->shape || !model.attention->shape->compresses()) return;
   const auto stated = std::ssize(model.attention->shape->compression.ratios);
-  if (!attention.good({"ratios"}) || stated >= model.layers) return;
-  attention.find("ratios")->error(
-      fmt::format("'ratios' has {} numbers for {} layers", stated, model.layers),
-      "one for each layer");
+  const auto ratios = attention.find("ratios");
+  if (!ratios || !attention.good({"ratios"}) || stated >= model.layers) return;
+  ratios->error(fmt::format("'ratios' has {} numbers for {} layers", stated, model.layers),
+                "one for each layer");
 }
 
 void read_whole(const YamlMap& map, MoeModel& model) {

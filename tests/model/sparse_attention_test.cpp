@@ -4,17 +4,15 @@
 
 #include <algorithm>
 
+#include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/model/blocks.h"
 #include "sim/model/kv_cache.h"
-#include "sim/base/data_files.h"
 
 namespace moesim {
 namespace {
 
-MoeModel shipped(const std::string& name) {
-  return read_moe_model(data_file("models/moe", name));
-}
+MoeModel shipped(const std::string& name) { return read_moe_model(data_file("models/moe", name)); }
 
 TEST(SparseAttention, SeesTheKeysThatAreCountedOneByOne) {
   const AttentionShape v4 = *shipped("deepseek-v4-flash").attention->shape;
@@ -82,21 +80,34 @@ TEST(SparseAttention, KeepsAndReadsAllResidualStreams) {
   EXPECT_EQ(kept_of_four - kept(), 3 * row);
 }
 
-TEST(SparseAttention, NeedsARatioForEveryLayer) {
-  const std::string text =
+/// Parses a model of 3 layers whose attention has these keys after the usual ones.
+MoeModel with_attention(const std::string& keys) {
+  return parse_moe_model(
       "name: x\nsource: test\nhidden: 64\nlayers: 3\nmoe_layers: {first: 0, count: 3}\n"
       "experts: 4\ntop_k: 2\nexpert_ffn: 32\nexpert_matrices: 3\nactivations: bf16\n"
       "weights: bf16\ngate: {score: softmax}\nvocabulary: 128\n"
       "attention: {kind: compressed, heads: 4, head_dim: 16, rope_dim: 8, q_rank: 16, window: 8, "
-      "output_groups: 3, output_rank: 8, ratios: [0, 4]}\n";
+      "output_rank: 8, " +
+          keys + "}\n",
+      "x.yaml");
+}
+
+std::string sparse_refusal_of(const std::string& keys) {
   try {
-    parse_moe_model(text, "x.yaml");
-    FAIL();
+    with_attention(keys);
   } catch (const Error& e) {
-    const std::string all = e.what();
-    EXPECT_NE(all.find("'ratios' has 2 numbers for 3 layers"), std::string::npos) << all;
-    EXPECT_NE(all.find("'output_groups' is 3, which does not divide 4 heads"), std::string::npos);
+    return e.what();
   }
+  return "no error";
+}
+
+TEST(SparseAttention, NeedsARatioForEveryLayer) {
+  EXPECT_NO_THROW(with_attention("output_groups: 2, ratios: [0, 4, 8]"));
+  const std::string all = sparse_refusal_of("output_groups: 3, ratios: [0, 4]");
+  EXPECT_NE(all.find("'ratios' has 2 numbers for 3 layers"), std::string::npos) << all;
+  EXPECT_NE(all.find("'output_groups' is 3, which does not divide 4 heads"), std::string::npos);
+  const std::string none = sparse_refusal_of("output_groups: 2");
+  EXPECT_NE(none.find("'kind: compressed' needs 'ratios' next to it"), std::string::npos) << none;
 }
 
 }  // namespace
