@@ -132,7 +132,7 @@ class RerunPages(unittest.TestCase):
         self.assertIn("fsep.md: takes", listed("fsep.md").stdout)
         missing = listed("fsap.md")
         self.assertEqual(missing.returncode, 2)
-        self.assertIn("there is no page 'fsap.md'", missing.stderr)
+        self.assertIn("no page is called 'fsap.md'", missing.stderr)
 
     def test_every_result_page_says_how_it_was_made(self):
         done = subprocess.run([ROOT / "scripts/rerun_pages", "--list"], capture_output=True, text=True, check=False)

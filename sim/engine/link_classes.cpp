@@ -20,8 +20,8 @@ class Division {
  public:
   explicit Division(std::size_t links) : of_(links), sizes_{links} {}
 
-  /// Links that an exchange uses leave their class, together if it asks the same of them. What is
-  /// left alone keeps its number.
+  /// Links that an exchange uses leave their class, together if it asks the same of them. Links
+  /// that stay keep the number of the class.
   void divide(const std::vector<LinkUse>& uses) {
     leaving_.clear();
     for (const LinkUse& use : uses) {

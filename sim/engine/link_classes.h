@@ -17,7 +17,7 @@ struct ClassUse {
 };
 
 /// Two links are of one class if every exchange asks the same time of both, or of neither: they are
-/// always in the same state. Of those that lie behind each other the narrowest is enough: a class
+/// always in the same state. Of classes that lie behind each other the narrowest is enough: a class
 /// is left out if there is one of which all of its exchanges ask as much time or more.
 class LinkClasses {
  public:

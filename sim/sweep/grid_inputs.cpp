@@ -44,7 +44,7 @@ void open_input(const Scenario& s, const std::string& input, InputCache& cache) 
   }
 }
 
-/// With this change, and of the others of all policies with those that its policy has keys for.
+/// With this change, and of the changes for all policies only what its policy has keys for.
 Scenario with_known(Scenario s, const Override& change) {
   std::erase_if(
       s.set, [&](const Override& o) { return o.path == change.path && o.value == change.value; });
