@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/counted.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/linkfit/calibration_text.h"
@@ -76,9 +77,9 @@ std::string kernel_report(const std::string& name, const GpuFit& fit) {
                     to_string(BytesPerSecond(most / last.value))});
   }
   return fmt::format(
-      "kernels of {}: {} times, {} rejected; medians +-{} (95 %); a GEMM left out of its table: {} "
+      "kernels of {}: {}, {} rejected; medians +-{} (95 %); a GEMM left out of its table: {} "
       "typically, {} at worst\n{}",
-      name, fit.kept + fit.rejected, fit.rejected, percent(fit.spread),
+      name, counted(fit.kept + fit.rejected, "time"), fit.rejected, percent(fit.spread),
       percent(fit.left_out_typical), percent(fit.left_out_worst), align(rows, 1));
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/plan/exchange_time.h"
 #include "sim/planner/iteration/planner.h"
@@ -55,7 +56,8 @@ MicroPlan step_plan(const Topology& topology, MoeModel model, int experts, std::
   Planner planner(read_system(data_file("models/system", "megatron")), topology, model, trace,
                   options);
   const PlannedStep planned = planner.plan(batches.batches[0], 0);
-  MicroPlan micro{fmt::format("step of {} experts with {} rows", experts, rows), planned.plan, {}};
+  MicroPlan micro{
+      fmt::format("step of {} experts with {}", experts, counted(rows, "row")), planned.plan, {}};
   for (const LayerRouting& layer : routing_of(planned)) {
     micro.layers.emplace_back(layer);
   }

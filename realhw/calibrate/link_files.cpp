@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/counted.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/linkfit/calibration_text.h"
@@ -33,11 +34,10 @@ std::string class_report(const ClassFit& c) {
   }
   const auto [typical, worst] = left_out(c.fit);
   return fmt::format(
-      "{} (by '{}'): {} times, {} rejected; medians +-{} (95 %)\n"
-      "an exchange takes {} +- {} (95 %) whatever its bytes; latency of a link {}\n{}"
-      "fit: typically {} off, at worst {}; a point left out: {} typically, {} at worst; a straight "
-      "line: {} at worst\n",
-      c.link_class, c.plan, c.kept + c.rejected, c.rejected, percent(c.spread),
+      "{} (by '{}'): {}, {} rejected; medians +-{} (95 %)\nan exchange takes {} +- {} (95 %) "
+      "whatever its bytes; latency of a link {}\n{}fit: typically {} off, at worst {}; a point "
+      "left out: {} typically, {} at worst; a straight line: {} at worst\n",
+      c.link_class, c.plan, counted(c.kept + c.rejected, "time"), c.rejected, percent(c.spread),
       to_string(c.fit.fixed), to_string(c.fit.fixed_spread), to_string(c.latency), align(rows, 0),
       percent(c.typical), percent(c.worst), percent(typical), percent(worst),
       percent(c.fit.line_error));
@@ -80,10 +80,10 @@ std::string link_yaml(const std::string& name, const ClassFit& c, const Provenan
 
 std::string exchange_report(const ExchangeFit& fit) {
   std::string text = fmt::format(
-      "exchange overhead {} +-{} (95 %), {} times, {} rejected; per peer {}\n",
+      "exchange overhead {} +-{} (95 %), {}, {} rejected; per peer {}\n",
       to_string(Seconds(fit.exchange_overhead.value)), percent(fit.exchange_overhead.spread),
-      fit.exchange_overhead.kept + fit.exchange_overhead.rejected, fit.exchange_overhead.rejected,
-      to_string(Seconds(fit.peer_overhead)));
+      counted(fit.exchange_overhead.kept + fit.exchange_overhead.rejected, "time"),
+      fit.exchange_overhead.rejected, to_string(Seconds(fit.peer_overhead)));
   for (const ClassFit& c : fit.classes) text += "\n" + class_report(c);
   return text;
 }

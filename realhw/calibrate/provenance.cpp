@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "realhw/core/gemm.h"
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/linkfit/calibration_text.h"
 
@@ -122,10 +123,11 @@ std::string yaml_of(const Provenance& p) {
 
 std::string header_of(const Provenance& p, std::size_t plans) {
   return fmt::format(
-      "# moesim-hw calibrate, {}, {} ranks on {} host{}, {}\n"
-      "# {}, {}; {} plans, {} rounds of {} runs after one that is compared\n\n",
-      p.backend, p.ranks, p.hosts.size(), p.hosts.size() == 1 ? "" : "s",
-      fmt::join(p.processors, "; "), p.topology, p.model, plans, p.rounds.rounds, p.rounds.repeats);
+      "# moesim-hw calibrate, {}, {} on {}, {}\n# {}, {}; {}, {} of {} runs after one that "
+      "is compared\n\n",
+      p.backend, counted(p.ranks, "rank"), counted(p.hosts.size(), "host"),
+      fmt::join(p.processors, "; "), p.topology, p.model, counted(plans, "plan"),
+      counted(p.rounds.rounds, "round"), p.rounds.repeats);
 }
 
 }  // namespace moesim

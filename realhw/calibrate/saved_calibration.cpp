@@ -7,6 +7,7 @@
 
 #include "realhw/calibrate/origin_json.h"
 #include "realhw/calibrate/rounds.h"
+#include "sim/base/counted.h"
 #include "sim/base/files.h"
 #include "sim/saved/saved_lines.h"
 #include "sim/saved/step_json.h"
@@ -70,8 +71,8 @@ class SavedCalibration : public CalibrationRun {
   MicroPlan read_micro(const Json& json, const std::string& place, const std::string& name) const {
     RoutedPlan routed = read_plan(json, place);
     if (routed.plan.gpus != origin_.ranks) {
-      throw Error(
-          fmt::format("the plan has {} GPUs, the cluster {}", routed.plan.gpus, origin_.ranks));
+      throw Error(fmt::format("the plan has {}, the cluster {}", counted(routed.plan.gpus, "GPU"),
+                              origin_.ranks));
     }
     MicroPlan micro{name, std::move(routed.plan), {}};
     for (ServedLayer& layer : routed.layers) micro.layers.emplace_back(std::move(layer));

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "sim/base/counted.h"
 #include "sim/base/units.h"
 #include "sim/report/case_report.h"
 #include "sim/report/table.h"
@@ -140,13 +141,14 @@ void add_measured(Measured& measured, const Plan& plan, const MeasuredStep& step
 std::string hardware_header(const HardwareJob& job, const StepsOrigin& origin,
                             const Topology& cluster) {
   return fmt::format(
-      "# moesim-hw, {}, {} ranks on {} host{}, for {} of {} GPUs\n"
-      "# trace {}, model {}: hidden {}, expert ffn {}, {} layers, {} {} of {} tokens per rank\n"
-      "# measured; {}; step: median of {} repeats after {}, mean over steps; ops: of the median\n",
-      job.description, job.ranks, job.hosts, job.hosts == 1 ? "" : "s", cluster.name(),
+      "# moesim-hw, {}, {} on {}, for {} of {} GPUs\n# trace {}, model {}: hidden {}, "
+      "expert ffn {}, {}, {} of {} per rank\n# measured; {}; step: median of {} repeats "
+      "after {}, mean over steps; ops: of the median\n",
+      job.description, counted(job.ranks, "rank"), counted(job.hosts, "host"), cluster.name(),
       cluster.gpu_count(), origin.trace.name, origin.model_name, origin.hidden, origin.expert_ffn,
-      origin.layers, origin.steps, origin.iteration ? "iterations" : "steps",
-      origin.tokens_per_rank,
+      counted(origin.layers, "layer"),
+      counted(origin.steps, origin.iteration ? "iteration" : "step"),
+      counted(origin.tokens_per_rank, "token"),
       origin.iteration  ? "forward, backward and update"
       : origin.backward ? "forward and backward"
                         : "forward only",

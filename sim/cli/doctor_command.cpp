@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/processes.h"
 #include "sim/cli/commands.h"
@@ -35,7 +36,7 @@ void look_for_data(std::vector<Finding>& findings) {
       {"transports", "measured rates"},   {"scenarios", "scenarios by name"}};
   for (const auto& [kind, use] : kinds) {
     const auto count = data_names(kind).size();
-    findings.push_back({kind, fmt::format("{} files", count), count > 0 ? "" : use, true});
+    findings.push_back({kind, counted(count, "file"), count > 0 ? "" : use, true});
   }
   const auto traces = data_names("traces").size();
   findings.push_back({"traces", fmt::format("{} recordings", traces),

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/file_set.h"
@@ -105,7 +106,7 @@ void export_goal(const ExportOptions& options) {
   const Plan plan = exported.fitting_step(0).plan;
   const GpuModels& gpus = exported.inputs.clusters[0].gpus;
   options.out.write(to_goal(plan, gpus));
-  fmt::print(options.out.beside(), "{} ops of {} GPUs\n", plan.ops.size(), plan.gpus);
+  fmt::print(options.out.beside(), "{} of {} GPUs\n", counted(plan.ops.size(), "op"), plan.gpus);
 }
 
 struct ChakraOptions {
@@ -133,8 +134,8 @@ void export_chakra(const ChakraOptions& options) {
   }
   write_files(files);
   remove_more_ranks(options.out, files.size());
-  fmt::print("{} ops of {} GPUs in {}.0.et to {}.{}.et\n", plan.ops.size(), plan.gpus, options.out,
-             options.out, plan.gpus - 1);
+  fmt::print("{} of {} GPUs in {}.0.et to {}.{}.et\n", counted(plan.ops.size(), "op"), plan.gpus,
+             options.out, options.out, plan.gpus - 1);
 }
 
 struct RankCostOptions {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <sstream>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
@@ -42,8 +43,8 @@ void import_model(const ModelImport& options) {
   const std::string model = with_sources(model_text_of_hf_config(options.file, text));
   const MoeModel read = parse_moe_model(model, options.file);
   options.out.write(model);
-  fmt::print(options.out.beside(), "{}: {} layers, {} of them with {} experts\n", read.name,
-             read.layers, read.moe_layers.size(), read.experts);
+  fmt::print(options.out.beside(), "{}: {}, {} of them with {} experts\n", read.name,
+             counted(read.layers, "layer"), read.moe_layers.size(), read.experts);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
@@ -172,15 +173,14 @@ std::string serving_lines(const NewSizes& sizes) {
 std::string text_of_new(const NewScenario& scenario) {
   const NewSizes sizes = sizes_of(scenario);
   std::string text = fmt::format(
-      "# {} on {} GPUs of {}. moesim compare {} runs it, moesim explore {} shows it.\n"
-      "# Every key: docs/scenarios.md; flags win over this file.\n"
-      "topology: {}   # moesim list topologies; several: [a, b]\n"
-      "model: {}   # moesim list models\n",
+      "# {} on {} of {}. moesim compare {} runs it, moesim explore {} shows it.\n# Every key: "
+      "docs/scenarios.md; flags win over this file.\ntopology: {}   # moesim list topologies; "
+      "several: [a, b]\nmodel: {}   # moesim list models\n",
       scenario.purpose == "step"       ? "A step of MoE layers"
       : scenario.purpose == "training" ? "A training iteration"
                                        : "A decode step of an engine",
-      sizes.gpus, scenario.topology, scenario.file, scenario.file, scenario.topology,
-      scenario.model);
+      counted(sizes.gpus, "GPU"), scenario.topology, scenario.file, scenario.file,
+      scenario.topology, scenario.model);
   text += routing_lines(scenario, sizes);
   text += scenario.purpose == "step"       ? step_lines(scenario, sizes)
           : scenario.purpose == "training" ? training_lines(sizes)

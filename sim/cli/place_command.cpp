@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/json.h"
@@ -67,8 +68,8 @@ Json place_laer(const Json& input, bool queue, bool even) {
   const fsep::SlotGrid grid{input.at("devices").get<int>(), input.at("devices_per_node").get<int>(),
                             input.at("slots_per_device").get<int>()};
   if (loads.sources() != grid.ranks) {
-    throw Error(
-        fmt::format("token_counts has {} rows for {} devices", loads.sources(), grid.ranks));
+    throw Error(fmt::format("token_counts has {} for {} devices", counted(loads.sources(), "row"),
+                            grid.ranks));
   }
   const fsep::Decision decision =
       fsep::plan(loads, grid, {cost_parameters(input), even, queue, {}});

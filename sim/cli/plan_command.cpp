@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "sim/base/counted.h"
 #include "sim/cli/commands.h"
 #include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
@@ -50,8 +51,8 @@ void save_steps(const PlanOptions& options) {
   options.save.write(pack_steps(origin, cluster.topology, policies));
   for (const SavedPolicy& policy : policies) {
     if (!suits(policy)) continue;
-    fmt::print(options.save.beside(), "{}: {} steps for {} GPUs\n", policy.name,
-               policy.steps.size(), cluster.topology.gpu_count());
+    fmt::print(options.save.beside(), "{}: {} for {}\n", policy.name,
+               counted(policy.steps.size(), "step"), counted(cluster.topology.gpu_count(), "GPU"));
   }
 }
 
@@ -69,15 +70,14 @@ void print_plan(const PlanOptions& options) {
   if (options.check) {
     const std::size_t layers = prove_each_layer(steps.planner(), planned);
     fmt::print(stderr,
-               "delivery proved: {} ops, {} layers{}: every choice reaches its expert and returns "
-               "once\n",
-               planned.plan.ops.size(), layers,
+               "delivery proved: {}, {}{}: every choice reaches its expert and returns once\n",
+               counted(planned.plan.ops.size(), "op"), counted(layers, "layer"),
                scenario.iteration ? " of microbatches that differ" : "");
   }
   if (!options.nccl_tests.empty()) {
     const int files = write_nccl_tests(planned.plan, options.nccl_tests);
-    fmt::print(options.out.beside(), "{} exchanges for alltoallv_perf on {} GPUs in {}\n", files,
-               planned.plan.gpus, options.nccl_tests);
+    fmt::print(options.out.beside(), "{} for alltoallv_perf on {} in {}\n",
+               counted(files, "exchange"), counted(planned.plan.gpus, "GPU"), options.nccl_tests);
     if (!options.out.asked()) return;
   }
   (options.out.asked() ? options.out : OutputFile("-")).write(to_text(planned.plan));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "sim/base/counted.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 #include "sim/base/stop_signals.h"
@@ -167,9 +168,9 @@ void run(const RunOptions& options) {
   const auto count =
       scenario.topologies.size() * scenario.policies.size() * scenario.fidelities.size();
   if (count != 1) {
-    throw Error(
-        fmt::format("'run' takes one topology, policy and fidelity; these make {} cases", count),
-        "moesim compare shows several side by side");
+    throw Error(fmt::format("'run' takes one topology, policy and fidelity; these make {}",
+                            counted(count, "case")),
+                "moesim compare shows several side by side");
   }
   run_cases(options, scenario, true);
 }

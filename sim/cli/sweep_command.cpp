@@ -51,10 +51,6 @@ SweepShard shard_of(const std::string& text) {
               "--shard 0/4, 1/4, 2/4 and 3/4");
 }
 
-std::string plural(std::int64_t count, const std::string& noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 void print_end(const SweepEnd& end) {
   const auto state = [&](const std::string& name) {
     const auto found = end.states.find(name);
@@ -63,7 +59,7 @@ void print_end(const SweepEnd& end) {
   std::int64_t rows = 0;
   for (const auto& [name, count] : end.states) rows += count;
   fmt::print("# {}: {} of {}; {} ok, {} unsuitable, {} failed\n", end.file, rows,
-             plural(end.scenarios, "scenario"), state(sweep_ok), state(sweep_unsuitable),
+             counted(end.scenarios, "scenario"), state(sweep_ok), state(sweep_unsuitable),
              state(sweep_failed));
   constexpr int most_reasons = 5;
   int shown = 0;
@@ -72,7 +68,7 @@ void print_end(const SweepEnd& end) {
       fmt::print("#   ... and more: moesim query shows all reasons\n");
       break;
     }
-    fmt::print("#   {}: {}\n", plural(count, "scenario"), reason);
+    fmt::print("#   {}: {}\n", counted(count, "scenario"), reason);
   }
   if (state(sweep_failed) > 0) fmt::print("#   the same command tries again what failed\n");
 }
@@ -95,7 +91,7 @@ std::string checked_file(const std::string& file) {
 
 void submit_sweep(const SweepGrid& grid, const std::string& file, const std::string& flags) {
   const auto [array, merge] = submit(slurm_jobs(own_words_without_slurm(), file, flags));
-  fmt::print("# {}: job {} simulates, job {} merges into {}\n", plural(grid.size(), "scenario"),
+  fmt::print("# {}: job {} simulates, job {} merges into {}\n", counted(grid.size(), "scenario"),
              array, merge, file);
 }
 
@@ -118,10 +114,10 @@ void sweep(const SweepFlags& flags) {
     throw Interrupted(
         work.signal(),
         fmt::format("stopped; {} of {} are in {}: the same command continues", end.before + end.run,
-                    plural(end.scenarios, "scenario"), end.file));
+                    counted(end.scenarios, "scenario"), end.file));
   }
   if (end.again > 0) {
-    fmt::print("# {} of other inputs ran again\n", plural(end.again, "scenario"));
+    fmt::print("# {} of other inputs ran again\n", counted(end.again, "scenario"));
   }
   // If another rank has merged all results, that rank prints them.
   if (end.file.empty()) return;

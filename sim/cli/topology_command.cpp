@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/file_in_parts.h"
@@ -76,8 +77,9 @@ Cell range_cell(const Span<BytesPerSecond>& span) {
 
 Printout summary_text(const Topology& topology, const Summary& summary) {
   Printout printout;
-  printout.add(fmt::format("{}: {} GPUs on {} hosts, exchange overhead {}\n\n", topology.name(),
-                           topology.gpu_count(), topology.host_count(),
+  printout.add(fmt::format("{}: {} on {}, exchange overhead {}\n\n", topology.name(),
+                           counted(topology.gpu_count(), "GPU"),
+                           counted(topology.host_count(), "host"),
                            to_string(topology.exchange_overhead())));
   Table levels("levels", 1, {"level", "groups", "GPUs each"});
   for (const LevelSummary& l : summary.levels) {
@@ -180,9 +182,10 @@ void check(const TopologyOptions& options) {
   if (odd.size() > most_lines) {
     fmt::print(stderr, "{}: ... and {} more\n", topology.name(), odd.size() - most_lines);
   }
-  fmt::print("{}: {} GPUs on {} hosts, {} links; every GPU reaches every other; {} warnings\n",
-             topology.name(), topology.gpu_count(), topology.host_count(), topology.links().size(),
-             file.warnings.size() + odd.size());
+  fmt::print("{}: {} on {}, {}; every GPU reaches every other; {}\n", topology.name(),
+             counted(topology.gpu_count(), "GPU"), counted(topology.host_count(), "host"),
+             counted(topology.links().size(), "link"),
+             counted(file.warnings.size() + odd.size(), "warning"));
   const std::string path = data_file("topologies", options.name);
   const std::vector<std::string> assumed = assumed_in(read_file(path));
   if (assumed.empty()) return;
@@ -203,8 +206,9 @@ void import_topology(const TopologyImport& options) {
       parse_topology(text, options.out.printed() ? "imported" : options.out.path());
   options.out.write(text);
   for (const Diagnostic& w : file.warnings) fmt::print(stderr, "{}", w.str());
-  fmt::print(options.out.beside(), "{} GPUs on {} hosts, {} values assumed\n",
-             file.topology.gpu_count(), file.topology.host_count(), assumed_in(text).size());
+  fmt::print(options.out.beside(), "{} on {}, {} assumed\n",
+             counted(file.topology.gpu_count(), "GPU"), counted(file.topology.host_count(), "host"),
+             counted(assumed_in(text).size(), "value"));
 }
 
 void add_import(CommandLine& topology) {

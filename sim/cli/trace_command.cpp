@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
@@ -85,8 +86,9 @@ void add_verify(CommandLine& trace) {
     }
     if (!errors.empty()) throw Error(std::move(errors));
     const auto recorded = RoutingTrace::open(folder);
-    fmt::print("{}: sound, {} steps, {} tokens, {} layers\n", folder, recorded.step_count(),
-               recorded.total_tokens(), recorded.info().layers.size());
+    fmt::print("{}: sound, {}, {}, {}\n", folder, counted(recorded.step_count(), "step"),
+               counted(recorded.total_tokens(), "token"),
+               counted(recorded.info().layers.size(), "layer"));
   });
 }
 
@@ -154,8 +156,8 @@ std::vector<int> layers_of(const std::vector<std::string>& texts) {
 
 void report_written(const std::string& output) {
   const auto trace = RoutingTrace::open(output);
-  fmt::print("wrote {}: {} steps, {} tokens, {} layers\n", output, trace.step_count(),
-             trace.total_tokens(), trace.info().layers.size());
+  fmt::print("wrote {}: {}, {}, {}\n", output, counted(trace.step_count(), "step"),
+             counted(trace.total_tokens(), "token"), counted(trace.info().layers.size(), "layer"));
 }
 
 void add_trace_command(CommandLine& app) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/cli/long_work.h"
@@ -53,10 +54,10 @@ void serve(const ServeFlags& flags, bool at_rate) {
   }
   writer.finish();
   report_written(flags.output);
-  fmt::print(
-      "{} requests, {} at once at most; left out: {} tokens in {} steps with fewer than {}\n",
-      server.requests(), options.batch, server.tokens_left_out(), server.steps_left_out(),
-      options.least > 0 ? options.least : options.batch);
+  fmt::print("{}, {} at once at most; left out: {} in {} with fewer than {}\n",
+             counted(server.requests(), "request"), options.batch,
+             counted(server.tokens_left_out(), "token"), counted(server.steps_left_out(), "step"),
+             options.least > 0 ? options.least : options.batch);
 }
 
 }  // namespace

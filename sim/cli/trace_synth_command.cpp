@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/base/most.h"
@@ -33,7 +34,7 @@ std::vector<int> synth_layers(const std::string& text, const std::optional<MoeMo
   const auto most = model && !has_first ? static_cast<int>(model->moe_layers.size())
                                         : max_layer_number - std::min(first, max_layer_number);
   if (count < 1 || count > most) {
-    throw Error(fmt::format("--layers: {} layers; there are from 1 to {}", count, most));
+    throw Error(fmt::format("--layers: {}; there are from 1 to {}", counted(count, "layer"), most));
   }
   if (model && !has_first) return {model->moe_layers.begin(), model->moe_layers.begin() + count};
   std::vector<int> layers(static_cast<std::size_t>(count));

@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/counted.h"
 #include "sim/base/figures.h"
 
 namespace moesim {
@@ -82,7 +83,7 @@ std::vector<std::string> left_out_lines(const std::vector<JudgedEngineRow>& rows
   }
   std::vector<std::string> lines;
   for (const auto& [why, count] : reasons) {
-    lines.push_back(fmt::format("{} rows not predicted: {}", count, why));
+    lines.push_back(fmt::format("{} not predicted: {}", counted(count, "row"), why));
   }
   return lines;
 }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
@@ -96,7 +97,7 @@ std::string told_apart(const TimedCase& c, const TimedCase& base, const Sampled&
   if (std::abs(speedup.value - 1) <= speedup.half) {
     const auto count = static_cast<std::int64_t>(c.times.size());
     const auto needed = steps_to_tell(speedup, count);
-    return needed ? fmt::format("no, {} steps", std::max(*needed, count + 1)) : "no";
+    return needed ? fmt::format("no, {}", counted(std::max(*needed, count + 1), "step")) : "no";
   }
   if (all.holds(1)) return fmt::format("measure {}", most_different_part(c, base));
   return "yes";

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <map>
 
+#include "sim/base/counted.h"
 #include "sim/base/units.h"
 #include "sim/evidence/shared_rows.h"
 #include "sim/planner/iteration/iteration_spec.h"
@@ -188,7 +189,8 @@ void add_series(const YamlMap& map, const RowKeys& keys, const std::string& name
   const auto published = map.get("published");
   const auto values = published ? published->list() : std::vector<YamlValue>();
   if (published && values.size() != gpus.size()) {
-    published->error(fmt::format("{} values for {} numbers of GPUs", values.size(), gpus.size()));
+    published->error(
+        fmt::format("{} for {} numbers of GPUs", counted(values.size(), "value"), gpus.size()));
   }
   for (std::size_t i = 0; i < std::min(gpus.size(), values.size()); ++i) {
     RowKeys own = keys;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sim/base/counted.h"
 #include "sim/run/backends.h"
 #include "sim/run/workers.h"
 #include "sim/scenario/executable_steps.h"
@@ -76,11 +77,11 @@ std::string setting(const MeasuredRun& run) {
   const char* passes = origin.iteration  ? "forward, backward and update"
                        : origin.backward ? "forward and backward"
                                          : "forward only";
-  return fmt::format(
-      "trace {}, model {}: hidden {}, expert ffn {}, {} layers, {} {} of {} tokens per rank, {}",
-      inputs.trace.info().name, inputs.model.name, inputs.model.hidden, inputs.model.expert_ffn,
-      origin.layers, origin.steps, origin.iteration ? "iterations" : "steps",
-      origin.tokens_per_rank, passes);
+  return fmt::format("trace {}, model {}: hidden {}, expert ffn {}, {}, {} of {} per rank, {}",
+                     inputs.trace.info().name, inputs.model.name, inputs.model.hidden,
+                     inputs.model.expert_ffn, counted(origin.layers, "layer"),
+                     counted(origin.steps, origin.iteration ? "iteration" : "step"),
+                     counted(origin.tokens_per_rank, "token"), passes);
 }
 
 }  // namespace
@@ -101,8 +102,8 @@ MeasuredRun recall(const std::string& path, const SimulatedOn& on) {
   const int gpus = planned.clusters[0].topology.gpu_count();
   const Topology& topology = simulated.clusters[0].topology;
   if (topology.gpu_count() != gpus) {
-    throw error_in(path, fmt::format("{} ranks were measured, {} has {} GPUs", gpus,
-                                     topology.name(), topology.gpu_count()));
+    throw error_in(path, fmt::format("{} ranks were measured, {} has {}", gpus, topology.name(),
+                                     counted(topology.gpu_count(), "GPU")));
   }
   return {std::move(measured), std::move(scenario), std::move(planned), std::move(simulated)};
 }

@@ -14,10 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string counted(std::int64_t number, const std::string& noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
-}
-
 std::string measured_header(const ResultValidation& result) {
   const HardwareResult& m = result.measured;
   return fmt::format(

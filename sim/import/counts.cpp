@@ -9,6 +9,7 @@
 #include <numeric>
 #include <span>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/most.h"
 
@@ -66,12 +67,12 @@ NpyArray deal_layer(const CountedStep& step, std::size_t layer, std::size_t sour
   std::int64_t token = 0, choice = 0, dealt = 0;
   for (std::size_t e = 0; e < counts.size(); ++e) {
     if (counts[e] > tokens) {
-      throw error_in(
-          step.where,
-          fmt::format("{} has counts that {} different experts a token cannot have: source {} has "
-                      "{} tokens but expert {} is chosen {} times",
-                      layer_in(step, layer), top_k, source, tokens, e, counts[e]),
-          "with --top-k 1 each choice is a token, and loads stay the same");
+      throw error_in(step.where,
+                     fmt::format("{} has counts that {} different experts a token cannot have: "
+                                 "source {} has {} but expert {} is chosen {}",
+                                 layer_in(step, layer), top_k, source, counted(tokens, "token"), e,
+                                 counted(counts[e], "time")),
+                     "with --top-k 1 each choice is a token, and loads stay the same");
     }
     for (std::int64_t n = 0; n < counts[e]; ++n) {
       (*ids)[token * top_k + choice] = static_cast<std::uint16_t>(e);

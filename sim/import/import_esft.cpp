@@ -9,6 +9,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "sim/base/counted.h"
 #include "sim/base/line_file.h"
 #include "sim/base/most.h"
 #include "sim/base/text.h"
@@ -169,14 +170,14 @@ bool next_sequence(EsftLayers& layers, const ImportSink& sink) {
     if (layer->next(top_k, sink.experts()) != more) {
       const int its = layer->count_sequences(), due = first.count_sequences();
       throw error_in(layer->file().path,
-                     fmt::format("layer {} has {} sequences but layer {} has {}",
-                                 layer->file().layer, its, first.file().layer, due));
+                     fmt::format("layer {} has {} but layer {} has {}", layer->file().layer,
+                                 counted(its, "sequence"), first.file().layer, due));
     }
     if (more && layer->tokens() != first.tokens()) {
       throw error_in(layer->file().path,
-                     fmt::format("layer {} has {} tokens in sequence {} but layer {} has {}",
-                                 layer->file().layer, layer->tokens(), first.sequences() - 1,
-                                 first.file().layer, first.tokens()),
+                     fmt::format("layer {} has {} in sequence {} but layer {} has {}",
+                                 layer->file().layer, counted(layer->tokens(), "token"),
+                                 first.sequences() - 1, first.file().layer, first.tokens()),
                      "", first.sequences());
     }
   }

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 
+#include "sim/base/counted.h"
 #include "sim/base/most.h"
 #include "sim/import/file_content.h"
 #include "sim/import/flame_captures.h"
@@ -65,7 +66,7 @@ FlameLayers open_layers(const std::vector<std::string>& inputs) {
     its = std::make_unique<FlameLayer>(path);
     const FlameLayer& first = *layers.begin()->second;
     if (its->file.rows() != first.file.rows()) {
-      throw error_in(path, fmt::format("has {} tokens but {} has {}", its->file.rows(),
+      throw error_in(path, fmt::format("has {} but {} has {}", counted(its->file.rows(), "token"),
                                        first.file.path(), first.file.rows()));
     }
   }
@@ -123,8 +124,8 @@ void import_flame(ImportSink& sink) {
     sink.add(pass);
   }
   if (tokens != first.file.rows()) {
-    throw error_in(first.file.path(),
-                   fmt::format("holds {} tokens but says {}", tokens, first.file.rows()));
+    throw error_in(first.file.path(), fmt::format("holds {} but says {}", counted(tokens, "token"),
+                                                  first.file.rows()));
   }
   sink.warn({Severity::warning, sink.options().inputs.front(), 0, 0,
              fmt::format("does not say where sequences begin: tokens are taken as sequences of {}",

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 
+#include "sim/base/counted.h"
 #include "sim/base/json_events.h"
 #include "sim/base/most.h"
 #include "sim/import/formats.h"
@@ -141,8 +142,8 @@ void check_token(const Token& token, const Token& first, std::int64_t expected, 
     return error_in(file, fmt::format("token_{}: {}", token.position, what));
   };
   if (token.layers.size() != first.layers.size()) {
-    throw in_token(fmt::format("has {} layers but the first token has {}", token.layers.size(),
-                               first.layers.size()));
+    throw in_token(fmt::format("has {} but the first token has {}",
+                               counted(token.layers.size(), "layer"), first.layers.size()));
   }
   const std::size_t top_k = first.layers.begin()->second.experts.size();
   for (const auto& [layer, row] : token.layers) {

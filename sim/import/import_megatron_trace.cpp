@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "sim/base/counted.h"
 #include "sim/base/most.h"
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
@@ -67,8 +68,8 @@ class RankLines {
     const NpyArray ids = array_of_lists(*lists, 2, lines_.where());
     if (ids.shape()[0] != tokens || ids.count() != tokens * top_k) {
       throw error_in(lines_.path(),
-                     fmt::format("has {} rows of {} ids in all where {} x {} are due",
-                                 ids.shape()[0], ids.count(), tokens, top_k),
+                     fmt::format("has {} of {} ids in all where {} x {} are due",
+                                 counted(ids.shape()[0], "row"), ids.count(), tokens, top_k),
                      "", lines_.line());
     }
     return ids.reshaped({tokens, top_k});
@@ -159,8 +160,8 @@ std::vector<std::map<int, NpyArray>> microbatches_of(std::vector<LayerIds> lines
   for (const auto& [layer, its] : count) {
     if (its == batches.size()) continue;
     throw error_in(where,
-                   fmt::format("layer {} has {} microbatches but another layer has {}", layer, its,
-                               batches.size()),
+                   fmt::format("layer {} has {} but another layer has {}", layer,
+                               counted(its, "microbatch"), batches.size()),
                    "layers that dropped tokens are not recorded");
   }
   return batches;

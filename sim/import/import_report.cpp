@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/counted.h"
 #include "sim/import/file_content.h"
 #include "sim/import/import_sink.h"
 #include "sim/import/microbatch.h"
@@ -62,7 +63,7 @@ std::string ImportSink::report() const {
   }
   if (dropped_.empty()) out += "dropped    nothing\n";
   for (const auto& [reason, rows] : dropped_) {
-    out += fmt::format("dropped    {} rows: {}\n", rows, reason);
+    out += fmt::format("dropped    {}: {}\n", counted(rows, "row"), reason);
   }
   return out;
 }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "sim/base/counted.h"
 #include "sim/base/files.h"
 #include "sim/base/json.h"
 #include "sim/base/most.h"
@@ -76,8 +77,8 @@ NpyArray read_ids(const Manifest& m) {
   const TorchFile file(path);
   NpyArray ids = file.load(file.root(), "expert_ids");
   if (ids.shape() != std::vector{m.tokens, m.top_k}) {
-    throw error_in(path, fmt::format("holds {} but the manifest says {} tokens of {} choices",
-                                     ids.describe(), m.tokens, m.top_k));
+    throw error_in(path, fmt::format("holds {} but the manifest says {} of {} choices",
+                                     ids.describe(), counted(m.tokens, "token"), m.top_k));
   }
   return ids;
 }

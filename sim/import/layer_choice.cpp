@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/most.h"
 
@@ -43,8 +44,8 @@ std::vector<int> numbers_of(const RoutedPass& pass, const ImportOptions& options
       throw error_in(pass.where, "says itself which layers it holds", "drop --layers");
     }
     if (std::ssize(options.layers) != layers) {
-      throw error_in(pass.where, fmt::format("has {} layers but --layers names {}", layers,
-                                             options.layers.size()));
+      throw error_in(pass.where, fmt::format("has {} but --layers names {}",
+                                             counted(layers, "layer"), options.layers.size()));
     }
     return options.layers;
   }
@@ -65,8 +66,9 @@ std::vector<int> numbers_of(const RoutedPass& pass, const ImportOptions& options
   if (!all_layers) {
     throw error_in(
         pass.where,
-        fmt::format("has {} {} but the model has {} MoE layers{}", layers,
-                    pass.of_routers ? "routers" : "layers", options.moe_layers.size(),
+        fmt::format("has {} but the model has {} MoE layers{}",
+                    counted(layers, pass.of_routers ? "router" : "layer"),
+                    options.moe_layers.size(),
                     options.mtp_layers > 0
                         ? fmt::format(" and {} of multi-token prediction", options.mtp_layers)
                         : ""),
@@ -142,9 +144,9 @@ void check_left_out(const RoutedPass& pass, const LayerChoice& choice, std::int6
             pass.where,
             fmt::format("layer {} is dense in the model but token {} chose expert {}",
                         pass.layers.empty() ? layer : pass.layers[layer], t, id),
-            fmt::format("the file has {} layers, and those of the model with experts are {}: "
-                        "counted in another way, or another model's",
-                        ids.layers(), fmt::join(choice.numbers, ", ")));
+            fmt::format("the file has {}, and those of the model with experts are {}: counted in "
+                        "another way, or another model's",
+                        counted(ids.layers(), "layer"), fmt::join(choice.numbers, ", ")));
       }
     }
   }

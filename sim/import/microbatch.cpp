@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 
 namespace moesim {
@@ -68,10 +69,10 @@ std::vector<RoutedPass> without_alternation(const RoutedPass& pass, int sequence
   const std::int64_t tokens = pass.ids.tokens();
   if (sequences <= 1 || tokens == 0) return {pass};
   if (tokens % sequences != 0) {
-    throw error_in(
-        pass.where,
-        fmt::format("has {} tokens, which are not {} sequences of one length", tokens, sequences),
-        "--micro-batch N: a microbatch has N sequences, padded to one length");
+    throw error_in(pass.where,
+                   fmt::format("has {}, which are not {} of one length", counted(tokens, "token"),
+                               counted(sequences, "sequence")),
+                   "--micro-batch N: a microbatch has N sequences, padded to one length");
   }
   std::vector<RoutedPass> passes;
   for (int s = 0; s < sequences; ++s) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/trace/memory_step.h"
 
@@ -59,8 +60,9 @@ IdNarrower::IdNarrower(const RoutedPass& pass, const LayerChoice& layers, int ex
   if (!pass.logical_of) return;
   const auto& shape = pass.logical_of->shape();
   if (shape.size() != 2 || shape[0] != pass.ids.layers() || !pass.logical_of->type().is_integer()) {
-    throw error_in(pass.where, fmt::format("has {} layers, but its map from slots to experts is {}",
-                                           pass.ids.layers(), pass.logical_of->describe()));
+    throw error_in(pass.where,
+                   fmt::format("has {}, but its map from slots to experts is {}",
+                               counted(pass.ids.layers(), "layer"), pass.logical_of->describe()));
   }
 }
 

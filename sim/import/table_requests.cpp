@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/base/counted.h"
 #include "sim/import/repeated_ranks.h"
 #include "sim/import/table_tokens.h"
 
@@ -84,9 +85,8 @@ void LoggedTokens::group_choices() {
   if (choices_ == 0) {
     throw error_in(
         requests_.front().where, "does not say how many experts a token chooses",
-        fmt::format("give --model or --top-k; no layer has fewer than {} rows before the "
-                    "next one's",
-                    shortest));
+        fmt::format("give --model or --top-k; no layer has fewer than {} before the next one's",
+                    counted(shortest, "row")));
   }
   for (LoggedRequest& request : requests_) {
     for (auto& [layer, its] : request.layers) {
@@ -111,8 +111,8 @@ void LoggedTokens::number_runs(const LoggedRequest& request, int layer, LoggedLa
     const bool cut = layer == request.last_layer && r + 1 == its.runs.size();
     if (run % rows != 0 && !cut) {
       throw error_in(request.where,
-                     fmt::format("has {} rows of layer {} in a row: no tokens of {} choices", run,
-                                 layer, rows));
+                     fmt::format("has {} of layer {} in a row: no tokens of {} choices",
+                                 counted(run, "row"), layer, rows));
     }
     // Counted from the end: if a layer has fewer, as llama.cpp's last, they are the last.
     for (std::int64_t t = -(run / rows); t < 0; ++t) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "sim/base/counted.h"
 #include "sim/base/files.h"
 #include "sim/base/json.h"
 #include "sim/base/most.h"
@@ -86,8 +87,8 @@ void check_whole(const RankTensors& ids, const RankTensors& first) {
     }
     if (its_layers.size() != layers.size()) {
       throw error_in(ids.file.path(),
-                     fmt::format("has {} layers in iteration {} but {} in the first",
-                                 its_layers.size(), iteration, layers.size()));
+                     fmt::format("has {} in iteration {} but {} in the first",
+                                 counted(its_layers.size(), "layer"), iteration, layers.size()));
     }
     if (!first.iterations.contains(iteration)) {
       throw error_in(ids.file.path(),

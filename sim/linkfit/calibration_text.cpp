@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "sim/base/counted.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
 
@@ -146,13 +147,13 @@ std::string calibration_report(const Calibrated& result) {
   std::string text;
   for (const Log& log : logs) {
     text += fmt::format("{}: {}, {}{}{}\n", file_name(log), log.kind, log.what,
-                        log.runs == 1 ? "" : fmt::format(", {} tests", log.runs),
+                        log.runs == 1 ? "" : fmt::format(", {}", counted(log.runs, "test")),
                         log.checked ? "" : ", results not checked");
     for (const std::string& note : log.notes) text += fmt::format("  note: {}\n", note);
   }
-  text += fmt::format("\n{} times, {} rejected as outliers; fixed time {} +- {}\n\n",
-                      fit.samples + fit.rejected, fit.rejected, microseconds(fit.fixed),
-                      microseconds(fit.fixed_spread));
+  text += fmt::format("\n{}, {} rejected as outliers; fixed time {} +- {}\n\n",
+                      counted(fit.samples + fit.rejected, "time"), fit.rejected,
+                      microseconds(fit.fixed), microseconds(fit.fixed_spread));
   text += fmt::format("{:>12}  {:>12}  {:>7}  {:>8}\n", "bytes on link", "rate", "samples", "95 %");
   for (const LinkFit::Knot& knot : fit.knots) {
     text += fmt::format("{:>13}  {:>12}  {:>7}  {:>8}\n", exact(knot.point.size),

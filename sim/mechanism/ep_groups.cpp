@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/plan/exchange_time.h"
 
@@ -101,7 +102,7 @@ std::vector<std::vector<RankLevel>> nested_levels(const Topology& topology, int 
 EpGroups::EpGroups(const Topology& topology, int ep) : topology_(&topology), size_(ep) {
   const int gpus = topology.gpu_count();
   if (ep < 1 || gpus % ep != 0) {
-    throw Error(fmt::format("{} GPUs cannot form groups of ep = {}", gpus, ep),
+    throw Error(fmt::format("{} cannot form groups of ep = {}", counted(gpus, "GPU"), ep),
                 "ep must divide the number of GPUs");
   }
   gpus_per_host_ = equal_hosts(topology);

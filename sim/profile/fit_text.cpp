@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sim/base/counted.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/linkfit/calibration_text.h"
@@ -139,8 +140,9 @@ Printout fit_report(const ProfileFit& fit, const FitText& text) {
       fmt::format("kernels: {} shapes, {} tables of products, {} of memory-bound ops\n", fit.shapes,
                   fit.tables.gemm.size(), fit.tables.memory_bound.size());
   if (fit.errors.held > 0) {
-    lines += fmt::format("held out: {} sizes; {} typically, {} at worst\n", fit.errors.held,
-                         percent(fit.errors.typical), percent(fit.errors.worst));
+    lines +=
+        fmt::format("held out: {}; {} typically, {} at worst\n", counted(fit.errors.held, "size"),
+                    percent(fit.errors.typical), percent(fit.errors.worst));
   }
   lines += kept_text("products", fit.kept, text.gpu);
   lines += kept_text("attention", fit.kept_attention, text.gpu);

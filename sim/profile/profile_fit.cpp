@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/linkfit/hold_out.h"
 #include "sim/linkfit/link_fit.h"
@@ -92,7 +93,7 @@ void fit_links(const Profile& profile, const FitOptions& options, ProfileFit& fi
       LinkOfProfile link{name, {fit_link(samples), {}, {}}, names_class(profile, name)};
       Log log;
       log.kind = "profile";
-      log.what = fmt::format("{}, {} exchanges of a profile", name, samples.size());
+      log.what = fmt::format("{}, {} of a profile", name, counted(samples.size(), "exchange"));
       log.gpu = profile.ranks.front().gpu;
       link.calibrated.logs.push_back(log);
       try {

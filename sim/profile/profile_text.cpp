@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/counted.h"
 #include "sim/base/units.h"
 
 namespace moesim {
@@ -119,11 +120,10 @@ std::string head_text(const ProfileReport& report) {
   const ClockFit& clocks = report.read.clocks;
   if (profile.ranks.size() > 1) {
     text += fmt::format(
-        "clocks: aligned by {} exchanges, moved by at most {}; their ends are {} apart in the "
-        "median, "
-        "{} in 95 %\n",
-        clocks.matched, to_string(clocks.largest_shift), to_string(clocks.residual_median),
-        to_string(clocks.residual_95));
+        "clocks: aligned by {}, moved by at most {}; their ends are {} apart in the median, {} in "
+        "95 %\n",
+        counted(clocks.matched, "exchange"), to_string(clocks.largest_shift),
+        to_string(clocks.residual_median), to_string(clocks.residual_95));
     if (clocks.unaligned > 0) {
       text +=
           fmt::format("clocks: {} ranks share no exchange with the first one\n", clocks.unaligned);

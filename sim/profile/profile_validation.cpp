@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "sim/base/counted.h"
 #include "sim/base/units.h"
 #include "sim/profile/breakdown.h"
 
@@ -112,9 +113,10 @@ Printout validation_of_profile_text(const ProfileValidation& validation) {
     add_times_row(kinds, kernel_kind_names()[k], measured.kinds[k], simulated.kinds[k]);
   }
   Printout out;
-  out.add(fmt::format("measured: {} ranks, {} steps{}; simulated: {} ranks\n", measured.ranks,
-                      measured.steps, measured.waits ? "" : ", exchanges with their waiting",
-                      simulated.ranks));
+  out.add(fmt::format("measured: {}, {}{}; simulated: {}\n", counted(measured.ranks, "rank"),
+                      counted(measured.steps, "step"),
+                      measured.waits ? "" : ", exchanges with their waiting",
+                      counted(simulated.ranks, "rank")));
   return out.add(groups).add("\n").add(kinds);
 }
 

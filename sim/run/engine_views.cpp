@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/base/counted.h"
 #include "sim/base/units.h"
 #include "sim/run/result_file.h"
 #include "sim/run/serving_views.h"
@@ -33,11 +34,11 @@ std::string requests_text(const EngineRun& run) {
   const char* law = draw.arrivals.kind == ArrivalLaw::Kind::poisson ? "Poisson"
                     : draw.arrivals.kind == ArrivalLaw::Kind::gamma ? "gamma"
                                                                     : "evenly";
-  return fmt::format("# {} requests drawn (seed {}): {} tokens in, {} out, {}\n", draw.count,
-                     draw.seed, lengths_text(draw.input), lengths_text(draw.output),
-                     draw.concurrency > 0
-                         ? fmt::format("{} in flight", draw.concurrency)
-                         : fmt::format("{} per second ({})", draw.arrivals.rate, law));
+  return fmt::format(
+      "# {} drawn (seed {}): {} tokens in, {} out, {}\n", counted(draw.count, "request"), draw.seed,
+      lengths_text(draw.input), lengths_text(draw.output),
+      draw.concurrency > 0 ? fmt::format("{} in flight", draw.concurrency)
+                           : fmt::format("{} per second ({})", draw.arrivals.rate, law));
 }
 
 std::string limit_text(std::int64_t limit) {
@@ -54,13 +55,13 @@ std::string engine_text(const EngineRun& run, const EngineOptions& engine) {
       engine.mixed ? "prompts with answers" : "passes of prompts first",
       router_names[static_cast<std::size_t>(engine.router.kind)]);
   if (run.decode_instances > 0) {
-    text += fmt::format("# {} instances compute prompts, {} decode; keys and values move {}\n",
-                        run.instances, run.decode_instances,
+    text += fmt::format("# {} compute prompts, {} decode; keys and values move {}\n",
+                        counted(run.instances, "instance"), run.decode_instances,
                         run.transfer_bandwidth
                             ? fmt::format("at {} per GPU", to_string(*run.transfer_bandwidth))
                             : "over the cluster's links");
   } else if (run.instances > 1) {
-    text += fmt::format("# {} instances behind a router ({})\n", run.instances,
+    text += fmt::format("# {} behind a router ({})\n", counted(run.instances, "instance"),
                         router_names[static_cast<std::size_t>(run.router.kind)]);
   }
   return text;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/counted.h"
 #include "sim/report/explain_text.h"
 #include "sim/run/backends.h"
 #include "sim/run/bounds.h"
@@ -73,22 +74,24 @@ std::string explain_header(const Scenario& scenario, const Inputs& inputs, const
                            const std::string& version) {
   const ClusterInput& cluster = inputs.clusters[0];
   std::string text = fmt::format(
-      "# moesim {}\n# policy {} on {}: {} GPUs, hosts: {}, ep {}\n"
-      "# model {}: hidden {}, {} experts, top-{}; trace {}\n"
-      "# layer {} of {} {}{}, {} tokens per rank, {}; simulated, nothing is measured\n",
-      version, inputs.systems[0].name, cluster.topology.name(), cluster.topology.gpu_count(),
-      cluster.topology.host_count(), cluster.ep, inputs.model.name, inputs.model.hidden,
-      inputs.model.experts, inputs.model.top_k, inputs.trace.info().name, c.layer,
+      "# moesim {}\n# policy {} on {}: {}, hosts: {}, ep {}\n# model {}: hidden {}, {} experts, "
+      "top-{}; trace {}\n# layer {} of {} {}{}, {} per rank, {}; simulated, nothing is measured\n",
+      version, inputs.systems[0].name, cluster.topology.name(),
+      counted(cluster.topology.gpu_count(), "GPU"), cluster.topology.host_count(), cluster.ep,
+      inputs.model.name, inputs.model.hidden, inputs.model.experts, inputs.model.top_k,
+      inputs.trace.info().name, c.layer,
       scenario.iteration && !scenario.iteration->serving ? "the first microbatch of iteration"
                                                          : "step",
       first_of(scenario, cluster),
       cluster.warmup.empty() ? "" : fmt::format(" after a warm-up of {}", cluster.warmup.size()),
-      c.tokens_per_rank, scenario.backward ? "forward and backward" : "forward only");
+      counted(c.tokens_per_rank, "token"),
+      scenario.backward ? "forward and backward" : "forward only");
   if (scenario.iteration && inputs.model.missing_of_whole().empty()) {
     text += "# without attention, which is a block of its own\n";
   }
   if (c.stage) {
-    text += fmt::format("# on the {} GPUs of its pipeline stage\n", c.stage->topology.gpu_count());
+    text += fmt::format("# on the {} of its pipeline stage\n",
+                        counted(c.stage->topology.gpu_count(), "GPU"));
   }
   text += transport_text(inputs);
   for (const std::string& note : c.notes) {

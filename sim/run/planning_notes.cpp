@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "sim/base/counted.h"
+
 namespace moesim {
 
 std::vector<std::string> planning_notes(const Planner& planner, const ClusterInput& cluster,
@@ -18,7 +20,8 @@ std::vector<std::string> planning_notes(const Planner& planner, const ClusterInp
                                 plan.done, plan.after, plan.after == 1 ? "" : "s", record.played));
   }
   if (notes.size() == of_kernels && !plans.empty() && record.replans == 0) {
-    notes.push_back(fmt::format("never planned: nothing called for it in {} steps", record.played));
+    notes.push_back(
+        fmt::format("never planned: nothing called for it in {}", counted(record.played, "step")));
   }
   if (const std::string why = planner.layer_planner().forced(); !why.empty()) notes.push_back(why);
   const bool looks_back =

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/base/counted.h"
 #include "sim/model/parameters.h"
 #include "sim/planner/iteration/microbatches.h"
 #include "sim/run/backends.h"
@@ -51,22 +52,19 @@ std::string transport_text(const Inputs& inputs) {
 
 namespace {
 
-/// "1 host", "2 hosts".
-std::string count(std::int64_t number, const std::string& noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
-}
-
 std::string gradients_text(const Scenario& scenario, const ClusterInput& cluster) {
   const int groups = cluster.topology.gpu_count() / cluster.ep;
   if (!scenario.backward || groups == 1) return "";
   if (scenario.accumulate == 0) {
-    return fmt::format(" ({} groups; sums of their expert gradients are left out)", groups);
+    return fmt::format(" ({}; sums of their expert gradients are left out)",
+                       counted(groups, "group"));
   }
   const int first = cluster.first_step, steps = static_cast<int>(cluster.batches.batches.size());
   const int sums = (first + steps) / scenario.accumulate - first / scenario.accumulate;
   const std::string when =
       sums == steps ? "every step" : fmt::format("in {} of {} steps", sums, steps);
-  return fmt::format(" ({} groups; expert gradients are summed over them {})", groups, when);
+  return fmt::format(" ({}; expert gradients are summed over them {})", counted(groups, "group"),
+                     when);
 }
 
 /// Which part of the model `memory` speaks of.
@@ -112,15 +110,17 @@ std::string grid_text(const IterationSpec& spec, const IterationShape& shape) {
 
 std::string microbatch_text(const IterationSpec& spec, const IterationShape& shape,
                             const RoutingTrace& trace) {
-  std::string text = fmt::format("{} sequences of {} tokens in {} microbatches per replica",
-                                 spec.global_batch, spec.sequence, shape.microbatches);
+  std::string text =
+      fmt::format("{} of {} tokens in {} per replica", counted(spec.global_batch, "sequence"),
+                  spec.sequence, counted(shape.microbatches, "microbatch"));
   if (spec.distinct_microbatches > 0 && spec.distinct_microbatches < shape.microbatches) {
     text += fmt::format(", {} of them distinct", spec.distinct_microbatches);
   }
   const bool recorded = trace.step_count() > 0;
   const int repeat = recorded ? make_microbatches(trace, shape, spec).repeat : 1;
   if (repeat > 1) {
-    text += fmt::format("; the trace is short: each recorded step is played {} times", repeat);
+    text += fmt::format("; the trace is short: each recorded step is played {}",
+                        counted(repeat, "time"));
   }
   return text;
 }
@@ -129,22 +129,22 @@ std::string layers_header(const Scenario& scenario, const Inputs& inputs,
                           const std::string& version) {
   const TraceInfo& info = inputs.trace.info();
   std::string text = fmt::format(
-      "# moesim {}\n# trace {} ({} tokens in {} recorded steps, {} of the model's {} MoE layers "
+      "# moesim {}\n# trace {} ({} in {} recorded steps, {} of the model's {} MoE layers "
       "replayed), model {}: hidden {}, {} experts, top-{}\n",
-      version, info.name, inputs.trace.total_tokens(), inputs.trace.step_count(),
+      version, info.name, counted(inputs.trace.total_tokens(), "token"), inputs.trace.step_count(),
       inputs.layers.size(), inputs.model.moe_layers.size(), inputs.model.name, inputs.model.hidden,
       inputs.model.experts, inputs.model.top_k);
   for (const ClusterInput& c : inputs.clusters) {
     if (!c.unsuitable.empty()) continue;
     text += fmt::format(
         "# {}: {} on {}, ep {}{}, {} of {} per rank{}{}\n", c.topology.name(),
-        count(c.topology.gpu_count(), "GPU"), count(c.topology.host_count(), "host"), c.ep,
-        gradients_text(scenario, c), count(std::ssize(c.batches.batches), "step"),
-        count(c.batches.tokens_per_rank, "token"),
+        counted(c.topology.gpu_count(), "GPU"), counted(c.topology.host_count(), "host"), c.ep,
+        gradients_text(scenario, c), counted(std::ssize(c.batches.batches), "step"),
+        counted(c.batches.tokens_per_rank, "token"),
         scenario.repeat > 1 ? fmt::format(", repeated {}x", scenario.repeat) : "",
         c.warmup.empty()
             ? ""
-            : fmt::format(", {} left out", count(std::ssize(c.warmup), "warm-up step")));
+            : fmt::format(", {} left out", counted(std::ssize(c.warmup), "warm-up step")));
     text += ep_text(inputs, static_cast<std::size_t>(&c - inputs.clusters.data()));
   }
   text += own_text(scenario);
@@ -168,8 +168,9 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
   const TraceInfo& info = inputs.trace.info();
   const IterationSpec& spec = *scenario.iteration;
   const MoeModel& model = inputs.model;
-  std::string text = fmt::format("# moesim {}\n# model {}: {} layers, {} experts, top-{}", version,
-                                 model.name, model.layers, model.experts, model.top_k);
+  std::string text =
+      fmt::format("# moesim {}\n# model {}: {}, {} experts, top-{}", version, model.name,
+                  counted(model.layers, "layer"), model.experts, model.top_k);
   if (model.missing_of_whole().empty()) {
     text += fmt::format(", {:.1f}e9 parameters, {:.1f}e9 of them active",
                         static_cast<double>(parameters_of(model).main()) * 1e-9,
@@ -178,15 +179,16 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
   text +=
       !scenario.plays_choices()
           ? "\n# no trace: as many tokens for every expert\n"
-          : fmt::format("\n# trace {}: {} tokens, {} recorded layers{}\n", info.name,
-                        inputs.trace.total_tokens(), info.layers.size(),
+          : fmt::format("\n# trace {}: {}, {} recorded layers{}\n", info.name,
+                        counted(inputs.trace.total_tokens(), "token"), info.layers.size(),
                         info.layers == model.moe_layers
                             ? ""
                             : fmt::format(", in turn for the model's {}", model.moe_layers.size()));
   for (const ClusterInput& c : inputs.clusters) {
     const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model);
-    text += fmt::format("# {}: {} GPUs on {} hosts: {}\n#   {}\n", c.topology.name(),
-                        c.topology.gpu_count(), c.topology.host_count(), grid_text(spec, shape),
+    text += fmt::format("# {}: {} on {}: {}\n#   {}\n", c.topology.name(),
+                        counted(c.topology.gpu_count(), "GPU"),
+                        counted(c.topology.host_count(), "host"), grid_text(spec, shape),
                         microbatch_text(spec, shape, inputs.trace));
   }
   text += own_text(scenario);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/counted.h"
 #include "sim/base/units.h"
 #include "sim/model/kv_cache.h"
 #include "sim/planner/iteration/serving_batches.h"
@@ -65,8 +66,8 @@ std::string tokens_text(const Scenario& scenario, const Inputs& inputs,
   const TraceInfo& info = inputs.trace.info();
   const int repeat = make_serving_batches(inputs.trace, shape, *scenario.iteration->serving).repeat;
   std::string text = fmt::format(
-      "# trace {}: {} tokens, {} recorded layers{}{}\n", info.name, inputs.trace.total_tokens(),
-      info.layers.size(),
+      "# trace {}: {}, {} recorded layers{}{}\n", info.name,
+      counted(inputs.trace.total_tokens(), "token"), info.layers.size(),
       info.layers == inputs.model.moe_layers
           ? ""
           : fmt::format(", in turn for the model's {}", inputs.model.moe_layers.size()),
@@ -123,18 +124,19 @@ std::string serving_header(const Scenario& scenario, const Inputs& inputs,
   const ServingSpec& serving = *spec.serving;
   const MoeModel& model = inputs.model;
   std::string text =
-      fmt::format("# moesim {}\n# model {}: {} layers, {} experts, top-{}; {}\n", version,
-                  model.name, model.layers, model.experts, model.top_k, engine_text(serving));
+      fmt::format("# moesim {}\n# model {}: {}, {} experts, top-{}; {}\n", version, model.name,
+                  counted(model.layers, "layer"), model.experts, model.top_k, engine_text(serving));
   for (const ClusterInput& c : inputs.clusters) {
     const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model);
     const auto size = [&](ParallelAxis axis) { return shape.grid.size(axis); };
     const int ranks = size(ParallelAxis::dp);
     if (&c == &inputs.clusters.front()) text += tokens_text(scenario, inputs, shape);
-    text += fmt::format(
-        "# {}: {} GPUs on {} hosts, attention: tp {} cp {} dp {}, experts: etp {} ep {}\n{}",
-        c.topology.name(), c.topology.gpu_count(), c.topology.host_count(), size(ParallelAxis::tp),
-        size(ParallelAxis::cp), ranks, size(ParallelAxis::etp), size(ParallelAxis::ep),
-        scenario.engine_run ? "" : fmt::format("#   {}\n", batch_text(serving, ranks)));
+    text +=
+        fmt::format("# {}: {} on {}, attention: tp {} cp {} dp {}, experts: etp {} ep {}\n{}",
+                    c.topology.name(), counted(c.topology.gpu_count(), "GPU"),
+                    counted(c.topology.host_count(), "host"), size(ParallelAxis::tp),
+                    size(ParallelAxis::cp), ranks, size(ParallelAxis::etp), size(ParallelAxis::ep),
+                    scenario.engine_run ? "" : fmt::format("#   {}\n", batch_text(serving, ranks)));
   }
   if (model.missing_of_whole().empty()) {
     text += fmt::format("# KV: {} per token on a GPU{}\n",

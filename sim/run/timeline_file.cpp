@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/sort_once.h"
 #include "sim/base/units.h"
@@ -130,9 +131,8 @@ void TimelineFile::finish(const std::vector<bool>& has_result) const {
   write("\n]}\n");
   file.finish();
   if (!request_.says) return;
-  fmt::print(stderr,
-             "timeline: {}: {}; {} events, {}; ui.perfetto.dev or chrome://tracing open it\n",
-             request_.path, shown, events, to_string(Bytes(bytes)));
+  fmt::print(stderr, "timeline: {}: {}; {}, {}; ui.perfetto.dev or chrome://tracing open it\n",
+             request_.path, shown, counted(events, "event"), to_string(Bytes(bytes)));
 }
 
 }  // namespace moesim

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "sim/base/counted.h"
 #include "sim/base/wire.h"
 #include "sim/scenario/input_cache.h"
 
@@ -25,7 +26,7 @@ int choose_ep(const Scenario& scenario, const Inputs& inputs, int gpus) {
   if (!scenario.ep) return unstated_ep(inputs, gpus);
   const int ep = *scenario.ep;
   if (gpus % ep != 0) {
-    throw Error(fmt::format("'ep' is {}: it must divide {} GPUs", ep, gpus),
+    throw Error(fmt::format("'ep' is {}: it must divide {}", ep, counted(gpus, "GPU")),
                 fmt::format("ep {} fits", default_ep(gpus, inputs.trace.info().experts)));
   }
   return ep;
@@ -36,8 +37,8 @@ int choose_ep(const Scenario& scenario, const Inputs& inputs, int gpus) {
 int first_step(const Scenario& scenario, std::int64_t total) {
   if (scenario.steps.last >= 0) return scenario.steps.first;
   if (scenario.warmup < total) return scenario.warmup;
-  throw Error(fmt::format("'warmup' is {}, and the trace makes {} steps: none is left to count",
-                          scenario.warmup, total),
+  throw Error(fmt::format("'warmup' is {}, and the trace makes {}: none is left to count",
+                          scenario.warmup, counted(total, "step")),
               "a smaller tokens_per_rank, or repeat, makes more steps");
 }
 
@@ -59,11 +60,11 @@ void keep_steps(const Scenario& scenario, std::int64_t total, ClusterInput& clus
   const StepRange& range = scenario.steps;
   const std::int64_t last = range.last < 0 ? total : range.last;
   if (range.first >= total || last > total) {
-    throw Error(fmt::format("'steps' asks for step {}, but the trace makes {} on the {} GPUs of "
-                            "'{}' (0 to {})",
-                            std::max<std::int64_t>(range.first, last - 1), total,
-                            cluster.topology.gpu_count(), cluster.file.name, total - 1),
-                "a smaller tokens_per_rank, or repeat, makes more steps");
+    throw Error(
+        fmt::format("'steps' asks for step {}, but the trace makes {} on the {} of '{}' (0 to {})",
+                    std::max<std::int64_t>(range.first, last - 1), total,
+                    counted(cluster.topology.gpu_count(), "GPU"), cluster.file.name, total - 1),
+        "a smaller tokens_per_rank, or repeat, makes more steps");
   }
   cluster.first_step = first_step(scenario, total);
   const auto first = batches.begin() + std::min(scenario.warmup, cluster.first_step);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/planner/parallel/layout_text.h"
 #include "sim/scenario/overlap_reader.h"
@@ -96,8 +97,9 @@ void read_parallel(const YamlMap& map, IterationSpec& spec) {
   read_layers_of_stages(map, spec);
   if (sizes.vpp > 1 && sizes.pp == 1 && map.good({"vpp", "pp", "layout"})) {
     const auto value = map.find("layout") ? map.find("layout") : map.find("vpp");
-    value->error(fmt::format("'{}' makes {} chunks of one stage", value->path(), sizes.vpp),
-                 "several chunks need pp > 1");
+    value->error(
+        fmt::format("'{}' makes {} of one stage", value->path(), counted(sizes.vpp, "chunk")),
+        "several chunks need pp > 1");
   }
 }
 

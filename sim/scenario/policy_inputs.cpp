@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "sim/base/counted.h"
 #include "sim/scenario/open_policies.h"
 
 namespace moesim {
@@ -40,9 +41,9 @@ void warn_of_unequal_tokens(const Scenario& scenario, Inputs& inputs) {
     if (tokens == others) continue;
     inputs.warnings.push_back(
         {Severity::warning, "", 0, 0,
-         fmt::format("{} of {} has {} tokens, of the others {}: compare tokens per second",
+         fmt::format("{} of {} has {}, of the others {}: compare tokens per second",
                      scenario.iteration->serving ? "a pass" : "an iteration",
-                     inputs.systems[p].name, tokens, others),
+                     inputs.systems[p].name, counted(tokens, "token"), others),
          "",
          scenario.iteration->serving ? "tp and cp decide how many ranks have a batch"
                                      : "batch.global times batch.sequence should be equal"});

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sim/base/counted.h"
 #include "sim/trace/synth/synth_reader.h"
 
 namespace moesim {
@@ -16,8 +17,8 @@ std::vector<int> layers_for(const Scenario& scenario, const MoeModel& model) {
   if (count == 0 && !scenario.layers.empty()) return scenario.layers;
   if (count == 0) count = scenario.recorded_layers ? 1 : all.size();
   if (count > all.size()) {
-    throw Error(fmt::format("'synth': {} layers, and the model '{}' has {} with experts", count,
-                            model.name, all.size()),
+    throw Error(fmt::format("'synth': {}, and the model '{}' has {} with experts",
+                            counted(count, "layer"), model.name, all.size()),
                 "leave synth.layers out, and they are the model's");
   }
   return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count)};

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/file_claims.h"
 #include "sim/sweep/query.h"
@@ -49,9 +50,9 @@ std::string sweep_document(const SweepReader& reader, const std::string& where) 
   const SweepAbout about = reader.about();
   const StoredRows rows = rows_where(reader, where, "IS NOT NULL");
   if (rows.rows.size() > most_rows) {
-    throw Error(
-        fmt::format("a report shows {} scenarios at most, not {}", most_rows, rows.rows.size()),
-        "moesim query FILE --where CONDITION --report REPORT.html draws some of them");
+    throw Error(fmt::format("a report shows {} at most, not {}", counted(most_rows, "scenario"),
+                            rows.rows.size()),
+                "moesim query FILE --where CONDITION --report REPORT.html draws some of them");
   }
   Json inputs = Json::object(), columns = Json::array(), listed = Json::array();
   std::vector<std::size_t> shown;

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 
+#include "sim/base/counted.h"
 #include "sim/mechanism/unsuitable.h"
 #include "sim/print/formats.h"
 #include "sim/run/engine_cases.h"
@@ -63,7 +64,7 @@ EngineOutcome outcome_of(const std::string& file, const std::vector<Override>& f
 
 std::string plan_words(const std::vector<ServingInstanceKind>& kinds, const ServingPlan& plan) {
   const auto words = [&](std::size_t kind, int count) {
-    return fmt::format("{} x {} GPUs {}", count, kinds[kind].gpus, kinds[kind].words());
+    return fmt::format("{} x {} {}", count, counted(kinds[kind].gpus, "GPU"), kinds[kind].words());
   };
   if (plan.decode_instances == 0) return words(plan.prompts, plan.prompt_instances);
   return words(plan.prompts, plan.prompt_instances) + " | " +
@@ -176,8 +177,8 @@ std::string leave_out(std::vector<ServingInstanceKind>& kinds, std::vector<KindT
       kept.push_back(kinds[k]);
       of_kept.push_back(times[k]);
     } else {
-      text += fmt::format("# left out: {} GPUs {}: {}\n", kinds[k].gpus, kinds[k].words(),
-                          times[k].why);
+      text += fmt::format("# left out: {} {}: {}\n", counted(kinds[k].gpus, "GPU"),
+                          kinds[k].words(), times[k].why);
     }
   }
   if (kept.empty()) throw Error("no kind of instance can run:\n" + text, "a larger cluster");
@@ -225,9 +226,8 @@ Printout advise_serving(const std::string& file, const std::vector<Override>& fl
   });
   Printout printout;
   printout.add(engine_header(scenario, inputs, options.version));
-  printout.add(
-      fmt::format("# SLA: {}\n# {} plans of {} kinds of instances, roughly priced; {} run\n",
-                  options.sla, rough.size(), kinds.size(), plans.size()));
+  printout.add(fmt::format("# SLA: {}\n# {} of {} kinds of instances, roughly priced; {} run\n",
+                           options.sla, counted(rough.size(), "plan"), kinds.size(), plans.size()));
   printout.add(left_out);
   printout.add(plans_table(kinds, plans, static_cast<std::size_t>(options.shown)));
   if (plans.front().broken.empty()) {

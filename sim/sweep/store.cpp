@@ -11,6 +11,7 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/files.h"
@@ -228,8 +229,9 @@ void SweepReader::require_figures() const {
     throw error_in(path_, fmt::format("has no results: {} of {} scenarios", others, all),
                    "moesim query FILE --not-run says why");
   }
-  throw error_in(path_, fmt::format("has no results yet: none of its {} scenarios has ended", all),
-                 "the same 'moesim sweep' continues");
+  throw error_in(
+      path_, fmt::format("has no results yet: none of its {} has ended", counted(all, "scenario")),
+      "the same 'moesim sweep' continues");
 }
 
 std::vector<std::string> SweepReader::columns() const {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
 #include "sim/topology/generate/builder.h"
@@ -61,9 +62,9 @@ int read_generated(const YamlMap& map, const ClusterLimits& limits, ClusterSpec&
   }
   if (spec.sites.size() == 1) gpus *= sites;
   if (gpus > limits.gpus) {
-    map.value().error(
-        fmt::format("the cluster has {} GPUs, at most {} are possible", gpus, limits.gpus),
-        "fewer nodes or data centers");
+    map.value().error(fmt::format("the cluster has {}, at most {} are possible",
+                                  counted(gpus, "GPU"), limits.gpus),
+                      "fewer nodes or data centers");
   }
   return sites;
 }

@@ -8,6 +8,7 @@
 #include <queue>
 #include <utility>
 
+#include "sim/base/counted.h"
 #include "sim/trace/batch_window.h"
 
 namespace moesim {
@@ -127,7 +128,7 @@ Error too_short(const RoutingTrace& trace, const TraceStep& step,
                 std::int64_t wanted) {
   const auto poorest = std::ranges::min_element(tokens);
   const std::string played =
-      options.repeat > 1 ? fmt::format(" played {} times", options.repeat) : "";
+      options.repeat > 1 ? fmt::format(" played {}", counted(options.repeat, "time")) : "";
   const std::int64_t repeat = enough_repeat(step, options.ranks, wanted);
   std::string hint = repeat > max_repeat
                          ? "no repeat is enough; use fewer ranks"
@@ -139,11 +140,11 @@ Error too_short(const RoutingTrace& trace, const TraceStep& step,
     hint += fmt::format(" or tokens_per_rank of at most {}", *poorest);
   }
   return Error(
-      fmt::format(
-          "trace '{}' is too short: step {} ({} tokens in {} sequences{}) leaves rank {} of "
-          "{} with {} tokens, fewer than one batch of {}",
-          trace.info().name, step.number(), step.tokens(), step.sequence_lengths().size(), played,
-          poorest - tokens.begin(), options.ranks, *poorest, wanted),
+      fmt::format("trace '{}' is too short: step {} ({} in {}{}) leaves rank {} of {} with {}, "
+                  "fewer than one batch of {}",
+                  trace.info().name, step.number(), counted(step.tokens(), "token"),
+                  counted(step.sequence_lengths().size(), "sequence"), played,
+                  poorest - tokens.begin(), options.ranks, counted(*poorest, "token"), wanted),
       hint);
 }
 
@@ -185,7 +186,7 @@ void add_batches(const TraceStep& step, int number, int ranks, const BatchWindow
 
 void check(const BatchOptions& options) {
   if (options.ranks < 1) {
-    throw Error(fmt::format("a trace cannot be spread over {} ranks", options.ranks));
+    throw Error(fmt::format("a trace cannot be spread over {}", counted(options.ranks, "rank")));
   }
   if (options.repeat < 1 || options.repeat > max_repeat) {
     throw Error(fmt::format("repeat is {}; it is from 1 to {}", options.repeat, max_repeat));

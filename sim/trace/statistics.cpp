@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 
+#include "sim/base/counted.h"
 #include "sim/trace/layer_scan.h"
 #include "sim/trace/verify.h"
 
@@ -51,9 +52,9 @@ std::vector<int> checked_ranks(const StatisticsOptions& options, int experts) {
   }
   for (const int n : options.ranks) {
     if (n < 1 || experts % n != 0) {
-      throw Error(
-          fmt::format("{} experts cannot be placed in equal blocks on {} ranks", experts, n),
-          "a number of ranks must divide the experts");
+      throw Error(fmt::format("{} experts cannot be placed in equal blocks on {}", experts,
+                              counted(n, "rank")),
+                  "a number of ranks must divide the experts");
     }
   }
   return options.ranks;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/counted.h"
 #include "sim/trace/statistics.h"
 #include "sim/trace/trace_json.h"
 
@@ -65,8 +66,9 @@ std::string statistics_text(const RoutingTrace& trace, const TraceStatistics& s)
   out += row("steps", fmt::format("{} (numbers {} to {})", s.steps, trace.step(0).number(),
                                   trace.step(trace.step_count() - 1).number()));
   out += row("tokens", grouped(s.tokens));
-  out += row("sequences", fmt::format("{} ({} to {} tokens, median {})", grouped(s.sequences),
-                                      s.shortest_sequence, s.longest_sequence, s.median_sequence));
+  out += row("sequences",
+             fmt::format("{} ({} to {}, median {})", grouped(s.sequences), s.shortest_sequence,
+                         counted(s.longest_sequence, "token"), s.median_sequence));
   out += row("source ranks", source_ranks_text(s.tokens_of_source_rank));
   out += row("gate weights", weights ? "recorded" : "not recorded");
   out += row("hash", trace.hash());

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "sim/base/counted.h"
 #include "sim/trace/id_counts.h"
 
 namespace moesim {
@@ -223,8 +224,8 @@ class Inspection {
 
   void steps() {
     if (trace_.step_count() > options_.interval) return;
-    found_.push_back(fmt::format("{} steps: a planner that first plans after {} never does",
-                                 trace_.step_count(), options_.interval));
+    found_.push_back(fmt::format("{}: a planner that first plans after {} never does",
+                                 counted(trace_.step_count(), "step"), options_.interval));
   }
 
   const RoutingTrace& trace_;

@@ -75,7 +75,7 @@ TEST_F(Moved, TheWorkingDirectoryComesBeforeTheInstallation) {
     std::ofstream(away() / "topologies" / name) << tiny;
   }
   for (const char* name : {"mine", "h100-rail"}) {
-    EXPECT_THAT(run({"topology", "check", name}).out, HasSubstr("2 GPUs on 1 hosts")) << name;
+    EXPECT_THAT(run({"topology", "check", name}).out, HasSubstr("2 GPUs on 1 host")) << name;
   }
   EXPECT_THAT(run({"topology", "check", "h800-rail"}).out, HasSubstr("32 GPUs"));
 }

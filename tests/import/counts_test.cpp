@@ -68,7 +68,7 @@ TEST_F(CountsTest, OfUnknownSourcesSpreadOverAnyPart) {
   write_npy<std::int32_t>(options_.inputs[0], {'i', 4}, {2, 1, 4},
                           {0, 0, 0, 0, 1000, 600, 300, 100});
   EXPECT_THAT(import_trace("counts", options_).report,
-              HasSubstr("dropped    1 rows: of steps without counts"));
+              HasSubstr("dropped    1 row: of steps without counts"));
   const auto trace = RoutingTrace::open(options_.output);
   ASSERT_EQ(trace.step_count(), 1);
   EXPECT_EQ(trace.step(0).number(), 1);

@@ -209,7 +209,7 @@ TEST(Formats, MicrobatchesThatLackLayersAreLeftOut) {
   const ScratchFolder scratch;
   const auto report =
       import_trace("ultraep", options_of(formats() + "/ultraep", scratch / "out")).report;
-  EXPECT_THAT(report, testing::HasSubstr("1 rows: of microbatches that lack layers"));
+  EXPECT_THAT(report, testing::HasSubstr("1 row: of microbatches that lack layers"));
 }
 
 /// Of formats that count: the loads of the routing, by rank where ranks are known.

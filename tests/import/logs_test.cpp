@@ -109,7 +109,7 @@ TEST(Logs, TokensThatLackALayerAreLeftOut) {
   const std::string prompt = "1,0\n1,1\n1,2\n1,3\n2,4\n2,5\n", decoded = "1,0\n1,1\n2,4\n2,5\n";
   const auto imported = import_log("table", "a.csv", "layer,expert\n" + prompt + decoded);
   EXPECT_THAT(imported.report, HasSubstr("tokens     2\n"));
-  EXPECT_THAT(imported.report, HasSubstr("1 rows: of tokens that lack layers"));
+  EXPECT_THAT(imported.report, HasSubstr("1 row: of tokens that lack layers"));
   ASSERT_EQ(imported.warnings.size(), 1u);
   EXPECT_THAT(imported.warnings[0].hint, HasSubstr("--layers without it keeps them"));
   const auto kept = import_log("table", "a.csv", "layer,expert\n" + prompt + decoded,

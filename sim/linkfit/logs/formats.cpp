@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 
 namespace moesim {
@@ -35,8 +36,8 @@ double number_in(const std::string& file, int line, std::string_view what,
 }
 
 std::string label(const Setting& s) {
-  return fmt::format("{} of {} ranks on {} host{}", name_of(s.collective), s.ranks, s.hosts,
-                     s.hosts == 1 ? "" : "s");
+  return fmt::format("{} of {} on {}", name_of(s.collective), counted(s.ranks, "rank"),
+                     counted(s.hosts, "host"));
 }
 
 Bytes LinkShare::bytes(double size) const {
@@ -62,9 +63,8 @@ int domains_of(const std::string& file, const Setting& setting, const LogChoice&
 std::string place_of(int domains, int hosts, bool inside) {
   if (inside && hosts == 1) return "inside a host";
   if (inside) return fmt::format("inside an NVLink domain of {} hosts", hosts);
-  if (domains == hosts) return fmt::format("between {} hosts", hosts);
-  return fmt::format("between {} NVLink domains of {} host{}", domains, hosts,
-                     hosts == 1 ? "" : "s");
+  if (domains == hosts) return fmt::format("between {}", counted(hosts, "host"));
+  return fmt::format("between {} NVLink domains of {}", domains, counted(hosts, "host"));
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ LinkShare link_share(const std::string& file, const Setting& setting, const LogC
     throw error_in(file, "ran on one host: nothing crossed a link between hosts",
                    "take a run on several hosts, or --reach host");
   }
-  log.what = fmt::format("{}, {} ranks, {}", name_of(setting.collective), setting.ranks,
+  log.what = fmt::format("{}, {}, {}", name_of(setting.collective), counted(setting.ranks, "rank"),
                          place_of(domains, setting.hosts, inside));
   log.parts = factor * setting.ranks;
   return {file, factor};

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/counted.h"
 #include "sim/linkfit/logs/formats.h"
 
 namespace moesim {
@@ -62,12 +63,14 @@ int hosts_in(const NcclTest& test, int ranks, const std::string& file, const Log
   if (hosts == 0 && inside) hosts = 1;
   if (hosts == 0 && choice.domain && ranks % *choice.domain == 0) hosts = ranks / *choice.domain;
   if (hosts == 0) {
-    throw error_in(file, fmt::format("does not say on how many hosts its {} ranks ran", ranks),
+    throw error_in(file,
+                   fmt::format("does not say on how many hosts its {} ran", counted(ranks, "rank")),
                    "--hosts says how many, or names them: --hosts 8, --hosts n1,n2", test.line);
   }
   if (hosts > ranks) {
-    throw error_in(file, fmt::format("{} ranks cannot run on {} hosts", ranks, hosts),
-                   "--hosts counts machines", test.line);
+    throw error_in(
+        file, fmt::format("{} cannot run on {}", counted(ranks, "rank"), counted(hosts, "host")),
+        "--hosts counts machines", test.line);
   }
   return hosts;
 }
@@ -122,22 +125,21 @@ void check_row(const std::string& file, const Setting& setting, const NcclRow& r
   if (!agree(row.busbw, busbw)) {
     throw error_in(
         file,
-        fmt::format("algbw {} of {} with {} ranks is a busbw of {:.2f}, not {}", row.algbw,
-                    name_of(setting.collective), setting.ranks, busbw, row.busbw),
+        fmt::format("algbw {} of {} with {} is a busbw of {:.2f}, not {}", row.algbw,
+                    name_of(setting.collective), counted(setting.ranks, "rank"), busbw, row.busbw),
         hint, row.line);
   }
 }
 
 /// "after 12 rows: line 57 says '...'".
 std::string ending(const NcclTest& test) {
-  const std::size_t rows = test.rows.size();
   std::string why = "the summary of nccl-tests is missing";
   if (!test.cause.empty()) {
     why = fmt::format("line {} says '{}'", test.cause_line, test.cause);
   } else if (test.cut_line != 0) {
     why = fmt::format("line {} is cut in the middle of a row", test.cut_line);
   }
-  return fmt::format("after {} row{}: {}", rows, rows == 1 ? "" : "s", why);
+  return fmt::format("after {}: {}", counted(std::ssize(test.rows), "row"), why);
 }
 
 /// Adds what a test measured to the log of its setting.
@@ -220,9 +222,7 @@ std::vector<NcclTest> chosen_test(std::vector<NcclTest> tests, const std::string
                                   const LogChoice& choice) {
   if (!choice.test) return tests;
   if (*choice.test > std::ssize(tests)) {
-    throw error_in(file,
-                   fmt::format("has {} test{}, not {}", tests.size(), tests.size() == 1 ? "" : "s",
-                               *choice.test),
+    throw error_in(file, fmt::format("has {}, not {}", counted(tests.size(), "test"), *choice.test),
                    "--test counts from 1");
   }
   return {tests[static_cast<std::size_t>(*choice.test) - 1]};

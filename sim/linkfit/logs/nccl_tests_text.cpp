@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/text.h"
 #include "sim/linkfit/logs/formats.h"
@@ -71,9 +72,8 @@ class TextLog {
       pending_.clear();
     }
     if (!tests_.empty() && broken_ > 0) {
-      test().notes.push_back(
-          fmt::format("leaves out {} row{} that other output broke, first in line {}", broken_,
-                      broken_ == 1 ? "" : "s", first_broken_));
+      test().notes.push_back(fmt::format("leaves out {} that other output broke, first in line {}",
+                                         counted(broken_, "row"), first_broken_));
     }
     broken_ = 0;
   }

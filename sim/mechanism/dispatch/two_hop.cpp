@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/counted.h"
 #include "sim/mechanism/dispatch/metadata.h"
 #include "sim/mechanism/dispatch/padding.h"
 #include "sim/mechanism/evaluate.h"
@@ -62,8 +63,8 @@ bool has_two_hops(const DispatchContext& context) {
 std::unique_ptr<Dispatch> two_hops(const DispatchContext& context, HopOrder order, bool padded) {
   if (!has_two_hops(context)) {
     throw Unsuitable(
-        fmt::format("'two-hop' needs nodes of equal size: the {} ranks on '{}' do not nest so",
-                    context.groups.size(), context.groups.cluster()),
+        fmt::format("'two-hop' needs nodes of equal size: the {} on '{}' do not nest so",
+                    counted(context.groups.size(), "rank"), context.groups.cluster()),
         "moesim topology show prints the levels");
   }
   return in_every_group(context,

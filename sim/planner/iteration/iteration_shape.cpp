@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/planner/iteration/spec.h"
 
@@ -79,11 +80,10 @@ int parts_of_pass(const ServingSpec& serving, const Grid& grid) {
   const auto lists = std::ssize(serving.batch.ranks);
   const int ranks = grid.size(ParallelAxis::dp);
   if (lists != 1 && lists != ranks) {
-    throw Error(
-        fmt::format("serving.batch has lists of {} ranks, the cluster {} ranks of attention", lists,
-                    ranks),
-        "one list for all ranks, or one for each: GPUs / (tp x cp) ranks have sequences of "
-        "their own");
+    throw Error(fmt::format("serving.batch has lists of {} ranks, the cluster {} of attention",
+                            lists, counted(ranks, "rank")),
+                "one list for all ranks, or one for each: GPUs / (tp x cp) ranks have sequences of "
+                "their own");
   }
   return serving.overlap == ServingOverlap::two_batch ? 2 : 1;
 }
@@ -93,10 +93,9 @@ int microbatches_of(const IterationSpec& spec, const Grid& grid) {
   const int dp = grid.size(ParallelAxis::dp);
   const std::int64_t of_step = std::int64_t{spec.micro_batch} * dp;
   if (spec.global_batch % of_step == 0) return static_cast<int>(spec.global_batch / of_step);
-  throw Error(
-      fmt::format("a global batch of {} cannot be cut into micro batches of {} for {} replicas",
-                  spec.global_batch, spec.micro_batch, dp),
-      "micro x dp must divide the global batch");
+  throw Error(fmt::format("a global batch of {} cannot be cut into micro batches of {} for {}",
+                          spec.global_batch, spec.micro_batch, counted(dp, "replica")),
+              "micro x dp must divide the global batch");
 }
 
 LayerLayout layout_of(const IterationSpec& spec, const Pipeline& pipeline, int layers, int mtp) {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/id_vector.h"
 #include "sim/planner/parallel/rank_grid.h"
@@ -71,20 +72,21 @@ void check_sizes(const ParallelSizes& s, int gpus) {
   }
   const std::int64_t dense = std::int64_t{s.tp} * s.cp * s.pp;
   if (gpus % dense != 0) {
-    throw Error(
-        fmt::format("{} GPUs cannot form a grid of tp {} x cp {} x pp {}", gpus, s.tp, s.cp, s.pp),
-        "tp x cp x pp must divide the number of GPUs");
+    throw Error(fmt::format("{} cannot form a grid of tp {} x cp {} x pp {}", counted(gpus, "GPU"),
+                            s.tp, s.cp, s.pp),
+                "tp x cp x pp must divide the number of GPUs");
   }
   if (s.dp && *s.dp * dense != gpus) {
-    throw Error(fmt::format("tp {} x cp {} x dp {} x pp {} are {} GPUs, not {}", s.tp, s.cp, *s.dp,
-                            s.pp, *s.dp * dense, gpus),
+    throw Error(fmt::format("tp {} x cp {} x dp {} x pp {} are {}, not {}", s.tp, s.cp, *s.dp, s.pp,
+                            counted(*s.dp * dense, "GPU"), gpus),
                 fmt::format("the product must be the number of GPUs: dp = {}", gpus / dense));
   }
   const int etp = s.etp.value_or(s.tp);
   if (gpus % (std::int64_t{etp} * s.ep * s.pp) != 0) {
-    throw Error(fmt::format("{} GPUs cannot form a grid of etp {} x ep {} x pp {}{}", gpus, etp,
-                            s.ep, s.pp, s.etp ? "" : " (etp is tp unless it is given)"),
-                "etp x ep x pp must divide the number of GPUs");
+    throw Error(
+        fmt::format("{} cannot form a grid of etp {} x ep {} x pp {}{}", counted(gpus, "GPU"), etp,
+                    s.ep, s.pp, s.etp ? "" : " (etp is tp unless it is given)"),
+        "etp x ep x pp must divide the number of GPUs");
   }
 }
 

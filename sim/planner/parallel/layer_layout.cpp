@@ -7,6 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/planner/parallel/layout_text.h"
 
@@ -79,9 +80,8 @@ std::vector<int> nearly_even(const LayerSplit& s) {
   for (int p = shorter - 1; p < count - 1; ++p) ++positions[static_cast<std::size_t>(p)];
   positions.back() -= s.mtp;
   if (positions.back() < 0) {
-    refuse(
-        fmt::format("{} MTP layers do not fit where {} layers go to each of {} stages and chunks",
-                    s.mtp, all / count, count));
+    refuse(fmt::format("{} MTP layers do not fit where {} go to each of {} stages and chunks",
+                       s.mtp, counted(all / count, "layer"), count));
   }
   return positions;
 }
@@ -91,10 +91,10 @@ std::vector<int> layers_per_position(const LayerSplit& s) {
     throw std::invalid_argument("a split of layers with a size below 1");
   }
   const int count = s.pp * s.vpp;
-  const int counted = s.layers + (s.account_for_embedding ? 1 : 0) + (s.account_for_loss ? 1 : 0);
-  if (counted < count) {
-    refuse(fmt::format("{} layers on pp {} x vpp {} = {} stages and chunks", s.layers, s.pp, s.vpp,
-                       count),
+  const int held = s.layers + (s.account_for_embedding ? 1 : 0) + (s.account_for_loss ? 1 : 0);
+  if (held < count) {
+    refuse(fmt::format("{} on pp {} x vpp {} = {} stages and chunks", counted(s.layers, "layer"),
+                       s.pp, s.vpp, count),
            "each holds at least one layer, unless a layout says otherwise");
   }
   if (s.in_first_stage || s.in_last_stage) return chunks_of(with_own_ends(s), s.vpp);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/planner/pipeline/stage_orders.h"
 
@@ -28,10 +29,10 @@ void require(bool kept, const PipelineShape& shape, const std::string& rule,
 
 void check_shape(const PipelineShape& s) {
   require(s.stages >= 1, s, fmt::format("{} pipeline stages", s.stages), "at least 1");
-  require(s.microbatches >= 1, s, fmt::format("{} microbatches", s.microbatches), "at least 1");
+  require(s.microbatches >= 1, s, counted(s.microbatches, "microbatch"), "at least 1");
   require(std::int64_t{s.stages} * s.microbatches <= most_passes / std::max(s.chunks, 1), s,
-          fmt::format("{} microbatches through {} pipeline stages with {} chunks", s.microbatches,
-                      s.stages, s.chunks),
+          fmt::format("{} through {} pipeline stages with {}",
+                      counted(s.microbatches, "microbatch"), s.stages, counted(s.chunks, "chunk")),
           fmt::format("at most {} passes of a microbatch through a chunk", most_passes));
   if (is_interleaved(s.kind)) {
     require(s.chunks >= 2, s, fmt::format("{} model chunk per stage", s.chunks),

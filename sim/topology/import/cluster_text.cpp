@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/units.h"
 #include "sim/topology/import/gpu_families.h"
@@ -87,12 +88,14 @@ class TopologyText {
   }
   std::string nodes_comment() const {
     if (!facts_.hosts.known()) {
-      return facts_.node_files > 1 ? fmt::format("read: {} files describe a node each", nodes_)
-                                   : assumed("the files describe one node");
+      return facts_.node_files > 1
+                 ? fmt::format("read: {} describe a node each", counted(nodes_, "file"))
+                 : assumed("the files describe one node");
     }
     if (per_domain_ == 1) return read_in(facts_.hosts.file);
-    return read_in(facts_.domains.file, fmt::format("{} hosts in NVLink domains of {}",
-                                                    facts_.hosts.value, per_domain_));
+    return read_in(facts_.domains.file,
+                   fmt::format("{} in NVLink domains of {}", counted(facts_.hosts.value, "host"),
+                               per_domain_));
   }
 
   void head() {
@@ -107,7 +110,7 @@ class TopologyText {
       out_ += fmt::format("# left out: {}: {} more NICs, slower or farther from the GPUs\n",
                           facts_.other_nics.file, facts_.other_nics.value);
     }
-    out_ += fmt::format("description: {} nodes of {} GPUs\nsource: '{}'\n", nodes_,
+    out_ += fmt::format("description: {} of {} GPUs\nsource: '{}'\n", counted(nodes_, "node"),
                         gpus_ * per_domain_, quoted(fmt::format("{}", fmt::join(forms, ", "))));
     line("exchange_overhead", "12 us", assumed("as h100-rail; measure it"));
   }
@@ -163,7 +166,7 @@ class TopologyText {
                       : behind_switch        ? family->nvlinks
                                              : 1;
     const std::string rate = to_string(BytesPerSecond(links * family->nvlink));
-    const std::string each = fmt::format("{} links of {} by data sheet", links,
+    const std::string each = fmt::format("{} of {} by data sheet", counted(links, "link"),
                                          to_string(BytesPerSecond(family->nvlink)));
     line("    bandwidth", rate,
          facts_.nvlinks.known() ? read_in(facts_.nvlinks.file, each) : assumed(each));
@@ -206,8 +209,8 @@ class TopologyText {
     if (!fits(count)) {
       const int there = count;
       while (!fits(count)) --count;
-      comment = assumed(fmt::format("{} has {}, which {} GPUs cannot share evenly",
-                                    facts_.nics.file, there, gpus));
+      comment = assumed(fmt::format("{} has {}, which {} cannot share evenly", facts_.nics.file,
+                                    there, counted(gpus, "GPU")));
     }
     out_ += "  nics:\n";
     line("    count", std::to_string(count), comment);
@@ -253,11 +256,12 @@ class TopologyText {
 
   void leaves(const FabricShape& shape, const std::string& file) {
     const int each = std::max(1, shape.most_on_leaf / per_domain_);
-    line("  nodes_per_leaf", std::to_string(each),
-         shape.least_on_leaf == shape.most_on_leaf
-             ? read_in(file)
-             : read_in(file, fmt::format("leaves have {} to {} hosts: filled in turn",
-                                         shape.least_on_leaf, shape.most_on_leaf)));
+    line(
+        "  nodes_per_leaf", std::to_string(each),
+        shape.least_on_leaf == shape.most_on_leaf
+            ? read_in(file)
+            : read_in(file, fmt::format("leaves have {} to {}: filled in turn", shape.least_on_leaf,
+                                        counted(shape.most_on_leaf, "host"))));
     const bool one_leaf = (nodes_ + each - 1) / each == 1;
     if (one_leaf && !shape.rails_joined) return;
     if (shape.kind == FabricShape::Kind::fat_tree) {

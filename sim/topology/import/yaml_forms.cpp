@@ -7,6 +7,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/yaml.h"
 #include "sim/topology/import/host_list.h"
@@ -187,7 +188,7 @@ void read_kubernetes(const Tree& root, ClusterFacts& facts) {
     add_labelled(fabric, one, host);
   }
   if (facts.hosts == 0) throw Error("no node with GPUs", "kubectl get nodes -o yaml");
-  if (others > 0) facts.left_out.push_back(fmt::format("{} nodes without GPUs", others));
+  if (others > 0) facts.left_out.push_back(fmt::format("{} without GPUs", counted(others, "node")));
   facts.node = node;
   if (!fabric.switches.empty()) facts.fabric = std::move(fabric);
   // A domain of one node is what every node has.

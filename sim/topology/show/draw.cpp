@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/processes.h"
@@ -102,11 +103,11 @@ std::string legend(const Topology& topology) {
         range(link_class.latency));
   }
   return fmt::format(
-      "<<TABLE BORDER=\"0\" CELLBORDER=\"0\" CELLSPACING=\"3\">\n"
-      "<TR><TD COLSPAN=\"3\"><B>{}</B>: {} GPUs on {} hosts</TD></TR>\n"
-      "<TR><TD ALIGN=\"LEFT\">link</TD><TD ALIGN=\"RIGHT\">per direction</TD>"
-      "<TD ALIGN=\"RIGHT\">latency</TD></TR>\n{}</TABLE>>",
-      html(topology.name()), topology.gpu_count(), topology.host_count(), rows);
+      "<<TABLE BORDER=\"0\" CELLBORDER=\"0\" CELLSPACING=\"3\">\n<TR><TD COLSPAN=\"3\"><B>{}</B>: "
+      "{} on {}</TD></TR>\n<TR><TD ALIGN=\"LEFT\">link</TD><TD ALIGN=\"RIGHT\">per "
+      "direction</TD><TD ALIGN=\"RIGHT\">latency</TD></TR>\n{}</TABLE>>",
+      html(topology.name()), counted(topology.gpu_count(), "GPU"),
+      counted(topology.host_count(), "host"), rows);
 }
 
 /// Cables among look-alikes are written in the label.

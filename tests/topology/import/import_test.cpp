@@ -183,7 +183,7 @@ TEST(TopologyImport, YamlOfOthers) {
         {"kind": "Node", "metadata": {"name": "login", "labels": {}}}]})"});
   EXPECT_THAT(kubernetes, HasSubstr("nodes: 2  # read: f0"));
   EXPECT_THAT(kubernetes, HasSubstr("gpu: h200-measured  # read: f0: NVIDIA-H200"));
-  EXPECT_THAT(kubernetes, HasSubstr("1 nodes without GPUs"));
+  EXPECT_THAT(kubernetes, HasSubstr("1 node without GPUs"));
 }
 
 TEST(TopologyImport, DomainsWithoutHostsDoNotCount) {
