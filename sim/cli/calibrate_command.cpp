@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // moesim calibrate: measured times of exchanges to a link's latency and bandwidth table.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -155,6 +156,17 @@ std::vector<std::vector<Sample>> beside_of(const CalibrateOptions& options, cons
   return curves;
 }
 
+/// As fit_link; mistakes name the logs.
+LinkFit fit_of(const std::vector<Sample>& samples, const std::vector<std::vector<Sample>>& beside,
+               const std::vector<std::string>& files) {
+  try {
+    return fit_link(samples, beside);
+  } catch (const Error& e) {
+    const Diagnostic& first = e.diagnostics().front();
+    throw error_in(fmt::format("{}", fmt::join(files, ", ")), first.message, first.hint);
+  }
+}
+
 void calibrate(const CalibrateOptions& options) {
   const LogChoice choice = choice_of(options);
   check_nominal(options);
@@ -172,7 +184,7 @@ void calibrate(const CalibrateOptions& options) {
     samples.insert(samples.end(), log.samples.begin(), log.samples.end());
   }
   const auto beside = beside_of(options, logs.front());
-  Calibrated result{fit_link(samples, beside), {}, std::move(logs)};
+  Calibrated result{fit_of(samples, beside, options.logs), {}, std::move(logs)};
   if (options.hold_out != 0) result.held = hold_out(samples, beside, options.hold_out);
   const std::string yaml =
       calibration_yaml(result, {name_of(options), command_of(options),

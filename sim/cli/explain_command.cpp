@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "sim/cli/commands.h"
+#include "sim/cli/one_case.h"
 #include "sim/cli/version.h"
 #include "sim/flags/commands_flag.h"
 #include "sim/flags/print_flags.h"
@@ -69,9 +70,7 @@ void explain_whole(const ExplainOptions& options, const Scenario& scenario) {
 
 void explain(const ExplainOptions& options) {
   const Scenario scenario = options.scenario.read();
-  if (scenario.topologies.size() * scenario.policies.size() != 1) {
-    throw Error("'explain' takes one topology and one policy");
-  }
+  check_one_case(scenario, "explain");
   if (scenario.iteration && !options.layer) return explain_whole(options, scenario);
   if (options.elasticities) {
     throw Error("--elasticities are of a whole iteration here",

@@ -15,6 +15,7 @@
 #include "sim/base/files.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
+#include "sim/cli/one_case.h"
 #include "sim/export/chakra.h"
 #include "sim/export/engine_placement.h"
 #include "sim/export/goal.h"
@@ -37,8 +38,8 @@ struct ExportOptions {
 };
 
 const Scenario& of_one_case(const Scenario& scenario) {
-  if (scenario.topologies.size() * scenario.policies.size() == 1) return scenario;
-  throw Error("'export' takes one topology and one policy");
+  check_one_case(scenario, "export");
+  return scenario;
 }
 
 RoutingSource only_routing(const Scenario& scenario) {

@@ -8,6 +8,7 @@
 
 #include "sim/base/counted.h"
 #include "sim/cli/commands.h"
+#include "sim/cli/one_case.h"
 #include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/linkfit/nccl_tests_export.h"
@@ -58,9 +59,7 @@ void save_steps(const PlanOptions& options) {
 
 void print_plan(const PlanOptions& options) {
   const Scenario scenario = options.scenario.read();
-  if (scenario.topologies.size() * scenario.policies.size() != 1) {
-    throw Error("'plan' takes one topology and one policy");
-  }
+  check_one_case(scenario, "plan");
   const Inputs inputs = open_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   const ClusterInput& cluster = inputs.clusters[0];

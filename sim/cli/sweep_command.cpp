@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/file_in_parts.h"
 #include "sim/base/files.h"

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/counted.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/evidence/validation.h"

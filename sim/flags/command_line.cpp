@@ -5,7 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <optional>
 #include <sstream>
+#include <type_traits>
 #include <utility>
 
 #include "sim/flags/help_format.h"
@@ -25,6 +27,21 @@ CLI::Validator in_range(T least, T most) {
   };
   return CLI::Validator(check, range.get_description());
 }
+
+/// Whole numbers are decimal, which CLI11 reads as octal where they begin with a zero.
+std::string without_leading_zeros(std::string& value) {
+  const std::size_t sign = value.starts_with('-') || value.starts_with('+') ? 1 : 0;
+  const std::size_t digits = value.find_first_not_of("0123456789", sign);
+  if (digits == std::string::npos && value.size() > sign + 1) {
+    const std::size_t first = std::min(value.find_first_not_of('0', sign), value.size() - 1);
+    value.erase(sign, first - sign);
+  }
+  return "";
+}
+
+template <class T>
+constexpr bool is_whole = std::is_integral_v<T> || std::is_same_v<T, std::optional<int>> ||
+                          std::is_same_v<T, std::vector<int>>;
 
 }  // namespace
 
@@ -64,7 +81,9 @@ CommandLine CommandLine::add_subcommand(const std::string& name, const std::stri
 
 template <FlagValue T>
 Flag CommandLine::add_option(const std::string& names, T& value, const std::string& description) {
-  return Flag(app_->add_option(names, value, description));
+  CLI::Option* option = app_->add_option(names, value, description);
+  if constexpr (is_whole<T>) option->transform(CLI::Validator(without_leading_zeros, ""));
+  return Flag(option);
 }
 
 template Flag CommandLine::add_option(const std::string&, std::string&, const std::string&);

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/delimited.h"
 #include "sim/base/error.h"
 #include "sim/base/line_file.h"
-#include "sim/import/delimited.h"
 #include "sim/import/file_content.h"
 #include "sim/import/json_rows.h"
 #include "sim/import/log_lines.h"
@@ -23,27 +23,47 @@ struct TableHeader {
   std::vector<std::string> names;
 };
 
+bool all_numbers(const std::vector<std::string>& cells) {
+  return std::ranges::all_of(cells,
+                             [](const std::string& cell) { return value_of_text(cell).numeric; });
+}
+
+/// Whether rows have the columns of a header, or a number more before them, which pandas prints and
+/// does not name; names it then.
+bool with_index(TableHeader& header, std::size_t cells) {
+  if (cells == header.names.size() + 1) header.names.insert(header.names.begin(), "");
+  return cells == header.names.size();
+}
+
 /// A line that names a field with choices, among the first; or numbers in columns, which only flags
 /// can name.
 std::optional<TableHeader> find_header(const std::string& path, const TableFields& fields) {
   constexpr int searched = 100;
   LineFile lines(path);
   std::string line;
+  std::optional<TableHeader> names;  // of the line before, if blanks separate them
+  const auto makes_row = [&](const std::string& name) { return fields.makes_row(name); };
   while (lines.next(line) && lines.line_number() <= searched) {
     if (line.front() == '#') continue;
     TableHeader header{lines.line_number(), separator_of(line), {}};
     if (line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
     header.names = cells_of(line, header.separator);
-    const auto makes_row = [&](const std::string& name) { return fields.makes_row(name); };
-    if (std::ranges::any_of(header.names, makes_row)) return header;
-    const auto number = [](const std::string& cell) { return value_of_text(cell).numeric; };
-    if (header.separator == '\0' || !std::ranges::all_of(header.names, number)) continue;
+    if (header.separator != '\0' && std::ranges::any_of(header.names, makes_row)) return header;
+    if (header.separator == '\0') {
+      header.separator = ' ';
+      header.names = cells_of(line, ' ');
+      if (names && all_numbers(header.names) && with_index(*names, header.names.size())) {
+        return names;
+      }
+      names = std::ranges::any_of(header.names, makes_row) ? std::optional(header) : std::nullopt;
+    }
+    if (header.names.size() < 2 || !all_numbers(header.names)) continue;
     for (std::size_t i = 0; i < header.names.size(); ++i) {
       header.names[i] = fmt::format("{}", i + 1);
     }
     header.line = 0;
-    if (!std::ranges::any_of(header.names, makes_row)) return std::nullopt;
-    return header;
+    if (std::ranges::any_of(header.names, makes_row)) return header;
+    if (header.separator != ' ') return std::nullopt;
   }
   return std::nullopt;
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/linkfit/link_fit.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/linkfit/sizes.h"
 
@@ -152,6 +155,17 @@ double line_error(const std::vector<SizeTimes>& sizes) {
   return worst;
 }
 
+std::string why_no_bandwidth(const std::vector<SizeTimes>& sizes) {
+  const auto size = [](const SizeTimes& s) { return to_string(Bytes(std::llround(s.bytes))); };
+  if (sizes.empty()) return "there are no times: nothing tells a bandwidth";
+  if (sizes.size() == 1) {
+    return fmt::format("all times are of one size, {} on the link, which tells no bandwidth",
+                       size(sizes.front()));
+  }
+  return fmt::format("times of {}, {} to {} on the link, grow too little to tell a bandwidth",
+                     counted(std::ssize(sizes), "size"), size(sizes.front()), size(sizes.back()));
+}
+
 }  // namespace
 
 BandwidthTable LinkFit::table() const {
@@ -198,8 +212,7 @@ LinkFit fit_link(const std::vector<Sample>& samples,
     fit.knots = knots_of(curve, fit.fixed);
   }
   if (fit.knots.size() < 2) {
-    throw Error("the sizes are too few or too alike to tell a bandwidth from a fixed time",
-                "measure sizes from 1 KiB to 1 GiB");
+    throw Error(why_no_bandwidth(sizes), "measure sizes from 1 KiB to 1 GiB");
   }
   make_monotone(fit.knots);
   keep_times_ascending(fit.knots);

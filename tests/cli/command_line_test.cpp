@@ -193,8 +193,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"run " + grid,
                 "error: 'run' takes one topology, policy and fidelity; these make 2 cases\n"
                 "hint: moesim compare shows several side by side\n"},
-        Mistake{"plan " + grid, "error: 'plan' takes one topology and one policy\n"},
-        Mistake{"explain " + grid, "error: 'explain' takes one topology and one policy\n"},
+        Mistake{"plan " + grid,
+                "error: 'plan' takes one topology and one policy; here are 1 topology and 2 "
+                "policies\nhint: choose with --policy megatron\n"},
+        Mistake{"explain " + grid,
+                "error: 'explain' takes one topology and one policy; here are 1 topology and 2 "
+                "policies\nhint: choose with --policy megatron\n"},
         Mistake{"explain --flwo",
                 "error: moesim explain has no flag '--flwo'\nhint: did you mean '--flow'?\n"},
         Mistake{"compare --ep x " + grid,
@@ -225,6 +229,20 @@ TEST(CommandLine, EmptyValuesAreNotTakenForAbsentOnes) {
     EXPECT_EQ(outcome.code, 2) << testing::PrintToString(more);
     EXPECT_THAT(outcome.err, HasSubstr(message)) << testing::PrintToString(more);
   }
+}
+
+// C reads what begins with a zero as octal.
+TEST(CommandLine, WholeNumbersAreDecimal) {
+  for (const char* number : {"10", "010", "00010", "+010"}) {
+    const Outcome shown =
+        run_moesim({"trace", "synth", "-o", Scratch().file("t"), "--experts", number, "--top-k",
+                    "02", "--layers", "1", "--tokens", "0100"});
+    EXPECT_EQ(shown.code, 0) << shown.err;
+    EXPECT_THAT(shown.out, HasSubstr("1 step, 100 tokens, 1 layer")) << number;
+  }
+  EXPECT_THAT(
+      run_moesim({"trace", "synth", "--experts", "008", "--top-k", "0", "--layers", "1"}).err,
+      testing::Not(HasSubstr("Could not convert")));
 }
 
 TEST(CommandLine, NamesThatNoFileCanHaveAreBadInput) {

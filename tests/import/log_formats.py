@@ -62,6 +62,11 @@ def csv_rows(folder):
     for layer in LAYERS:
         write(f"{folder}/file-per-layer/layer{layer}.csv", "req_id;token_idx;layer;topk_ids\n" + "".join(
             f"{n};{p};{layer};{choice(t, layer)[0]} {choice(t, layer)[1]}\n" for n, p, t in TOKENS))
+    aligned = [(("a", "b").index(n), p, l, *choice(t, l)) for n, p, t in TOKENS for l in LAYERS]
+    write(f"{folder}/aligned/a.txt", "INFO experts\n seq  token  layer expert_0   expert_1\n" + "".join(
+        " {:3}  {:5} {:6}\t{:8} {:10}\n".format(*row) for row in aligned))
+    write(f"{folder}/printed/a.txt", "     seq  token  layer  expert_0  expert_1\n" + "".join(
+        "{:<4} {:3}  {:5}  {:5}  {:8}  {:8}\n".format(i, *row) for i, row in enumerate(aligned)))
     write(f"{folder}/columns/a.txt", "".join(f"{l},{p},{e}\n" for n, p, t in TOKENS for l in LAYERS for e in choice(t, l)))
 
 

@@ -36,6 +36,8 @@ const std::vector<LogForm> log_forms = {
     {"lists", true, {}, no_sequences},
     {"wide", true},
     {"file-per-layer"},
+    {"aligned"},
+    {"printed"},
     {"columns", false, {"layer=1", "token=2", "experts=3"}, no_sequences},
     {"headings", false, {}, no_sequences},
     {"pairs", true}};

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -14,11 +15,10 @@ namespace moesim {
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = text.find('\n', at);
-    if (end == std::string::npos) end = text.size();
+    const std::size_t end = std::min(text.find_first_of("\r\n", at), text.size());
     lines.push_back(text.substr(at, end - at));
-    if (lines.back().ends_with('\r')) lines.back().pop_back();
-    at = end + 1;
+    at = std::min(text.find_first_not_of('\r', end), text.size());
+    if (at < text.size() && text[at] == '\n') ++at;
   }
   return lines;
 }

@@ -16,9 +16,12 @@ Log parse_nccl_tests_text(const std::string& text, const std::string& file,
                           const LogChoice& choice);
 Log parse_nccl_tests_json(const std::string& text, const std::string& file,
                           const LogChoice& choice);
+/// Whether the first line names columns: between separators, or those of a known table.
+bool is_table(const std::string& text);
 Log parse_table(const std::string& text, const std::string& file, const LogChoice& choice);
 
-/// Lines without their ends (CRLF too).
+/// Lines without their ends: a newline, after any carriage returns, or carriage returns without
+/// one.
 std::vector<std::string> lines_of(const std::string& text);
 
 /// The number that the whole word is; throws Error naming what it should be.

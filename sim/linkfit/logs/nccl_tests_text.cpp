@@ -12,6 +12,7 @@
 #include "sim/linkfit/logs/formats.h"
 #include "sim/linkfit/logs/nccl_lines.h"
 #include "sim/linkfit/logs/nccl_table.h"
+#include "sim/linkfit/logs/wrapped_lines.h"
 
 namespace moesim {
 namespace {
@@ -20,6 +21,8 @@ namespace {
 const std::vector<std::string> todays_columns = {"size",  "count", "type",  "redop",  "root",
                                                  "time",  "algbw", "busbw", "#wrong", "time",
                                                  "algbw", "busbw", "#wrong"};
+
+bool blank(char c) { return c == ' ' || c == '\t'; }
 
 bool begins_as_value(const std::string& word) {
   return word == "N/A" || word[0] == '.' || (word[0] >= '0' && word[0] <= '9');
@@ -33,13 +36,13 @@ bool is_value(const std::string& word) {
 class TextLog {
  public:
   TextLog(const std::string& text, std::string file, const LogChoice& choice)
-      : lines_(lines_of(text)), file_(std::move(file)), choice_(choice) {}
+      : lines_(unwrapped(lines_of(text))), file_(std::move(file)), choice_(choice) {}
 
   std::vector<NcclTest> read() {
-    for (const std::string& raw : lines_) {
-      ++number_;
+    for (const LogLine& line : lines_) {
+      number_ = line.number;
       try {
-        read_line(plain_line(raw));
+        read_line(plain_line(line.text));
       } catch (const Error& e) {
         if (!test().fault) test().fault = e;
       }
@@ -117,6 +120,7 @@ class TextLog {
       note_marks(*row);
       pending_ = {row->size};
       pending_line_ = number_;
+      open_ = !blank(line.back());
       pending_.insert(pending_.end(), row->rest.begin(), row->rest.end());
       complete_row();
     } else if (!pending_.empty() && continues(line)) {
@@ -212,6 +216,11 @@ class TextLog {
     const auto values = static_cast<std::size_t>(other - words.rbegin());
     const std::size_t missing = table_.words() + 1 - pending_.size();
     if (values == 0 || (values < missing && values < words.size())) return false;
+    const bool split = open_ && values == missing + 1 && values == words.size() && !blank(line[0]);
+    if (split) {  // the line before ended in the middle of a number
+      pending_.back() += words.front();
+    }
+    open_ = !blank(line.back());
     pending_.insert(pending_.end(),
                     words.end() - static_cast<std::ptrdiff_t>(std::min(values, missing)),
                     words.end());
@@ -249,7 +258,7 @@ class TextLog {
     test().cause_line = number_;
   }
 
-  std::vector<std::string> lines_;
+  std::vector<LogLine> lines_;
   std::string file_;
   const LogChoice& choice_;
   int number_ = 0;  // of the line
@@ -258,6 +267,7 @@ class TextLog {
   NcclTable table_;
   std::vector<std::string> pending_;  // size and values of a row that may not be whole
   int pending_line_ = 0;
+  bool open_ = false;  // the first line of the row ends in a word
   int broken_ = 0, first_broken_ = 0;
 };
 

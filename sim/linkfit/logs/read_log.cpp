@@ -47,10 +47,9 @@ Log parse(const std::string& text, const std::string& file, const LogChoice& cho
   }
   if (const auto lines = container_lines(text, file)) return parse(*lines, file, choice);
   if (text[first] == '{') return parse_nccl_tests_json(text, file, choice);
-  const std::string line = text.substr(first, text.find('\n', first) - first);
-  const bool table = line.find(',') != std::string::npos && line.find('#') == std::string::npos &&
-                     !is_nccl_text(text);
-  return table ? parse_table(text, file, choice) : parse_nccl_tests_text(text, file, choice);
+  return is_table(text.substr(first)) && !is_nccl_text(text)
+             ? parse_table(text, file, choice)
+             : parse_nccl_tests_text(text, file, choice);
 }
 
 }  // namespace

@@ -4,45 +4,50 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <set>
 
+#include "sim/base/delimited.h"
 #include "sim/base/error.h"
 #include "sim/linkfit/logs/formats.h"
 
 namespace moesim {
 namespace {
 
-std::vector<std::string> cells_of(const std::string& line) {
-  std::vector<std::string> cells;
-  std::size_t at = 0;
-  for (std::size_t comma = 0; comma != std::string::npos; at = comma + 1) {
-    comma = line.find(',', at);
-    cells.push_back(line.substr(at, comma == std::string::npos ? comma : comma - at));
-  }
-  return cells;
+bool is_blank(const std::string& line) {
+  return line.find_first_not_of(" \t") == std::string::npos;
+}
+
+char separator_in(const std::string& names) {
+  const char separator = separator_of(names);
+  return separator == '\0' ? ' ' : separator;
 }
 
 /// Rows of a CSV file by the names of its columns.
 class Csv {
  public:
   Csv(const std::string& text, std::string file) : file_(std::move(file)), lines_(lines_of(text)) {
-    while (!lines_.empty() && lines_.back().empty()) lines_.pop_back();
-    names_ = cells_of(lines_.front());
+    while (!lines_.empty() && is_blank(lines_.back())) lines_.pop_back();
+    const auto first = std::ranges::find_if_not(lines_, is_blank);
+    first_ = static_cast<int>(first - lines_.begin()) + 1;
+    separator_ = separator_in(*first);
+    names_ = cells_of(*first, separator_);
   }
 
   const std::string& file() const { return file_; }
   const std::vector<std::string>& names() const { return names_; }
   bool has(const std::string& name) const { return std::ranges::count(names_, name) > 0; }
-  int size() const { return static_cast<int>(lines_.size()); }  // lines, that of the names included
+  int first() const { return first_; }                          // the line of the names
+  int size() const { return static_cast<int>(lines_.size()); }  // lines
 
   struct Row {
     int line;
     std::vector<std::string> cells;
   };
   Row row(int line) const {
-    Row row{line, cells_of(lines_[static_cast<std::size_t>(line) - 1])};
+    Row row{line, cells_of(lines_[static_cast<std::size_t>(line) - 1], separator_)};
     if (row.cells.size() != names_.size()) {
       throw error_in(file_,
                      fmt::format("{} cells below {} columns", row.cells.size(), names_.size()),
@@ -65,6 +70,8 @@ class Csv {
  private:
   std::string file_;
   std::vector<std::string> lines_, names_;
+  int first_ = 1;
+  char separator_ = ',';
 };
 
 /// A row as every table means it.
@@ -86,7 +93,7 @@ void take(const Csv& csv, const LogChoice& choice, const ReadEntry& read, Log& l
   if (choice.in_place) throw error_in(csv.file(), "has no in-place times", "leave out --in-place");
   std::set<std::string> settings, others;
   std::optional<LinkShare> share;
-  for (int line = 2; line <= csv.size(); ++line) {
+  for (int line = csv.first() + 1; line <= csv.size(); ++line) {
     const std::optional<Entry> entry = read(csv.row(line));
     if (!entry) continue;
     if (!chosen(entry->setting, choice)) {
@@ -203,7 +210,20 @@ const std::map<std::string, std::pair<const char*, const char*>> not_links = {
       "docs/results/papers.md compares them with simulations"}},
 };
 
+/// Columns of tables with times, each of a table that no other has.
+constexpr std::array<std::string_view, 3> of_links = {"num_workers", "nccl_dtype",
+                                                      "tokens_per_gpu"};
+
 }  // namespace
+
+bool is_table(const std::string& text) {
+  const std::string names = lines_of(text).front();
+  if (names.find('#') != std::string::npos) return false;
+  if (separator_of(names) != '\0') return true;
+  return std::ranges::any_of(cells_of(names, ' '), [](const std::string& name) {
+    return std::ranges::count(of_links, name) > 0 || not_links.contains(name);
+  });
+}
 
 Log parse_table(const std::string& text, const std::string& file, const LogChoice& choice) {
   const Csv csv(text, file);

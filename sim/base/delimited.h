@@ -13,7 +13,7 @@ namespace moesim {
 char separator_of(std::string_view line);
 
 /// The cells without blanks around them and without quotes (RFC 4180), brackets kept whole. With
-/// the separator 0 the line is one cell.
+/// the separator 0 the line is one cell; a blank stands for any number of blanks and tabs.
 std::vector<std::string> cells_of(std::string_view line, char separator);
 
 }  // namespace moesim

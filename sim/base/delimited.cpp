@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/import/delimited.h"
+#include "sim/base/delimited.h"
 
 #include <array>
 
@@ -58,12 +58,17 @@ char separator_of(std::string_view line) {
 std::vector<std::string> cells_of(std::string_view line, char separator) {
   std::vector<std::string> cells;
   std::size_t from = 0;
+  const auto add = [&](std::string_view cell) {
+    const std::string text = trimmed(cell);
+    if (separator != ' ' || !text.empty()) cells.push_back(unquoted(text));
+  };
   outside(line, [&](std::size_t i) {
-    if (separator == '\0' || line[i] != separator) return;
-    cells.push_back(unquoted(trimmed(line.substr(from, i - from))));
+    const bool blank = separator == ' ' && line[i] == '\t';
+    if (separator == '\0' || (line[i] != separator && !blank)) return;
+    add(line.substr(from, i - from));
     from = i + 1;
   });
-  cells.push_back(unquoted(trimmed(line.substr(from))));
+  add(line.substr(from));
   return cells;
 }
 
