@@ -45,6 +45,11 @@ std::optional<TableHeader> find_header(const std::string& path, const TableField
   const auto makes_row = [&](const std::string& name) { return fields.makes_row(name); };
   while (lines.next(line) && lines.line_number() <= searched) {
     if (line.front() == '#') continue;
+    if (names) {
+      const auto row = cells_of(line, ' ');
+      if (all_numbers(row) && with_index(*names, row.size())) return names;
+      names.reset();
+    }
     TableHeader header{lines.line_number(), separator_of(line), {}};
     if (line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
     header.names = cells_of(line, header.separator);
@@ -52,10 +57,7 @@ std::optional<TableHeader> find_header(const std::string& path, const TableField
     if (header.separator == '\0') {
       header.separator = ' ';
       header.names = cells_of(line, ' ');
-      if (names && all_numbers(header.names) && with_index(*names, header.names.size())) {
-        return names;
-      }
-      names = std::ranges::any_of(header.names, makes_row) ? std::optional(header) : std::nullopt;
+      if (std::ranges::any_of(header.names, makes_row)) names = header;
     }
     if (header.names.size() < 2 || !all_numbers(header.names)) continue;
     for (std::size_t i = 0; i < header.names.size(); ++i) {

@@ -23,7 +23,7 @@ TEST(PipelineShape, NamesTheRuleThatItBreaks) {
   EXPECT_EQ(broken_rule({Kind::one_f_one_b, 0, 1, 1}), "1f1b: 0 pipeline stages; at least 1");
   EXPECT_EQ(broken_rule({Kind::gpipe, 1, 0, 1}), "gpipe: 0 microbatches; at least 1");
   EXPECT_EQ(broken_rule({Kind::gpipe, 100'000, 2'000'000'000, 1}),
-            "gpipe: 2000000000 microbatches through 100000 pipeline stages with 1 chunks; at most "
+            "gpipe: 2000000000 microbatches through 100000 pipeline stages with 1 chunk; at most "
             "1000000 passes of a microbatch through a chunk");
   EXPECT_EQ(
       broken_rule({Kind::zb1p, 4, 8, 2}),
