@@ -9,8 +9,8 @@
 namespace moesim {
 namespace {
 
-constexpr double least_told = 0.2;    // of a step
-constexpr double least_load = 1.05;   // times the other's load
+constexpr double least_told = 0.1;    // of a step
+constexpr double least_load = 1.02;   // times the other's load
 constexpr double nearly_none = 0.01;  // of a step
 
 using Cases = std::vector<const CaseResult*>;
@@ -35,9 +35,16 @@ std::vector<Cases> comparable(const std::vector<CaseResult>& cases) {
 
 Seconds time_of(const CaseResult& c) { return c.metrics.mean_step(); }
 double load_of(const CaseResult& c) { return c.metrics.total.load_max_over_mean.value(); }
-double hidden_share(const CaseResult& c) {
+double share_of(const CaseResult& c, Seconds part) {
   const Seconds all = c.metrics.time_of_steps();
-  return all > Seconds(0) ? c.metrics.breakdown.overlapped / all : 0;
+  return all > Seconds(0) ? part / all : 0;
+}
+double hidden_share(const CaseResult& c) { return share_of(c, c.metrics.breakdown.overlapped); }
+/// As the table says what binds; of a path without them they are migrations.
+double weights_share(const CaseResult& c) {
+  return c.metrics.path.share(PathKind::weights) < least_told
+             ? 0
+             : share_of(c, c.metrics.breakdown.weights);
 }
 std::string percent_of(const CaseResult& c, double share) {
   return fmt::format("{} {:.0f} %", c.name.policy, 100 * share);
@@ -46,7 +53,7 @@ std::string percent_of(const CaseResult& c, double share) {
 std::string weights_line(const Cases& cases, const std::string& where) {
   std::vector<std::string> waiting;
   for (const CaseResult* c : cases) {
-    const double share = c->metrics.path.share(PathKind::weights);
+    const double share = weights_share(*c);
     if (share >= least_told) waiting.push_back(percent_of(*c, share));
   }
   if (waiting.empty()) return "";
@@ -97,6 +104,24 @@ std::string hidden_line(const Cases& cases, const std::string& where) {
       exposed.size() == 1 ? "s" : "", where);
 }
 
+/// Runs of cases, fastest first, each of which takes hardly longer than the one before.
+std::string tie_line(Cases cases, const std::string& where) {
+  std::ranges::stable_sort(cases, {}, [](const CaseResult* c) { return time_of(*c).value; });
+  std::vector<std::string> ties;
+  std::vector<std::string> run;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    run.push_back(cases[i]->name.policy);
+    const bool goes_on =
+        i + 1 < cases.size() && time_of(*cases[i + 1]) < time_of(*cases[i]) * (1 + nearly_none);
+    if (goes_on) continue;
+    if (run.size() > 1) ties.push_back(fmt::format("{}", fmt::join(run, ", ")));
+    run.clear();
+  }
+  if (ties.empty()) return "";
+  return fmt::format("# note: less than 1 % apart, too little for an order: {} ({})\n",
+                     fmt::join(ties, "; "), where);
+}
+
 }  // namespace
 
 std::string order_notes(const std::vector<CaseResult>& cases) {
@@ -104,7 +129,8 @@ std::string order_notes(const std::vector<CaseResult>& cases) {
   for (const Cases& group : comparable(cases)) {
     const CaseName& name = group.front()->name;
     const std::string where = fmt::format("{}, {}", name.topology, name.fidelity);
-    text += weights_line(group, where) + load_lines(group, where) + hidden_line(group, where);
+    text += weights_line(group, where) + load_lines(group, where) + hidden_line(group, where) +
+            tie_line(group, where);
   }
   return text;
 }

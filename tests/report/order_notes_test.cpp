@@ -18,18 +18,25 @@ CaseResult stepping(const std::string& policy, double time, double load, bool pl
   return c;
 }
 
+/// The same with weights for which the critical path and the mean GPU wait so long.
+CaseResult restoring(CaseResult c, double path, double mean) {
+  c.metrics.path.kinds[static_cast<std::size_t>(PathKind::weights)].time = Seconds(path);
+  c.metrics.breakdown.weights = Seconds(mean);
+  return c;
+}
+
 TEST(OrderNotes, WeightsThatNothingHides) {
-  CaseResult laer = stepping("laer", 5, 1.2, true);
-  laer.metrics.path.kinds[static_cast<std::size_t>(PathKind::weights)].time = Seconds(3);
-  CaseResult flex = stepping("flex", 5, 1.2, true);
-  flex.metrics.path.kinds[static_cast<std::size_t>(PathKind::weights)].time = Seconds(1);
-  const std::string line =
-      "# note: weights travel in every step, and nothing hides them for so much of it: laer 60 %, "
-      "flex 20 % (a, port); with more tokens per GPU compute hides more\n";
-  EXPECT_EQ(order_notes({laer, flex, stepping("megatron", 2, 2)}), line);
-  laer.metrics.iteration.emplace();
-  flex.metrics.path.kinds[static_cast<std::size_t>(PathKind::weights)].time = Seconds(0.9);
-  EXPECT_EQ(order_notes({laer, flex}), "");
+  const CaseResult laer = stepping("laer", 5, 1.2, true), flex = stepping("flex", 6, 1.2, true);
+  EXPECT_EQ(
+      order_notes({restoring(laer, 3.5, 3), restoring(flex, 1, 0.7), stepping("megatron", 2, 2)}),
+      "# note: weights travel in every step, and nothing hides them for so much of it: "
+      "laer 60 %, flex 12 % (a, port); with more tokens per GPU compute hides more\n");
+  EXPECT_EQ(order_notes({restoring(laer, 3, 0.4), restoring(flex, 0.5, 0.5)}), "");
+  // Weights off the path are migrations, which have a note of their own.
+  EXPECT_EQ(order_notes({restoring(laer, 0, 3)}), "");
+  CaseResult iteration = restoring(laer, 3, 3);
+  iteration.metrics.iteration.emplace();
+  EXPECT_EQ(order_notes({iteration}), "");
 }
 
 TEST(OrderNotes, APlacementThatLoadsAGpuMore) {
@@ -39,7 +46,7 @@ TEST(OrderNotes, APlacementThatLoadsAGpuMore) {
             "megablocks, whose experts stay, has 2.29 and is faster (a, port)\n");
   // It is faster, its load is as good, the other plans too, or is on another cluster.
   EXPECT_EQ(order_notes({occult, stepping("megablocks", 6, 2.29)}), "");
-  EXPECT_EQ(order_notes({occult, stepping("megablocks", 4, 2.7)}), "");
+  EXPECT_EQ(order_notes({occult, stepping("megablocks", 4, 2.72)}), "");
   EXPECT_EQ(order_notes({occult, stepping("exflow", 4, 2.29, true)}), "");
   CaseResult elsewhere = stepping("megablocks", 4, 2.29);
   elsewhere.name.topology = "b";
@@ -60,6 +67,14 @@ TEST(OrderNotes, ExchangesThatSomeHide) {
   CaseResult weights = tutel;
   weights.metrics.total.parameters = Seconds(2);
   EXPECT_EQ(order_notes({weights, linear}), "");
+}
+
+TEST(OrderNotes, CasesTooCloseForAnOrder) {
+  EXPECT_EQ(order_notes({stepping("hd2", 1.009, 1), stepping("megatron", 2, 1),
+                         stepping("hd", 1, 1), stepping("smart", 1.018, 1),
+                         stepping("2dh", 2.001, 1), stepping("tutel", 3, 1)}),
+            "# note: less than 1 % apart, too little for an order: hd, hd2, smart; megatron, 2dh "
+            "(a, port)\n");
 }
 
 }  // namespace

@@ -237,7 +237,11 @@ TEST_P(PrunedEverywhere, TokensVisitAtMostThePlacesAllowed) {
   const auto pruned = std::ranges::find(pruned_policies, policy, &Pruned::policy);
   for (const Shown& shown : all_shown()) {
     SCOPED_TRACE(shown.trace.info().name);
-    EXPECT_GT(check(*pruned, shipped_topology(cluster), shown), 0);
+    try {
+      EXPECT_GT(check(*pruned, shipped_topology(cluster), shown), 0);
+    } catch (const Unsuitable& refusal) {
+      GTEST_SKIP() << refusal.what();
+    }
   }
 }
 
