@@ -67,13 +67,14 @@ std::string figure_row(const JudgedTable& t, std::size_t f) {
 /// The figures that are off; all others by number, also figures that nobody claims.
 std::string rows_of(const JudgedTable& t) {
   std::string rows;
-  int near = 0, outside = 0;
+  int near = 0, claimed = 0, outside = 0;
   for (std::size_t f = 0; f < t.table.figures.size(); ++f) {
     if (!t.table.figures[f].ordered.empty()) continue;
     if (!t.table.figures[f].outside.empty()) {
       ++outside;
       continue;
     }
+    ++claimed;
     const auto error = t.error(f);
     const bool off = !error || std::abs(*error) > near_enough;
     if (off) rows += figure_row(t, f);
@@ -85,8 +86,8 @@ std::string rows_of(const JudgedTable& t) {
           : "| figure | published | simulated | error |\n|---|---|---|---|\n" + rows + "\n";
   if (outside > 0) text += fmt::format("Outside: {} figures.\n\n", outside);
   if (near == 0) return text;
-  return text + fmt::format("Within {:.0f} %: {} of {} figures.\n\n", 100 * near_enough, near,
-                            t.table.figures.size());
+  return text +
+         fmt::format("Within {:.0f} %: {} of {} figures.\n\n", 100 * near_enough, near, claimed);
 }
 
 /// The first few by name.

@@ -38,6 +38,7 @@ struct CaseResult {
   GpuCosts costs = {};
   MigrationTwin twin = {};
   std::optional<CaseIntervals> intervals = {};  // if they are asked for
+  std::string hint = {};                        // what may help, if it was not run
 
   bool ran() const { return unsuitable.empty(); }
   int gpus() const { return topology->gpu_count(); }

@@ -10,6 +10,7 @@
 #include "sim/report/lossy.h"
 #include "sim/report/migration.h"
 #include "sim/report/notes.h"
+#include "sim/report/order_notes.h"
 #include "sim/report/table.h"
 #include "sim/report/time_bounds_table.h"
 
@@ -72,15 +73,18 @@ std::vector<ShownCase> cases_run(const std::vector<CaseResult>& cases) {
   return ran;
 }
 
-/// What keeps cases from the table, each once for all fidelities.
+/// What keeps cases from the table and what may help, each once for all fidelities.
 std::string lines_of_not_run(const std::vector<CaseResult>& cases) {
-  std::vector<std::string> lines;
+  std::vector<std::string> lines, hints;
+  const auto add = [](std::vector<std::string>& to, std::string line) {
+    if (std::ranges::find(to, line) == to.end()) to.push_back(std::move(line));
+  };
   for (const CaseResult& c : cases) {
     if (c.ran()) continue;
-    std::string line = fmt::format("# {}\n", reason_not_run(c));
-    if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
+    add(lines, fmt::format("# {}\n", reason_not_run(c)));
+    if (!c.hint.empty()) add(hints, fmt::format("# hint: {}\n", c.hint));
   }
-  return fmt::format("{}", fmt::join(lines, ""));
+  return fmt::format("{}{}", fmt::join(lines, ""), fmt::join(hints, ""));
 }
 
 }  // namespace
@@ -108,7 +112,8 @@ Printout comparison_table(const std::vector<CaseResult>& cases, bool bounds) {
   return printout.add(lines_of_not_run(cases))
       .add(baseline_notes(cases))
       .add(notes_below(cases))
-      .add(migration_notes(cases));
+      .add(migration_notes(cases))
+      .add(order_notes(cases));
 }
 
 }  // namespace moesim

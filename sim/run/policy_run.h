@@ -38,6 +38,7 @@ struct PolicyOutcome {
   std::optional<BoundSums> bounds;
   std::vector<Pictures> pictures;  // of each fidelity, or none
   bool fixed = false;              // its placement decides nothing from loads
+  std::string hint = {};           // what may help, if it is unsuitable
 };
 
 /// Plans each step once and simulates it at every fidelity before the next: planners look back, and

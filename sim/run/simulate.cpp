@@ -27,7 +27,8 @@ PolicyOutcome outcome_of(const PolicyRun& run, const ComparisonOptions& asked, b
     run_policy(run, asked, outcome, progress);
   } catch (const Unsuitable& e) {
     if (only) throw;
-    outcome = {{}, e.diagnostics().front().message, std::move(outcome.bounds), {}};
+    const Diagnostic& why = e.diagnostics().front();
+    outcome = {{}, why.message, std::move(outcome.bounds), {}, false, why.hint};
   }
   return outcome;
 }
@@ -76,7 +77,11 @@ void require_one(const std::vector<CaseResult>& cases) {
   for (const CaseResult& c : cases) {
     if (c.ran()) return;
     const std::string reason = reason_not_run(c);
-    if (told.insert(reason).second) reasons.push_back({Severity::error, "", 0, 0, reason, "", ""});
+    if (!told.insert(reason).second) continue;
+    for (Diagnostic& before : reasons) {
+      if (before.hint == c.hint) before.hint.clear();
+    }
+    reasons.push_back({Severity::error, "", 0, 0, reason, "", c.hint});
   }
   reasons.push_back({Severity::error, "", 0, 0, "no case of the comparison can run", "", ""});
   throw Error(reasons);
@@ -89,6 +94,7 @@ CaseResult case_of(const PolicyRun& run, const std::string& fidelity, const Topo
   c.interrupted = !outcome;
   c.unsuitable = c.interrupted ? interrupted_reason : outcome->unsuitable;
   c.twin = {run.system.but_placement, c.ran() && outcome->fixed};
+  if (!c.ran() && outcome) c.hint = outcome->hint;
   if (!c.ran()) return c;
   c.metrics = std::move(outcome->metrics[f]);
   if (!outcome->pictures.empty()) c.pictures = {std::move(outcome->pictures[f])};

@@ -104,6 +104,34 @@ TEST(NoCase, ThatCanRunIsAnErrorWithAllReasons) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 
+// LAER-MoE's obvious command at its full size keeps all activations, and says what helps once.
+TEST(NoCase, FitsAndAHintSaysWhatHelps) {
+  const auto command = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"compare",
+                                    "--topology",
+                                    "laer-a100",
+                                    "--policy",
+                                    "laer,fsep-flexmoe,megatron",
+                                    "--model",
+                                    "mixtral-8x7b-e8k2",
+                                    "--synth",
+                                    "skew=1,tokens=524288,steps=2"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run_moesim(all, shipped);
+  };
+  const std::string hint = "hint: fewer layers (--layers 0,1), ";
+  const Outcome none = command({});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, AllOf(HasSubstr("policy 'laer' needs 156.6 GB on GPU "), HasSubstr(hint)));
+  EXPECT_EQ(none.err.find(hint), none.err.rfind(hint));
+  const Outcome two_layers = command({"--layers", "0,1"});
+  EXPECT_EQ(two_layers.code, 0) << two_layers.err;
+  const Outcome few_tokens = command({"--set", "synth.tokens=32768"});
+  ASSERT_EQ(few_tokens.code, 0) << few_tokens.err;
+  EXPECT_THAT(few_tokens.out, AllOf(HasSubstr("# megatron on laer-a100 was not run: "),
+                                    HasSubstr("# hint: fewer layers (--layers 0,1), ")));
+}
+
 TEST(NoCase, FitsTwoClustersAndIsToldOnce) {
   const Outcome outcome = run_moesim(
       compare_tiny({"--topology", "h100-rail,laer-a100", "--policy", "dedup", "--ep", "7"}),

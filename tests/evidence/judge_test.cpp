@@ -219,6 +219,10 @@ TEST(Papers, ThePageKeepsWhatStandsAroundTheTables) {
   EXPECT_THAT(text, HasSubstr("Within 15 %: 2 of 3 figures."));
   EXPECT_THAT(text, HasSubstr("Contested pairs in the wrong order: b / a"));
   EXPECT_THROW(papers_page("page.md", "no marks", {}), Error);
+  JudgedTable claims_less = three_times({10, 9, 8}, {10, 11, 8});
+  claims_less.table.figures[2].outside = "unstated";
+  EXPECT_THAT(papers_page("page.md", page, {claims_less}),
+              HasSubstr("Within 15 %: 1 of 2 figures."));
 }
 
 TEST(Papers, TheDocumentHasEveryFigure) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Occult's limit holds whatever places the experts: no token reaches the experts of more GPUs than
-// its policy allows, on any placement, topology and trace, and every token and byte arrives.
+// Limits hold whatever places the experts: no token reaches the experts of more GPUs, nodes or
+// groups than its policy allows, on any placement, topology and trace, and every token and byte
+// arrives.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,15 +16,19 @@
 namespace moesim {
 namespace {
 
-/// Most GPUs (or nodes, by `node_of`) that serve the choices of one token.
-std::size_t most_visited(const LayerRouting& layer, const std::function<int(GpuId)>& place_of) {
+/// Where a choice is served, counted as its rule counts.
+using PlaceOf = std::function<int(ExpertId, GpuId)>;
+
+/// Most places that serve the choices of one token.
+std::size_t most_visited(const LayerRouting& layer, const PlaceOf& place_of) {
   AssignmentWalk walk(*layer.assignment);
   std::size_t most = 0;
   for (std::size_t t = 0; t < layer.source.size(); ++t) {
     std::set<int> places;
     for (const ExpertId e : layer.chosen[t]) {
       if (e.value < 0) continue;
-      places.insert(place_of(layer.assignment->placement().gpu_of(walk.next(layer.source[t], e))));
+      const SlotId slot = walk.next(layer.source[t], e);
+      places.insert(place_of(e, layer.assignment->placement().gpu_of(slot)));
     }
     most = std::max(most, places.size());
   }
@@ -108,7 +113,7 @@ TEST_P(VisitedGpus, AreAtMostThoseAllowed) {
           const Batch& batch = batches.batches[static_cast<std::size_t>(s)];
           const PlannedStep planned = planner.plan(batch, s);
           for (const LayerRouting& layer : routing_of(planned)) {
-            const auto place_of = [&](GpuId gpu) {
+            const auto place_of = [&](ExpertId, GpuId gpu) {
               return rule.nodes ? topology.host_of(gpu) : gpu.value;
             };
             ASSERT_LE(most_visited(layer, place_of), rule.allowed) << rule.routing << " step " << s;
@@ -134,6 +139,121 @@ INSTANTIATE_TEST_SUITE_P(All, VisitedGpus,
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
+
+/// A shipped policy that keeps tokens to few places, and to how many; 0: the fewest GPUs that hold
+/// as many experts as a token chooses. `groups`: of experts, if not GPUs are counted.
+struct Pruned {
+  std::string policy;
+  std::size_t allowed;
+  int groups;
+  std::vector<std::string> changes;  // so that its placement decides before the second step
+};
+
+const std::vector<Pruned> pruned_policies = {
+    {"occult-pruned", 2, 0, {"placement.profile=1"}},
+    {"dynamic-grouping-interpretation", 0, 0, {"placement.interval=1"}},
+    {"st-moe", 2, 8, {}},
+};
+
+TEST(PrunedPolicies, AreAllThatLimitPlaces) {
+  const std::set<std::string> limits = {"occult-prune", "gpu-limited", "node-limited",
+                                        "group-limited"};
+  std::set<std::string> shipped, tested;
+  for (const std::string& name : data_names("models/system")) {
+    if (limits.count(read_system(data_file("models/system", name)).routing.name) != 0) {
+      shipped.insert(name);
+    }
+  }
+  for (const Pruned& pruned : pruned_policies) tested.insert(pruned.policy);
+  EXPECT_EQ(shipped, tested);
+}
+
+/// What a policy is shown: a committed or public trace with its model, or a drawn one.
+struct Shown {
+  const RoutingTrace& trace;
+  MoeModel model;
+};
+
+std::vector<Shown> all_shown() {
+  std::vector<Shown> all;
+  for (int kind = 0; kind < 3; ++kind) all.push_back({drawn(kind), small_model()});
+  for (const TraceCase& known : trace_cases) {
+    const auto& trace = open_trace(known.name);
+    if (trace) all.push_back({*trace, read_moe_model(data_file("models/moe", known.model))});
+  }
+  return all;
+}
+
+/// The smallest repeat that gives every rank eight tokens.
+Batches eight_tokens_each(const RoutingTrace& trace, int ranks) {
+  for (int repeat = 1;; repeat *= 2) {
+    try {
+      return make_batches(trace, {ranks, 8, repeat});
+    } catch (const Error&) {
+      if (repeat > 4096) throw;
+    }
+  }
+}
+
+class PrunedEverywhere : public testing::TestWithParam<std::tuple<std::string, std::string>> {
+ protected:
+  /// Plans two steps, the second with what was learnt from the first; how many choices changed.
+  std::int64_t check(const Pruned& pruned, const Topology& topology, const Shown& shown) {
+    const bool large = topology.gpu_count() > 256;
+    const int ep = default_ep(topology.gpu_count(), 8);
+    const Batches batches = eight_tokens_each(shown.trace, topology.gpu_count());
+    PlannerOptions options{ep, {0}, !large, true};
+    options.batches = batches.batches;
+    std::vector<Override> changes;
+    for (const std::string& change : pruned.changes) changes.push_back(parse_override(change));
+    Planner planner(read_system(data_file("models/system", pruned.policy), changes), topology,
+                    shown.model, shown.trace, options);
+    const int experts = shown.trace.info().experts;
+    const int each = experts / ep;
+    const int fewest = (shown.trace.info().top_k + each - 1) / each;
+    const std::size_t allowed =
+        pruned.allowed != 0 ? pruned.allowed : static_cast<std::size_t>(fewest);
+    std::int64_t replaced = 0;
+    for (int s = 0; s < 2; ++s) {
+      const PlannedStep planned = planner.plan(batches.batches[static_cast<std::size_t>(s)], s);
+      for (const LayerRouting& layer : routing_of(planned)) {
+        EXPECT_LE(most_visited(layer,
+                               [&](ExpertId e, GpuId gpu) {
+                                 return pruned.groups != 0 ? e.value * pruned.groups / experts
+                                                           : gpu.value;
+                               }),
+                  allowed);
+      }
+      replaced += planned.change.replaced_choices;
+      prove_delivery(planned);
+      expect_links_carry(PricedPlan(planned.plan, topology), topology);
+    }
+    return replaced;
+  }
+};
+
+TEST_P(PrunedEverywhere, TokensVisitAtMostThePlacesAllowed) {
+  const auto& [policy, cluster] = GetParam();
+  const auto pruned = std::ranges::find(pruned_policies, policy, &Pruned::policy);
+  for (const Shown& shown : all_shown()) {
+    SCOPED_TRACE(shown.trace.info().name);
+    try {
+      EXPECT_GT(check(*pruned, shipped_topology(cluster), shown), 0);
+    } catch (const Unsuitable& refusal) {
+      GTEST_SKIP() << refusal.what();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PrunedEverywhere,
+    testing::Combine(testing::Values("occult-pruned", "dynamic-grouping-interpretation", "st-moe"),
+                     testing::ValuesIn(data_names("topologies"))),
+    [](const auto& one) {
+      std::string name = std::get<0>(one.param) + "_" + std::get<1>(one.param);
+      std::ranges::replace(name, '-', '_');
+      return name;
+    });
 
 }  // namespace
 }  // namespace moesim

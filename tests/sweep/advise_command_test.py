@@ -94,6 +94,12 @@ class AdviseCommand(unittest.TestCase):
         self.assertRegex(told, r"# the above with policy.placement.slots_per_gpu 2: of the first candidate")
         self.assertRegex(told, r"# the best policy.placement.slots_per_gpu is the \w+ that was tried, \d+: the edge of the range")
 
+    def test_says_that_a_plan_had_no_choice(self):
+        told = self.advise("--topology", "laer-a100", "--model", "mixtral-8x7b-e8k2", "--policy", "laer,fsep-fsdp-ep",
+                           "--synth", "skew=1,steps=3", "--layers", "recorded", "--finals", "0", "-q", "-j1",
+                           "--set", "policy.placement.slots=1")
+        self.assertIn("# laer had no slot to spare: any loads give each of 8 experts 4 replicas in 32 slots", told)
+
     def test_says_what_the_time_was_too_short_for(self):
         told = self.advise(*INPUTS, *SMALL, "--budget", "1us", code=2)
         self.assertRegex(told, r"no candidate could be simulated\nhint: --budget was too short for \d+ of them")

@@ -95,8 +95,8 @@ void check_memory(const MemoryPeaks& peaks, const GpuModels& gpus, const std::st
       fmt::format("policy '{}' needs {}{} on GPU {}{}, which has {} for tensors: {} too much ({})",
                   policy, to_string(peak.use.total()), what, worst, when,
                   to_string(gpus[worst]->memory), to_string(excess), text_of_parts(peak.use)),
-      layers ? "fewer slots or tokens per rank, more GPUs, other gradient_bytes or "
-               "optimizer_bytes; or memory: ignore"
+      layers ? "fewer layers (--layers 0,1), slots or tokens per rank, more GPUs, other "
+               "gradient_bytes or optimizer_bytes; or memory: ignore; iterations can recompute"
              : "more pipeline stages, tensor-parallel GPUs, replicas with zero: 1, recompute, or "
                "smaller micro batches; or memory: ignore");
 }

@@ -38,6 +38,16 @@ TEST(Capacity, FormulasGiveThePublishedTable) {
   EXPECT_EQ(capped.rows(4096, 64, 2), 192);
 }
 
+// Eight tokens on four experts, top-1, factor 1: two places each, unless the rule has a floor of 4.
+TEST(Capacity, SomeRulesHaveAFloor) {
+  const auto rows = [](CapacityRule rule) { return Capacity{rule, 1}.rows(8, 4, 1); };
+  EXPECT_EQ(rows(CapacityRule::mesh), 4);
+  EXPECT_EQ(rows(CapacityRule::flaxformer), 4);
+  EXPECT_EQ(rows(CapacityRule::deepspeed), 4);
+  EXPECT_EQ(rows(CapacityRule::tutel), 2);
+  EXPECT_EQ(rows(CapacityRule::megatron), 2);
+}
+
 // Tokens (0,1),(0,1),(0,1),(1,0) with two places at each expert keep t0 both, t1 first, t3 first.
 TEST(Capacity, FirstChoicesAreServedFirst) {
   const Recorded four(2, 1, 2, {0, 1, 0, 1, 0, 1, 1, 0});

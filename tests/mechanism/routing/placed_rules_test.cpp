@@ -8,71 +8,12 @@
 #include <set>
 
 #include "sim/mechanism/routing/serving_gpus.h"
-#include "sim/planner/iteration/planner.h"
-#include "tests/mechanism/random_layers.h"
+#include "tests/mechanism/hand_steps.h"
 #include "tests/mechanism/routing/recorded_layer.h"
 #include "tests/trace/synthesize.h"
 
 namespace moesim {
 namespace {
-
-/// Steps of equal tokens, dealt evenly to the GPUs of one node.
-class Steps {
- public:
-  Steps(int gpus, int experts, const Rows& tokens, int steps)
-      : topology_(bare_nodes(1, gpus)),
-        info_{"t", "toy", experts, static_cast<int>(tokens[0].size()), {0}, Phase::synthetic, ""},
-        trace_(info_, recorded(tokens, steps)) {
-    model_.hidden = 128;
-    model_.experts = experts;
-    model_.top_k = info_.top_k;
-    model_.expert_ffn = 8;
-    const auto each = static_cast<std::int64_t>(tokens.size()) / gpus;
-    for (int s = 0; s < steps; ++s) {
-      Batch& batch = batches_.emplace_back(Batch{s, {}});
-      for (int g = 0; g < gpus; ++g) batch.ranks.push_back({{g * each, each}});
-    }
-  }
-  /// The plan of the last step.
-  PlannedStep last(const std::string& routing, const std::string& placement,
-                   const std::string& dispatch) const {
-    const SystemSpec system = parse_system(
-        fmt::format("{{name: t, source: test, routing: {}, placement: {}, dispatch: {}, "
-                    "schedule: sequential}}",
-                    routing, placement, dispatch),
-        "test");
-    Planner planner(system, topology_, model_, trace_,
-                    PlannerOptions{topology_.gpu_count(), {0}, false, true});
-    for (std::size_t s = 0; s + 1 < batches_.size(); ++s) {
-      planner.plan(batches_[s], static_cast<int>(s));
-    }
-    return planner.plan(batches_.back(), static_cast<int>(batches_.size()) - 1);
-  }
-  std::int64_t rows(const std::string& placement, const std::string& dispatch) const {
-    return static_cast<std::int64_t>(
-        last("identity", placement, dispatch).layers[0].counts.phases[0].total());
-  }
-
- private:
-  std::vector<std::shared_ptr<const TraceStep>> recorded(const Rows& tokens, int steps) const {
-    std::vector<int> ids;
-    for (const auto& row : tokens) ids.insert(ids.end(), row.begin(), row.end());
-    std::vector<std::shared_ptr<const TraceStep>> all;
-    for (int s = 0; s < steps; ++s) {
-      StepArrays arrays;
-      arrays.ids = IdArray(info_.experts, ids);
-      arrays.sequence_lengths = {static_cast<std::int32_t>(tokens.size())};
-      all.push_back(make_step(info_, std::move(arrays)));
-    }
-    return all;
-  }
-
-  Topology topology_;
-  TraceInfo info_;
-  RoutingTrace trace_;
-  MoeModel model_;
-  std::vector<Batch> batches_;
-};
 
 /// Ten tokens of experts {0, 2}, eight of {1, 3}, two of {0, 1}.
 Rows hand_case() {
@@ -87,7 +28,7 @@ const std::string occult = "{kind: occult, profile: 1}";
 // Together on a GPU are {0, 2} and {1, 3}: 10 + 8 + 2 x 2 rows, of two GPUs each where experts are
 // in the order of their ids: 10 x 2 + 8 x 2 + 2. One row per choice: 20 x 2.
 TEST(OccultByHand, RescheduledTokensVisitFewGpus) {
-  const Steps steps(2, 4, hand_case(), 2);
+  const HandSteps steps(1, 2, 4, hand_case(), 2);
   EXPECT_EQ(steps.rows(occult, "dedup"), 22);
   EXPECT_EQ(steps.rows("contiguous", "dedup"), 38);
   EXPECT_EQ(steps.rows("contiguous", "alltoall"), 40);
@@ -95,7 +36,7 @@ TEST(OccultByHand, RescheduledTokensVisitFewGpus) {
 
 // On the rescheduled GPUs only {0, 1} has to change: it keeps the GPU of 0 and takes 2 there.
 TEST(OccultByHand, PruningIsToTheRescheduledGpus) {
-  const Steps steps(2, 4, hand_case(), 2);
+  const HandSteps steps(1, 2, 4, hand_case(), 2);
   const PlannedStep plan = steps.last("{kind: occult-prune, gpus: 1}", occult, "dedup");
   EXPECT_EQ(plan.layers[0].assignment().placement().table(),
             (SlotTable{{ExpertId(0), ExpertId(2)}, {ExpertId(1), ExpertId(3)}}));
@@ -122,7 +63,7 @@ TEST(OccultByHand, RowsPerTokenAreAtMostTheGpusAllowed) {
   options.affinity = 0.4;
   options.skew = 0.5;
   const RoutingTrace trace = synthesize(options);
-  const Steps steps(4, 64, Recorded::rows_of(trace.step(0).ids(0)), 2);
+  const HandSteps steps(1, 4, 64, Recorded::rows_of(trace.step(0).ids(0)), 2);
   EXPECT_GT(steps.rows(occult, "dedup"), 5 * 1024 / 2);
   for (const char* placement : {"contiguous", "{kind: occult, profile: 1}"}) {
     for (const char* by : {"similarity", "score"}) {
@@ -208,7 +149,7 @@ TEST(RankCapacity, DropsLaterTokensOfAFullRank) {
   Rows tokens(4, {0});
   tokens.insert(tokens.end(), 4, {1});
   tokens.insert(tokens.end(), 4, {2});
-  const Steps steps(2, 4, tokens, 1);
+  const HandSteps steps(1, 2, 4, tokens, 1);
   const auto run = [&](double factor) {
     return steps.last(fmt::format("{{kind: rank-capacity, factor: {}}}", factor), "contiguous",
                       "alltoall");

@@ -85,6 +85,20 @@ TEST(EplbTest, RefusesShapesThatDoNotDivide) {
   EXPECT_THROW(eplb::pack(loads, 5), Error);
 }
 
+// The example that EPLB's README prints: two layers of 12 experts, 16 slots on 8 GPUs of 2 nodes.
+TEST(EplbTest, PlansTheExampleOfItsReadme) {
+  const eplb::Shape shape{.slots = 16, .groups = 4, .nodes = 2, .gpus = 8};
+  const auto plan_of = [&](const Loads& loads) {
+    std::vector<int> experts;
+    for (const ExpertId e : eplb::rebalance(loads, shape).expert_in) experts.push_back(e.value);
+    return experts;
+  };
+  EXPECT_EQ(plan_of({90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86}),
+            (std::vector<int>{5, 6, 5, 7, 8, 4, 3, 4, 10, 9, 10, 2, 0, 1, 11, 1}));
+  EXPECT_EQ(plan_of({20, 107, 104, 64, 19, 197, 187, 157, 172, 86, 16, 27}),
+            (std::vector<int>{7, 10, 6, 8, 6, 11, 8, 9, 2, 4, 5, 1, 5, 0, 3, 1}));
+}
+
 void check_oracle(const nlohmann::json& oracle) {
   const auto& input = oracle["input"];
   const auto& expected = oracle["expected"];
