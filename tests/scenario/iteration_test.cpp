@@ -95,6 +95,7 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
        {"", "parallel: {tp: 2, pp: 4, vpp: 2, etp: 1, dp: 2, order: tp-cp-ep-pp-dp}\n",
         "parallel: {pp: 2, layout: Ett|ttL}\nzero: 3\nprecision: mxfp8\n",
         "zero: 0\ncollective: tree\n", "update_bytes: 4\n",
+        "parallel: {ep: 2, dp_replicate: 4}\nzero: 2\n",
         "parallel: {pp: 2, layout: E|t|t|L}\npipeline: dualpipev\n",
         "parallel: {pp: 4, first_stage_layers: 2, last_stage_layers: 3}\nrecompute: [mlp, full]\n",
         "recompute: [moe_act, layernorm]\nrouting: balanced\nmicrobatches: {distinct: 2}\n",
