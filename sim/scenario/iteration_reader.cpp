@@ -122,10 +122,10 @@ void read_pipeline(const YamlMap& scenario, IterationSpec& spec) {
     }
     return;
   }
-  // The two chunks that a stage of DualPipeV holds are its schedule's own.
-  const bool v = spec.pipeline == PipelineKind::dualpipev && !spec.layout.empty();
+  // The two chunks that a stage of a V holds are its schedule's own.
+  const bool v = is_v(spec.pipeline) && !spec.layout.empty();
   if (sizes.vpp != (v ? 2 : 1)) {
-    value->error(chunks, v ? "a layout for dualpipev has 2 x pp virtual stages"
+    value->error(chunks, v ? "a layout for a V has 2 x pp virtual stages"
                            : "interleaved and combined-interleaved have several");
   }
   sizes.vpp = 1;

@@ -97,6 +97,7 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
         "zero: 0\ncollective: tree\n", "update_bytes: 4\n",
         "parallel: {ep: 2, dp_replicate: 4}\nzero: 2\n",
         "parallel: {pp: 2, layout: E|t|t|L}\npipeline: dualpipev\n",
+        "parallel: {pp: 4, ep: 2}\npipeline: v-half\n",
         "parallel: {pp: 4, first_stage_layers: 2, last_stage_layers: 3}\nrecompute: [mlp, full]\n",
         "recompute: [moe_act, layernorm]\nrouting: balanced\nmicrobatches: {distinct: 2}\n",
         "parallel: {pp: 4, embedding_as_layer: true, loss_as_layer: true}\nep: 2\n",
