@@ -160,9 +160,9 @@ TEST_F(ReplicasTest, ShareStateWithinCopiesAndSumBetweenThem) {
   o.spec.dp_replicate = 2;
   const int microbatches = 8;
   const double dense = 2 * ring(dense_parameters(2), 4, 1, 2);
-  const double dense_between = 4 * ring(dense_parameters(2) / 4, 2, 1, 2);
+  const double dense_between = 4 * ring(dense_parameters(2) / 4, 2, 2, 2);
   const double expert = 2 * ring(expert_parameters(), 2, 1, 2);
-  const double expert_between = 2 * ring(expert_parameters() / 2, 2, 1, 2);
+  const double expert_between = 2 * ring(expert_parameters() / 2, 2, 2, 2);
   const auto gradients = std::pair(OpKind::gradient_exchange, Pass::backward);
   const auto sums = std::pair(OpKind::gradient_sum, Pass::backward);
   const auto moves = [&](int zero) {
@@ -191,7 +191,7 @@ TEST_F(ReplicasTest, CopiesOfOneGroupExchangeOnlyBetweenThem) {
   o.spec.zero = 3;
   auto moved = moves_of(plan(o), 2);
   const auto sums = std::pair(OpKind::gradient_sum, Pass::backward);
-  EXPECT_BYTES(moved[sums].bytes, 8 * ring(expert_parameters(), 2, 1, 2));
+  EXPECT_BYTES(moved[sums].bytes, 8 * ring(expert_parameters(), 2, 2, 2));
   EXPECT_EQ(moved.count({OpKind::parameter_exchange, Pass::forward}), 0u);
 }
 
