@@ -8,7 +8,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/line_file.h"
-#include "sim/import/delimited.h"
+#include "sim/base/delimited.h"
 #include "sim/import/file_content.h"
 #include "sim/import/json_rows.h"
 #include "sim/import/log_lines.h"

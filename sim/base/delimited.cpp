@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/import/delimited.h"
+#include "sim/base/delimited.h"
 
 #include <array>
 
