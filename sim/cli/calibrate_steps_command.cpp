@@ -37,11 +37,13 @@ class StepSimulator {
   explicit StepSimulator(const CalibrateStepsFlags& flags)
       : flags_(flags), work_("fitting", "interrupted; nothing was written") {}
 
-  Scenario scenario(const std::vector<Override>& more) const {
+  /// With changes as --set makes them.
+  Scenario scenario(const std::vector<Override>& changes, bool memory = true) const {
     std::vector<Override> all = flags_.scenario.overrides();
-    for (const Override& change : more) {
+    for (const Override& change : changes) {
       all.push_back({"set", change.path + "=" + change.value, change.str(), false});
     }
+    if (!memory) all.push_back({"memory", "ignore", "memory: ignore", false});
     return read_scenario(flags_.scenario.file(), all);
   }
 
@@ -49,12 +51,12 @@ class StepSimulator {
   Seconds time(const TimedStep& step, const std::vector<FittedValue>& values) {
     work_.progress()(std::min(0.99, static_cast<double>(times_.size()) / 200.0));
     const auto [known, is_new] = times_.try_emplace(key_of(step, values));
-    if (is_new) known->second = simulated(changes_of(step, values, false));
+    if (is_new) known->second = simulated(scenario(changes_of(step, values), false));
     return known->second;
   }
   bool fits(const TimedStep& step, const std::vector<FittedValue>& values) const {
     try {
-      simulated(changes_of(step, values, true));
+      simulated(scenario(changes_of(step, values)));
       return true;
     } catch (const Unsuitable&) {
       return false;
@@ -63,20 +65,18 @@ class StepSimulator {
 
  private:
   static std::vector<Override> changes_of(const TimedStep& step,
-                                          const std::vector<FittedValue>& values, bool memory) {
+                                          const std::vector<FittedValue>& values) {
     std::vector<Override> changes = step.changes;
     for (const FittedValue& value : values) changes.push_back(value.change());
-    if (!memory) changes.push_back({"memory", "ignore", "memory: ignore", false});
     return changes;
   }
   static std::string key_of(const TimedStep& step, const std::vector<FittedValue>& values) {
     std::string key = step.name;
-    for (const Override& change : changes_of(step, values, false)) key += "\n" + change.value;
+    for (const Override& change : changes_of(step, values)) key += "\n" + change.value;
     for (const FittedValue& value : values) key += fmt::format("\n{}", value.value);
     return key;
   }
-  Seconds simulated(const std::vector<Override>& changes) const {
-    const Scenario one = scenario(changes);
+  static Seconds simulated(const Scenario& one) {
     const Inputs inputs = open_inputs(one);
     ComparisonOptions here;
     here.workers = 0;
