@@ -240,11 +240,14 @@ void add_calibrate_command(CommandLine& app) {
   command.add_option("--source", options->source,
                      "who published the measurements and under which licence");
   command.add_option("--date", options->date, "when it was measured, where the log does not say");
-  const auto of_profile = std::make_shared<bool>(false);
-  add_calibrate_profile(command, of_profile);
-  command.callback([options, of_profile] {
-    if (*of_profile) return;
-    if (options->logs.empty()) throw Error("LOG is required", "or moesim calibrate profile TRACE");
+  const auto of_other = std::make_shared<bool>(false);
+  add_calibrate_profile(command, of_other);
+  add_calibrate_steps(command, of_other);
+  command.callback([options, of_other] {
+    if (*of_other) return;
+    if (options->logs.empty()) {
+      throw Error("LOG is required", "or moesim calibrate profile TRACE, moesim calibrate steps");
+    }
     calibrate(*options);
   });
 }

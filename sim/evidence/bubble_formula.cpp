@@ -69,6 +69,9 @@ std::optional<Seconds> formula_bubble(const Pipeline& pipeline,
       return (costs.merged + b - w * 3.0) * (p - 1);
     case PipelineKind::combined:
     case PipelineKind::combined_interleaved:
+    case PipelineKind::zbv:  // of passes that all take alike
+    case PipelineKind::v_half:
+    case PipelineKind::v_min:
       break;
   }
   return std::nullopt;

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <map>
 
+#include "sim/base/delimited.h"
 #include "sim/base/error.h"
 #include "sim/base/line_file.h"
 
@@ -14,18 +15,6 @@ namespace moesim {
 namespace {
 
 constexpr const char* concurrency_mark = "silicon_concurrency=";
-
-std::vector<std::string> cells_of(const std::string& line) {
-  std::vector<std::string> cells(1);
-  for (const char c : line) {
-    if (c == ',') {
-      cells.emplace_back();
-    } else if (c != '\r') {
-      cells.back() += c;
-    }
-  }
-  return cells;
-}
 
 /// The cells of a line by the names of their columns.
 class RowCells {
@@ -133,10 +122,10 @@ std::vector<EngineRow> read_engine_rows(const std::string& path) {
   std::string line;
   if (!file.next(line)) throw error_in(path, "has no line", "a CSV with the names of its columns");
   std::map<std::string, std::size_t> columns;
-  for (const std::string& name : cells_of(line)) columns.emplace(name, columns.size());
+  for (const std::string& name : cells_of(line, ',')) columns.emplace(name, columns.size());
   std::vector<EngineRow> rows;
   while (file.next(line)) {
-    const RowCells cells(file, columns, cells_of(line));
+    const RowCells cells(file, columns, cells_of(line, ','));
     if (cells.count("layout_suspect", 0) == 0) rows.push_back(row_of(cells));
   }
   return rows;

@@ -90,6 +90,7 @@ void read_parallel(const YamlMap& map, IterationSpec& spec) {
   sizes.ep = small_integer(map, "ep", degree, 1);
   if (const auto etp = map.find("etp")) sizes.etp = static_cast<int>(etp->integer(degree));
   if (const auto dp = map.find("dp")) sizes.dp = static_cast<int>(dp->integer(degree));
+  spec.dp_replicate = small_integer(map, "dp_replicate", degree, 1);
   if (const auto order = map.find("order")) {
     sizes.order = order->string();
     if (map.good({"order"})) said_at(*order, [&] { check_axis_order(sizes.order); });
@@ -123,10 +124,10 @@ void read_pipeline(const YamlMap& scenario, IterationSpec& spec) {
     }
     return;
   }
-  // The two chunks that a stage of DualPipeV holds are its schedule's own.
-  const bool v = spec.pipeline == PipelineKind::dualpipev && !spec.layout.empty();
+  // The two chunks that a stage of a V holds are its schedule's own.
+  const bool v = is_v(spec.pipeline) && !spec.layout.empty();
   if (sizes.vpp != (v ? 2 : 1)) {
-    value->error(chunks, v ? "a layout for dualpipev has 2 x pp virtual stages"
+    value->error(chunks, v ? "a layout for a V has 2 x pp virtual stages"
                            : "interleaved and combined-interleaved have several");
   }
   sizes.vpp = 1;
@@ -160,6 +161,22 @@ void read_batch(const YamlMap& map, IterationSpec& spec) {
   }
 }
 
+/// Who shares state in groups needs state that is shared, by whole copies of the pipeline.
+void check_replicate(const YamlMap& scenario, const IterationSpec& spec) {
+  const auto parallel = scenario.find("parallel");
+  if (spec.dp_replicate == 1 || !parallel || !parallel->is_map()) return;
+  const auto value = parallel->map_or_empty().find("dp_replicate");
+  if (!value || !scenario.good({"zero", "optimizer", "pipeline"})) return;
+  const auto refuse = [&](bool broken, const std::string& what, const char* hint) {
+    if (broken) value->error(fmt::format("'{}' with {}", value->path(), what), hint);
+  };
+  refuse(spec.zero == 0, "'zero: 0'", "zero: 1, 2 or 3: with 0 every replica holds all state");
+  refuse(spec.optimizer == OptimizerKind::muon, "'optimizer: muon'",
+         "adam: with muon matrices are dealt out to all replicas");
+  refuse(spec.pipeline == PipelineKind::dualpipe, "'pipeline: dualpipe'",
+         "dualpipev: both of dualpipe's copies of a stage share state already");
+}
+
 void read_state(const YamlMap& scenario, const Software& software, IterationSpec& spec) {
   spec.zero = small_integer(scenario, "zero", {0, 3}, software.zero);
   spec.precision =
@@ -181,6 +198,7 @@ void read_state(const YamlMap& scenario, const Software& software, IterationSpec
   }
   const auto recompute = scenario.find("recompute");
   spec.recompute = recompute ? read_recompute(*recompute) : software.recompute;
+  check_replicate(scenario, spec);
 }
 
 void read_replay(const YamlMap& scenario, IterationSpec& spec) {

@@ -24,6 +24,7 @@ Json parallel_json(const IterationSpec& spec) {
   Json json = {{"tp", sizes.tp}, {"cp", sizes.cp}, {"pp", sizes.pp}, {"ep", sizes.ep}};
   if (sizes.etp) json["etp"] = *sizes.etp;
   if (sizes.dp) json["dp"] = *sizes.dp;
+  if (spec.dp_replicate > 1) json["dp_replicate"] = spec.dp_replicate;
   json["order"] = sizes.order;
   if (!spec.layout.empty()) {
     json["layout"] = spec.layout;

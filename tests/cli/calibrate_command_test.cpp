@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <regex>
 
 #include "tests/cli/run.h"
 
@@ -32,6 +33,56 @@ TEST(CalibrateCommand, WritesAFileThatATopologyReads) {
   const Outcome shown = run_moesim({"topology", "show", scratch.file("t.yaml")});
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_THAT(shown.out, testing::ContainsRegex("nvlink  host +4   200 GB/s +6"));
+}
+
+class CalibrateStepsCommand : public testing::Test {
+ protected:
+  Outcome run(const std::string& measured, const std::string& fit) const {
+    std::ofstream(scratch_.file("steps.csv")) << measured;
+    Surroundings shipped;
+    shipped.data = MOESIM_ROOT;
+    return run_moesim(
+        {"calibrate", "steps", MOESIM_ROOT "/scenarios/iteration.yaml", "--policy", "alltoall",
+         "--routing", "balanced", "--set", "batch.global=32", "--measured",
+         scratch_.file("steps.csv"), "--fit", fit, "-o", scratch_.file("fitted.yaml")},
+        shipped);
+  }
+  const Scratch scratch_;
+};
+
+TEST_F(CalibrateStepsCommand, FindsTheValueThatStepsWereMadeWith) {
+  Surroundings shipped;
+  shipped.data = MOESIM_ROOT;
+  const Outcome made =
+      run_moesim({"run", MOESIM_ROOT "/scenarios/iteration.yaml", "--policy", "alltoall",
+                  "--routing", "balanced", "--set", "batch.global=32", "--set",
+                  "software.kept.gh100.bf16=0.5", "--format", "csv", "--columns", "iteration"},
+                 shipped);
+  ASSERT_EQ(made.code, 0) << made.err;
+  std::smatch seconds;
+  const std::regex cell("alltoall,balanced,([0-9.]+)");
+  ASSERT_TRUE(std::regex_search(made.out, seconds, cell)) << made.out;
+  const Outcome fitted =
+      run("name,batch.micro,seconds\nmine,," + seconds[1].str() + "\ntoo large,4,oom\n",
+          "software.kept.gh100.bf16=0.3:1");
+  EXPECT_EQ(fitted.code, 0) << fitted.err;
+  EXPECT_THAT(fitted.out, testing::ContainsRegex("fitted: software.kept.gh100.bf16=0.(5|49|50)"));
+  EXPECT_THAT(fitted.out, testing::ContainsRegex("too large +memory +oom"));
+  EXPECT_THAT(content(scratch_.file("fitted.yaml")), HasSubstr("software.kept.gh100.bf16=0."));
+}
+
+TEST_F(CalibrateStepsCommand, SaysWhatIsWrongAndWritesNothing) {
+  const auto refusal = [&](const std::string& measured, const std::string& fit) {
+    const Outcome outcome = run(measured, fit);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_FALSE(fs::exists(scratch_.file("fitted.yaml")));
+    return outcome.err;
+  };
+  const std::string kept = "software.kept.gh100.bf16=0.3:1";
+  EXPECT_THAT(refusal("seconds,batch.micr\n1,2\n", kept), HasSubstr("did you mean 'micro'?"));
+  EXPECT_THAT(refusal("seconds\n1\n", "software.kept.gb100.bf16=0.3:1"),
+              HasSubstr("changes none of the fitted steps"));
+  EXPECT_THAT(refusal("seconds\n1\n", "software.kept.gh100.bf16"), HasSubstr("no range of a key"));
 }
 
 TEST(CalibrateCommand, SaysOfWhatBandwidthTheLinkWas) {

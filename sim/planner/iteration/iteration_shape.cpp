@@ -98,6 +98,26 @@ int microbatches_of(const IterationSpec& spec, const Grid& grid) {
               "micro x dp must divide the global batch");
 }
 
+/// Each copy of the state has whole replicas, and whole groups that share experts.
+void check_copies(const IterationSpec& spec, const Grid& grid) {
+  const int copies = spec.dp_replicate;
+  if (copies == 1) return;
+  for (const ParallelAxis axis : {ParallelAxis::dp, ParallelAxis::edp}) {
+    if (grid.size(axis) % copies == 0) continue;
+    throw Error(fmt::format("dp_replicate = {} does not divide {} = {}", copies, name_of(axis),
+                            grid.size(axis)),
+                "every copy of the state has as many replicas");
+  }
+  for (const auto& group : grid.groups(ParallelAxis::etp_ep)) {
+    const bool whole = std::ranges::all_of(group, [&](GpuId gpu) {
+      return grid.copy_of(gpu, copies) == grid.copy_of(group.front(), copies);
+    });
+    if (whole) continue;
+    throw Error(fmt::format("dp_replicate = {} cuts groups of expert parallelism", copies),
+                "with \"ep\" before \"dp\" in parallel.order copies are whole EP groups");
+  }
+}
+
 LayerLayout layout_of(const IterationSpec& spec, const Pipeline& pipeline, int layers, int mtp) {
   LayerSplit split;
   split.layers = layers;
@@ -135,6 +155,7 @@ IterationShape shape_of(const IterationSpec& spec, int gpus, int layers, int mtp
   const int parallel = at.parallel != 0 ? at.parallel : at.batch;
   const int schedule = at.pipeline != 0 ? at.pipeline : parallel;
   Grid grid = said_at(at, parallel, [&] { return Grid(spec.parallel, gpus); });
+  said_at(at, parallel, [&] { check_copies(spec, grid); });
   const int microbatches = said_at(at, at.batch, [&] { return microbatches_of(spec, grid); });
   Pipeline pipeline = said_at(at, schedule, [&] {
     return Pipeline({.kind = spec.pipeline,

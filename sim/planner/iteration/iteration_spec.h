@@ -65,6 +65,9 @@ struct IterationSpec {
   PipelineKind pipeline = PipelineKind::one_f_one_b;
   Recompute recompute;
   int zero = 1;
+  /// Groups of replicas that each hold all state once, shared as `zero` says; gradients are then
+  /// summed between them (HSDP: PyTorch FSDP, arXiv 2304.11277, section 3.2.2).
+  int dp_replicate = 1;
   TrainingPrecision precision = TrainingPrecision::bf16;
   OverlapSpec overlap;
   std::vector<RoutingSource> routing = {RoutingSource::recorded};  // cases side by side

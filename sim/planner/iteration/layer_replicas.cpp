@@ -5,32 +5,50 @@
 
 namespace moesim {
 
+namespace {
+
+MemberNodes nodes_of(const std::vector<GpuId>& members, const Topology& topology) {
+  std::vector<int> nodes;
+  for (const GpuId gpu : members) nodes.push_back(topology.host_of(gpu));
+  return by_node(nodes);
+}
+
+}  // namespace
+
 LayerReplicas::LayerReplicas(std::vector<const StageSpace*> stages, const Topology& topology)
     : stages_(std::move(stages)) {
   std::vector<GpuId> all;
-  for (const StageSpace* stage : stages_) {
-    const Group& gpus = stage->gpus()->in_plan(stage->everybody());
+  const int copies = stage().options().spec.dp_replicate;
+  const auto held_alike = stage().groups(ParallelAxis::dp_cp).size();
+  auto& sharers = sharers_.lists;
+  sharers.resize(held_alike * static_cast<std::size_t>(copies));
+  for (const StageSpace* each : stages_) {
+    const Group& gpus = each->gpus()->in_plan(each->everybody());
     all.insert(all.end(), gpus.begin(), gpus.end());
-    const auto groups = stage->groups(ParallelAxis::dp_cp);
-    dense_.resize(groups.size());
+    const auto groups = each->groups(ParallelAxis::dp_cp);
     for (std::size_t g = 0; g < groups.size(); ++g) {
-      for (const GpuId own : groups[g]) dense_[g].push_back(stage->gpus()->in_plan(own));
+      for (const GpuId own : groups[g]) {
+        const auto copy = static_cast<std::size_t>(each->copies()[own.index()]);
+        sharers[copy * held_alike + g].push_back(each->gpus()->in_plan(own));
+      }
+    }
+  }
+  for (std::size_t g = 0; g < held_alike; ++g) {
+    for (std::size_t place = 0; place < sharers.front().size(); ++place) {
+      auto& equal = copies_.lists.emplace_back();
+      for (std::size_t first = g; first < sharers.size(); first += held_alike) {
+        equal.push_back(sharers[first][place]);
+      }
     }
   }
   std::ranges::sort(all);
   everybody_ = stages_.size() == 1 ? stage().gpus()->in_plan(stage().everybody()) : Group(all);
-  std::vector<int> node_of;
-  for (const GpuId gpu : dense_.front()) node_of.push_back(topology.host_of(gpu));
-  nodes_ = by_node(node_of);
+  sharers_.nodes = nodes_of(sharers.front(), topology);
+  copies_.nodes = nodes_of(copies_.lists.front(), topology);
 }
 
-int LayerReplicas::of_experts() const {
-  const std::size_t of_stage = stage().groups(ParallelAxis::edp).front().size();
-  return static_cast<int>(of_stage * stages_.size());
-}
-
-ByteMatrix LayerReplicas::in_dense_groups(const ByteMatrix& of_group) const {
-  return among(dense_, of_group);
+int LayerReplicas::expert_sharers() const {
+  return stage().sharers(ParallelAxis::edp) * static_cast<int>(stages_.size());
 }
 
 ByteMatrix LayerReplicas::from_stages(const ByteMatrix& all) const {

@@ -19,16 +19,30 @@ class LayerReplicas {
   /// All alike but for their GPUs.
   const std::vector<const StageSpace*>& stages() const { return stages_; }
   const StageSpace& stage() const { return *stages_.front(); }
-  /// GPUs that hold the same dense parameters, and that hold the same experts.
-  int of_dense() const { return static_cast<int>(dense_.front().size()); }
-  int of_experts() const;
+  /// GPUs that hold the same dense parameters.
+  int of_dense() const { return sharers_.members() * copies_.members(); }
+  /// GPUs that share the state of dense parameters, and of experts, and GPUs of the same place in
+  /// every copy of that state.
+  int dense_sharers() const { return sharers_.members(); }
+  int expert_sharers() const;
+  int copies() const { return copies_.members(); }
   /// All GPUs, under the plan's numbers: the group of what all of them exchange.
   const Group& everybody() const { return everybody_; }
-  /// The members of a group that holds the same dense parameters, by their nodes.
-  const MemberNodes& nodes() const { return nodes_; }
+  /// Groups of as many GPUs, and the nodes of the members of one of them.
+  struct Groups {
+    std::vector<std::vector<GpuId>> lists;  // numbers of the plan
+    MemberNodes nodes;
+    int members() const { return static_cast<int>(lists.front().size()); }
+  };
+  /// Those that share the state of the same dense parameters: all that hold them, or one copy of
+  /// it. Between copies: the GPUs of equal place.
+  const Groups& sharers() const { return sharers_; }
+  const Groups& between_copies() const { return copies_; }
 
-  /// `of_group` among the members of every group that holds the same dense parameters.
-  ByteMatrix in_dense_groups(const ByteMatrix& of_group) const;
+  /// `of_group` among the members of each of these groups.
+  ByteMatrix in_groups(const Groups& groups, const ByteMatrix& of_group) const {
+    return among(groups.lists, of_group);
+  }
   /// From the GPUs of all stages, under their stages' own numbers, stage by stage.
   ByteMatrix from_stages(const ByteMatrix& all) const;
 
@@ -37,8 +51,7 @@ class LayerReplicas {
 
   std::vector<const StageSpace*> stages_;
   Group everybody_;
-  std::vector<std::vector<GpuId>> dense_;  // [group][member], numbers of the plan
-  MemberNodes nodes_;
+  Groups sharers_, copies_;
 };
 
 }  // namespace moesim

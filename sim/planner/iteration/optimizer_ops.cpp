@@ -109,14 +109,14 @@ void OptimizerOps::sum(OpChain& chain, WorkCell cell, const StagePart& part, boo
 }
 
 std::int64_t OptimizerOps::updated_dense() const {
-  const std::int64_t replicas = zero() > 0 ? exchanges_.replicas().of_dense() : 1;
+  const std::int64_t replicas = zero() > 0 ? exchanges_.replicas().dense_sharers() : 1;
   return (dense_parameters() + replicas - 1) / replicas;
 }
 
 std::vector<std::int64_t> OptimizerOps::expert_parameters() const {
   const LayerReplicas& replicas = exchanges_.replicas();
   const MoeModel& model = replicas.stage().expert_model();
-  const std::int64_t shards = zero() > 0 ? replicas.of_experts() : 1;
+  const std::int64_t shards = zero() > 0 ? replicas.expert_sharers() : 1;
   std::vector<std::int64_t> experts(replicas.everybody().size());
   for (std::size_t s = 0; s < layers_.size(); ++s) {
     const StageSpace& stage = *replicas.stages()[s];
@@ -218,7 +218,7 @@ void OptimizerOps::finish(const std::vector<const Mark*>& done) {
   const OpId update = add_update(after);
   const bool gathers = zero() > 0 && zero() < 3 && !gathers_at_begin();
   if (update == no_op || !gathers) return;
-  if (replicas.of_dense() > 1 && dense_parameters() > 0) {
+  if (replicas.dense_sharers() > 1 && dense_parameters() > 0) {
     exchanges_.all_dense_weights(dense_parameters(), {update});
   }
   if (zero() < 2) return;  // new weights of experts went round with their gradients

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "sim/base/error.h"
+#include "sim/mechanism/unsuitable.h"
 #include "sim/planner/iteration/stage_parameters.h"
 
 namespace moesim {
@@ -25,7 +25,11 @@ ReplicaExchanges::ReplicaExchanges(LayerReplicas replicas, std::vector<StageLaye
                                    bool whole)
     : replicas_(std::move(replicas)), layers_(std::move(layers)), whole_(whole) {
   const IterationSpec& spec = replicas_.stage().options().spec;
-  if (spec.collective == ReplicaCollective::two_level && !equal_nodes(replicas_.nodes())) {
+  const auto unlike = [](const LayerReplicas::Groups& groups) {
+    return !equal_nodes(groups.nodes);
+  };
+  if (spec.collective == ReplicaCollective::two_level &&
+      (unlike(replicas_.sharers()) || unlike(replicas_.between_copies()))) {
     throw Error("replicas of dense parameters with unlike numbers on their nodes",
                 "collective: two-level needs as many on each; ring has no such rule");
   }
@@ -37,15 +41,16 @@ std::int64_t ReplicaExchanges::dense_parameters(const StagePart& part) const {
 }
 
 OpId ReplicaExchanges::add(std::string label, OpKey key, const StagePart& part, Stream stream,
-                           Exchange exchange, const std::vector<OpId>& after) {
+                           Exchange exchange, const std::vector<OpId>& after, bool between_copies) {
   key.layer = layer_number(replicas_.stage().model(), part);
-  key.part = static_cast<int>(part.kind);
+  key.part = static_cast<int>(part.kind) + (between_copies ? stage_part_kind_count : 0);
   return replicas_.stage().plan().add(
       {std::move(label), key, stream, replicas_.everybody(), after, std::move(exchange)});
 }
 
-Exchange ReplicaExchanges::in_dense_groups(const CollectiveTraffic& of_group) const {
-  Exchange exchange{replicas_.in_dense_groups(of_group.traffic), {}, false};
+Exchange ReplicaExchanges::in_groups(const LayerReplicas::Groups& groups,
+                                     const CollectiveTraffic& of_group) const {
+  Exchange exchange{replicas_.in_groups(groups, of_group.traffic), {}, false};
   exchange.rounds = of_group.rounds;
   return exchange;
 }
@@ -60,11 +65,24 @@ const Exchange* ReplicaExchanges::experts(const StagePart& part, Moved moved,
     for (StageLayers* layers : layers_) {
       if (const LayerWork* work = layers->last_of(number)) copies.push_back(&work->decision);
     }
-    const auto moves =
-        copies.empty() ? std::nullopt : layers_.front()->planner().expert_ring(copies, ring);
+    const auto moves = copies.empty() ? std::nullopt : ring_of(copies, moved, ring);
     if (moves) known->second.traffic = replicas_.from_stages(moves->traffic);
   }
   return known->second.traffic.ranks() == 0 ? nullptr : &known->second;
+}
+
+std::optional<ParamExchange> ReplicaExchanges::ring_of(
+    const std::vector<const LayerDecision*>& holders, Moved moved, ExpertRing ring) const {
+  if (replicas_.copies() > 1) {
+    if (holders.front()->gradients == GradientLayout::summed) {
+      throw Unsuitable("dp_replicate, but a policy shares experts among all GPUs by itself",
+                       "parallel.dp_replicate: 1, or leave that policy out");
+    }
+    using Among = ExpertRing::Among;
+    ring.among = moved == Moved::sums ? Among::copies : Among::copy;
+    ring.copy_of = &replicas_.stage().copies();
+  }
+  return layers_.front()->planner().expert_ring(holders, ring);
 }
 
 std::vector<OpId> ReplicaExchanges::gradients(const StagePart& part, WorkCell cell,
@@ -72,18 +90,30 @@ std::vector<OpId> ReplicaExchanges::gradients(const StagePart& part, WorkCell ce
                                               const std::vector<OpId>& after) {
   const Spec& options = replicas_.stage().options();
   std::vector<OpId> added;
+  // The sum between copies follows on the same stream.
+  const auto sum = [&](OpKind kind, Moved moved, const std::string& name,
+                       const Exchange& exchange) {
+    const OpKey key = key_of(kind, Stage::reduce, Pass::backward, cell);
+    added.push_back(add(name, key, part, Stream::dp, exchange, after, moved == Moved::sums));
+  };
   const ExpertRing ring{"sum-gradients", options.state.gradient, scatter_experts ? 1 : 2};
-  if (const Exchange* sum = experts(part, Moved::gradients, ring)) {
-    const OpKey key = key_of(OpKind::gradient_sum, Stage::reduce, Pass::backward, cell);
-    added.push_back(add(ring.name, key, part, Stream::dp, *sum, after));
+  const ExpertRing between{"sum-copies", options.state.gradient, 2};
+  for (const auto& [moved, of_experts] :
+       {std::pair(Moved::gradients, ring), {Moved::sums, between}}) {
+    if (moved == Moved::sums && replicas_.copies() == 1) continue;
+    const Exchange* exchange = experts(part, moved, of_experts);
+    if (exchange != nullptr) sum(OpKind::gradient_sum, moved, of_experts.name, *exchange);
   }
-  const int replicas = replicas_.of_dense();
   const Bytes bytes(dense_parameters(part) * options.state.gradient);
-  if (replicas == 1 || bytes.value == 0) return added;
-  const auto [known, is_new] = dense_.try_emplace({part.kind, part.number, Moved::gradients});
-  if (is_new) known->second = sum_of(bytes);
-  const OpKey key = key_of(OpKind::gradient_exchange, Stage::reduce, Pass::backward, cell);
-  added.push_back(add(name_of(key.type()), key, part, Stream::dp, known->second, after));
+  if (replicas_.of_dense() == 1 || bytes.value == 0) return added;
+  for (const Moved moved : {Moved::gradients, Moved::sums}) {
+    const bool between_copies = moved == Moved::sums;
+    if ((between_copies ? replicas_.copies() : replicas_.dense_sharers()) == 1) continue;
+    const auto [known, is_new] = dense_.try_emplace({part.kind, part.number, moved});
+    if (is_new) known->second = between_copies ? sum_between_copies(bytes) : sum_of(bytes);
+    sum(OpKind::gradient_exchange, moved,
+        between_copies ? between.name : name_of(OpType{OpKind::gradient_exchange}), known->second);
+  }
   return added;
 }
 
@@ -99,7 +129,7 @@ std::vector<OpId> ReplicaExchanges::expert_weights(const StagePart& part, WorkCe
 std::vector<OpId> ReplicaExchanges::dense_weights(const StagePart& part, WorkCell cell, Pass pass,
                                                   const std::vector<OpId>& after) {
   const std::int64_t parameters = dense_parameters(part);
-  if (replicas_.of_dense() == 1 || parameters == 0) return {};
+  if (replicas_.dense_sharers() == 1 || parameters == 0) return {};
   const OpKey key = key_of(OpKind::weight_exchange, Stage::gather, pass, cell);
   const auto [known, is_new] = dense_.try_emplace({part.kind, part.number, Moved::weights});
   if (is_new) known->second = gather_of(parameters);
@@ -108,26 +138,35 @@ std::vector<OpId> ReplicaExchanges::dense_weights(const StagePart& part, WorkCel
 
 Exchange ReplicaExchanges::sum_of(Bytes gradients) const {
   const IterationSpec& spec = replicas_.stage().options().spec;
-  const MemberNodes& nodes = replicas_.nodes();
+  const LayerReplicas::Groups& groups = replicas_.sharers();
   const bool levels = spec.collective == ReplicaCollective::two_level;
   if (spec.zero > 0) {
-    const Bytes part(part_for_each(gradients.value, replicas_.of_dense()));
-    return in_dense_groups(levels ? hierarchical_reduce_scatter(nodes, part)
-                                  : reduce_scatter(nodes, part));
+    const Bytes part(part_for_each(gradients.value, groups.members()));
+    return in_groups(groups, levels ? hierarchical_reduce_scatter(groups.nodes, part)
+                                    : reduce_scatter(groups.nodes, part));
   }
   if (spec.collective == ReplicaCollective::tree) {
-    return in_dense_groups(tree_all_reduce(nodes, gradients));
+    return in_groups(groups, tree_all_reduce(groups.nodes, gradients));
   }
-  return in_dense_groups(levels ? hierarchical_all_reduce(nodes, gradients)
-                                : all_reduce(nodes, gradients));
+  return in_groups(groups, levels ? hierarchical_all_reduce(groups.nodes, gradients)
+                                  : all_reduce(groups.nodes, gradients));
+}
+
+Exchange ReplicaExchanges::sum_between_copies(Bytes gradients) const {
+  const LayerReplicas::Groups& groups = replicas_.between_copies();
+  const Bytes part(part_for_each(gradients.value, replicas_.dense_sharers()));
+  const bool levels = replicas_.stage().options().spec.collective == ReplicaCollective::two_level;
+  return in_groups(groups, levels ? hierarchical_all_reduce(groups.nodes, part)
+                                  : all_reduce(groups.nodes, part));
 }
 
 Exchange ReplicaExchanges::gather_of(std::int64_t parameters) const {
-  const std::int64_t shard = part_for_each(parameters, replicas_.of_dense());
+  const LayerReplicas::Groups& groups = replicas_.sharers();
+  const std::int64_t shard = part_for_each(parameters, groups.members());
   const Bytes part(shard * size_of(replicas_.stage().model().weights));
   const bool levels = replicas_.stage().options().spec.collective == ReplicaCollective::two_level;
-  return in_dense_groups(levels ? hierarchical_all_gather(replicas_.nodes(), part)
-                                : all_gather(replicas_.nodes(), part));
+  return in_groups(groups, levels ? hierarchical_all_gather(groups.nodes, part)
+                                  : all_gather(groups.nodes, part));
 }
 
 OpId ReplicaExchanges::all_dense_weights(std::int64_t parameters, const std::vector<OpId>& after) {

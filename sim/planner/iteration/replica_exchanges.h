@@ -28,6 +28,8 @@ class ReplicaExchanges {
   /// Sums of a part's gradients, after `after`. Those of dense parameters are reduce-scattered
   /// unless ZeRO is 0; those of experts if `scatter_experts`: else they are all-reduced, which
   /// moves what a reduce-scatter of gradients and an all-gather of new weights of their size do.
+  /// Where state has copies, all of that is within each of them; then what each GPU holds of the
+  /// sums is all-reduced between copies.
   std::vector<OpId> gradients(const StagePart& part, WorkCell cell, bool scatter_experts,
                               const std::vector<OpId>& after);
   /// All-gathers of a part's weights: of experts, and of dense parameters.
@@ -39,13 +41,16 @@ class ReplicaExchanges {
   OpId all_dense_weights(std::int64_t parameters, const std::vector<OpId>& after);
 
  private:
-  enum class Moved { gradients, weights };
+  enum class Moved { gradients, sums, weights };
   using Known = std::tuple<StagePartKind, int, Moved>;
   OpId add(std::string label, OpKey key, const StagePart& part, Stream stream, Exchange exchange,
-           const std::vector<OpId>& after);
+           const std::vector<OpId>& after, bool between_copies = false);
   Exchange gather_of(std::int64_t parameters) const;
   Exchange sum_of(Bytes gradients) const;
-  Exchange in_dense_groups(const CollectiveTraffic& of_group) const;
+  Exchange sum_between_copies(Bytes gradients) const;
+  Exchange in_groups(const LayerReplicas::Groups& groups, const CollectiveTraffic& of_group) const;
+  std::optional<ParamExchange> ring_of(const std::vector<const LayerDecision*>& holders,
+                                       Moved moved, ExpertRing ring) const;
   const Exchange* experts(const StagePart& part, Moved moved, const ExpertRing& ring);
 
   LayerReplicas replicas_;

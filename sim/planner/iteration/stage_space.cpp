@@ -50,6 +50,9 @@ StageSpace::StageSpace(Plan& plan, const Grid& grid, int stage, const MoeModel& 
   shard_.gemm_type = options.gemm_type();
   if (options.serves()) share_batch();
   cells_ = joined(gpus_->size(), {groups(ParallelAxis::tp_cp), groups(ParallelAxis::etp_ep)});
+  for (GpuId own(0); own.value < gpus_->size(); ++own.value) {
+    copies_.push_back(grid.copy_of(gpus_->in_plan(own), options.spec.dp_replicate));
+  }
 }
 
 /// Every part of every rank's batch; ranks that are alike have it once.
@@ -109,6 +112,10 @@ GpuGroups StageSpace::groups(ParallelAxis axis) const {
     for (const GpuId gpu : list) own.push_back(gpus_->own(gpu));
   }
   return result;
+}
+
+int StageSpace::sharers(ParallelAxis axis) const {
+  return grid_.size(axis) / options_.spec.dp_replicate;
 }
 
 ByteMatrix StageSpace::in_cell(const Group& cell, ParallelAxis axis,

@@ -51,6 +51,11 @@ class StageSpace {
   /// The groups of an axis within the stage, under its own numbers, members in the order of the
   /// axis.
   GpuGroups groups(ParallelAxis axis) const;
+  /// How many members of a group of an axis share state by ZeRO: all, or those of one of
+  /// `dp_replicate` copies.
+  int sharers(ParallelAxis axis) const;
+  /// Which of these copies a GPU is in, under its own number.
+  const std::vector<int>& copies() const { return copies_; }
   /// The traffic among the members of a cell that the groups of an axis within it make: `of_group`
   /// is that among the members of one, by its first member; all have the same unit.
   using TrafficOf = std::function<ByteMatrix(GpuId first)>;
@@ -70,6 +75,7 @@ class StageSpace {
   std::vector<std::size_t> rank_of_;             // [GPU] of attention data parallelism
   std::vector<std::vector<BlockShard>> served_;  // [part][rank], or one for all ranks
   std::vector<Group> cells_;
+  std::vector<int> copies_;  // [GPU]
 };
 
 }  // namespace moesim

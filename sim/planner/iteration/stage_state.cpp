@@ -21,7 +21,7 @@ void StageMemory::add_state() {
   const MoeModel& model = stage_.model();
   const Spec& options = stage_.options();
   const int zero = options.spec.zero;
-  const std::int64_t replicas = std::ssize(stage_.groups(ParallelAxis::dp_cp).front());
+  const std::int64_t replicas = stage_.sharers(ParallelAxis::dp_cp);
   std::int64_t dense = 0, unquantized = 0;  // embedding and head of an engine
   std::vector<HeldBlock> held;
   for (std::size_t c = 0; c < chunks_.size(); ++c) {
@@ -106,8 +106,7 @@ void StageMemory::add_experts(const LayerWork& work) {
       memory_of_experts(work, stage_.expert_model(), options.state);
   // What a placement shares among all replicas by itself is shared already.
   const bool shared = work.decision.gradients == GradientLayout::summed;
-  const auto replicas =
-      static_cast<std::int64_t>(shared ? 1 : stage_.groups(ParallelAxis::edp).front().size());
+  const std::int64_t replicas = shared ? 1 : stage_.sharers(ParallelAxis::edp);
   const auto part = [&](Bytes bytes, int from) {
     return Bytes(shared_by(bytes.value, options.spec.zero >= from ? replicas : 1));
   };

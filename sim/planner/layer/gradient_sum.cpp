@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/planner/layer/gradient_sum.h"
 
+#include <map>
 #include <numeric>
 #include <stdexcept>
 
@@ -55,6 +56,25 @@ void add_ranks(std::vector<Ring>::iterator rings, const EpGroups& groups,
 void add_gpus(std::vector<Ring>& rings, int gpus, int first) {
   rings.resize(static_cast<std::size_t>(gpus));
   for (int g = 0; g < gpus; ++g) rings[static_cast<std::size_t>(g)].emplace_back(first + g);
+}
+
+/// The parts of rings that are within copies of the state, or between them: [ring x part].
+std::vector<Ring> parts_of(const std::vector<Ring>& rings, const ExpertRing& ring) {
+  if (ring.among == ExpertRing::Among::all) return rings;
+  std::vector<Ring> parts;
+  for (const Ring& all : rings) {
+    std::map<int, Ring> by_copy;
+    for (const GpuId gpu : all) by_copy[(*ring.copy_of)[gpu.index()]].push_back(gpu);
+    if (ring.among == ExpertRing::Among::copy) {
+      for (auto& [copy, members] : by_copy) parts.push_back(std::move(members));
+      continue;
+    }
+    for (std::size_t place = 0; place < by_copy.begin()->second.size(); ++place) {
+      Ring& equal = parts.emplace_back();
+      for (const auto& [copy, members] : by_copy) equal.push_back(members.at(place));
+    }
+  }
+  return parts;
 }
 
 std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
@@ -125,7 +145,10 @@ std::optional<ParamExchange> expert_ring(const PlacementContext& context,
     }
     first += groups.gpus();
   }
+  const std::int64_t all = std::ssize(rings.front());
+  rings = parts_of(rings, ring);
   const std::int64_t holders = std::ssize(rings.front());
+  if (ring.among == ExpertRing::Among::copies) part = divided_up(part, all / holders);
   if (holders == 1 || ring.bytes == 0) return std::nullopt;
   const Channels channels = channels_of(rings, groups);
   const Bytes shard(divided_up(divided_up(part, holders) * ring.bytes, channels.parts));

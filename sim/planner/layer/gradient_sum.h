@@ -17,6 +17,10 @@ struct ExpertRing {
   int bytes = 0;
   /// How often data go round: 2 for an all-reduce, 1 for a reduce-scatter or an all-gather.
   int times = 1;
+  /// All that hold a part, those of one copy of the state, or, each with its share of the part, the
+  /// GPUs of equal place in the copies.
+  enum class Among { all, copy, copies } among = Among::all;
+  const std::vector<int>* copy_of = nullptr;  // [GPU]
 };
 
 /// A ring exchange of a layer's experts among all EP groups of all copies of the layer.

@@ -74,6 +74,10 @@ class Grid {
   int vpp() const { return vpp_; }
 
   GridPlace place(GpuId gpu) const { return places_[gpu.index()]; }
+  /// Which of `copies` equal parts of the replicas a GPU is in.
+  int copy_of(GpuId gpu, int copies) const {
+    return place(gpu).dp / (size(ParallelAxis::dp) / copies);
+  }
   /// All GPUs of a pipeline stage, 0 .. pp - 1, ascending.
   const std::vector<GpuId>& stage(int pp) const { return stages_[static_cast<std::size_t>(pp)]; }
   /// The same, the groups of an axis within stages one after the other: those of EP groups are then

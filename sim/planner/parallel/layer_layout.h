@@ -12,6 +12,7 @@ namespace moesim {
 /// A part of a model that is placed as one: the embedding, a transformer layer, a layer of
 /// multi-token prediction (MTP), the head with its loss.
 enum class StagePartKind { embedding, layer, mtp, head };
+inline constexpr int stage_part_kind_count = 4;
 struct StagePart {
   StagePartKind kind = StagePartKind::layer;
   int number = 0;  // of the layer, or of the MTP layer, from 0

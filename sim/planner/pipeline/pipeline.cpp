@@ -21,6 +21,11 @@ bool is_interleaved(PipelineKind kind) {
 bool is_dual(PipelineKind kind) {
   return kind == PipelineKind::dualpipe || kind == PipelineKind::dualpipev;
 }
+bool is_building_block(PipelineKind kind) {
+  return kind == PipelineKind::v_half || kind == PipelineKind::v_min;
+}
+/// Whether a stage holds the chunks that its kind says.
+bool folds(PipelineKind kind) { return is_v(kind) || kind == PipelineKind::dualpipe; }
 
 void require(bool kept, const PipelineShape& shape, const std::string& rule,
              const std::string& hint) {
@@ -45,8 +50,9 @@ void check_shape(const PipelineShape& s) {
     require(s.chunks == 1, s, fmt::format("{} model chunks per stage", s.chunks),
             "only interleaved and combined-interleaved choose their chunks");
   }
-  if (!is_dual(s.kind)) return;
+  if (!folds(s.kind)) return;
   require(s.backward, s, "forward passes by themselves", "1f1b or interleaved");
+  if (!is_dual(s.kind)) return;
   const bool v = s.kind == PipelineKind::dualpipev;
   require(v || s.stages % 2 == 0, s, fmt::format("{} pipeline stages are odd", s.stages),
           "the stages of one half mirror those of the other");
@@ -66,6 +72,8 @@ const PipelineShape& checked(const PipelineShape& shape) {
 Timetable order_of(const PipelineShape& shape, int stage) {
   if (!shape.backward) return forward_order(shape);
   if (shape.kind == PipelineKind::zb1p) return zb1p_order(shape, stage);
+  if (shape.kind == PipelineKind::zbv) return zbv_order(shape, stage);
+  if (is_building_block(shape.kind)) return building_block_order(shape, stage);
   return is_dual(shape.kind) ? dualpipe_order(shape, stage) : one_f_one_b_order(shape, stage);
 }
 
@@ -81,7 +89,8 @@ std::vector<Timetable> orders_of(const PipelineShape& shape) {
 const std::vector<std::string>& pipeline_kind_names() {
   static const std::vector<std::string> names = {
       "gpipe", "1f1b",     "interleaved", "combined-1f1b", "combined-interleaved",
-      "zb1p",  "dualpipe", "dualpipev"};
+      "zb1p",  "dualpipe", "dualpipev",   "zbv",           "v-half",
+      "v-min"};
   return names;
 }
 
@@ -89,9 +98,11 @@ const std::string& name_of(PipelineKind kind) {
   return pipeline_kind_names().at(static_cast<std::size_t>(kind));
 }
 
-bool awaits_sends(PipelineKind kind) {
-  return kind == PipelineKind::dualpipe || kind == PipelineKind::dualpipev;
+bool is_v(PipelineKind kind) {
+  return kind == PipelineKind::dualpipev || kind == PipelineKind::zbv || is_building_block(kind);
 }
+
+bool awaits_sends(PipelineKind kind) { return is_dual(kind); }
 
 Pipeline::Pipeline(const PipelineShape& shape) : Pipeline(shape, orders_of(shape)) {}
 
@@ -101,27 +112,25 @@ Pipeline::Pipeline(const PipelineShape& shape, std::vector<Timetable> timetables
   find_order();
 }
 
-int Pipeline::chunks() const { return is_dual(shape_.kind) ? 2 : shape_.chunks; }
+int Pipeline::chunks() const { return folds(shape_.kind) ? 2 : shape_.chunks; }
 
 int Pipeline::positions() const { return shape_.stages * chunks() / copies(); }
 
 ChunkPlace Pipeline::place(int microbatch, int position) const {
   const int p = shape_.stages;
-  switch (shape_.kind) {
-    case PipelineKind::dualpipe:
-      return microbatch < shape_.microbatches / 2
-                 ? ChunkPlace{.stage = position, .chunk = 0}
-                 : ChunkPlace{.stage = p - 1 - position, .chunk = 1};
-    case PipelineKind::dualpipev:
-      return position < p ? ChunkPlace{.stage = position, .chunk = 0}
-                          : ChunkPlace{.stage = 2 * p - 1 - position, .chunk = 1};
-    default:
-      return {.stage = position % p, .chunk = position / p};
+  if (shape_.kind == PipelineKind::dualpipe) {
+    return microbatch < shape_.microbatches / 2 ? ChunkPlace{.stage = position, .chunk = 0}
+                                                : ChunkPlace{.stage = p - 1 - position, .chunk = 1};
   }
+  if (is_v(shape_.kind)) {
+    return position < p ? ChunkPlace{.stage = position, .chunk = 0}
+                        : ChunkPlace{.stage = 2 * p - 1 - position, .chunk = 1};
+  }
+  return {.stage = position % p, .chunk = position / p};
 }
 
 int Pipeline::position_of(ChunkPlace place) const {
-  if (!is_dual(shape_.kind)) return place.chunk * shape_.stages + place.stage;
+  if (!folds(shape_.kind)) return place.chunk * shape_.stages + place.stage;
   return place.chunk == 0 ? place.stage : positions() - 1 - place.stage;
 }
 

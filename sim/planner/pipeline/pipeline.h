@@ -17,10 +17,15 @@ enum class PipelineKind {
   zb1p,                  // weight gradients fill the bubble (ZB-H1, arXiv 2401.10241)
   dualpipe,              // microbatches enter at both ends (DeepSeek-V3, arXiv 2412.19437)
   dualpipev,             // half of DualPipe: down the stages and up again (deepseek-ai/DualPipe)
+  zbv,                   // ZB-V: without a bubble, with 1F1B's memory (arXiv 2401.10241)
+  v_half,                // half of that memory (arXiv 2405.15362)
+  v_min,                 // a third of it (the same)
 };
 /// In the order of the enum: gpipe, 1f1b, interleaved, combined-1f1b, ...
 const std::vector<std::string>& pipeline_kind_names();
 const std::string& name_of(PipelineKind kind);
+/// Whether positions go down the stages and up again, so that a stage holds two chunks.
+bool is_v(PipelineKind kind);
 /// Whether a stage awaits what it has sent before its next turn, as the published code of DualPipe
 /// and DualPipeV does: it posts sends and receives together and awaits them all
 /// (deepseek-ai/DualPipe, _commit_and_wait_comm).
@@ -31,7 +36,7 @@ struct PipelineShape {
   int stages = 1;  // P, pipeline stages
   int microbatches = 1;
   int chunks = 1;  // v, of the model per stage: at least 2 in interleaved kinds, 1 in all others
-  bool backward = true;  // if not, the order of forwards that the kind has; not DualPipe's kinds
+  bool backward = true;  // if not, the order of forwards that the kind has; not of a V or DualPipe
 };
 
 enum class WorkKind {
@@ -89,7 +94,7 @@ class Pipeline {
   int stages() const { return shape_.stages; }
   int microbatches() const { return shape_.microbatches; }
   int positions() const;
-  /// Model chunks per stage: 2 in DualPipe and DualPipeV.
+  /// Model chunks per stage: 2 in DualPipe and in all kinds of a V.
   int chunks() const;
   /// Stages that hold the layers of each position: 2 in DualPipe, which sum their weight gradients;
   /// else 1.

@@ -17,6 +17,10 @@ Timetable forward_order(const PipelineShape& shape);
 
 Timetable zb1p_order(const PipelineShape& shape, int stage);
 
+/// ZB-V; V-Half and V-Min.
+Timetable zbv_order(const PipelineShape& shape, int stage);
+Timetable building_block_order(const PipelineShape& shape, int stage);
+
 /// DualPipe and DualPipeV.
 Timetable dualpipe_order(const PipelineShape& shape, int stage);
 /// How often a stage runs each of DualPipe's eight steps: `from_end` stages are between it and the

@@ -128,16 +128,15 @@ TEST_P(IdealPipeline, TakesWhatItsTimetableSays) {
   EXPECT_GE(makespan, ideal.value * (folded ? 0.98 : 1 - 1e-6));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, IdealPipeline,
-                         testing::Values(Shape{PipelineKind::gpipe, 4, 1, 8},
-                                         Shape{PipelineKind::one_f_one_b, 4, 1, 8},
-                                         Shape{PipelineKind::one_f_one_b, 8, 1, 16},
-                                         Shape{PipelineKind::interleaved, 4, 2, 8},
-                                         Shape{PipelineKind::combined, 4, 1, 8},
-                                         Shape{PipelineKind::combined_interleaved, 4, 2, 8},
-                                         Shape{PipelineKind::zb1p, 4, 1, 8},
-                                         Shape{PipelineKind::dualpipe, 4, 1, 16},
-                                         Shape{PipelineKind::dualpipev, 4, 1, 16}));
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, IdealPipeline,
+    testing::Values(
+        Shape{PipelineKind::gpipe, 4, 1, 8}, Shape{PipelineKind::one_f_one_b, 4, 1, 8},
+        Shape{PipelineKind::one_f_one_b, 8, 1, 16}, Shape{PipelineKind::interleaved, 4, 2, 8},
+        Shape{PipelineKind::combined, 4, 1, 8}, Shape{PipelineKind::combined_interleaved, 4, 2, 8},
+        Shape{PipelineKind::zb1p, 4, 1, 8}, Shape{PipelineKind::zbv, 4, 1, 8},
+        Shape{PipelineKind::v_half, 4, 1, 8}, Shape{PipelineKind::v_min, 4, 1, 8},
+        Shape{PipelineKind::dualpipe, 4, 1, 16}, Shape{PipelineKind::dualpipev, 4, 1, 16}));
 
 }  // namespace
 }  // namespace moesim

@@ -96,6 +96,25 @@ TEST_F(IterationMemoryTest, StateIsDividedAsTheStageOfZeroSays) {
   }
 }
 
+TEST_F(IterationMemoryTest, CopiesHoldAllStateEach) {
+  const MoeModel model = all_chosen(4);
+  const auto state = [&](int ep, int copies) {
+    Spec o = options(PipelineKind::one_f_one_b, 1, 1, 2);
+    o.spec.parallel.ep = ep;
+    o.spec.zero = 3;
+    o.spec.dp_replicate = copies;
+    const MemoryUse use = memory(model, o).peaks[0].use;
+    return std::array{use.of(MemoryPart::weights), use.of(MemoryPart::gradients),
+                      use.of(MemoryPart::optimizer)};
+  };
+  // Eight GPUs that share everything; then in two copies, on four each.
+  const auto once = state(2, 1), twice = state(2, 2);
+  for (std::size_t part = 0; part < once.size(); ++part) {
+    EXPECT_NEAR(static_cast<double>(twice[part].value) / static_cast<double>(once[part].value), 2,
+                1e-5);
+  }
+}
+
 /// Of the parameters that it updates itself: all of them, or its part of the replicas'.
 TEST_F(IterationMemoryTest, UpdateTakesItsBytesWhileNothingElseWorks) {
   const MoeModel model = all_chosen(4);

@@ -69,7 +69,8 @@ TEST_P(MtpTest, IsALayerBehindTheLast) {
 INSTANTIATE_TEST_SUITE_P(Kinds, MtpTest,
                          testing::Values(PipelineKind::one_f_one_b,
                                          PipelineKind::combined_interleaved, PipelineKind::zb1p,
-                                         PipelineKind::dualpipe, PipelineKind::dualpipev));
+                                         PipelineKind::dualpipe, PipelineKind::dualpipev,
+                                         PipelineKind::zbv, PipelineKind::v_min));
 
 }  // namespace
 }  // namespace moesim

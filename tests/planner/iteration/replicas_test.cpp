@@ -154,6 +154,68 @@ TEST_F(ReplicasTest, ShareWhatZeroSays) {
   }
 }
 
+// Stages of 8 GPUs, in two copies of 4 that hold all state: experts twice in each copy.
+TEST_F(ReplicasTest, ShareStateWithinCopiesAndSumBetweenThem) {
+  Spec o = options(PipelineKind::one_f_one_b, 2, 2);
+  o.spec.dp_replicate = 2;
+  const int microbatches = 8;
+  const double dense = 2 * ring(dense_parameters(2), 4, 1, 2);
+  const double dense_between = 4 * ring(dense_parameters(2) / 4, 2, 2, 2);
+  const double expert = 2 * ring(expert_parameters(), 2, 1, 2);
+  const double expert_between = 2 * ring(expert_parameters() / 2, 2, 2, 2);
+  const auto gradients = std::pair(OpKind::gradient_exchange, Pass::backward);
+  const auto sums = std::pair(OpKind::gradient_sum, Pass::backward);
+  const auto moves = [&](int zero) {
+    o.spec.zero = zero;
+    return moves_of(plan(o), 2);
+  };
+
+  auto moved = moves(1);
+  EXPECT_BYTES(moved[gradients].bytes, dense + dense_between);
+  EXPECT_BYTES(moved[sums].bytes, 2 * expert + expert_between);
+  EXPECT_EQ(moved[gradients].ops, 2);
+  EXPECT_EQ(moved.size(), 2u);
+
+  moved = moves(3);
+  EXPECT_BYTES(moved[gradients].bytes, microbatches * (dense + dense_between));
+  EXPECT_BYTES(moved[sums].bytes, microbatches * (expert + expert_between));
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    EXPECT_BYTES((moved[{OpKind::weight_exchange, pass}].bytes), microbatches * dense);
+    EXPECT_BYTES((moved[{OpKind::parameter_exchange, pass}].bytes), microbatches * expert);
+  }
+}
+
+TEST_F(ReplicasTest, CopiesOfOneGroupExchangeOnlyBetweenThem) {
+  Spec o = options(PipelineKind::one_f_one_b, 2, 4);
+  o.spec.dp_replicate = 2;  // each copy is one EP group, and has each expert once
+  o.spec.zero = 3;
+  auto moved = moves_of(plan(o), 2);
+  const auto sums = std::pair(OpKind::gradient_sum, Pass::backward);
+  EXPECT_BYTES(moved[sums].bytes, 8 * ring(expert_parameters(), 2, 2, 2));
+  EXPECT_EQ(moved.count({OpKind::parameter_exchange, Pass::forward}), 0u);
+}
+
+TEST_F(ReplicasTest, CopiesHaveWholeReplicasAndExperts) {
+  const auto refusal = [&](int ep, int copies, const char* order) {
+    Spec o = options(PipelineKind::one_f_one_b, 1, ep);
+    o.spec.parallel.order = order;
+    o.spec.dp_replicate = copies;
+    try {
+      plan(o);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(refusal(4, 3, "tp-cp-ep-dp-pp").find("dp_replicate = 3 does not divide dp = 16"),
+            std::string::npos);
+  EXPECT_NE(refusal(8, 4, "tp-cp-ep-dp-pp").find("dp_replicate = 4 does not divide edp = 2"),
+            std::string::npos);
+  EXPECT_NE(refusal(8, 2, "tp-cp-dp-ep-pp").find("cuts groups of expert parallelism"),
+            std::string::npos);
+  EXPECT_EQ(refusal(8, 2, "tp-cp-ep-dp-pp"), "");
+}
+
 TEST_F(ReplicasTest, SumOnRingsInTwoLevelsOrTrees) {
   // Two stages of 8 GPUs, each on a node of its own, or one of both nodes.
   const auto between_nodes = [](const Op& op) {

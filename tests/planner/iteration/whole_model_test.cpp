@@ -122,7 +122,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{PipelineKind::dualpipe, 1, 4, 1, 2, 2}, Case{PipelineKind::gpipe, 1, 4, 1, 2},
         Case{PipelineKind::interleaved, 1, 2, 2, 8}, Case{PipelineKind::combined, 1, 2, 1, 8},
         Case{PipelineKind::combined_interleaved, 2, 2, 2, 8}, Case{PipelineKind::zb1p, 1, 4, 1, 4},
-        Case{PipelineKind::dualpipe, 1, 4, 1, 4}, Case{PipelineKind::dualpipev, 1, 2, 1, 8}),
+        Case{PipelineKind::dualpipe, 1, 4, 1, 4}, Case{PipelineKind::dualpipev, 1, 2, 1, 8},
+        Case{PipelineKind::zbv, 1, 2, 1, 8}, Case{PipelineKind::v_half, 1, 2, 1, 8}),
     name_of_case);
 
 }  // namespace

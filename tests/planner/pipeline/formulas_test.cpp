@@ -132,6 +132,28 @@ TEST(PipelineFormulas, DualPipeWithInputGradientsLikeForwards) {
   });
 }
 
+// Of arXiv 2401.10241, section 6, and arXiv 2405.15362 (V-Min: about a third of the memory,
+// V-Half: half of 1F1B's P passes of a whole stage, each two passes of a chunk).
+TEST(PipelineFormulas, VSchedulesOfEqualPasses) {
+  const auto most = [](const Pipeline& p) {
+    const std::vector<int> all = peaks(p);
+    return *std::ranges::max_element(all);
+  };
+  for (int p = 2; p <= 24; ++p) {
+    for (const int m : {2 * p, 3 * p + 1}) {
+      const Pipeline zbv = pipeline(Kind::zbv, p, m), half = pipeline(Kind::v_half, p, m),
+                     least = pipeline(Kind::v_min, p, m);
+      EXPECT_EQ(most(zbv), 2 * p);
+      EXPECT_EQ(most(half), 2 * ((p + 2) / 2)) << p;
+      EXPECT_EQ(most(least), 2 * ((p + 4) / 3)) << p;
+      const TurnCosts equal = costs(1, 1, 1);
+      EXPECT_NEAR(worst_bubble(zbv, equal), p - 1, 1e-9);
+      EXPECT_NEAR(worst_bubble(half, equal), 7 * p / 2 - 4, 1e-9) << p << " " << m;
+      EXPECT_NEAR(worst_bubble(least, equal), 4 * p - (p % 3 == 0 ? 4 : 5), 1e-9) << p << " " << m;
+    }
+  }
+}
+
 TEST(PipelineFormulas, DualPipeAndDualPipeVHaveEqualBubbles) {
   for_sizes([](int half, int, int groups, Draws& draws) {
     const RandomTimes t = draws.times();

@@ -57,12 +57,24 @@ TEST(PipelineOrder, DualPipeByHand) {
   EXPECT_EQ(text(dual.of(3)), "F4 F5 F6 F0 I0 W0 F1 F7|B1 F2|B4 B2 F3|B5 B3 I6 W6 I7 W7");
 }
 
+TEST(PipelineOrder, OfAVByHand) {
+  const Pipeline zbv = pipeline(Kind::zbv, 2, 3);
+  EXPECT_EQ(text(zbv.of(0), true),
+            "F0.0 F1.0 F2.0 F0.1 I0.1 W0.1 F1.1 I1.1 W1.1 I0.0 W0.0 F2.1 I2.1 W2.1 I1.0 W1.0 I2.0 "
+            "W2.0");
+  EXPECT_EQ(text(zbv.of(1), true),
+            "F0.0 F0.1 F1.0 F1.1 I0.1 W0.1 F2.0 I0.0 W0.0 F2.1 I1.1 W1.1 I1.0 I2.1 I2.0 W1.0 W2.1 "
+            "W2.0");
+  const Pipeline least = pipeline(Kind::v_min, 2, 2);
+  EXPECT_EQ(text(least.of(1), true), "F0.0 F0.1 I0.1 I0.0 F1.0 F1.1 W0.1 W0.0 I1.1 I1.0 W1.1 W1.0");
+}
+
 std::vector<PipelineShape> many_shapes() {
   std::vector<PipelineShape> shapes;
   for (int p = 1; p <= 9; ++p) {
     for (int m = 1; m <= 3 * p + 1; ++m) {
       using enum PipelineKind;
-      for (const test::Kind kind : {gpipe, one_f_one_b, combined, zb1p}) {
+      for (const test::Kind kind : {gpipe, one_f_one_b, combined, zb1p, zbv, v_half, v_min}) {
         shapes.push_back({kind, p, m, 1});
       }
       if (m % p == 0) {

@@ -50,10 +50,11 @@ TEST(PipelineShape, NamesTheRuleThatItBreaks) {
 }
 
 TEST(PipelineShape, NamesOfKinds) {
-  EXPECT_EQ(pipeline_kind_names().size(), 8U);
+  EXPECT_EQ(pipeline_kind_names().size(), 11U);
   EXPECT_EQ(name_of(Kind::one_f_one_b), "1f1b");
   EXPECT_EQ(name_of(Kind::combined), "combined-1f1b");
   EXPECT_EQ(name_of(Kind::dualpipev), "dualpipev");
+  EXPECT_EQ(name_of(Kind::v_min), "v-min");
 }
 
 TEST(PipelineShape, PlacesOfPositions) {
@@ -67,12 +68,14 @@ TEST(PipelineShape, PlacesOfPositions) {
   EXPECT_EQ(dual.place(3, 1), (ChunkPlace{1, 0}));
   EXPECT_EQ(dual.place(4, 1), (ChunkPlace{2, 1}));
   EXPECT_EQ(dual.position_of({2, 0}), dual.position_of({1, 1}));
-  const Pipeline v({Kind::dualpipev, 4, 8, 1});
-  EXPECT_EQ(v.positions(), 8);
-  EXPECT_EQ(v.copies(), 1);
-  EXPECT_EQ(v.place(7, 3), (ChunkPlace{3, 0}));
-  EXPECT_EQ(v.place(7, 4), (ChunkPlace{3, 1}));
-  EXPECT_EQ(v.place(7, 7), (ChunkPlace{0, 1}));
+  for (const Kind kind : {Kind::dualpipev, Kind::zbv, Kind::v_half, Kind::v_min}) {
+    const Pipeline v({kind, 4, 8, 1});
+    EXPECT_EQ(v.positions(), 8);
+    EXPECT_EQ(v.copies(), 1);
+    EXPECT_EQ(v.place(7, 3), (ChunkPlace{3, 0}));
+    EXPECT_EQ(v.place(7, 4), (ChunkPlace{3, 1}));
+    EXPECT_EQ(v.place(7, 7), (ChunkPlace{0, 1}));
+  }
 }
 
 }  // namespace
