@@ -61,10 +61,10 @@ void rotate_head(std::int64_t dim, std::int64_t position, int way, const Float* 
 /// Heads of grouped queries: a row holds all queries, then all keys, then all values.
 struct HeadShape {
   std::int64_t heads = 0, kv_heads = 0, dim = 0;
-  std::int64_t width() const { return (heads + 2 * kv_heads) * dim; }
-  std::int64_t out_width() const { return heads * dim; }
-  std::int64_t key(std::int64_t head) const { return (heads + head * kv_heads / heads) * dim; }
-  std::int64_t value(std::int64_t head) const { return key(head) + kv_heads * dim; }
+  constexpr std::int64_t width() const { return (heads + 2 * kv_heads) * dim; }
+  constexpr std::int64_t out_width() const { return heads * dim; }
+  constexpr std::int64_t key(std::int64_t head) const { return (heads + head * kv_heads / heads) * dim; }
+  constexpr std::int64_t value(std::int64_t head) const { return key(head) + kv_heads * dim; }
   bool operator==(const HeadShape&) const = default;
 };
 

@@ -43,8 +43,15 @@ bool multiplies(const Call& call) {
 template <class Visit>
 void for_each_call(const RankProgram& program, Visit visit) {
   for (const RankStep& step : program.steps) {
-    for (const Call& call : step.before) visit(call, step.stream);
-    for (const Call& call : step.after) visit(call, step.stream);
+    const auto visit_all = [&](const std::vector<Call>& calls) {
+      for (const Call& call : calls) visit(call, step.stream);
+    };
+    visit_all(step.before);
+    visit_all(step.after);
+    for (const Round& round : step.more) {
+      visit_all(round.before);
+      visit_all(round.after);
+    }
   }
 }
 
@@ -101,6 +108,9 @@ class CudaDevice : public GpuDevice {
   void run_call(const LoadedProduct& call, Stream stream);
   void run_call(const LoadedMove& call, Stream stream);
   void run_call(const HostWork* call, Stream stream);
+  void run_call(const std::shared_ptr<const LoadedDense>& call, Stream stream) {
+    run_dense(*call, lists_, (*streams_)[stream]);
+  }
 
   int index_;
   CudaOptions options_;
@@ -153,7 +163,8 @@ void CudaDevice::allocate(const RankProgram& program) {
   for (const std::size_t offset : offsets) addresses_->buffers.push_back(memory_.data() + offset);
 }
 
-/// No call writes to initial values, so reset() writes them again only over poison.
+/// reset() writes them again only over poison: nothing but an iteration's update changes them, from
+/// which the next iteration continues.
 void CudaDevice::write_initial() {
   const RankProgram& program = addresses_->program;
   std::vector<std::byte> encoded;
@@ -269,26 +280,6 @@ Findings CudaDevice::findings() {
 
 }  // namespace
 }  // namespace cuda
-
-int count_gpus() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
-}
-
-std::string why_no_gpus() {
-  int count = 0, driver = 0;
-  const cudaError_t code = cudaGetDeviceCount(&count);
-  if (code == cudaSuccess && count > 0) return "";
-  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
-    return "there is no driver (libcuda.so.1)";
-  }
-  const auto version = [](int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); };
-  if (code == cudaErrorInsufficientDriver) {
-    return fmt::format("the driver is of CUDA {}, this program of {}", version(driver),
-                       version(CUDART_VERSION));
-  }
-  return cudaGetErrorString(code == cudaSuccess ? cudaErrorNoDevice : code);
-}
 
 std::unique_ptr<GpuDevice> make_cuda_device(int index, const CudaOptions& options) {
   return std::make_unique<cuda::CudaDevice>(index, options);

@@ -2,51 +2,31 @@
 #include "realhw/cuda/cuda_streams.h"
 
 #include <stdexcept>
+#include <utility>
 
 #include "realhw/cuda/check.h"
 
 namespace moesim::cuda {
-namespace {
-
-cudaEvent_t make_event(unsigned flags) {
-  cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, flags));
-  return event;
-}
-
-}  // namespace
-
 CudaStreams::CudaStreams() {
   (*this)[Stream{}];  // the origin
-  for (cudaEvent_t& event : clock_events_) event = make_event(cudaEventDefault);
+  for (OwnedEvent& event : clock_events_) event = make_event(cudaEventDefault);
 }
 
 cudaStream_t CudaStreams::operator[](Stream stream) {
   const auto s = static_cast<std::size_t>(stream);
-  if (streams_[s] != nullptr) return streams_[s];
+  if (streams_[s]) return streams_[s].get();
   int least = 0, greatest = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  OwnedEvent fork = make_event(cudaEventDisableTiming);
   // Messages first: their few blocks must not wait for a kernel that fills the GPU.
-  check(cudaStreamCreateWithPriority(&streams_[s], cudaStreamNonBlocking,
-                                     runs_kernels(stream) ? least : greatest));
-  forks_[s] = make_event(cudaEventDisableTiming);
-  if (capturing_) check(cudaStreamWaitEvent(streams_[s], forks_[0], 0));
-  return streams_[s];
+  OwnedStream made = make_stream(runs_kernels(stream) ? least : greatest);
+  if (capturing_) check(cudaStreamWaitEvent(made.get(), forks_[0].get(), 0));
+  forks_[s] = std::move(fork);
+  streams_[s] = std::move(made);
+  return streams_[s].get();
 }
 
-CudaStreams::~CudaStreams() {
-  drop_capture();
-  for (const Mark& mark : marks_) {
-    cudaEventDestroy(mark.time);
-    cudaEventDestroy(mark.fence);
-  }
-  for (const cudaEvent_t event : clock_events_) cudaEventDestroy(event);
-  for (std::size_t s = 0; s < streams_.size(); ++s) {
-    if (streams_[s] == nullptr) continue;
-    cudaEventDestroy(forks_[s]);
-    cudaStreamDestroy(streams_[s]);
-  }
-}
+CudaStreams::~CudaStreams() { drop_capture(); }
 
 void CudaStreams::make_marks(std::size_t count) {
   while (marks_.size() < count) {
@@ -57,19 +37,20 @@ void CudaStreams::make_marks(std::size_t count) {
 void CudaStreams::mark(std::size_t mark, Stream stream) {
   const cudaStream_t cuda = (*this)[stream];
   // Within a graph only an external event gets a time, and only the other kind makes edges.
-  check(cudaEventRecordWithFlags(marks_[mark].time, cuda,
+  check(cudaEventRecordWithFlags(marks_[mark].time.get(), cuda,
                                  capturing_ ? cudaEventRecordExternal : cudaEventRecordDefault));
-  check(cudaEventRecord(marks_[mark].fence, cuda));
+  check(cudaEventRecord(marks_[mark].fence.get(), cuda));
 }
 
 void CudaStreams::wait(std::size_t mark, Stream stream) {
-  check(cudaStreamWaitEvent((*this)[stream], marks_[mark].fence, 0));
+  check(cudaStreamWaitEvent((*this)[stream], marks_[mark].fence.get(), 0));
 }
 
 void CudaStreams::start_clock() {
   synchronize();
   Clock::duration tightest = Clock::duration::max();
-  for (const cudaEvent_t event : clock_events_) {
+  for (const OwnedEvent& owned : clock_events_) {
+    const cudaEvent_t event = owned.get();
     const Clock::time_point before = Clock::now();
     check(cudaEventRecord(event, origin()));
     check(cudaEventSynchronize(event));
@@ -82,12 +63,13 @@ void CudaStreams::start_clock() {
 }
 
 bool CudaStreams::passed(std::size_t mark) const {
-  const cudaError_t state = cudaEventQuery(marks_[mark].time);
+  const cudaError_t state = cudaEventQuery(marks_[mark].time.get());
   if (state == cudaErrorNotReady) return false;
   check(state);
   // An event of a graph shows its last time until its turn comes again.
   float milliseconds = 0;
-  const cudaError_t since = cudaEventElapsedTime(&milliseconds, clock_event_, marks_[mark].time);
+  const cudaError_t since =
+      cudaEventElapsedTime(&milliseconds, clock_event_, marks_[mark].time.get());
   if (since == cudaErrorNotReady || since == cudaErrorInvalidResourceHandle) {
     cudaGetLastError();  // forgotten: it is not an error
     return false;
@@ -98,14 +80,14 @@ bool CudaStreams::passed(std::size_t mark) const {
 
 Clock::time_point CudaStreams::time_of(std::size_t mark) const {
   float milliseconds = 0;
-  check(cudaEventElapsedTime(&milliseconds, clock_event_, marks_[mark].time));
+  check(cudaEventElapsedTime(&milliseconds, clock_event_, marks_[mark].time.get()));
   return clock_time_ + std::chrono::duration_cast<Clock::duration>(
                            std::chrono::duration<double, std::milli>(milliseconds));
 }
 
 bool CudaStreams::idle() const {
-  for (const cudaStream_t stream : streams_) {
-    const cudaError_t state = stream == nullptr ? cudaSuccess : cudaStreamQuery(stream);
+  for (const OwnedStream& stream : streams_) {
+    const cudaError_t state = stream ? cudaStreamQuery(stream.get()) : cudaSuccess;
     if (state == cudaErrorNotReady) return false;
     check(state);
   }
@@ -113,8 +95,8 @@ bool CudaStreams::idle() const {
 }
 
 void CudaStreams::synchronize() const {
-  for (const cudaStream_t stream : streams_) {
-    if (stream != nullptr) check(cudaStreamSynchronize(stream));
+  for (const OwnedStream& stream : streams_) {
+    if (stream) check(cudaStreamSynchronize(stream.get()));
   }
 }
 
@@ -122,17 +104,17 @@ void CudaStreams::begin_capture() {
   // Relaxed: communicators launch from threads of their own.
   check(cudaStreamBeginCapture(origin(), cudaStreamCaptureModeRelaxed));
   capturing_ = true;
-  check(cudaEventRecord(forks_[0], origin()));
+  check(cudaEventRecord(forks_[0].get(), origin()));
   for (std::size_t s = 1; s < streams_.size(); ++s) {
-    if (streams_[s] != nullptr) check(cudaStreamWaitEvent(streams_[s], forks_[0], 0));
+    if (streams_[s]) check(cudaStreamWaitEvent(streams_[s].get(), forks_[0].get(), 0));
   }
 }
 
 void CudaStreams::end_capture() {
   for (std::size_t stream = 1; stream < streams_.size(); ++stream) {
-    if (streams_[stream] == nullptr) continue;
-    check(cudaEventRecord(forks_[stream], streams_[stream]));
-    check(cudaStreamWaitEvent(origin(), forks_[stream], 0));
+    if (!streams_[stream]) continue;
+    check(cudaEventRecord(forks_[stream].get(), streams_[stream].get()));
+    check(cudaStreamWaitEvent(origin(), forks_[stream].get(), 0));
   }
   cudaGraph_t graph = nullptr;
   capturing_ = false;

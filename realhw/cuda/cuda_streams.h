@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "realhw/core/kernel_thread.h"
+#include "realhw/cuda/cuda_owned.h"
 #include "sim/plan/plan.h"
 
 namespace moesim::cuda {
@@ -42,18 +43,18 @@ class CudaStreams {
  private:
   struct Mark {
     /// Gets a time in every run, also if the run replays a graph.
-    cudaEvent_t time = nullptr;
+    OwnedEvent time;
     /// Orders streams. If work is captured, it only becomes an edge of the graph.
-    cudaEvent_t fence = nullptr;
+    OwnedEvent fence;
   };
-  cudaStream_t origin() const { return streams_[0]; }
+  cudaStream_t origin() const { return streams_[0].get(); }
 
   /// Null if the stream has not been used yet.
-  std::array<cudaStream_t, stream_count> streams_{};
+  std::array<OwnedStream, stream_count> streams_;
   std::vector<Mark> marks_;
   /// Let the other streams join a capture when it begins, and the origin wait for them at its end.
-  std::array<cudaEvent_t, stream_count> forks_{};
-  std::array<cudaEvent_t, 8> clock_events_{};
+  std::array<OwnedEvent, stream_count> forks_;
+  std::array<OwnedEvent, 8> clock_events_;
   /// The one of clock_events_ whose time on the host's clock is known best, and that time.
   cudaEvent_t clock_event_ = nullptr;
   Clock::time_point clock_time_;

@@ -152,10 +152,6 @@ LoadedCall CallLoader::load_call(const FiniteCheck& call) {
   return LoadedFiniteCheck{call.op, lists_.add(ranges)};
 }
 
-LoadedCall CallLoader::load_call(const DenseCall&) {
-  throw std::runtime_error("GPUs cannot execute whole iterations yet");
-}
-
 LoadedCall CallLoader::load_call(const Scratch& call) {
   if (const auto* memory = std::get_if<MemoryBound>(&call.kernel)) {
     const std::int64_t start = next_start_ % scratch_window;

@@ -10,6 +10,7 @@
 #include "realhw/cuda/blas/products.h"
 #include "realhw/cuda/device_memory.h"
 #include "realhw/cuda/kernels/kernels.h"
+#include "realhw/cuda/loaded_dense.h"
 #include "realhw/program/program.h"
 
 namespace moesim::cuda {
@@ -43,8 +44,9 @@ struct LoadedMove {
   std::int64_t start = 0;  // in the windows
 };
 using LoadedProduct = std::shared_ptr<const Product>;
-using LoadedCall = std::variant<LoadedRowSums, LoadedActivation, LoadedPattern, LoadedFiniteCheck,
-                                LoadedCopy, LoadedProduct, LoadedMove, const HostWork*>;
+using LoadedCall =
+    std::variant<LoadedRowSums, LoadedActivation, LoadedPattern, LoadedFiniteCheck, LoadedCopy,
+                 LoadedProduct, LoadedMove, const HostWork*, std::shared_ptr<const LoadedDense>>;
 
 /// Where buffers and the memory of scratch work lie.
 struct Addresses {
@@ -77,7 +79,7 @@ class CallLoader {
   LoadedCall load_call(const FiniteCheck& call);
   LoadedCall load_call(const Scratch& call);
   LoadedCall load_call(const HostWork& call) { return &call; }
-  LoadedCall load_call(const DenseCall& call);
+  LoadedCall load_call(const DenseCall& call) { return load_dense(call, addresses_, lists_); }
 
   const Addresses& addresses_;
   const Cublas* cublas_;

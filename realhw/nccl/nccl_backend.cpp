@@ -24,9 +24,8 @@ class NcclBackend : public HardwareBackend {
   std::string description() const override { return parts_.description; }
 
   std::unique_ptr<StepRunner> runner(const RealStep& step) override {
-    if (step.iteration) {
-      throw Error("the backend 'nccl' cannot execute whole iterations yet",
-                  "--backend mpi runs them on CPUs");
+    if (step.iteration && options_.compile.matrices != RowFormat::float32) {
+      throw Error("whole iterations are computed in float32", "leave out --matrices");
     }
     const GpuId rank(job_.rank());
     auto device = parts_.make_device();  // selects its GPU, which communicators take

@@ -9,8 +9,10 @@
 #include <thread>
 #include <utility>
 
+#include "realhw/cuda/op_range.h"
 #include "realhw/program/compare.h"
 #include "realhw/program/op_text.h"
+#include "sim/plan/check.h"
 
 namespace moesim {
 namespace {
@@ -22,6 +24,13 @@ constexpr auto progress_pause = std::chrono::microseconds(20);
 constexpr std::size_t most_waiting = 64;
 
 constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+bool has_messages(const RankStep& step) {
+  for (std::size_t round = 0; round <= step.more.size(); ++round) {
+    if (!step.sends_of(round).empty() || !step.receives_of(round).empty()) return true;
+  }
+  return false;
+}
 
 std::size_t start_of(std::size_t step) { return 2 * step; }
 std::size_t end_of(std::size_t step) { return 2 * step + 1; }
@@ -38,7 +47,10 @@ NcclStep::NcclStep(const RealStep& step, RankProgram program, std::unique_ptr<Gp
       options_(options),
       step_of_(step.plan.ops.size(), none) {
   for (std::size_t i = 0; i < program_.steps.size(); ++i) {
-    step_of_[program_.steps[i].op.index()] = i;
+    const OpId op = program_.steps[i].op;
+    step_of_[op.index()] = i;
+    names_.push_back(
+        fmt::format("{} of layer {}", describe(step.plan, op), step.plan[op].key.layer));
   }
   // All ranks put their steps on the GPU in one order of the whole plan, so no two hosts wait for
   // each other to join different exchanges.
@@ -52,7 +64,7 @@ NcclStep::NcclStep(const RealStep& step, RankProgram program, std::unique_ptr<Gp
 std::vector<Stamp> NcclStep::run(bool verify) {
   try {
     device_->reset(verify);
-    if (!verify && has_run_ && options_.graphs && graph_ == Graph::not_tried) capture();
+    if (!verify && runs_ > 0 && options_.graphs && graph_ == Graph::not_tried) capture();
     device_->start_clock();
   } catch (const std::runtime_error& e) {
     abort();
@@ -64,7 +76,7 @@ std::vector<Stamp> NcclStep::run(bool verify) {
   last_progress_ = Clock::now();
   start(verify);
   watch_until(0);
-  has_run_ = true;
+  runs_ = verify ? 1 : runs_ + 1;
   if (verify) throw_if_not_finite(device_->findings(), step_.plan, program_.rank);
   return stamps();
 }
@@ -121,21 +133,26 @@ void NcclStep::put_all(bool verify) {
 
 void NcclStep::put(std::size_t index, bool verify) {
   const RankStep& step = program_.steps[index];
+  const OpRange range(names_[index]);
   for (const OpId op : step.waits) device_->wait(end_of(step_of_[op.index()]), step.stream);
   device_->mark(start_of(index), step.stream);
-  const auto put_calls = [&](const std::vector<Call>& calls) {
-    for (const Call& call : calls) {
-      if (verify || !only_verifies(call)) device_->run(call, step.stream);
-    }
-  };
-  put_calls(step.before);
-  put_messages(step);
-  put_calls(step.after);
+  put_calls(step.before, step.stream, verify);
+  for (std::size_t round = 0; round <= step.more.size(); ++round) {
+    if (round > 0) put_calls(step.more[round - 1].before, step.stream, verify);
+    put_messages(step, round);
+    put_calls(step.after_of(round), step.stream, verify);
+  }
   device_->mark(end_of(index), step.stream);
 }
 
-void NcclStep::put_messages(const RankStep& step) {
-  if (step.sends.empty() && step.receives.empty()) return;
+void NcclStep::put_calls(const std::vector<Call>& calls, Stream stream, bool verify) {
+  for (const Call& call : calls) {
+    if (verify || !only_verifies(call)) device_->run(call, stream);
+  }
+}
+
+void NcclStep::put_messages(const RankStep& step, std::size_t round) {
+  if (step.sends_of(round).empty() && step.receives_of(round).empty()) return;
   const auto parts = [this](const std::vector<Message>& messages) {
     std::vector<Communicator::Part> result;
     for (const Message& message : messages) {
@@ -145,7 +162,7 @@ void NcclStep::put_messages(const RankStep& step) {
     return result;
   };
   communicators_[static_cast<std::size_t>(step.stream)]->exchange(
-      parts(step.sends), parts(step.receives), device_->stream(step.stream));
+      parts(step.sends_of(round)), parts(step.receives_of(round)), device_->stream(step.stream));
 }
 
 std::size_t NcclStep::ongoing() const {
@@ -172,7 +189,7 @@ OpId NcclStep::first_exchange_on(Stream stream) {
   const Ongoing& ongoing = streams_[static_cast<std::size_t>(stream)];
   for (std::size_t i = ongoing.ended; i < ongoing.steps.size(); ++i) {
     const RankStep& step = program_.steps[ongoing.steps[i]];
-    if (!step.sends.empty() || !step.receives.empty()) return step.op;
+    if (has_messages(step)) return step.op;
   }
   return first_ongoing();
 }
@@ -249,7 +266,7 @@ std::vector<Stamp> NcclStep::stamps() {
 }
 
 Comparison NcclStep::compare(const CompareOptions& options) {
-  return moesim::compare(step_, program_, *device_, options);
+  return moesim::compare(step_, program_, *device_, {options.tokens, runs_});
 }
 
 }  // namespace moesim

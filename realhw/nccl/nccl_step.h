@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a plan on a GPU: a CUDA stream and a communicator per stream of the plan, one group
-// of messages an exchange.
+// of messages a round of an exchange.
 #pragma once
 
 #include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "realhw/core/real_step.h"
@@ -25,7 +26,9 @@ class NcclStep : public StepRunner {
            StreamCommunicators& communicators, Job& job, const NcclOptions& options);
 
   std::vector<Stamp> run(bool verify) override;
-  void poison() override { device_->reset(true); }
+  void poison() override {
+    if (!step_.iteration) device_->reset(true);
+  }
   Comparison compare(const CompareOptions& options) override;
 
   const RankProgram& program() const { return program_; }
@@ -44,7 +47,8 @@ class NcclStep : public StepRunner {
   void start(bool verify);
   void put_all(bool verify);
   void put(std::size_t step, bool verify);
-  void put_messages(const RankStep& step);
+  void put_calls(const std::vector<Call>& calls, Stream stream, bool verify);
+  void put_messages(const RankStep& step, std::size_t round);
   void watch_until(std::size_t most_ongoing);
   bool take_ended();
   void check_failures();
@@ -63,9 +67,10 @@ class NcclStep : public StepRunner {
   NcclOptions options_;
   std::vector<std::size_t> order_;    // in which steps are put on streams, on all ranks alike
   std::vector<std::size_t> step_of_;  // [op]
+  std::vector<std::string> names_;    // of steps, for profilers
   std::array<Ongoing, stream_count> streams_;
   Clock::time_point last_progress_;
-  bool has_run_ = false;
+  int runs_ = 0;  // since the last one that was verified, itself with them
   Graph graph_ = Graph::not_tried;
 };
 

@@ -32,27 +32,19 @@ GemmQueue::GemmQueue(const Cublas& cublas, cudaStream_t stream, int side_streams
     : cublas_(cublas), stream_(stream) {
   add_handle(stream);
   for (int i = 0; i < side_streams; ++i) {
-    sides_.emplace_back();
-    check(cudaStreamCreateWithFlags(&sides_.back(), cudaStreamNonBlocking));
-    add_handle(sides_.back());
+    sides_.push_back(make_stream());
+    add_handle(sides_.back().get());
   }
   for (int i = 0; side_streams > 0 && i <= side_streams; ++i) {
-    events_.emplace_back();
-    check(cudaEventCreateWithFlags(&events_.back(), cudaEventDisableTiming));
+    events_.push_back(make_event(cudaEventDisableTiming));
   }
-}
-
-GemmQueue::~GemmQueue() {
-  for (const cublasHandle_t handle : handles_) cublas_.destroy(handle);
-  for (const cudaStream_t stream : sides_) cudaStreamDestroy(stream);
-  for (const cudaEvent_t event : events_) cudaEventDestroy(event);
 }
 
 void GemmQueue::add_handle(cudaStream_t stream) {
-  handles_.emplace_back();
-  cublas_.check(cublas_.create(&handles_.back()));
+  cublasHandle_t handle = nullptr;
+  cublas_.check(cublas_.create(&handle));
+  handles_.emplace_back(handle, DestroyHandle{&cublas_});
   workspaces_.emplace_back(workspace_bytes);
-  const cublasHandle_t handle = handles_.back();
   cublas_.check(cublas_.set_stream(handle, stream));  // before the workspace: it takes it away
   cublas_.check(cublas_.set_workspace(handle, workspaces_.back().data(), workspace_bytes));
   // Sums of split products stay float32.
@@ -62,18 +54,22 @@ void GemmQueue::add_handle(cudaStream_t stream) {
 }
 
 void GemmQueue::fork() {
-  check(cudaEventRecord(events_[0], stream_));
-  for (const cudaStream_t side : sides_) check(cudaStreamWaitEvent(side, events_[0], 0));
+  check(cudaEventRecord(events_[0].get(), stream_));
+  for (const OwnedStream& side : sides_) {
+    check(cudaStreamWaitEvent(side.get(), events_[0].get(), 0));
+  }
 }
 
 void GemmQueue::join() {
   for (std::size_t i = 0; i < sides_.size(); ++i) {
-    check(cudaEventRecord(events_[i + 1], sides_[i]));
-    check(cudaStreamWaitEvent(stream_, events_[i + 1], 0));
+    check(cudaEventRecord(events_[i + 1].get(), sides_[i].get()));
+    check(cudaStreamWaitEvent(stream_, events_[i + 1].get(), 0));
   }
 }
 
-cublasHandle_t GemmQueue::side(std::size_t i) const { return handles_[1 + i % sides_.size()]; }
+cublasHandle_t GemmQueue::side(std::size_t i) const {
+  return handles_[1 + i % sides_.size()].get();
+}
 
 Product::Product(const Cublas& cublas, const ProductMatrices& matrices, GemmWay way,
                  DeviceLists& lists)

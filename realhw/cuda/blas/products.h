@@ -7,6 +7,7 @@
 
 #include "realhw/cuda/blas/cublas.h"
 #include "realhw/cuda/cuda_device.h"
+#include "realhw/cuda/cuda_owned.h"
 #include "realhw/cuda/device_memory.h"
 #include "realhw/program/program.h"
 
@@ -19,10 +20,8 @@ class GemmQueue {
  public:
   /// `side_streams`: of on_streams, else 0.
   GemmQueue(const Cublas& cublas, cudaStream_t stream, int side_streams);
-  ~GemmQueue();
-  GemmQueue(const GemmQueue&) = delete;
 
-  cublasHandle_t handle() const { return handles_[0]; }
+  cublasHandle_t handle() const { return handles_[0].get(); }
   /// Side streams follow the queue, and the queue follows them.
   void fork();
   void join();
@@ -32,12 +31,18 @@ class GemmQueue {
  private:
   void add_handle(cudaStream_t stream);
 
+  struct DestroyHandle {
+    const Cublas* cublas;
+    void operator()(cublasHandle_t handle) const { cublas->destroy(handle); }
+  };
+  using OwnedHandle = std::unique_ptr<cublasContext, DestroyHandle>;
+
   const Cublas& cublas_;
   cudaStream_t stream_;
-  std::vector<cudaStream_t> sides_;
-  std::vector<cudaEvent_t> events_;  // of the queue, then of every side
-  std::vector<cublasHandle_t> handles_;
+  std::vector<OwnedStream> sides_;
+  std::vector<OwnedEvent> events_;  // of the queue, then of every side
   std::vector<DeviceMemory> workspaces_;
+  std::vector<OwnedHandle> handles_;  // last: they use the others
 };
 
 /// Row-major matrices in device memory.

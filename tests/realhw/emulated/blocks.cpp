@@ -267,6 +267,11 @@ void* shared_memory(const char* name, std::size_t bytes) {
   return array.at;
 }
 
+void forget_shared_memory() {
+  for (const auto& [name, array] : blocks.shared) release(array.at);
+  blocks.shared.clear();
+}
+
 void run_blocks(const Launch& launch, void (*call)(const void*), const void* arguments,
                 std::size_t bytes) {
   blocks.launch = &launch;

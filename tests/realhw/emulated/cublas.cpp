@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "realhw/core/row_codec.h"
+#include "tests/realhw/emulated/calls.h"
 #include "tests/realhw/emulated/watch.h"
 
 namespace {
@@ -77,6 +78,11 @@ struct Handle {
   cudaStream_t stream = nullptr;
 };
 
+/// Whether the call fails as planned.
+bool fails(const char* name = __builtin_FUNCTION()) {
+  return moesim::emulated::enter(cudaErrorUnknown, name) != cudaSuccess;
+}
+
 /// Kept until the program ends: streams and graphs may run them after their handle is gone.
 const std::vector<Gemm>* kept(std::vector<Gemm> gemms) {
   static std::mutex mutex;
@@ -89,9 +95,10 @@ cublasStatus_t queue(cublasHandle_t handle, std::vector<Gemm> gemms) {
   const auto run = [](void* all) {
     for (const Gemm& gemm : *static_cast<const std::vector<Gemm>*>(all)) gemm.run();
   };
-  cudaLaunchHostFunc(reinterpret_cast<Handle*>(handle)->stream, run,
-                     const_cast<std::vector<Gemm>*>(kept(std::move(gemms))));
-  return CUBLAS_STATUS_SUCCESS;
+  const cudaError_t put =
+      cudaLaunchHostFunc(reinterpret_cast<Handle*>(handle)->stream, run,
+                         const_cast<std::vector<Gemm>*>(kept(std::move(gemms))));
+  return put == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 Gemm gemm_of(cublasOperation_t a_op, cublasOperation_t b_op, int m, int n, int k, Matrix a,
@@ -108,6 +115,7 @@ Gemm gemm_of(cublasOperation_t a_op, cublasOperation_t b_op, int m, int n, int k
 extern "C" {
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
+  if (fails()) return CUBLAS_STATUS_ALLOC_FAILED;
   *handle = reinterpret_cast<cublasHandle_t>(new Handle);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -116,13 +124,16 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
+  if (fails()) return CUBLAS_STATUS_NOT_INITIALIZED;
   reinterpret_cast<Handle*>(handle)->stream = stream;
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, std::size_t) {
-  return CUBLAS_STATUS_SUCCESS;
+  return fails() ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) {
+  return fails() ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
+}
 const char* cublasGetStatusString(cublasStatus_t) { return "an error of the emulated cuBLAS"; }
 
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op,

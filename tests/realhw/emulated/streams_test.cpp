@@ -12,7 +12,7 @@ namespace {
 
 std::size_t streams_made() {
   auto& runtime = emulated::Runtime::get();
-  return runtime.locked([&] { return runtime.streams.size(); });
+  return runtime.locked([&] { return runtime.streams_made(); });
 }
 
 /// A GPU has eight hardware queues: a stream that nobody uses would share one with a stream in use.

@@ -221,6 +221,19 @@ void release(void* memory) {
   if (of.is_watched) madvise(a.cells + first, (last - first) * sizeof(Cell), MADV_DONTNEED);
 }
 
+std::size_t forget_allocations() {
+  Arena& a = arena();
+  const std::lock_guard lock(a.mutex);
+  std::size_t live = 0;
+  for (std::uint32_t i = 1; i < a.count; ++i) live += a.allocations[i].live ? 1 : 0;
+  madvise(a.bytes, a.end, MADV_DONTNEED);
+  madvise(a.cells, a.end * sizeof(Cell), MADV_DONTNEED);
+  madvise(a.owner, a.end / unit * sizeof *a.owner, MADV_DONTNEED);
+  a.count = 1;
+  a.end = (redzone + 4095) / 4096 * 4096;
+  return live;
+}
+
 void use_own_stack() {
   pthread_attr_t attributes;
   void* stack = nullptr;

@@ -36,6 +36,10 @@ enum class Space { global, shared };
 void* allocate(std::size_t bytes, Space space = Space::global);
 /// Frees it; its addresses are not used again soon.
 void release(void* memory);
+/// All addresses may be given out again. Returns how many allocations nobody has freed.
+std::size_t forget_allocations();
+/// The same for shared memory, whose arrays stay until then.
+void forget_shared_memory();
 /// Adds a fault unless all bytes are of one live allocation. For copies and products.
 bool require_device(const void* at, std::size_t bytes, const char* who);
 

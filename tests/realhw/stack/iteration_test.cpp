@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole iterations by the whole host program: pipeline stages, experts, replicas, and the update.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "realhw/measure/measure.h"
+#include "realhw/nccl/nccl_backend.h"
+#include "tests/realhw/emulated/emulated.h"
+#include "tests/realhw/iteration/real_iteration.h"
+#include "tests/realhw/stack/stack_case.h"
+
+namespace moesim {
+namespace {
+
+struct StackOption {
+  const char* name;
+  Changes changes;
+};
+
+class StackIteration : public testing::TestWithParam<StackOption> {};
+
+TEST_P(StackIteration, ComputesWhatOneProcessDoes) {
+  RealIteration real(GetParam().changes);
+  drop_scratch(real.step().plan, real.real());
+  emulated::watch_every(std::getenv("MOESIM_EMULATED_ALL") == nullptr ? 31 : 1);
+  for (const std::uint64_t seed : {3, 1}) {
+    Comparison compared;
+    const RunEnd end = run_ranks(real.real().plan.gpus, seed, [&](Job& job) {
+      NcclOptions options;
+      options.timeout = Seconds(1);
+      const auto backend = make_nccl_backend(job, options);
+      const MeasuredStep measured =
+          measure_step(job, *backend, real.real(), {.warmup = 1, .repeats = 1});
+      if (job.rank() == 0) compared = measured.compared;
+    });
+    EXPECT_EQ(end.text(), "");
+    EXPECT_GT(compared.outputs, 0);
+    EXPECT_GT(compared.weights, 0);
+    EXPECT_EQ(compared.wrong(), 0);
+  }
+  emulated::watch_every(1);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, StackIteration,
+    testing::Values(
+        StackOption{"two_stages_two_expert_groups", {{"parallel.ep", "2"}, {"zero", "0"}}},
+        StackOption{"sharded_with_overlap",
+                    {{"parallel.pp", "4"}, {"parallel.ep", "2"}, {"overlap.gradients", "true"}}},
+        StackOption{"combined", {{"pipeline", "combined-1f1b"}, {"overlap.all_to_all", "true"}}}),
+    [](const auto& option) { return std::string(option.param.name); });
+
+}  // namespace
+}  // namespace moesim

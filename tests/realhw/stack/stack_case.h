@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of policies that the whole host program executes on emulated GPUs: realhw/nccl on
+// realhw/cuda on the runtime, cuBLAS and NCCL that are emulated.
+#pragma once
+
+#include "realhw/measure/measure.h"
+#include "realhw/nccl/nccl_backend.h"
+#include "tests/realhw/real_case.h"
+#include "tests/realhw/stack/ranks.h"
+
+namespace moesim {
+
+/// Attention, gates and codecs of the step's plan become nothing: work that has no meaning takes
+/// time on CPUs.
+void drop_scratch(Plan& plan, const RealStep& step);
+
+/// A small step of two nodes, without scratch work.
+class StackCase {
+ public:
+  explicit StackCase(const std::string& policy, int nodes = 2, int gpus = 2);
+
+  struct Result {
+    RunEnd end;
+    Comparison compared;  // over all ranks
+    bool replayed = false;
+  };
+  /// A verified run, one that is captured, and a replay; all numbers compared after the first and
+  /// the last.
+  Result run(std::uint64_t seed);
+
+  RealCase real;
+  NcclOptions options;
+};
+
+}  // namespace moesim
