@@ -136,7 +136,8 @@ void BlockOps::join(std::vector<GroupExchange>& cells) const {
     in_plan.rows.push_back(op.exchange()->traffic);
   }
   if (!asks_the_same(in_plan, *joins_on_)) return;
-  const PhaseTraffic all = together(own);
+  KnownCollectives known;
+  const PhaseTraffic all = as_one(own, false, known);
   Exchange exchange{all.rows.front(), {}, false, false, cells.front().exchange.rounds};
   exchange.collectives = all.collectives;
   cells = {{all.groups.front(), std::move(exchange)}};
