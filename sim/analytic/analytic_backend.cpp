@@ -16,19 +16,21 @@ namespace {
 /// Exchanges take the times of their phases.
 class ClosedNetwork : public Network {
  public:
-  ClosedNetwork(Events& events, std::vector<Seconds> times, Ended ended)
-      : events_(events), times_(std::move(times)), ended_(std::move(ended)) {}
+  ClosedNetwork(Events& events, const PricedPlan& plan, std::vector<Seconds> times, Ended ended)
+      : events_(events), plan_(plan), times_(std::move(times)), ended_(std::move(ended)) {}
 
   void join(const Progress::Joined& joined) override {
     if (!joined.all) return;
-    events_.call(*joined.all + times_[joined.op.index()],
-                 [this, op = joined.op] { ended_(op, everyone); });
+    const auto& [op, participant, at, all, collective] = joined;
+    events_.call(*all + times_[plan_.number_of(op, collective)],
+                 [this, op = op, in = collective] { ended_(op, everyone_of(in)); });
   }
   bool takes_everyone() const override { return true; }
 
  private:
   Events& events_;
-  std::vector<Seconds> times_;  // per op
+  const PricedPlan& plan_;
+  std::vector<Seconds> times_;  // by PricedPlan::number_of
   Ended ended_;
 };
 
@@ -49,14 +51,14 @@ class AnalyticBackend : public SimulatedBackend {
   Timeline run(const PricedPlan& plan) override {
     EventQueue events;
     return Execution(plan, gpus_).run(events, [&](Network::Ended ended) {
-      return std::make_unique<ClosedNetwork>(events, exchange_times(plan), std::move(ended));
+      return std::make_unique<ClosedNetwork>(events, plan, exchange_times(plan), std::move(ended));
     });
   }
 
  private:
-  /// Per op; 0 for kernels.
+  /// By PricedPlan::number_of; 0 for kernels.
   static std::vector<Seconds> exchange_times(const PricedPlan& plan) {
-    std::vector<Seconds> times(plan.plan().ops.size());
+    std::vector<Seconds> times(plan.numbers());
     KnownTimes known;  // of microbatches that replay
     std::vector<std::size_t> prices;
     for (const std::vector<OpId>& ops : exchange_phases(plan.plan())) {
@@ -65,10 +67,18 @@ class AnalyticBackend : public SimulatedBackend {
       const auto [together, fresh] = known.try_emplace(prices);
       if (fresh) {
         std::vector<ExchangePrice> exchanges;
-        for (const OpId op : ops) exchanges.push_back(plan[op]);
+        for (const OpId op : ops) {
+          const auto of_op = plan.prices_of(op);
+          exchanges.insert(exchanges.end(), of_op.begin(), of_op.end());
+        }
         together->second = shared_times(exchanges);
       }
-      for (std::size_t i = 0; i < ops.size(); ++i) times[ops[i].index()] = together->second[i];
+      auto time = together->second.begin();
+      for (const OpId op : ops) {
+        for (std::size_t c = 0; c < plan.plan()[op].collectives(); ++c) {
+          times[plan.number_of(op, static_cast<std::int32_t>(c))] = *time++;
+        }
+      }
     }
     return times;
   }

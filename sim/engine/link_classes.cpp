@@ -10,7 +10,10 @@ namespace {
 /// [price] whether an exchange of the plan has it.
 std::vector<bool> prices_in(const PricedPlan& plan) {
   std::vector<bool> has(plan.prices().size());
-  for (OpId op(0); op.index() < plan.plan().ops.size(); ++op.value) has[plan.price_of(op)] = true;
+  for (OpId op(0); op.index() < plan.plan().ops.size(); ++op.value) {
+    for (std::size_t c = 0; c < plan.plan()[op].collectives(); ++c)
+      has[plan.price_of(op, c)] = true;
+  }
   has[0] = false;  // of kernels
   return has;
 }

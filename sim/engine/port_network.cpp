@@ -2,6 +2,7 @@
 #include "sim/engine/port_network.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,37 +21,45 @@ class PortNetwork : public Network {
         ended_(std::move(ended)),
         classes_(plan),
         links_(classes_.count()),
-        ends_(plan.plan().ops.size()) {}
+        ends_(plan.numbers()) {}
 
   void join(const Progress::Joined& joined) override {
     if (!joined.all) return;
-    events_.call(*joined.all + plan_[joined.op]->start(), [this, op = joined.op] { begin(op); });
+    const auto collective = static_cast<std::size_t>(joined.collective);
+    const ExchangePrice& price = plan_.prices()[plan_.price_of(joined.op, collective)];
+    events_.call(*joined.all + price->start(),
+                 [this, op = joined.op, in = joined.collective] { begin(op, in); });
   }
   bool takes_everyone() const override { return true; }
 
  private:
+  using Number = std::uint32_t;  // of an exchange, or of one of collectives apart
+
   /// Its bytes begin to move. Exchanges that share a link with it end later than foretold.
-  void begin(OpId op) {
+  void begin(OpId op, std::int32_t collective) {
     const Seconds now = events_.now();
-    ends_[op.index()] = now;
-    const std::span<const ClassUse> uses = classes_.uses(plan_.price_of(op));
+    const auto number = static_cast<Number>(plan_.number_of(op, collective));
+    ends_[number] = now;
+    const std::span<const ClassUse> uses =
+        classes_.uses(plan_.price_of(op, static_cast<std::size_t>(collective)));
     for (const ClassUse& use : uses) __builtin_prefetch(&links_[use.link_class], 1);
     for (const ClassUse& use : uses) {
-      SharedLink<OpId>& link = links_[use.link_class];
-      link.advance(now, [](OpId, Seconds) {});
-      link.add(op, use.time);
-      link.foretell([this](OpId served, Seconds end) {
-        Seconds& last = ends_[served.index()];
+      SharedLink<Number>& link = links_[use.link_class];
+      link.advance(now, [](Number, Seconds) {});
+      link.add(number, use.time);
+      link.foretell([this](Number served, Seconds end) {
+        Seconds& last = ends_[served];
         last = std::max(last, end);
       });
     }
-    await_end(op);
+    await_end(op, collective);
   }
 
-  void await_end(OpId op) {
-    events_.call(ends_[op.index()], [this, op] {
-      if (ends_[op.index()] > events_.now()) return await_end(op);
-      ended_(op, everyone);
+  void await_end(OpId op, std::int32_t collective) {
+    const Seconds& end = ends_[plan_.number_of(op, collective)];
+    events_.call(end, [this, op, collective] {
+      if (ends_[plan_.number_of(op, collective)] > events_.now()) return await_end(op, collective);
+      ended_(op, everyone_of(collective));
     });
   }
 
@@ -58,8 +67,8 @@ class PortNetwork : public Network {
   const PricedPlan& plan_;
   Ended ended_;
   LinkClasses classes_;
-  std::vector<SharedLink<OpId>> links_;  // [class]
-  std::vector<Seconds> ends_;  // [op] of an exchange whose bytes move, unless others begin
+  std::vector<SharedLink<Number>> links_;  // [class]
+  std::vector<Seconds> ends_;  // [number] of an exchange whose bytes move, unless others begin
 };
 
 }  // namespace

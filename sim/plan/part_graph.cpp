@@ -9,7 +9,7 @@ PartGraph::PartGraph(const Plan& plan) : plan_(plan) {
   for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
     first_.emplace_back(static_cast<std::int64_t>(op_.size()));
     const Op& op = plan[id];
-    op_.insert(op_.end(), op.exchange() ? 1 : op.group.size(), id);
+    op_.insert(op_.end(), op.exchange() ? op.collectives() : op.group.size(), id);
   }
   before_.resize(op_.size());
   for_each_wait(plan, [&](OpId earlier, std::size_t its_member, OpId op, std::size_t member) {
@@ -17,8 +17,10 @@ PartGraph::PartGraph(const Plan& plan) : plan_(plan) {
   });
   // An op's parts wait for parts of ops that come before it in any order of the ops.
   for (const OpId id : topological_order(plan)) {
-    const std::size_t parts = plan[id].exchange() ? 1 : plan[id].group.size();
-    for (std::size_t m = 0; m < parts; ++m) order_.push_back(part(id, m));
+    const std::size_t parts = plan[id].exchange() ? plan[id].collectives() : plan[id].group.size();
+    for (std::size_t p = 0; p < parts; ++p) {
+      order_.emplace_back(first_[id.index()].value + static_cast<std::int64_t>(p));
+    }
   }
 }
 

@@ -11,8 +11,8 @@ namespace moesim {
 /// A part of an op that starts and ends by itself.
 using PartId = Id<struct PartTag>;
 
-/// The parts of a plan's ops: an exchange is one, which its GPUs start together; a kernel op has
-/// one per member. Needs the plan's ids in range and no cycles.
+/// The parts of a plan's ops: an exchange is one, which its GPUs start together, or one per
+/// collective apart; a kernel op has one per member. Needs the plan's ids in range and no cycles.
 class PartGraph {
  public:
   explicit PartGraph(const Plan& plan);
@@ -20,8 +20,9 @@ class PartGraph {
   std::size_t size() const { return op_.size(); }
   /// The part of an op that runs on its member.
   PartId part(OpId op, std::size_t member) const {
-    const PartId first = first_[op.index()];
-    return PartId(first.value + (plan_[op].exchange() ? 0 : static_cast<std::int64_t>(member)));
+    const std::int64_t first = first_[op.index()].value;
+    if (plan_[op].exchange() == nullptr) return PartId(first + static_cast<std::int64_t>(member));
+    return PartId(first + plan_[op].place_of(member).collective);
   }
   OpId op(PartId part) const { return op_[part.index()]; }
   /// Parts that a part waits for; some may be listed twice.

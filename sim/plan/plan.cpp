@@ -59,6 +59,18 @@ Kernels::Kernels(std::vector<Kernel> each) {
   each_ = std::make_shared<const std::vector<Kernel>>(std::move(each));
 }
 
+Collectives::Collectives(std::vector<std::vector<GpuId>> each, bool are_apart)
+    : members(std::move(each)), apart(are_apart) {
+  std::size_t places = 0;
+  for (const auto& list : members) places += list.size();
+  of.resize(places);
+  for (std::size_t c = 0; c < members.size(); ++c) {
+    for (std::size_t m = 0; m < members[c].size(); ++m) {
+      of.at(members[c][m].index()) = {static_cast<std::int32_t>(c), static_cast<std::int32_t>(m)};
+    }
+  }
+}
+
 OpId Plan::add(Op op) {
   ops.push_back(std::move(op));
   return OpId(static_cast<std::int64_t>(ops.size()) - 1);

@@ -87,6 +87,22 @@ class Kernels {
   std::shared_ptr<const std::vector<Kernel>> each_;
 };
 
+/// Exchanges of several sets of GPUs that are one op. Only for simulating
+/// (sim/planner/layer/alike.h).
+struct Collectives {
+  /// `members`: of each, by their places in the op's group; everybody is in one of them.
+  Collectives(std::vector<std::vector<GpuId>> members, bool apart);
+  struct Place {
+    std::int32_t collective, member;
+    bool operator==(const Place&) const = default;
+  };
+
+  std::vector<std::vector<GpuId>> members;
+  bool apart;             // each starts and ends by itself; else together, and they share no link
+  std::vector<Place> of;  // [place in the group]
+  bool operator==(const Collectives&) const = default;
+};
+
 /// One grouped collective phase. It starts when the last GPU of its group has joined and ends for
 /// all of them together; entries of the matrix are in flight at once.
 ///
@@ -108,9 +124,7 @@ struct Exchange {
   bool transposed = false;    // rows of `traffic` receive
   int rounds = 1;
   int sms = 0;  // multiprocessors that it takes on each of its GPUs
-  /// If it is several collectives that start and end together and share no link: the members of
-  /// each, by their places in the group. Only for simulating (sim/planner/layer/alike.h).
-  std::shared_ptr<const std::vector<std::vector<GpuId>>> collectives = nullptr;
+  std::shared_ptr<const Collectives> collectives = nullptr;  // if it is several
   /// All of its members, if the plan has only some of them (representatives.h); else empty.
   Group members = {};
   bool operator==(const Exchange&) const = default;
@@ -141,6 +155,23 @@ struct Op {
 
   const Kernels* kernels() const { return std::get_if<Kernels>(&work); }
   const Exchange* exchange() const { return std::get_if<Exchange>(&work); }
+  /// If it is several exchanges that start and end by themselves.
+  const Collectives* apart() const {
+    const Exchange* moves = exchange();
+    const bool several = moves != nullptr && moves->collectives && moves->collectives->apart;
+    return several ? moves->collectives.get() : nullptr;
+  }
+  /// How many these are; else 1.
+  std::size_t collectives() const {
+    const Collectives* several = apart();
+    return several != nullptr ? several->members.size() : 1;
+  }
+  /// Which of them a member is in, and as which of its members.
+  Collectives::Place place_of(std::size_t member) const {
+    const Collectives* several = apart();
+    return several != nullptr ? several->of[member]
+                              : Collectives::Place{0, static_cast<std::int32_t>(member)};
+  }
   /// Who takes part in an exchange, also if the plan has only some of them.
   const Group& members() const {
     const Exchange& moves = std::get<Exchange>(work);

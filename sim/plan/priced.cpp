@@ -62,7 +62,7 @@ std::vector<Collective> collectives_of(const Op& op) {
     return {{exchange.traffic, op.group.list(), exchange.transposed, exchange.rounds}};
   }
   std::vector<Collective> result;
-  for (const std::vector<GpuId>& places : *exchange.collectives) {
+  for (const std::vector<GpuId>& places : exchange.collectives->members) {
     std::vector<GpuId> members;
     for (const GpuId place : places) members.push_back(op.group[place.index()]);
     result.push_back(
@@ -85,14 +85,24 @@ ExchangePrice together(const std::vector<LinkLoads>& collectives) {
   return std::make_shared<const PricedExchange>(std::move(exchange));
 }
 
+/// An exchange, or each of its collectives if they are apart.
+void add_prices(const Op& op, const std::vector<LinkLoads>& loads,
+                std::vector<ExchangePrice>& prices) {
+  if (op.apart() == nullptr) return prices.push_back(together(loads));
+  for (const LinkLoads& of_one : loads) prices.push_back(together({of_one}));
+}
+
 /// An exchange that shares its links' times with no other.
-ExchangePrice price_apart(const Op& op, const Topology& topology, const Carrier& carrier) {
-  if (!op.exchange()->collectives) return price(topology, op.traffic(), carrier);
+void price_alone(const Op& op, const Topology& topology, const Carrier& carrier,
+                 std::vector<ExchangePrice>& prices) {
+  if (!op.exchange()->collectives) {
+    return prices.push_back(price(topology, op.traffic(), carrier));
+  }
   std::vector<LinkLoads> loads;
   for (const Collective& one : collectives_of(op)) {
     loads.push_back(price(topology, one.traffic(), carrier)->loads);
   }
-  return together(loads);
+  add_prices(op, loads, prices);
 }
 
 /// Prices the exchanges of one fused kernel, which share their links' times by their bytes.
@@ -116,7 +126,7 @@ std::vector<ExchangePrice> price_kernel(const Plan& plan, const Topology& topolo
     for (std::size_t c = 0; c < loads[i].size(); ++c) {
       carry(*transport, goes_on, topology, moves[i][c].traffic(), bytes, loads[i][c]);
     }
-    prices.push_back(together(loads[i]));
+    add_prices(plan[kernel[i]], loads[i], prices);
   }
   return prices;
 }
@@ -130,9 +140,18 @@ PricedPlan::PricedPlan(const Plan& plan, const Topology& topology)
       price_of_(plan.ops.size()),
       fused_(fused_kernels(plan)) {
   check_gpus(plan, static_cast<std::size_t>(topology.gpu_count()));
+  number();
   const std::vector<Carrier> carriers = carriers_of(plan, fused_);
   price_kernels(carriers);
   price_others(carriers);
+}
+
+void PricedPlan::number() {
+  number_of_.reserve(plan_.ops.size());
+  for (const Op& op : plan_.ops) {
+    number_of_.push_back(static_cast<std::uint32_t>(numbers_));
+    numbers_ += op.collectives();
+  }
 }
 
 void PricedPlan::price_kernels(const std::vector<Carrier>& carriers) {
@@ -144,8 +163,10 @@ void PricedPlan::price_kernels(const std::vector<Carrier>& carriers) {
     if (fresh)
       std::ranges::move(price_kernel(plan_, topology_, kernel, carriers),
                         std::back_inserter(*prices_));
-    for (std::size_t i = 0; i < kernel.size(); ++i) {
-      price_of_[kernel[i].index()] = static_cast<std::uint32_t>(same->second + i);
+    std::size_t price = same->second;
+    for (const OpId op : kernel) {
+      price_of_[op.index()] = static_cast<std::uint32_t>(price);
+      price += plan_[op].collectives();
     }
   }
 }
@@ -156,7 +177,7 @@ void PricedPlan::price_others(const std::vector<Carrier>& carriers) {
   for (OpId op(0); op.index() < price_of_.size(); ++op.value) {
     if (plan_[op].exchange() == nullptr || price_of_[op.index()] > 0) continue;
     const auto [same, fresh] = known.try_emplace(op, static_cast<std::uint32_t>(prices_->size()));
-    if (fresh) prices_->push_back(price_apart(plan_[op], topology_, carriers[op.index()]));
+    if (fresh) price_alone(plan_[op], topology_, carriers[op.index()], *prices_);
     price_of_[op.index()] = same->second;
   }
 }
@@ -164,6 +185,7 @@ void PricedPlan::price_others(const std::vector<Carrier>& carriers) {
 PricedPlan::PricedPlan(const Plan& part, const PricedPlan& whole, const std::vector<OpId>& ops)
     : plan_(part), topology_(whole.topology_), prices_(whole.prices_), fused_(fused_kernels(part)) {
   for (const OpId op : ops) price_of_.push_back(whole.price_of_[op.index()]);
+  number();
 }
 
 PricedPlan::PricedPlan(const Plan& fewer, PricedPlan&& whole)
@@ -171,6 +193,8 @@ PricedPlan::PricedPlan(const Plan& fewer, PricedPlan&& whole)
       topology_(whole.topology_),
       prices_(std::move(whole.prices_)),
       price_of_(std::move(whole.price_of_)),
+      number_of_(std::move(whole.number_of_)),
+      numbers_(whole.numbers_),
       fused_(std::move(whole.fused_)) {}
 
 }  // namespace moesim

@@ -64,11 +64,34 @@ std::vector<std::int64_t> marks_of(const KernelsOn& kernels, std::size_t gpus) {
   return marks;
 }
 
+/// [GPU] 0 outside the op, else by the exchange of its collectives apart that the GPU is in.
+std::vector<std::int64_t> marks_of(const Collectives& apart, const std::vector<GpuId>& group,
+                                   std::size_t gpus) {
+  std::vector<std::int64_t> marks(gpus);
+  for (std::size_t m = 0; m < group.size(); ++m) {
+    marks[group[m].index()] = apart.of[m].collective + 1;
+  }
+  return marks;
+}
+
+/// The collectives of an op that keeps these members only.
+std::shared_ptr<const Collectives> among(const Collectives& apart,
+                                         const std::vector<std::size_t>& members) {
+  std::vector<std::vector<GpuId>> each(apart.members.size());
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    each[static_cast<std::size_t>(apart.of[members[m]].collective)].emplace_back(
+        static_cast<std::int64_t>(m));
+  }
+  return std::make_shared<const Collectives>(std::move(each), true);
+}
+
 }  // namespace
 
 Representatives representatives(const Plan& plan, const GpuModels& gpus) {
   std::set<KernelsOn> differences;
+  std::set<std::pair<const Collectives*, ListOfGpus>> several;
   for (const Op& op : plan.ops) {
+    if (const Collectives* apart = op.apart()) several.insert({apart, &op.group.list()});
     const Kernels* kernels = op.kernels();
     const bool differ = kernels != nullptr && kernels->each().size() > 1;
     differences.insert({differ ? &kernels->each() : nullptr, &op.group.list()});
@@ -80,6 +103,10 @@ Representatives representatives(const Plan& plan, const GpuModels& gpus) {
     models.push_back(std::ranges::find(gpus, gpu) - gpus.begin());
   }
   classes.cut(models);
+  for (const auto& [apart, group] : several) {
+    classes.cut(marks_of(*apart, *group, count));
+    if (classes.count() > count / 2) return {};
+  }
   for (const KernelsOn& kernels : differences) {
     classes.cut(marks_of(kernels, count));
     if (classes.count() > count / 2) return {};
@@ -90,6 +117,8 @@ Representatives representatives(const Plan& plan, const GpuModels& gpus) {
 Plan plan_of(const std::vector<GpuId>& gpus, Plan whole) {
   std::map<ListOfGpus, std::pair<Group, std::vector<std::size_t>>> groups;  // and members kept
   std::map<KernelsOn, Kernels> kernels;
+  using Several = std::shared_ptr<const Collectives>;
+  std::map<std::pair<const Collectives*, ListOfGpus>, std::pair<Several, Several>> collectives;
   std::vector<Group> kept;  // lists that are looked up by where they are
   for (Op& op : whole.ops) {
     const auto [known, fresh] = groups.try_emplace(&op.group.list());
@@ -114,7 +143,16 @@ Plan plan_of(const std::vector<GpuId>& gpus, Plan whole) {
       }
       *all = fewer->second;
     }
-    if (auto* exchange = std::get_if<Exchange>(&op.work)) exchange->members = op.group;
+    if (auto* exchange = std::get_if<Exchange>(&op.work)) {
+      if (op.apart() != nullptr) {
+        auto& fewer = collectives[{exchange->collectives.get(), &op.group.list()}];
+        if (!fewer.second) {
+          fewer = {exchange->collectives, among(*exchange->collectives, members)};
+        }
+        exchange->collectives = fewer.second;
+      }
+      exchange->members = op.group;
+    }
     op.group = group;
   }
   return whole;

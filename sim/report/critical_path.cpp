@@ -78,11 +78,25 @@ class PathWalk {
 
   /// The mean wait of the participants that joined an exchange before this one.
   Seconds mean_wait(PathPlace slowest) const {
-    const auto& when = timeline_.ops[slowest.op.index()];
+    const Op& op = plan_[slowest.op];
     Seconds sum;
-    if (plan_[slowest.op].exchange() == nullptr) return sum;
-    for (const Interval& i : when) sum += std::max(Seconds(0), interval(slowest).start - i.start);
-    return sum * (1.0 / static_cast<double>(when.size()));
+    if (op.exchange() == nullptr) return sum;
+    const std::vector<std::size_t> together = members_with(slowest);
+    for (const std::size_t m : together) {
+      sum += std::max(Seconds(0), interval(slowest).start - interval({slowest.op, m}).start);
+    }
+    return sum * (1.0 / static_cast<double>(together.size()));
+  }
+
+  /// The participants of an exchange; of collectives apart those of the place's own.
+  std::vector<std::size_t> members_with(PathPlace at) const {
+    std::vector<std::size_t> members;
+    const Op& op = plan_[at.op];
+    const auto own = op.place_of(at.member).collective;
+    for (std::size_t m = 0; m < op.group.size(); ++m) {
+      if (op.place_of(m).collective == own) members.push_back(m);
+    }
+    return members;
   }
 
   /// The participant whose joining an exchange waited for.
@@ -90,8 +104,9 @@ class PathWalk {
     const Op& op = plan_[at.op];
     if (op.exchange() == nullptr) return at.member;
     const auto& when = timeline_.ops[at.op.index()];
-    const bool together =
-        std::ranges::all_of(when, [&](const Interval& i) { return i.end == when[0].end; });
+    const std::vector<std::size_t> members = members_with(at);
+    const bool together = std::ranges::all_of(
+        members, [&](std::size_t m) { return when[m].end == when[at.member].end; });
     const GroupTraffic traffic = op.traffic();
     const Bytes none(0);
     const auto counts = [&](std::size_t m) {
@@ -101,7 +116,7 @@ class PathWalk {
       return traffic.at(here, there) > none || traffic.at(there, here) > none;
     };
     std::size_t slowest = at.member;
-    for (std::size_t m = 0; m < when.size(); ++m) {
+    for (const std::size_t m : members) {
       if (when[m].start > when[slowest].start && counts(m)) slowest = m;
     }
     return slowest;

@@ -7,6 +7,7 @@
 #include "sim/plan/phases.h"
 #include "sim/plan/waits.h"
 #include "sim/report/intervals.h"
+#include "sim/report/spans.h"
 
 namespace moesim {
 namespace {
@@ -74,11 +75,13 @@ struct GpuTimes {
 void add_exchange(const Op& op, std::span<const Interval> intervals, std::vector<GpuTimes>& gpus) {
   const IterationPart part = part_of_exchange(op);
   if (part == IterationPart::bubble) return;
-  Seconds begin(0);
-  for (const Interval& of_gpu : intervals) begin = std::max(begin, of_gpu.start);
+  const std::vector<Seconds> begins = moving_from(op, intervals);
+  const Collectives* apart = op.apart();
   for (std::size_t m = 0; m < intervals.size(); ++m) {
     GpuTimes& gpu = gpus[op.group[m].index()];
     add_interval(gpu.joined, intervals[m]);
+    const auto in = apart != nullptr ? static_cast<std::size_t>(apart->of[m].collective) : 0;
+    const Seconds begin = begins[in];
     const Seconds end = intervals[m].end;
     if (begin < end) add_interval(gpu.moving[part_index(part)], {begin, end});
   }

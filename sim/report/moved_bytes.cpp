@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -32,7 +33,7 @@ Reached reached(const ByteMatrix& matrix, const Group& group, const Topology& to
 }
 
 /// Where an exchange's bytes go, and a check that they appear on the tiers they need and no other.
-Traffic traffic_of(const Op& op, const Reached& units, const LinkLoads& loads,
+Traffic traffic_of(const Op& op, const Reached& units, std::span<const ExchangePrice> prices,
                    const Topology& topology) {
   const std::int64_t unit = op.exchange()->traffic.unit().value;
   Traffic traffic{Bytes(units.same_gpu * unit),
@@ -41,9 +42,11 @@ Traffic traffic_of(const Op& op, const Reached& units, const LinkLoads& loads,
                   {}};
   traffic.link_class.assign(topology.classes().size(), 0);
   const std::vector<Link>& links = topology.links();
-  for (const LinkUse& use : loads.uses) {
-    const int link_class = links[use.link.index()].link_class;
-    traffic.link_class[static_cast<std::size_t>(link_class)] += use.bytes.value;
+  for (const ExchangePrice& price : prices) {
+    for (const LinkUse& use : price->loads.uses) {
+      const int link_class = links[use.link.index()].link_class;
+      traffic.link_class[static_cast<std::size_t>(link_class)] += use.bytes.value;
+    }
   }
   std::int64_t outer = 0;
   for (std::size_t c = 0; c < traffic.link_class.size(); ++c) {
@@ -85,14 +88,16 @@ void MovedBytes::add_to(std::map<int, LayerMetrics>& layers) {
       const ByteMatrix& matrix = op.exchange()->traffic;
       const auto [units, fresh] = known.try_emplace({matrix.identity().first, op.members()});
       if (fresh) units->second = reached(matrix, op.members(), topology);
-      const LinkLoads& loads = plan_[moved.first]->loads;
+      const std::span<const ExchangePrice> prices = plan_.prices_of(moved.first);
       LayerMetrics& layer = layers[moved.layer];
       (moved.tokens ? layer.traffic : layer.parameter_traffic)
-          .add(traffic_of(op, units->second, loads, topology), moved.times);
+          .add(traffic_of(op, units->second, prices, topology), moved.times);
       if (moved.migrates) layer.migrated += matrix.off_diagonal() * moved.times;
       layer.link_bytes.resize(topology.links().size());
-      for (const LinkUse& use : loads.uses) {
-        layer.link_bytes[use.link.index()] += use.bytes.value * moved.times;
+      for (const ExchangePrice& price : prices) {
+        for (const LinkUse& use : price->loads.uses) {
+          layer.link_bytes[use.link.index()] += use.bytes.value * moved.times;
+        }
       }
     }
   }

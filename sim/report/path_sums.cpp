@@ -140,7 +140,9 @@ PathSums path_sums(const std::vector<PathSegment>& path, const PricedPlan& price
     if (segment.idle) {
       add_time(part.by, name_of(idle), time);
     } else if (op.exchange() != nullptr) {
-      add_exchange(part, *priced[segment.op], priced.topology(), time);
+      const auto in =
+          static_cast<std::size_t>(op.place_of(op.group.member(segment.gpu)).collective);
+      add_exchange(part, *priced.prices_of(segment.op)[in], priced.topology(), time);
     } else {
       add_kernel(part, op, segment.gpu, *gpus[segment.gpu.index()], time);
     }

@@ -70,8 +70,10 @@ void Pictures::add(const PricedPlan& priced, const Timeline& timeline,
                                      exchange->transposed, op.members()}];
     first = &op;
     ++times;
-    for (const LinkUse& use : priced[OpId(static_cast<std::int64_t>(i))]->loads.uses) {
-      link_bytes[use.link.index()] += use.bytes.value;
+    for (const ExchangePrice& price : priced.prices_of(OpId(static_cast<std::int64_t>(i)))) {
+      for (const LinkUse& use : price->loads.uses) {
+        link_bytes[use.link.index()] += use.bytes.value;
+      }
     }
   }
   for (const auto& [key, counted] : repeated) {

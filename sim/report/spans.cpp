@@ -11,6 +11,17 @@ Seconds moving_from(std::span<const Interval> times) {
   return last;
 }
 
+std::vector<Seconds> moving_from(const Op& op, std::span<const Interval> times) {
+  const Collectives* apart = op.apart();
+  if (apart == nullptr) return {moving_from(times)};
+  std::vector<Seconds> last(apart->members.size());
+  for (std::size_t m = 0; m < times.size(); ++m) {
+    Seconds& of_its = last[static_cast<std::size_t>(apart->of[m].collective)];
+    of_its = std::max(of_its, times[m].start);
+  }
+  return last;
+}
+
 std::vector<OpSpan> spans_of(const Op& op, std::span<const Interval> times,
                              const std::vector<GpuId>& gpus) {
   std::vector<OpSpan> spans;
@@ -21,8 +32,11 @@ std::vector<OpSpan> spans_of(const Op& op, std::span<const Interval> times,
     spans.push_back({gpu, member, start, start, end});
   }
   if (op.exchange() == nullptr || spans.empty()) return spans;
-  const Seconds last = moving_from(times);
-  for (OpSpan& span : spans) span.moving = std::clamp(last, span.start, span.end);
+  const std::vector<Seconds> last = moving_from(op, times);
+  for (OpSpan& span : spans) {
+    const auto collective = static_cast<std::size_t>(op.place_of(span.member).collective);
+    span.moving = std::clamp(last[collective], span.start, span.end);
+  }
   return spans;
 }
 

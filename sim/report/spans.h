@@ -21,6 +21,9 @@ struct OpSpan {
 /// When the last participant has joined; of the op's intervals.
 Seconds moving_from(std::span<const Interval> times);
 
+/// [collective] of an op that is several exchanges apart; else one. No time before zero.
+std::vector<Seconds> moving_from(const Op& op, std::span<const Interval> times);
+
 /// Spans of the `gpus` that take part, in their order; `times`: of the op, by member.
 std::vector<OpSpan> spans_of(const Op& op, std::span<const Interval> times,
                              const std::vector<GpuId>& gpus);

@@ -48,7 +48,14 @@ std::vector<Seconds> compute_of_gpus(const Plan& plan, const GpuModels& gpus) {
 Seconds balanced(const Plan& plan, const std::vector<Seconds>& compute) {
   GpuSets sets(plan.gpus);
   for (const Op& op : plan.ops) {
-    if (op.exchange() != nullptr && carries_tokens(op.stream)) sets.join(op.group);
+    if (op.exchange() == nullptr || !carries_tokens(op.stream)) continue;
+    const Collectives* apart = op.apart();
+    if (apart == nullptr) sets.join(op.group);
+    for (std::size_t c = 0; apart != nullptr && c < op.collectives(); ++c) {
+      for (const GpuId place : apart->members[c]) {
+        sets.join({op.group[apart->members[c].front().index()], op.group[place.index()]});
+      }
+    }
   }
   std::map<std::size_t, std::pair<Seconds, int>> sums;
   for (std::size_t gpu = 0; gpu < compute.size(); ++gpu) {
@@ -70,9 +77,11 @@ Seconds longest_link(const PricedPlan& plan) {
   std::vector<double> most(links.size(), 1);
   for (OpId id(0); id.index() < plan.plan().ops.size(); ++id.value) {
     if (!plan[id]) continue;
-    for (const LinkUse& use : plan[id]->loads.uses) {
-      bytes[use.link.index()] += use.bytes.value;
-      most[use.link.index()] = std::max(most[use.link.index()], use.part);
+    for (const ExchangePrice& price : plan.prices_of(id)) {
+      for (const LinkUse& use : price->loads.uses) {
+        bytes[use.link.index()] += use.bytes.value;
+        most[use.link.index()] = std::max(most[use.link.index()], use.part);
+      }
     }
   }
   Seconds longest;
@@ -88,9 +97,10 @@ Seconds longest_stream(const PricedPlan& plan) {
   for (OpId id(0); id.index() < plan.plan().ops.size(); ++id.value) {
     if (!plan[id]) continue;
     const Op& op = plan.plan()[id];
-    for (const GpuId gpu : op.group) {
-      times[gpu.index() * stream_count + static_cast<std::size_t>(op.stream)] +=
-          plan[id]->alone.total();
+    for (std::size_t m = 0; m < op.group.size(); ++m) {
+      const auto in = static_cast<std::size_t>(op.place_of(m).collective);
+      times[op.group[m].index() * stream_count + static_cast<std::size_t>(op.stream)] +=
+          plan.prices_of(id)[in]->alone.total();
     }
   }
   return times.empty() ? Seconds(0) : std::ranges::max(times);
@@ -165,7 +175,7 @@ Timeline without_exchanges(const Plan& plan, const GpuModels& gpus, bool togethe
       if (!together) {
         apart.join(one);
       } else if (one.all) {
-        progress.end(one.op, *one.all);
+        progress.end(one.op, Progress::everyone_of(one.collective), *one.all);
       }
     }
   }
@@ -177,7 +187,9 @@ Seconds least_time(const PricedPlan& plan, const GpuModels& gpus) {
   std::vector<Progress::Joined> joined;
   for (progress.take_joined(joined); !joined.empty(); progress.take_joined(joined)) {
     for (const Progress::Joined& one : joined) {
-      if (one.all) progress.end(one.op, *one.all + plan[one.op]->alone.total());
+      if (!one.all) continue;
+      const ExchangePrice& price = plan.prices_of(one.op)[static_cast<std::size_t>(one.collective)];
+      progress.end(one.op, Progress::everyone_of(one.collective), *one.all + price->alone.total());
     }
   }
   return std::max(progress.finish().makespan, longest_link(plan));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -188,7 +189,10 @@ class Measuring {
     IterationFigures& figures = *metrics.iteration;
     const Plan& plan = step.priced.plan();
     figures.simulated_gpus = static_cast<int>(step.representatives.gpus.size());
-    figures.ops = std::ssize(plan.ops);
+    figures.ops = std::accumulate(plan.ops.begin(), plan.ops.end(), std::int64_t{0},
+                                  [](std::int64_t ops, const Op& op) {
+                                    return ops + static_cast<std::int64_t>(op.collectives());
+                                  });
     const FullestGpu fullest = fullest_of(step.planned.memory, run_.cluster.gpus);
     if (figures.serving) {
       figures.serving->free_cache_tokens = free_cache_tokens(

@@ -115,6 +115,29 @@ INSTANTIATE_TEST_SUITE_P(
         AlikeCase{"zero3", {"parallel={ep: 8}", "zero=3"}, "alltoall", 2, 1}),
     [](const auto& each) { return std::string(each.param.name); });
 
+/// Recorded choices tell GPUs apart, and communicators: those of a phase are one op, but start and
+/// end by themselves.
+AlikeCase recorded(const char* name, const char* parallel, const char* policies, int nodes,
+                   std::vector<std::string> more = {}) {
+  more.push_back(parallel);
+  more.emplace_back("routing=recorded");
+  more.emplace_back("synth={tokens: 8192, sequences: 16, skew: 0.3}");
+  return {name, std::move(more), policies, nodes, 0};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Recorded, AlikeGpus,
+    testing::Values(recorded("replicas", "parallel={ep: 8}", "alltoall, deepep-normal", 2),
+                    recorded("stages", "parallel={ep: 8, pp: 2}", "alltoall, megatron", 4),
+                    recorded("rails", "parallel={ep: 16, pp: 2}", "deepep-normal, hybrid-ep", 4),
+                    recorded("relays", "parallel={ep: 16}", "hiermoe", 4),
+                    recorded("tensor", "parallel={ep: 8, tp: 2, pp: 2}", "alltoall", 4),
+                    recorded("context", "parallel={ep: 4, tp: 2, cp: 2, etp: 1}", "alltoall", 4),
+                    recorded("dualpipe", "parallel={ep: 16, pp: 2}", "deepep-normal", 4,
+                             {"pipeline=dualpipe"}),
+                    recorded("zero3", "parallel={ep: 8}", "alltoall", 2, {"zero=3"})),
+    [](const auto& each) { return std::string(each.param.name); });
+
 /// Choices that are recorded tell GPUs apart.
 TEST(AlikeGpus, AreAllSimulatedIfTheyDiffer) {
   AlikeCase of{"recorded", {"parallel={ep: 8}", "routing=recorded"}, "alltoall"};

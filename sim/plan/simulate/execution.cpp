@@ -25,11 +25,7 @@ class Driver {
   }
 
   void end(OpId op, std::int32_t participant) {
-    if (participant == Network::everyone) {
-      progress_.end(op, events_.now());
-    } else {
-      progress_.end(op, participant, events_.now());
-    }
+    progress_.end(op, participant, events_.now());
     hand_on();
   }
 

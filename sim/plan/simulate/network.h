@@ -12,10 +12,13 @@ namespace moesim {
 
 class Network {
  public:
-  /// An exchange has ended for a participant, or for all of them. Called at the time when it has,
-  /// never from join().
+  /// An exchange has ended for a participant, for all of them, or for everyone of one of its
+  /// collectives apart. Called at the time when it has, never from join().
   using Ended = std::function<void(OpId op, std::int32_t participant)>;
   static constexpr std::int32_t everyone = Progress::everyone;
+  static constexpr std::int32_t everyone_of(std::int32_t collective) {
+    return Progress::everyone_of(collective);
+  }
 
   virtual ~Network() = default;
   /// A participant joins an exchange, now or later; or everyone, if that is enough.

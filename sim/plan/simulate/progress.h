@@ -29,13 +29,22 @@ class Progress {
   /// first of a chain joins and only the last one ends; next_in_chain() gives those between.
   enum class KernelEnds { timed, told, told_by_chain };
   static constexpr std::int32_t everyone = -1;
+  /// In place of a participant: everyone of one of the collectives apart that an op is.
+  static constexpr std::int32_t everyone_of(std::int32_t collective) {
+    return everyone - collective;
+  }
+  static constexpr bool is_everyone(std::int32_t participant) { return participant < 0; }
+  static constexpr std::int32_t collective_of_everyone(std::int32_t participant) {
+    return everyone - participant;
+  }
   /// A participant that joins an op at `at`, or everyone. `all`: when all have joined; only with
-  /// the last one.
+  /// the last one. Of collectives apart it is all of that one.
   struct Joined {
     OpId op;
     std::int32_t participant;
     Seconds at;
     std::optional<Seconds> all;
+    std::int32_t collective = 0;
   };
 
   /// One model per rank. The plan must outlive it. Throws Error when the plan is for another number
@@ -49,8 +58,9 @@ class Progress {
   /// time; by op and participant.
   void take_joined(std::vector<Joined>& joined);
   /// Ends an op for all its participants, who have joined.
-  void end(OpId op, Seconds at);
-  /// Ends an op for one participant that has joined it. Of a chain: its last op.
+  void end(OpId op, Seconds at) { end(op, everyone, at); }
+  /// Ends an op for one participant that has joined it, or for everyone of a collective. Of a
+  /// chain: its last op.
   void end(OpId op, std::int32_t participant, Seconds at);
   /// The kernel that follows an op at once on all its GPUs and waits for nothing else. Below 0 if
   /// there is none, or kernels do not end chain by chain.
@@ -122,12 +132,29 @@ class Progress {
   void record_end(std::size_t op, std::int32_t member, Seconds at);
   /// An op that a member waits for has ended there.
   void arrive(std::size_t op, std::size_t member, Seconds at);
+  /// An op has ended for everyone, or for everyone of a collective.
+  void arrive_all(std::size_t op, std::size_t next, std::int32_t collective, Seconds at);
   /// An op that all members of an exchange wait for has ended for everyone.
-  void arrive_together(std::size_t exchange, Seconds at);
+  void arrive_together(std::size_t exchange, std::int32_t collective, Seconds at);
+  /// Calls visit(member) for those of an op, or of one of its collectives apart.
+  template <class Visit>
+  void for_each_member(std::size_t op, std::int32_t collective, Visit visit) const {
+    if (const Collectives* several = apart_[op]) {
+      const auto& places = several->members[static_cast<std::size_t>(collective)];
+      for (const GpuId place : places) visit(place.index());
+      return;
+    }
+    const std::size_t members = plan_.ops[op].group.size();
+    for (std::size_t m = 0; m < members; ++m) visit(m);
+  }
+  /// Participants that have not joined.
+  std::int32_t& absent(std::size_t op, std::int32_t collective = 0) {
+    return absent_[static_cast<std::size_t>(first_absent_[op] + collective)];
+  }
   void propagate();
 
   struct Ended {
-    std::int32_t op, member;  // or everyone
+    std::int32_t op, member;  // or everyone of a collective
     Seconds at;
   };
 
@@ -143,11 +170,13 @@ class Progress {
   std::vector<std::int32_t> waited_for_;       // ops
   std::vector<std::size_t> first_dependent_;   // [op + 1] into the next
   std::vector<std::int32_t> dependents_;       // ops that wait for the op
-  std::vector<std::int64_t> first_wait_;  // per op that is the first of its chain, into the next
-  std::vector<std::int32_t> waits_;       // per member: ops that it still waits for
-  std::vector<std::int32_t> absent_;      // per op, participants that have not joined
-  std::vector<std::int32_t> unfinished_;  // per op, participants for whom it has not ended
-  std::vector<Ended> ended_;              // their dependents do not know yet
+  std::vector<std::int64_t> first_wait_;    // per op that is the first of its chain, into the next
+  std::vector<std::int32_t> waits_;         // per member: ops that it still waits for
+  std::vector<const Collectives*> apart_;   // per op, see Op::apart
+  std::vector<std::int32_t> first_absent_;  // per op, into the next
+  std::vector<std::int32_t> absent_;        // per collective apart, see absent()
+  std::vector<std::int32_t> unfinished_;    // per op, participants for whom it has not ended
+  std::vector<Ended> ended_;                // their dependents do not know yet
   std::vector<Joined> joined_;
   Timeline timeline_;  // the start of a waiting op: the latest end so far
 };

@@ -32,7 +32,7 @@ Slowdown::Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events
       events_(events),
       ended_(std::move(ended)) {
   for (const auto& gpu : gpus) gpus_.push_back({gpu.get()});
-  active_.resize(plan.plan().ops.size());
+  if (slows_exchanges_) active_.resize(plan.numbers());
 }
 
 Progress::KernelEnds Slowdown::kernel_ends(const GpuModels& gpus) {
@@ -108,29 +108,65 @@ void Slowdown::slow_exchanges(Gpu& gpu) {
 }
 
 void Slowdown::join(const Progress::Joined& joined) {
-  const auto& [op, participant, time, all] = joined;
-  const ExchangePrice& price = plan_[op];
-  if (!price) {
+  const auto& [op, participant, time, all, collective] = joined;
+  if (plan_[op] == nullptr) {
     return at_time(time,
                    [this, op = op, participant = participant] { start_kernel(op, participant); });
   }
+  const auto in = static_cast<std::size_t>(collective);
+  const ExchangePrice& price = plan_.prices()[plan_.price_of(op, in)];
   if (price->loads.uses.empty()) return;  // it carries nothing
-  if (auto& begun = active_[op.index()]; begun == nullptr) begun = begin(op);
-  if (participant == Network::everyone) {
-    return at_time(time, [this, op = op] { enter_together(op); });
+  if (!slows_exchanges_) {
+    const std::int32_t who =
+        Progress::is_everyone(participant) ? Progress::everyone_of(collective) : participant;
+    return at_time(time, [this, op = op, who] { count(op, who, 1); });
   }
-  at_time(time, [this, op = op, participant = participant] { enter(op, participant); });
-  if (all && slows_exchanges_) at_time(*all, [this, op = op] { all_joined(op); });
+  const auto number = static_cast<Number>(plan_.number_of(op, collective));
+  if (auto& begun = active_[number]; begun == nullptr) begun = begin(op, collective);
+  if (Progress::is_everyone(participant)) {
+    return at_time(time, [this, number] { enter_together(number); });
+  }
+  const auto [of, place] = plan_.plan()[op].place_of(static_cast<std::size_t>(participant));
+  at_time(time, [this, number, place = place] { enter(number, place); });
+  if (all) at_time(*all, [this, number] { all_joined(number); });
 }
 
-std::unique_ptr<Slowdown::Active> Slowdown::begin(OpId exchange) {
+std::unique_ptr<Slowdown::Active> Slowdown::begin(OpId op, std::int32_t collective) {
   auto active = free_.empty() ? std::make_unique<Active>() : std::move(free_.back());
   if (!free_.empty()) free_.pop_back();
-  active->gpus = plan_.plan()[exchange].group.list();
+  active->op = op;
+  active->collective = collective;
+  active->gpus.clear();
+  const Group& group = plan_.plan()[op].group;
+  if (const Collectives* apart = plan_.plan()[op].apart()) {
+    for (const GpuId place : apart->members[static_cast<std::size_t>(collective)]) {
+      active->gpus.push_back(group[place.index()]);
+    }
+  } else {
+    active->gpus.assign(group.begin(), group.end());
+  }
   active->working = active->gpus.size();
   active->participants.assign(active->working, {});
   active->all_joined = active->together = false;
   return active;
+}
+
+/// Enters or leaves an exchange, which kernels do not slow.
+void Slowdown::count(OpId op, std::int32_t participant, int by) {
+  const auto counted = [&](GpuId id) {
+    at(id).exchanging += by;
+    by > 0 ? sms_.enter(op, id) : sms_.leave(op, id);
+    change(id);
+  };
+  if (!Progress::is_everyone(participant)) return counted(gpu_of(op, participant));
+  const Group& group = plan_.plan()[op].group;
+  const Collectives* apart = plan_.plan()[op].apart();
+  if (apart == nullptr) {
+    for (const GpuId id : group) counted(id);
+    return;
+  }
+  const auto in = static_cast<std::size_t>(Progress::collective_of_everyone(participant));
+  for (const GpuId place : apart->members[in]) counted(group[place.index()]);
 }
 
 void Slowdown::start_kernel(OpId op, std::int32_t participant) {
@@ -140,123 +176,39 @@ void Slowdown::start_kernel(OpId op, std::int32_t participant) {
   change(id);
 }
 
-void Slowdown::enter(OpId exchange, std::int32_t participant) {
-  Active* const into = active_[exchange.index()].get();
+void Slowdown::enter(Number exchange, std::int32_t participant) {
+  Active* const into = active_[exchange].get();
   if (into == nullptr) return;  // it ended at the time of the join
   into->participants[static_cast<std::size_t>(participant)].inside = true;
   const GpuId id = into->gpus[static_cast<std::size_t>(participant)];
   ++at(id).exchanging;
-  sms_.enter(exchange, id);
+  sms_.enter(into->op, id);
   change(id);
 }
 
-void Slowdown::enter_together(OpId exchange) {
-  Active* const into = active_[exchange.index()].get();
+void Slowdown::enter_together(Number exchange) {
+  Active* const into = active_[exchange].get();
   if (into == nullptr) return;
   const Seconds now = events_.now();
   for (std::size_t p = 0; p < into->gpus.size(); ++p) {
     const GpuId id = into->gpus[p];
     Gpu& gpu = at(id);
     into->participants[p].inside = true;
-    if (slows_exchanges_) into->participants[p].lost = gpu.lost.until(now);
+    into->participants[p].lost = gpu.lost.until(now);
     ++gpu.exchanging;
-    sms_.enter(exchange, id);
+    sms_.enter(into->op, id);
     change(id);
   }
-  into->all_joined = slows_exchanges_;
+  into->all_joined = true;
 }
 
-void Slowdown::all_joined(OpId exchange) {
-  Active* const joined = active_[exchange.index()].get();
+void Slowdown::all_joined(Number exchange) {
+  Active* const joined = active_[exchange].get();
   if (joined == nullptr) return;
   joined->all_joined = true;
   for (std::size_t p = 0; p < joined->gpus.size(); ++p) {
     joined->participants[p].lost = at(joined->gpus[p]).lost.until(events_.now());
   }
-}
-
-void Slowdown::carried(OpId exchange, std::int32_t participant) {
-  Active* const moved = active_[exchange.index()].get();
-  if (moved == nullptr) return ended_(exchange, participant);  // it carries nothing
-  moved->together = participant == Network::everyone;
-  const Part part{exchange, moved->together ? 0 : participant};
-  slows_exchanges_ ? start_rest(part) : end_exchange(part);
-  settle();
-}
-
-/// The first participant of a part, and the one after its last.
-std::pair<std::int32_t, std::int32_t> Slowdown::participants(const Part& part) const {
-  const Active& moved = *active_[part.exchange.index()];
-  const auto count = static_cast<std::int32_t>(moved.participants.size());
-  return {part.first, moved.together ? count : part.first + 1};
-}
-
-Slowdown::Participant& Slowdown::first_of(const Part& part) {
-  return active_[part.exchange.index()]->participants[static_cast<std::size_t>(part.first)];
-}
-
-/// Starts the rest of the work: the time that each GPU has lost since all had joined.
-void Slowdown::start_rest(const Part& part) {
-  Active& moved = *active_[part.exchange.index()];
-  const Seconds now = events_.now();
-  const auto [first, last] = participants(part);
-  for (std::int32_t p = first; p < last; ++p) {
-    const auto place = static_cast<std::size_t>(p);
-    Participant& who = moved.participants[place];
-    who.carried = now;
-    if (!moved.all_joined) who.lost = at(moved.gpus[place]).lost.until(now);
-  }
-  look(part);
-}
-
-Seconds Slowdown::end_of_rest(const Part& part, std::int32_t participant) {
-  const Active& moved = *active_[part.exchange.index()];
-  const auto place = static_cast<std::size_t>(participant);
-  const Participant& who = moved.participants[place];
-  return at(moved.gpus[place]).lost.end_of(who.carried, who.lost, events_.now());
-}
-
-Slowdown::LastEnd Slowdown::last_end(const Part& part) {
-  const auto [first, last] = participants(part);
-  LastEnd result{first, Seconds(0)};
-  for (std::int32_t p = first; p < last; ++p) {
-    const Seconds its_end = end_of_rest(part, p);
-    if (its_end > result.at) result = {p, its_end};
-  }
-  return result;
-}
-
-/// Plans a look at the part's end. If exchanges become faster on the GPU that ends last, the look
-/// is planned anew. If they become slower anywhere, it comes too early, and another one follows.
-void Slowdown::await(const Part& part, const LastEnd& last) {
-  Participant& looks = first_of(part);
-  const Active& moved = *active_[part.exchange.index()];
-  auto& parts = at(moved.gpus[static_cast<std::size_t>(last.participant)]).slowest;
-  if (std::ranges::find(parts, part) == parts.end()) parts.push_back(part);
-  if (last.at >= looks.awaited) return;
-  looks.awaited = std::max(last.at, events_.now());
-  const std::uint32_t number = ++looks.looks;
-  // What is most often awaited is small enough for a function without memory of its own.
-  if (moved.together) {
-    events_.call(looks.awaited, [this, exchange = part.exchange, number] {
-      look_again({exchange, 0}, number);
-    });
-  } else {
-    events_.call(looks.awaited, [this, part, number] { look_again(part, number); });
-  }
-}
-
-void Slowdown::look_again(const Part& part, std::uint32_t number) {
-  if (active_[part.exchange.index()] == nullptr || first_of(part).looks != number) return;
-  look(part);
-  settle();
-}
-
-/// Ends the part if all its participants have done their work.
-void Slowdown::look(const Part& part) {
-  first_of(part).awaited = never;
-  const LastEnd last = last_end(part);
-  last.at > events_.now() ? await(part, last) : end_exchange(part);
 }
 
 /// Ends the kernels of a GPU that are done by now.
@@ -272,28 +224,6 @@ void Slowdown::look(GpuId id) {
     ended_(ended.op(), ended.participant());
   }
   settle();
-}
-
-void Slowdown::end_exchange(const Part& part) {
-  Active& ending = *active_[part.exchange.index()];
-  const bool together = ending.together;
-  ++first_of(part).looks;  // planned looks have an older number and do nothing
-  const auto [first, last] = participants(part);
-  for (std::int32_t p = first; p < last; ++p) leave(part, p);
-  ending.working -= static_cast<std::size_t>(last - first);
-  if (ending.working == 0) free_.push_back(std::move(active_[part.exchange.index()]));
-  ended_(part.exchange, together ? Network::everyone : part.first);
-}
-
-void Slowdown::leave(const Part& part, std::int32_t participant) {
-  const Active& left = *active_[part.exchange.index()];
-  const auto place = static_cast<std::size_t>(participant);
-  const GpuId id = left.gpus[place];
-  std::erase(at(id).slowest, part);
-  if (!left.participants[place].inside) return;
-  --at(id).exchanging;
-  sms_.leave(part.exchange, id);
-  change(id);
 }
 
 }  // namespace moesim

@@ -50,9 +50,10 @@ class Slowdown {
 
  private:
   static constexpr Seconds never{std::numeric_limits<double>::infinity()};
+  using Number = std::uint32_t;  // PricedPlan::number_of
   /// What ends at once of an exchange: for all its participants, or for a single one.
   struct Part {
-    OpId exchange;
+    Number exchange;
     std::int32_t first;  // of its participants
     bool operator==(const Part&) const = default;
   };
@@ -76,9 +77,11 @@ class Slowdown {
     bool inside = false;
     std::uint32_t looks = 0;  // so far: only the last one counts
   };
-  /// An exchange with data from its first joining on until it has ended for all.
+  /// If kernels slow exchanges: one with data from its first joining on until it has ended for all.
   struct Active {
-    std::span<const GpuId> gpus;  // of the participants
+    OpId op;
+    std::int32_t collective = 0;
+    std::vector<GpuId> gpus;  // of the participants
     std::vector<Participant> participants;
     std::size_t working = 0;  // participants for whom it has not ended
     bool all_joined = false;
@@ -93,10 +96,11 @@ class Slowdown {
   void slow_exchanges(Gpu& gpu);
   KernelFactors factors(const Gpu& gpu, int taken_sms) const;
   void start_kernel(OpId op, std::int32_t participant);
-  std::unique_ptr<Active> begin(OpId exchange);
-  void enter(OpId exchange, std::int32_t participant);
-  void enter_together(OpId exchange);
-  void all_joined(OpId exchange);
+  void count(OpId op, std::int32_t participant, int by);
+  std::unique_ptr<Active> begin(OpId op, std::int32_t collective);
+  void enter(Number exchange, std::int32_t participant);
+  void enter_together(Number exchange);
+  void all_joined(Number exchange);
   void start_rest(const Part& part);
   Participant& first_of(const Part& part);
   Seconds end_of_rest(const Part& part, std::int32_t participant);
@@ -125,7 +129,7 @@ class Slowdown {
   Network::Ended ended_;
   std::vector<Gpu> gpus_;
   std::vector<GpuId> changed_;
-  std::vector<std::unique_ptr<Active>> active_;  // per op; none before it begins and once it ended
+  std::vector<std::unique_ptr<Active>> active_;  // [number] none before it begins, once it ended
   std::vector<std::unique_ptr<Active>> free_;    // that have ended, to be used again
 };
 

@@ -122,7 +122,7 @@ std::vector<GroupExchange> BlockOps::exchanges_of_cells(ParallelAxis axis,
   return cells;
 }
 
-/// Into one exchange, if they take equal times.
+/// Into one op, if they take equal times.
 void BlockOps::join(std::vector<GroupExchange>& cells) const {
   PhaseTraffic own, in_plan;
   for (const auto& [group, exchange] : cells) {
@@ -136,7 +136,8 @@ void BlockOps::join(std::vector<GroupExchange>& cells) const {
     in_plan.rows.push_back(op.exchange()->traffic);
   }
   if (!asks_the_same(in_plan, *joins_on_)) return;
-  const PhaseTraffic all = together(own);
+  KnownCollectives known;
+  const PhaseTraffic all = as_one(own, apart_, known);
   Exchange exchange{all.rows.front(), {}, false, false, cells.front().exchange.rounds};
   exchange.collectives = all.collectives;
   cells = {{all.groups.front(), std::move(exchange)}};

@@ -27,9 +27,10 @@ struct WorkCell {
 /// scatters the sums of its last. Kernels are made once for all microbatches.
 class BlockOps {
  public:
-  /// All must outlive it. `joins_on`: the cluster, if cells with equal times are to be one.
-  explicit BlockOps(const StageSpace& stage, const Topology* joins_on = nullptr)
-      : stage_(stage), joins_on_(joins_on) {}
+  /// All must outlive it. `joins_on`: the cluster, if cells with equal times are to be one op,
+  /// which they start and end by themselves if they are `apart`.
+  explicit BlockOps(const StageSpace& stage, const Topology* joins_on = nullptr, bool apart = false)
+      : stage_(stage), joins_on_(joins_on), apart_(apart) {}
 
   void forward(OpChain& chain, WorkCell cell, int layer, BlockKind block);
   /// What the backward pass computes again, before its own kernels. A block whose kernels all run
@@ -55,6 +56,7 @@ class BlockOps {
 
   const StageSpace& stage_;
   const Topology* joins_on_;
+  bool apart_;
   /// Which of the microbatches that differ in their kernels.
   int differing(WorkCell cell) const { return stage_.options().serves() ? cell.microbatch : 0; }
   std::map<std::tuple<int, int, BlockKind, Part>, std::vector<Made>> made_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/planner/iteration/growing_step.h"
 
+#include <algorithm>
+
 #include "sim/base/large_memory.h"
 #include "sim/planner/iteration/stage_memory.h"
 
@@ -20,12 +22,34 @@ const Topology* joins_on(const DecidedStep& step) {
   return step.spec.join_alike ? &step.topology : nullptr;
 }
 
+bool is_apart(ReplayedLayer& layer) {
+  for (int phase = 0; phase < layer.work().dispatch->shape().size(); ++phase) {
+    const auto& collectives = layer.traffic(phase).collectives;
+    if (collectives && collectives->apart) return true;
+  }
+  return std::ranges::any_of(layer.chunks(), is_apart);
+}
+
+/// Whether communicators start and end by themselves, and so cells do.
+bool are_apart(const DecidedStep& step) {
+  if (!step.spec.join_alike) return false;
+  for (const auto& stage : step.layers) {
+    for (int chunk = 0; chunk < stage->chunks(); ++chunk) {
+      for (const auto& microbatch : stage->of_chunk(chunk)) {
+        if (std::ranges::any_of(microbatch->replayed, is_apart)) return true;
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 GrowingStep::GrowingStep(const DecidedStep& step, Plan& plan)
     : step_(step),
       plan_(plan),
-      transfers_(stages_, step.shape.pipeline, step.shape.layers, joins_on(step)) {
+      cells_apart_(are_apart(step)),
+      transfers_(stages_, step.shape.pipeline, step.shape.layers, joins_on(step), cells_apart_) {
   const int stages = step.shape.pipeline.stages();
   for (int r = 0; r < stages; ++r) {
     stages_.emplace_back(plan, step.shape.grid, r, step.model, step.spec);
@@ -116,7 +140,7 @@ void GrowingStep::add_optimizers() {
 void GrowingStep::add_stage(int r) {
   const StageSpace& stage = stages_[static_cast<std::size_t>(r)];
   StageLayers& layers = *step_.layers[static_cast<std::size_t>(r)];
-  blocks_.push_back(std::make_unique<BlockOps>(stage, joins_on(step_)));
+  blocks_.push_back(std::make_unique<BlockOps>(stage, joins_on(step_), cells_apart_));
   auto& chunks = chunks_.emplace_back();
   for (int chunk = 0; chunk < step_.shape.pipeline.chunks(); ++chunk) {
     ChunkParts& parts = *chunks.emplace_back(std::make_unique<ChunkParts>(

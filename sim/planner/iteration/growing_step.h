@@ -59,6 +59,7 @@ class GrowingStep {
   const DecidedStep& step_;
   Plan& plan_;
   std::vector<StageSpace> stages_;
+  bool cells_apart_;  // cells start and end by themselves
   Transfers transfers_;
   std::vector<std::unique_ptr<BlockOps>> blocks_;                 // [stage]
   std::vector<std::vector<std::unique_ptr<ChunkParts>>> chunks_;  // [stage][chunk]

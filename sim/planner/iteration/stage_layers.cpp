@@ -106,6 +106,7 @@ std::vector<ReplayedLayer*> with_chunks(ReplayedLayer& layer) {
 /// Layers that move the same rows are looked at once.
 void StageLayers::join_alike() {
   std::vector<ReplayedLayer*> seen;
+  KnownCollectives known;
   for (const auto& chunk : planned_) {
     for (const auto& microbatch : chunk) {
       for (ReplayedLayer& layer : microbatch->replayed) {
@@ -114,7 +115,10 @@ void StageLayers::join_alike() {
                   seen, [&](const ReplayedLayer* twin) { return part->share_traffic(*twin); })) {
             continue;
           }
-          if (are_alike(*part, cluster_)) part->join_communicators();
+          // Explicit rows are those of one communicator.
+          if (part->work().rows.empty()) {
+            part->join_communicators(!are_alike(*part, cluster_), known);
+          }
           seen.push_back(part);
         }
       }

@@ -37,7 +37,8 @@ const Transfers::Way& Transfers::way(int from, int to) {
   }
   way.senders = sender.cells();
   if (joins_on_ != nullptr && way.senders.size() > 1 && asks_the_same(way.moved, *joins_on_)) {
-    way.moved = together(way.moved);
+    KnownCollectives collectives;
+    way.moved = as_one(way.moved, apart_, collectives);
     way.senders = {sender.everybody()};
   }
   return way;

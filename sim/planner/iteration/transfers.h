@@ -18,13 +18,15 @@ namespace moesim {
 /// number. One op per cell, or one of all cells that take equal times.
 class Transfers {
  public:
-  /// All must outlive it. `joins_on`: the cluster, if cells with equal times are to be one.
+  /// All must outlive it. `joins_on`: the cluster, if cells with equal times are to be one op,
+  /// which they start and end by themselves if they are `apart`.
   Transfers(const std::vector<StageSpace>& stages, const Pipeline& pipeline,
-            const LayerLayout& layers, const Topology* joins_on)
+            const LayerLayout& layers, const Topology* joins_on, bool apart)
       : stages_(stages),
         pipeline_(pipeline),
         layers_(layers),
         joins_on_(joins_on),
+        apart_(apart),
         sent_(static_cast<std::size_t>(pipeline.stages())) {}
 
   /// What `work` left on a stage goes to the next position of its way.
@@ -54,6 +56,7 @@ class Transfers {
   const Pipeline& pipeline_;
   const LayerLayout& layers_;
   const Topology* joins_on_;
+  bool apart_;
   std::map<std::pair<int, int>, Way> ways_;
   std::map<ArrivalKey, std::vector<OpId>> arrivals_;  // that nobody waits for yet
   std::vector<std::vector<OpId>> sent_;               // [stage] since its last turn

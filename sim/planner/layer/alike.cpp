@@ -101,7 +101,7 @@ bool are_alike(ReplayedLayer& layer, const Topology& cluster) {
   return true;
 }
 
-PhaseTraffic together(const PhaseTraffic& phase) {
+PhaseTraffic as_one(const PhaseTraffic& phase, bool apart, KnownCollectives& known) {
   std::vector<GpuId> everybody;
   for (const Group& group : phase.groups) {
     everybody.insert(everybody.end(), group.begin(), group.end());
@@ -123,9 +123,9 @@ PhaseTraffic together(const PhaseTraffic& phase) {
   }
   ByteMatrix matrix(phase.rows.front().unit());
   for (const auto& row : rows) matrix.add_row(row);
-  return {{all},
-          {std::move(matrix)},
-          std::make_shared<const std::vector<std::vector<GpuId>>>(std::move(collectives))};
+  auto& shared = known[{collectives, apart}];
+  if (!shared) shared = std::make_shared<const Collectives>(std::move(collectives), apart);
+  return {{all}, {std::move(matrix)}, shared};
 }
 
 }  // namespace moesim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers in which all GPUs have the same to do, so that their communicators can be simulated as
-// one.
+// The communicators of a phase as one op: one exchange if all GPUs have the same to do, else
+// exchanges that start and end by themselves.
 #pragma once
 
 #include "sim/planner/layer/replayed_layer.h"
@@ -17,7 +17,7 @@ bool are_alike(ReplayedLayer& layer, const Topology& cluster);
 /// back.
 bool asks_the_same(const PhaseTraffic& phase, const Topology& cluster);
 
-/// One exchange of all communicators of a phase, which ends when they do.
-PhaseTraffic together(const PhaseTraffic& phase);
+/// One op of all communicators of a phase. If they are not `apart`, it ends when they do.
+PhaseTraffic as_one(const PhaseTraffic& phase, bool apart, KnownCollectives& known);
 
 }  // namespace moesim

@@ -36,14 +36,14 @@ Kernels in_order(const Kernels& kernels, const std::vector<std::size_t>& order) 
   return Kernels(std::move(each));
 }
 
-std::vector<std::vector<GpuId>> in_order(std::vector<std::vector<GpuId>> collectives,
-                                         const std::vector<std::size_t>& order) {
+Collectives in_order(const Collectives& collectives, const std::vector<std::size_t>& order) {
   const std::vector<std::int64_t> place = places_in(order);
-  for (auto& members : collectives) {
+  std::vector<std::vector<GpuId>> each = collectives.members;
+  for (auto& members : each) {
     for (GpuId& member : members) member = GpuId(place[member.index()]);
     std::ranges::sort(members);
   }
-  return collectives;
+  return {std::move(each), collectives.apart};
 }
 
 }  // namespace
@@ -107,8 +107,7 @@ void GpuSubset::to_plan(Op& op) const {
     const auto parts = exchange->collectives;
     const auto [moved, fresh] = known.collectives.try_emplace(parts.get());
     if (fresh) {
-      moved->second = {parts, std::make_shared<const std::vector<std::vector<GpuId>>>(
-                                  in_order(*parts, known.order))};
+      moved->second = {parts, std::make_shared<const Collectives>(in_order(*parts, known.order))};
     }
     exchange->collectives = moved->second.second;
     return;

@@ -32,7 +32,7 @@ class GpuSubset {
   void to_plan(Op& op) const;
 
  private:
-  using Collectives = decltype(Exchange::collectives);
+  using Several = decltype(Exchange::collectives);
   /// A group of the plan, and which own member each of its members is; empty: in the same order.
   struct Members {
     Group group;
@@ -40,7 +40,7 @@ class GpuSubset {
     // What has been put in order, by identity, which what it was made of keeps taken.
     std::map<const void*, std::pair<ByteMatrix, ByteMatrix>> traffic;
     std::map<const void*, std::pair<Kernels, Kernels>> kernels;
-    std::map<const void*, std::pair<Collectives, Collectives>> collectives;
+    std::map<const void*, std::pair<Several, Several>> collectives;
   };
   Members& members(const Group& own) const;
   Members& found(const Group& own) const;

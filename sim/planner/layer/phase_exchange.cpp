@@ -45,7 +45,7 @@ Communicators communicators_of(const PhaseTraffic& phase) {
     for (const Group& group : phase.groups) list.push_back(group.list());
     return list;
   }
-  for (const auto& places : *phase.collectives) {
+  for (const auto& places : phase.collectives->members) {
     auto& members = list.emplace_back();
     for (const GpuId place : places) members.push_back(phase.groups.front()[place.index()]);
   }
@@ -113,7 +113,9 @@ PhaseTraffic side_traffic(const PhaseTraffic& phase, const SideExchange& side) {
     list.groups.emplace_back(members);
     list.rows.push_back(all_pairs(members.size(), side.per_pair));
   }
-  return phase.collectives ? together(list) : list;
+  if (!phase.collectives) return list;
+  KnownCollectives known;
+  return as_one(list, phase.collectives->apart, known);
 }
 
 std::vector<GroupExchange> side_exchanges(const PhaseTraffic& traffic, bool mirrored) {

@@ -150,13 +150,13 @@ bool ReplayedLayer::share_traffic(const ReplayedLayer& twin) {
   return same;
 }
 
-void ReplayedLayer::join_communicators() {
+void ReplayedLayer::join_communicators(bool apart, KnownCollectives& known) {
   if (joined_) return;
   joined_ = true;
   Moved joined;
   for (int phase = 0; phase < work_.dispatch->shape().size(); ++phase) {
-    const PhaseTraffic& apart = traffic(phase);
-    joined[{phase, nullptr}] = apart.groups.size() > 1 ? together(apart) : apart;
+    const PhaseTraffic& each = traffic(phase);
+    joined[{phase, nullptr}] = each.groups.size() > 1 ? as_one(each, apart, known) : each;
   }
   *traffic_ = std::move(joined);
 }

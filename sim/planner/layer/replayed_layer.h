@@ -71,8 +71,12 @@ struct PhaseTraffic {
   std::vector<Group> groups;
   std::vector<ByteMatrix> rows;  // units of one byte
   /// Of a single group that stands for several (Exchange::collectives).
-  std::shared_ptr<const std::vector<std::vector<GpuId>>> collectives = nullptr;
+  std::shared_ptr<const Collectives> collectives = nullptr;
 };
+
+/// Lists of places, kept once for all phases that have the same.
+using KnownCollectives =
+    std::map<std::pair<std::vector<std::vector<GpuId>>, bool>, std::shared_ptr<const Collectives>>;
 
 class ReplayedLayer {
  public:
@@ -108,8 +112,9 @@ class ReplayedLayer {
   /// Takes the traffic of another layer, which lives as long, if it moves the same rows: exchanges
   /// that share it have one price. Returns whether it does.
   bool share_traffic(const ReplayedLayer& twin);
-  /// From now on the communicators of a phase are one exchange.
-  void join_communicators();
+  /// From now on the communicators of a phase are one op, which they start and end by themselves if
+  /// they are `apart`.
+  void join_communicators(bool apart, KnownCollectives& known);
   bool joins_communicators() const { return joined_; }
   /// What the GPUs that send or receive exchange among themselves.
   struct Concerned {

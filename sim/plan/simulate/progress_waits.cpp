@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the ops of a plan wait for, in one pass over them.
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "sim/plan/simulate/progress.h"
+#include "sim/plan/waits.h"
+
+namespace moesim {
+
+/// What has run before on a stream of a member is waited for by all members that run it, also by
+/// members for whom other ops came between: they end later there, so that nothing changes.
+void Progress::find_waits() {
+  const std::size_t ops = plan_.ops.size();
+  std::vector<std::pair<std::int32_t, std::int32_t>> of_hosts;  // waiting, awaited
+  if (host_.takes_time()) {
+    host_.for_each_wait([&](OpId earlier, std::size_t, OpId op, std::size_t) {
+      const std::pair wait(op.value, earlier.value);
+      if (of_hosts.empty() || of_hosts.back() != wait) of_hosts.push_back(wait);
+    });
+  }
+  auto of_host = of_hosts.begin();  // ops ascend
+  const auto gpus = static_cast<std::size_t>(plan_.gpus);
+  std::vector<std::int32_t> last(gpus * stream_count, -1);
+  std::vector<std::int32_t> earlier;
+  first_waited_for_.assign(1, 0);
+  first_waited_for_.reserve(ops + 1);
+  first_dependent_.assign(ops + 2, 0);
+  for (std::size_t id = 0; id < ops; ++id) {
+    const Op& op = plan_.ops[id];
+    earlier.clear();
+    for (const OpId after : op.after) earlier.push_back(after.value);
+    const auto stream = std::span(last).subspan(static_cast<std::size_t>(op.stream) * gpus, gpus);
+    std::int32_t noted = -1;
+    for (const GpuId gpu : op.group) {
+      const std::int32_t before = std::exchange(stream[gpu.index()], static_cast<std::int32_t>(id));
+      if (before != noted && before >= 0) earlier.push_back(noted = before);
+    }
+    for (; of_host != of_hosts.end() && of_host->first == static_cast<std::int32_t>(id);
+         ++of_host) {
+      earlier.push_back(of_host->second);
+    }
+    std::ranges::sort(earlier);
+    earlier.erase(std::ranges::unique(earlier).begin(), earlier.end());
+    waited_for_.insert(waited_for_.end(), earlier.begin(), earlier.end());
+    first_waited_for_.push_back(waited_for_.size());
+    for (const std::int32_t before : earlier)
+      ++first_dependent_[static_cast<std::size_t>(before) + 2];
+  }
+  // Counted one place late, so that filling the lists moves each start to where it belongs.
+  std::partial_sum(first_dependent_.begin(), first_dependent_.end(), first_dependent_.begin());
+  dependents_.resize(waited_for_.size());
+  for (std::size_t id = 0; id < ops; ++id) {
+    for (const std::int32_t before : waited_for(id)) {
+      dependents_[first_dependent_[static_cast<std::size_t>(before) + 1]++] =
+          static_cast<std::int32_t>(id);
+    }
+  }
+}
+
+/// Exact, because all that happens to a chain happens to its first op, and all that it causes to
+/// the ops that wait for its last. A host that waits is told of the end first.
+bool Progress::may_chain(std::size_t earlier, std::size_t op) const {
+  const Op &first = plan_.ops[earlier], &second = plan_.ops[op];
+  if (earlier >= op || dependents(earlier).size() != 1) return false;
+  if (runs_by_itself_[earlier] != runs_by_itself_[op]) return false;
+  if (!runs_by_itself_[op]) {
+    if (kernel_ends_ != KernelEnds::told_by_chain || host_.waits_for(earlier)) return false;
+    if (!is_computing(first) || !is_computing(second)) return false;
+  }
+  return first.stream == second.stream && first.group == second.group;
+}
+
+void Progress::find_chains() {
+  const std::size_t ops = plan_.ops.size();
+  next_in_chain_.assign(ops, -1);
+  std::size_t members = 0;
+  for (std::size_t op = 0; op < ops; ++op) {
+    const std::size_t count = plan_.ops[op].group.size();
+    unfinished_.push_back(static_cast<std::int32_t>(count));
+    first_absent_.push_back(static_cast<std::int32_t>(absent_.size()));
+    apart_.push_back(plan_.ops[op].apart());
+    if (apart_[op] == nullptr) {
+      absent_.push_back(unfinished_[op]);
+    } else {
+      for (const auto& places : apart_[op]->members) {
+        absent_.push_back(static_cast<std::int32_t>(places.size()));
+      }
+    }
+    const auto waits = waited_for(op);
+    if (waits.size() == 1 && may_chain(static_cast<std::size_t>(waits[0]), op)) {
+      next_in_chain_[static_cast<std::size_t>(waits[0])] = static_cast<std::int32_t>(op);
+      first_wait_.push_back(-1);
+    } else {
+      first_wait_.push_back(static_cast<std::int64_t>(members));
+      members += count;
+    }
+  }
+  waits_.resize(members);
+}
+
+void Progress::count_waits() {
+  for (std::size_t op = 0; op < plan_.ops.size(); ++op) {
+    if (first_wait_[op] < 0) continue;
+    const std::span waits = std::span(waits_).subspan(static_cast<std::size_t>(first_wait_[op]),
+                                                      plan_.ops[op].group.size());
+    for (const std::int32_t earlier : waited_for(op)) {
+      for_each_common(plan_.ops[static_cast<std::size_t>(earlier)].group, plan_.ops[op].group,
+                      [&](std::size_t, std::size_t member) { ++waits[member]; });
+    }
+  }
+  first_waited_for_ = {};
+  waited_for_ = {};
+}
+
+}  // namespace moesim
