@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
@@ -84,7 +85,7 @@ std::string rows_of(const JudgedTable& t) {
       rows.empty()
           ? ""
           : "| figure | published | simulated | error |\n|---|---|---|---|\n" + rows + "\n";
-  if (outside > 0) text += fmt::format("Outside: {} figures.\n\n", outside);
+  if (outside > 0) text += fmt::format("Outside: {}.\n\n", counted(outside, "figure"));
   if (near == 0) return text;
   return text +
          fmt::format("Within {:.0f} %: {} of {} figures.\n\n", 100 * near_enough, near, claimed);

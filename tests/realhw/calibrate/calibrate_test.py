@@ -72,7 +72,7 @@ class Calibrate(unittest.TestCase):
         file = str(self.folder / "pair.moesim-calibration")
         saved = run(*pair, "--save", file, ranks=0)
         self.assertEqual(saved.returncode, 0, saved.stderr)
-        self.assertRegex(saved.stdout, r"pair\.moesim-calibration: \d+ plans, 1 rounds, for 2 ranks \(hiermoe-a6000 nodes=1")
+        self.assertRegex(saved.stdout, r"pair\.moesim-calibration: \d+ plans, 1 round, for 2 ranks \(hiermoe-a6000 nodes=1")
 
         (self.folder / "node").mkdir()
         there = str(self.folder / "node" / "pair")
