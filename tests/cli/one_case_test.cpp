@@ -38,6 +38,7 @@ TEST(OneCase, ThatNeedsMoreExpertsIsALine) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("# alltoall on h100-rail was not run: ep = 64 GPUs for 32 "
                                      "experts leaves GPUs without an expert\n"
+                                     "# hint: ep may not exceed the number of experts\n"
                                      "# speedups on h100-rail are over lazarus, as alltoall was "
                                      "not run\n"));
   const Json cases = Json::parse(outcome.out)["cases"];
@@ -100,6 +101,7 @@ TEST(NoCase, ThatCanRunIsAnErrorWithAllReasons) {
             "without an expert\n"
             "error: dedup on h100-rail was not run: ep = 64 GPUs for 32 experts leaves GPUs "
             "without an expert\n"
+            "hint: ep may not exceed the number of experts\n"
             "error: no case of the comparison can run\n");
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
