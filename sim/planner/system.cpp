@@ -59,8 +59,24 @@ TransportPtr find_transport(
   return read.ideal() ? nullptr : std::make_shared<const Transport>(std::move(read));
 }
 
-/// The keys `tile`, `tile_columns`, `weights`, `products`, `types` and `dies` of a schedule, for
-/// chunks of tiles.
+/// Ascending heights, or one.
+std::vector<int> read_heights(const YamlValue& value) {
+  std::vector<int> heights;
+  const auto add = [&](const YamlValue& v) {
+    heights.push_back(static_cast<int>(v.integer({1, 4096})));
+  };
+  if (value.is_list()) {
+    for (const YamlValue& height : value.list()) add(height);
+  } else {
+    add(value);
+  }
+  if (!heights.empty() && std::ranges::is_sorted(heights)) return heights;
+  value.error("'schedule.tile' does not ascend", "as [16, 64, 128]");
+  return {128};
+}
+
+/// The keys `tile`, `weights` and `products` of a schedule, whose products fill tiles of rows, and
+/// `tile_columns`, `types` and `dies` for chunks of tiles.
 TiledKernel read_tiled_kernel(const YamlMap& params, bool tiles) {
   TiledKernel kernel;
   const auto has = [&](const char* key) {
@@ -71,34 +87,27 @@ TiledKernel read_tiled_kernel(const YamlMap& params, bool tiles) {
     }
     return value && tiles ? value : std::nullopt;
   };
-  if (const auto heights = has("tile")) {
-    kernel.rows.clear();
-    const auto add = [&](const YamlValue& v) {
-      kernel.rows.push_back(static_cast<int>(v.integer({1, 4096})));
-    };
-    if (heights->is_list()) {
-      for (const YamlValue& height : heights->list()) add(height);
-    } else {
-      add(*heights);
-    }
-    if (kernel.rows.empty() || !std::ranges::is_sorted(kernel.rows)) {
-      heights->error("'schedule.tile' does not ascend", "as [16, 64, 128]");
-      kernel.rows = {128};
-    }
-  }
+  const auto heights = params.find("tile");
+  if (heights) kernel.rows = read_heights(*heights);
   if (const auto columns = has("tile_columns")) {
     kernel.columns = static_cast<int>(columns->integer({1, 4096}));
   }
   static const std::vector<std::string> names = {"fp8", "bf16", "fp16", "fp32", "fp4"};
-  if (const auto weights = has("weights")) {
-    kernel.weights = static_cast<DataType>(weights->choice(names));
-  }
-  if (const auto products = has("products")) {
-    kernel.products = static_cast<DataType>(products->choice(names));
-  }
+  const auto type = [&](const char* key) -> std::optional<DataType> {
+    const auto value = params.find(key);
+    if (!value) return std::nullopt;
+    if (!heights && !tiles) {
+      value->error(fmt::format("'schedule.{}' has no effect: products fill no tiles", key),
+                   "say tile: 128, the rows of one, or chunk: tiles");
+      return std::nullopt;
+    }
+    return static_cast<DataType>(value->choice(names));
+  };
+  kernel.weights = type("weights");
+  kernel.products = type("products");
   if (const auto types = has("types")) {
-    for (const YamlValue& type : types->list()) {
-      kernel.types.push_back(static_cast<DataType>(type.choice(names)));
+    for (const YamlValue& each : types->list()) {
+      kernel.types.push_back(static_cast<DataType>(each.choice(names)));
     }
   }
   if (const auto dies = has("dies")) {
@@ -122,6 +131,7 @@ Chosen<Schedule, ScheduleContext> schedule(const YamlMap& map, PolicySources& so
       automatic ? 0 : static_cast<int>(params.integer("chunks", {1, 256}, tiles ? 32 : 1));
   chunking.streamed = params.boolean("streamed", tiles);
   chunking.kernel = read_tiled_kernel(params, tiles);
+  chunking.fills_tiles = params.find("tile").has_value();
   if (tiles && !chunking.streamed) {
     params.find("streamed")
         ->error("'streamed: false' with chunks of tiles",
@@ -136,7 +146,7 @@ Chosen<Schedule, ScheduleContext> schedule(const YamlMap& map, PolicySources& so
                    "say chunks: 2 or more");
     }
   }
-  if (chunking.count == 1 && !tiles) return chosen;
+  if (chunking.count == 1 && !tiles && !chunking.fills_tiles) return chosen;
   chosen.make = [make = chosen.make, chunking](const ScheduleContext& context) {
     auto made = make(context);
     made->set_chunking(chunking);

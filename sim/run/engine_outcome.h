@@ -11,6 +11,14 @@
 
 namespace moesim {
 
+/// What lost ranks cost.
+struct EngineLosses {
+  std::int64_t losses = 0;     // of ranks at once
+  std::int64_t restarted = 0;  // requests, as often as they lost keys and values
+  std::int64_t kv_tokens = 0;  // of these
+  Seconds time{};              // of passes that broke, and of recoveries, of all instances
+};
+
 /// What a worker hands back of a run.
 struct EngineOutcome {
   ServingMetrics metrics;
@@ -21,7 +29,7 @@ struct EngineOutcome {
   PriceErrors errors;                  // of reused prices
   std::int64_t moved_requests = 0;
   Bytes moved;  // keys and values between pools
-  Seconds lost{};
+  EngineLosses losses;
   std::string unsuitable = {};
 };
 

@@ -85,6 +85,7 @@ ServedPools serve(const EngineRun& asked, const PoolInstances& prompts,
   deployment.pool = {options_of(prompts, log), prompts.count, &prompts.prices->prices()};
   deployment.router = asked.router;
   deployment.losses = asked.losses;
+  deployment.loss_rate = asked.loss_rate;
   served.gpus = prompts.prices->gpus() * prompts.count;
   LinkTransfers::Link link;
   if (decode) link = link_between(*prompts.prices, *decode->prices, asked);
@@ -123,8 +124,13 @@ EngineOutcome run_pools(const EngineRun& asked, const PoolInstances& prompts,
   outcome.moved_requests = served.run.moved_requests;
   outcome.moved = served.moved;
   for (const InstanceSummary& instance : served.run.instances) {
-    outcome.lost += instance.counts.lost;
+    outcome.losses.losses += instance.counts.losses;
+    outcome.losses.restarted += instance.counts.restarted;
+    outcome.losses.kv_tokens += instance.counts.lost_kv;
+    outcome.losses.time += instance.counts.lost;
   }
+  outcome.losses.restarted += served.run.broken_transfers;
+  outcome.losses.kv_tokens += served.run.broken_tokens;
   return outcome;
 }
 

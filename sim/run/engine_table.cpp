@@ -27,6 +27,10 @@ EngineColumn share_column(const std::string& name, double (*share)(const Serving
           [share](const EngineOutcome& o) { return share(o.metrics) > 0; }};
 }
 
+EngineColumn loss_column(const std::string& name, Cell (*cell)(const EngineOutcome&)) {
+  return {name, cell, [](const EngineOutcome& o) { return o.losses.losses > 0; }};
+}
+
 std::vector<EngineColumn> latency_columns(bool sla) {
   std::vector<EngineColumn> columns;
   const auto add = [&](const std::string& name, LatencyFigures ServingMetrics::*of,
@@ -70,7 +74,13 @@ std::vector<EngineColumn> load_columns() {
        [](const EngineOutcome& o) { return o.kv_tokens != no_limit; }},
       share_column("cached", [](const ServingMetrics& m) { return m.load.cached_share; }),
       {"preempted", [](const EngineOutcome& o) { return Cell(o.metrics.load.preemptions); },
-       [](const EngineOutcome& o) { return o.metrics.load.preemptions > 0; }}};
+       [](const EngineOutcome& o) { return o.metrics.load.preemptions > 0; }},
+      loss_column("losses", [](const EngineOutcome& o) { return Cell(o.losses.losses); }),
+      loss_column("restarted", [](const EngineOutcome& o) { return Cell(o.losses.restarted); }),
+      loss_column("KV lost", [](const EngineOutcome& o) { return Cell(o.losses.kv_tokens); }),
+      loss_column("lost/h", [](const EngineOutcome& o) {
+        return time_cell(3600 * (o.losses.time / o.metrics.time));
+      })};
 }
 
 std::vector<EngineColumn> time_columns() {

@@ -157,7 +157,14 @@ Json engine_case_json(const EngineCase& c) {
   if (o.moved_requests > 0) {
     json["moved"] = {{"requests", o.moved_requests}, {"bytes", o.moved.value}};
   }
-  if (o.lost.value > 0) json["lost_s"] = o.lost.value;
+  if (o.losses.losses > 0) {
+    const double hours = m.time.value / 3600;
+    json["losses"] = {{"count", o.losses.losses},
+                      {"restarted_requests", o.losses.restarted},
+                      {"kv_tokens", o.losses.kv_tokens},
+                      {"lost_s_per_hour", o.losses.time.value / hours}};
+    json["lost_s"] = o.losses.time.value;
+  }
   json["samples"] = samples_json(o.samples);
   return json;
 }

@@ -127,10 +127,10 @@ void check_can_execute(const Plan& plan) {
     const auto* gemm = std::get_if<GroupedGemm>(&kernels->each().front());
     if (gemm == nullptr || !gemm->wave) continue;
     throw Unsuitable(
-        fmt::format("hardware cannot execute fused kernels yet; moesim simulates them: '{}' of "
-                    "layer {}",
+        fmt::format("hardware cannot execute fused kernels and whole tiles yet; moesim simulates "
+                    "them: '{}' of layer {}",
                     op.label.text(), op.key.layer),
-        "a policy without chunks of tiles");
+        "a policy without schedule.tile and chunks of tiles");
   }
 }
 

@@ -133,14 +133,25 @@ void read_instances(const YamlValue& value, EngineRun& run) {
   if (const auto router = map.find("router")) run.router = read_router(*router, run.router);
 }
 
+/// A list of losses, or the rate at which they come.
 void read_losses(const YamlValue& value, EngineRun& run) {
+  constexpr Range ranks{1, 1 << 20};
+  if (value.is_map()) {
+    const YamlMap map = value.map();
+    run.loss_rate = LossRate{map.seconds("every"), map.seconds("recovery"), map.seconds("back"),
+                             static_cast<int>(map.integer("ranks", ranks, 1)),
+                             static_cast<std::uint64_t>(map.integer("seed", {0, 1 << 30}, 1))};
+    return;
+  }
   for (const YamlValue& item : value.list()) {
     const YamlMap map = item.map();
     RankLoss loss{map.seconds("at"),
                   static_cast<int>(map.integer("instance", {0, 4096}, 0)),
                   static_cast<int>(map.integer("rank", {0, 1 << 20})),
                   map.seconds("recovery"),
-                  {}};
+                  {},
+                  static_cast<int>(map.integer("ranks", ranks, 1)),
+                  map.choice("pool", {"prefill", "decode"}, 0) == 1};
     if (const auto back = map.find("back")) loss.back = back->seconds();
     run.losses.push_back(loss);
   }

@@ -40,6 +40,7 @@ struct EngineRun {
   std::optional<BytesPerSecond> transfer_bandwidth;
   Seconds transfer_latency{10e-6};
   std::vector<RankLoss> losses;
+  std::optional<LossRate> loss_rate;
   bool exact_prices = false;  // every pass is simulated
   PriceTableOptions prices;
   /// The keys as they are in the file, as JSON; paths as they were found.

@@ -104,6 +104,10 @@ AnyCase any_case(std::uint64_t seed, StepPrices& prices, KvTransfers& transfers)
   if (of.deployment.pool.engine.ranks > 1 && any.coin()) {
     of.deployment.losses = {{Seconds(20 * any.share()), 0, 1, Seconds(any.share()), Seconds(3)}};
   }
+  if (any.coin()) {
+    of.deployment.loss_rate =
+        LossRate{Seconds(8 + 40 * any.share()), Seconds(0.2 * any.share()), Seconds(0.5), 1, seed};
+  }
   return of;
 }
 
@@ -121,7 +125,7 @@ void check_tokens(const AnyCase& of, const ServingRun& run) {
                       (of.deployment.decode && of.deployment.decode->engine.drafts > 0);
   if (drafts) return;
   EXPECT_EQ(ranks.prompt_tokens + ranks.cached_tokens + ranks.decode_tokens,
-            expected + ranks.lost_tokens);
+            expected + ranks.lost_tokens + run.broken_tokens);
 }
 
 void check_run(const AnyCase& of, const ServingRun& run) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "sim/base/error.h"
 #include "sim/serving/deployment/rate_match.h"
 #include "tests/serving/simple_prices.h"
@@ -159,6 +161,102 @@ TEST(Deployments, ALostRankCostsItsTokensAndNoRequest) {
     EXPECT_EQ(request.finishes, 1);
   }
   EXPECT_NEAR(run.requests[1].first.value, 1.02, tiny) << "the first token was sent before";
+}
+
+TEST(Deployments, ALostNodeLeavesItsRequestsToTheOthers) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.ranks = 4;
+  Deployment deployment = one_engine(engine, prices);
+  // Ranks 2 and 3 are gone from 1.5 on, before the second pass ends.
+  deployment.losses = {{Seconds(1.5), 0, 2, Seconds(2), Seconds(60), 2}};
+  const ServingRun run = run_serving(deployment, at_once({{10, 3}, {10, 3}, {10, 3}, {10, 3}}));
+  ASSERT_GE(prices.asked.size(), 3U);
+  EXPECT_TRUE(prices.asked[2].ranks[2].empty());
+  EXPECT_TRUE(prices.asked[2].ranks[3].empty());
+  const InstanceCounts& counts = run.instances[0].counts;
+  EXPECT_EQ(counts.losses, 1);
+  EXPECT_EQ(counts.restarted, 2);
+  EXPECT_EQ(counts.lost_kv, 20);
+  EXPECT_NEAR(counts.lost.value, 0.46 + 2, tiny) << "all at once: one recovery";
+  for (const RequestOutcome& request : run.requests) {
+    EXPECT_EQ(request.emitted, request.output);
+    EXPECT_EQ(request.finishes, 1);
+  }
+}
+
+TEST(Deployments, RequestsWaitForTheOnlyRank) {
+  FormulaPrices prices = second_per_pass();
+  Deployment deployment = one_engine({}, prices);
+  deployment.losses = {{Seconds(1.5), 0, 0, Seconds(1), Seconds(10)}};
+  const ServingRun run = run_serving(deployment, at_once({{10, 2}}));
+  // The prompt and the first token are computed again in one pass of eleven tokens.
+  EXPECT_NEAR(run.requests[0].finish.value, 11.5 + 1.02, 0.01);
+  EXPECT_EQ(run.requests[0].finishes, 1);
+}
+
+/// Ranks that are left compute the experts of all.
+TEST(Deployments, OtherRanksHaveTheExpertsOfLostOnes) {
+  struct Halves final : StepPrices {
+    StepPrice price(const ServingBatch&) override {
+      StepPrice half{Seconds(1), {}};
+      half.parts[static_cast<std::size_t>(PassPart::experts)] = Seconds(0.5);
+      return half;
+    }
+  } prices;
+  EngineOptions engine;
+  engine.ranks = 4;
+  Deployment deployment;
+  deployment.pool = {engine, 1, &prices};
+  deployment.losses = {{Seconds(0), 0, 2, Seconds(0), Seconds(1.1), 2}};
+  const ServingRun run = run_serving(deployment, at_once({{10, 3}}));
+  EXPECT_NEAR(run.requests[0].first.value, 1.5, tiny);
+  EXPECT_NEAR(run.requests[0].finish.value, 1.5 + 2, tiny) << "ranks are back";
+}
+
+/// A prompt's keys and values are on their way when their rank is lost.
+TEST(Deployments, BrokenTransfersAreComputedAgain) {
+  FormulaPrices prices = second_per_pass();
+  struct Slow final : KvTransfers {
+    Seconds arrival(Seconds now, std::int64_t, int, int) override { return now + Seconds(5); }
+  } transfers;
+  for (const double at : {0.5, 3.0, 30.0}) {
+    Deployment deployment = one_engine({}, prices);
+    deployment.decode = deployment.pool;
+    deployment.transfers = &transfers;
+    deployment.losses = {{Seconds(at), 0, 0, Seconds(0), Seconds(1)}};
+    const ServingRun run = run_serving(deployment, at_once({{100, 4}, {50, 20}}));
+    const bool broken = at == 3.0;
+    EXPECT_EQ(run.broken_transfers, broken ? 2 : 0) << at;
+    EXPECT_EQ(run.broken_tokens, broken ? 150 : 0) << at;
+    const RankCounts& decoding = run.instances[1].ranks;
+    EXPECT_EQ(decoding.prompt_tokens, broken ? 152 : 0) << at;
+    for (const RequestOutcome& request : run.requests) {
+      EXPECT_EQ(request.emitted, request.output);
+      EXPECT_EQ(request.finishes, 1);
+    }
+  }
+}
+
+TEST(Deployments, LossesComeAtTheirRate) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.ranks = 8;
+  Deployment deployment = one_engine(engine, prices);
+  deployment.pool.instances = 2;
+  deployment.loss_rate = LossRate{Seconds(4000), Seconds(1), Seconds(50), 4, 7};
+  RequestLog log = at_once({});
+  for (int i = 0; i < 2000; ++i) log.requests.push_back({Seconds(20.0 * i), 10, 12});
+  const ServingRun run = run_serving(deployment, log);
+  std::int64_t losses = 0;
+  for (const InstanceSummary& instance : run.instances) losses += instance.counts.losses;
+  // Four parts of four ranks: 40 losses in 40,000 s, but for parts that are gone.
+  EXPECT_NEAR(static_cast<double>(losses), run.end.value / 1000, 3 * std::sqrt(40.0));
+  for (const RequestOutcome& request : run.requests) EXPECT_EQ(request.finishes, 1);
+  deployment.loss_rate->ranks = 3;
+  EXPECT_THROW(run_serving(deployment, log), Error);
+  deployment.loss_rate = LossRate{Seconds(100), Seconds(1), Seconds(50), 4, 7};
+  EXPECT_THROW(run_serving(deployment, log), Error) << "nothing would get done";
 }
 
 std::string error_of(const EngineOptions& engine, const RequestLog& log) {

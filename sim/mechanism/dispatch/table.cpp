@@ -39,7 +39,7 @@ const std::vector<DispatchMechanism>& dispatch_mechanisms() {
       {"deepep-low-latency", "one message per token and choice (DeepEP low-latency kernels)",
        read_deepep_low_latency, false, "deepep-ll"},
       {"deepep-v2", "as deepep-normal, without V1's rings and limits (DeepEP V2)", read_deepep_v2,
-       true, "deepep-normal"},
+       true, "deepep-v2"},
       {"hybrid-ep", "as deepep-v2, by NVIDIA's Hybrid-EP kernels (not HybridEP, the paper)",
        read_hybrid_ep, true, "hybrid-ep"},
       {"nvlink-one-sided", "as dedup, stored over NVLink inside one host (TensorRT-LLM)",

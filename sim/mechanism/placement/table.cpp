@@ -28,6 +28,7 @@ PlacementMaker read_sglang(const YamlMap& params);
 PlacementMaker read_llep(const YamlMap& params);
 PlacementMaker read_moon_ep(const YamlMap& params);
 PlacementMaker read_ultra_ep(const YamlMap& params);
+PlacementMaker read_feplb(const YamlMap& params);
 PlacementMaker read_predictive(const YamlMap& params);
 PlacementMaker read_lazarus(const YamlMap& params);
 PlacementMaker read_grace(const YamlMap& params);
@@ -80,6 +81,8 @@ const std::vector<PlacementMechanism>& placement_mechanisms() {
        read_moon_ep},
       {"ultra-ep", "quotas of token-slots for replicas in the NVLink domain (UltraEP)",
        read_ultra_ep},
+      {"feplb", "whole experts to other GPUs of the NVLink domain, after the gate (FEPLB)",
+       read_feplb},
       {"predictive-replication", "copies by predicted load, an interpretation", read_predictive},
       {"lazarus", "replicas in proportion to load, placed to outlive failures (Lazarus)",
        read_lazarus},

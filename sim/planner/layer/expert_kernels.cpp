@@ -7,6 +7,19 @@
 #include "sim/planner/layer/layer_step.h"
 
 namespace moesim {
+namespace {
+
+/// A kernel of its own, of whole tiles.
+void fill_tiles(GroupedGemm& product, const ProductTiles& tiles) {
+  std::int64_t all = 0;
+  for (const std::int64_t m : product.m) all += (m + tiles.rows - 1) / tiles.rows;
+  if (all == 0) return;
+  const DataType weights = tiles.weights.value_or(product.type);
+  product.type = tiles.multiplied.value_or(weights);
+  product.wave = Wave{product.m, tiles.rows, all, all, weights, true};
+}
+
+}  // namespace
 
 LayerOps::ExpertWork LayerOps::expert_work(const Step& s) const {
   const Placement& placement = s.work.assignment().placement();
@@ -45,6 +58,7 @@ bool LayerOps::arranges(const Step& s) const {
 GroupedGemm LayerOps::expert_product(const Step& s, const ExpertWork& work, GpuId gpu,
                                      std::int64_t n, std::int64_t k, bool first) const {
   GroupedGemm product{work.m[gpu.index()], n, k, gemm_type()};
+  if (s.work.tiles) fill_tiles(product, *s.work.tiles);
   if (!s.work.wave) return product;
   const LayerWave& wave = *s.work.wave;
   const Placement& placement = s.work.assignment().placement();

@@ -19,8 +19,7 @@ namespace {
 std::vector<std::int64_t> tokens_per_rank(const Batch& batch) {
   std::vector<std::int64_t> tokens;
   for (const auto& runs : batch.ranks) {
-    tokens.push_back(0);
-    for (const TokenRun& run : runs) tokens.back() += run.count;
+    for (std::int64_t& own = tokens.emplace_back(0); const TokenRun& run : runs) own += run.count;
   }
   return tokens;
 }
@@ -238,6 +237,7 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
     work.dispatch = &dispatch_->choose(tokens);
     work.counts = count(*work.dispatch, tokens, recorded(batch, layer).ids);
     add_padding(work.counts);
+    work.tiles = product_tiles(schedule_->chunking(), work, options_.backward);
     work.chunks = chunks(work, tokens);
     return work;
   });

@@ -187,6 +187,17 @@ int tile_rows(const TiledKernel& kernel, const LayerWork& work) {
   return least == kernel.rows.end() ? kernel.rows.back() : *least;
 }
 
+std::optional<ProductTiles> product_tiles(const Chunking& chunking, const LayerWork& work,
+                                          bool backward) {
+  if (chunking.by == ChunkBy::tiles || !chunking.fills_tiles) return std::nullopt;
+  if (backward) {
+    throw Unsuitable("schedule.tile is of forward passes, or of fused kernels",
+                     "pass: forward, or chunk: tiles");
+  }
+  return ProductTiles{tile_rows(chunking.kernel, work), chunking.kernel.weights,
+                      chunking.kernel.products};
+}
+
 std::vector<LayerWork> waves_of(const LayerWork& work, const LayerTokens& tokens,
                                 const EpGroups& groups, const WaveShape& shape) {
   check_rows(work);

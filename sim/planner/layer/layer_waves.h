@@ -2,6 +2,7 @@
 // The rows of a layer in waves of tiles: chunks of one kernel that exchanges and computes.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "sim/planner/layer/replayed_layer.h"
@@ -15,6 +16,12 @@ int sms_for(const TiledKernel& kernel, DataType of_model, const EpGroups& groups
 
 /// The height of the tiles of a layer.
 int tile_rows(const TiledKernel& kernel, const LayerWork& work);
+
+/// Those of a layer whose experts' products are no waves of a fused kernel, if the schedule says
+/// so. Throws Unsuitable in training: what casts and sums of weight gradients move is not known of
+/// them.
+std::optional<ProductTiles> product_tiles(const Chunking& chunking, const LayerWork& work,
+                                          bool backward);
 
 /// What waves are made by: the schedule's tiles, the columns of an expert's first product, and the
 /// multiprocessors of a GPU.

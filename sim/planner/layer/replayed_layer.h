@@ -39,6 +39,13 @@ struct LayerWave {
   }
 };
 
+/// Products of experts by kernels that compute whole tiles of rows.
+struct ProductTiles {
+  int rows = 1;                        // of one; every expert fills its last one
+  std::optional<DataType> weights;     // as they are read; none: the model's
+  std::optional<DataType> multiplied;  // that is multiplied; none: the weights'
+};
+
 /// All that a plan needs to know of one replayed layer.
 struct LayerWork {
   explicit LayerWork(LayerDecision d) : decision(std::move(d)) {}
@@ -60,6 +67,7 @@ struct LayerWork {
   std::vector<LayerWork> chunks;
   bool goes_on = false;  // a chunk whose exchanges continue with those of the one before
   std::optional<LayerWave> wave = {};  // a chunk of tiles of a kernel
+  std::optional<ProductTiles> tiles = {};
 };
 
 /// [gpu] what its experts take all the time, as the placement says or of whole ones.

@@ -35,7 +35,7 @@ enum class Point {
 /// of one kernel that exchanges rows, too.
 enum class ChunkBy { tokens, partners, tiles };
 
-/// The kernel whose waves are chunks.
+/// The kernel whose waves are chunks; without dies and columns also of products by themselves.
 struct TiledKernel {
   /// Rows of a tile, ascending: it takes the least that hold an expert's mean rows, else the last.
   std::vector<int> rows = {128};
@@ -54,6 +54,8 @@ struct Chunking {
   /// Chunks are parts of one exchange, which pays its overhead and latency once, such as when a
   /// kernel sends or receives rows while it computes others (Comet, arXiv 2502.19811).
   bool streamed = false;
+  /// Products of experts fill tiles of rows, though they are no waves.
+  bool fills_tiles = false;
   TiledKernel kernel = {};  // of tiles
 };
 

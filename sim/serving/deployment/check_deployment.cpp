@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "sim/base/error.h"
+#include "sim/base/units.h"
 
 namespace moesim {
 namespace {
@@ -63,6 +64,40 @@ void check_pool(const ServingPool& pool, const RequestLog& log, bool prompts_onl
   }
 }
 
+void check_loss(const Deployment& deployment, const RankLoss& loss) {
+  if (loss.decodes && !deployment.decode) {
+    throw Error("a loss of the instances that decode, but all instances do both",
+                "leave out 'pool', or say instances: {prefill: .., decode: ..}");
+  }
+  const ServingPool& pool = loss.decodes ? *deployment.decode : deployment.pool;
+  if (loss.instance < pool.instances && loss.rank + loss.ranks <= pool.engine.ranks) return;
+  const std::string which =
+      loss.ranks == 1 ? fmt::format("rank {}", loss.rank)
+                      : fmt::format("ranks {} to {}", loss.rank, loss.rank + loss.ranks - 1);
+  throw Error(fmt::format("{} of instance {} cannot be lost: there are {} instances of {} ranks",
+                          which, loss.instance, pool.instances, pool.engine.ranks));
+}
+
+/// Engines must get something done between losses.
+void check_rate(const Deployment& deployment, const LossRate& rate) {
+  for (const ServingPool* pool :
+       {&deployment.pool, deployment.decode ? &*deployment.decode : nullptr}) {
+    if (pool == nullptr) continue;
+    if (pool->engine.ranks % rate.ranks != 0) {
+      throw Error(
+          fmt::format("{} ranks are lost at once, which do not divide the {} of an instance",
+                      rate.ranks, pool->engine.ranks));
+    }
+    const double parts = static_cast<double>(pool->engine.ranks) / rate.ranks;
+    const Seconds least = (rate.recovery + rate.back) * (2 * parts);
+    if (rate.between >= least) continue;
+    throw Error(
+        fmt::format("an instance loses ranks every {}, and they are gone for {}",
+                    to_string(rate.between * (1 / parts)), to_string(rate.recovery + rate.back)),
+        fmt::format("'every' of at least {}", to_string(least)));
+  }
+}
+
 }  // namespace
 
 void check_deployment(const Deployment& deployment, const RequestLog& log) {
@@ -73,13 +108,8 @@ void check_deployment(const Deployment& deployment, const RequestLog& log) {
       throw Error("pools for prompts and for decoding need links between them");
     }
   }
-  for (const RankLoss& loss : deployment.losses) {
-    if (loss.instance >= deployment.pool.instances || loss.rank >= deployment.pool.engine.ranks) {
-      throw Error(fmt::format(
-          "rank {} of instance {} cannot be lost: there are {} instances of {} ranks", loss.rank,
-          loss.instance, deployment.pool.instances, deployment.pool.engine.ranks));
-    }
-  }
+  for (const RankLoss& loss : deployment.losses) check_loss(deployment, loss);
+  if (deployment.loss_rate) check_rate(deployment, *deployment.loss_rate);
 }
 
 }  // namespace moesim

@@ -9,22 +9,11 @@
 
 #include "sim/base/error.h"
 #include "sim/serving/deployment/check_deployment.h"
+#include "sim/serving/deployment/drawn_losses.h"
+#include "sim/serving/deployment/serving_event.h"
 
 namespace moesim {
 namespace {
-
-enum class EventKind { arrival, intake, pass_end, kv_arrival, loss, recovered, rank_back };
-
-struct ServingEvent {
-  Seconds time{};
-  std::int64_t order = 0;  // in which it was added: what is at one time comes in this order
-  EventKind kind{};
-  std::int64_t of = 0;      // request, instance or loss
-  std::int64_t serial = 0;  // of the pass: one that was lost does not end
-  bool operator>(const ServingEvent& other) const {
-    return std::pair(time.value, order) > std::pair(other.time.value, other.order);
-  }
-};
 
 class ServingLoop {
  public:
@@ -33,7 +22,8 @@ class ServingLoop {
         log_(log),
         router_(deployment.router),
         decode_router_(deployment.router),
-        last_token_(log.requests.size()) {
+        last_token_(log.requests.size()),
+        drawn_(deployment) {
     add_pool(deployment.pool);
     if (deployment.decode) add_pool(*deployment.decode);
     for (const ServingRequest& request : log.requests) {
@@ -47,9 +37,8 @@ class ServingLoop {
     for (; next_ < at_first; ++next_) {
       add(log_.concurrency > 0 ? Seconds{} : request(next_).arrival, EventKind::arrival, next_);
     }
-    for (std::int64_t i = 0; i < std::ssize(deployment_.losses); ++i) {
-      add(deployment_.losses[static_cast<std::size_t>(i)].at, EventKind::loss, i);
-    }
+    for (const RankLoss& loss : deployment_.losses) add_loss(loss);
+    if (const auto loss = drawn_.next()) add_loss(*loss);
     while (finished_ < count && !events_.empty()) {
       now_ = events_.top().time;
       while (!events_.empty() && events_.top().time == now_) {
@@ -87,11 +76,7 @@ class ServingLoop {
   bool decodes_apart() const { return deployment_.decode.has_value(); }
   std::size_t prompt_places() const { return static_cast<std::size_t>(deployment_.pool.instances); }
   std::span<const std::uint64_t> hashes(std::int64_t number) const {
-    if (log_.prefix_tokens == 0) return {};  // no request has hashes
-    const auto all = log_.prefixes[static_cast<std::size_t>(number)];
-    // The last hash may cover less than a chunk: only whole chunks are shared.
-    const auto whole = static_cast<std::size_t>(request(number).input / log_.prefix_tokens);
-    return all.first(std::min(all.size(), whole));
+    return log_.shared_chunks(static_cast<std::size_t>(number));
   }
 
   void add(Seconds time, EventKind kind, std::int64_t of, std::int64_t serial = 0) {
@@ -116,10 +101,8 @@ class ServingLoop {
       case EventKind::recovered:
         --places_[static_cast<std::size_t>(event.of)].recovering;
         return;
-      case EventKind::rank_back: {
-        const RankLoss& loss = deployment_.losses[static_cast<std::size_t>(event.of)];
-        return places_[static_cast<std::size_t>(loss.instance)].instance->restore(loss.rank);
-      }
+      case EventKind::rank_back:
+        return place_of(losses_[static_cast<std::size_t>(event.of)]).instance->restore(event.of);
     }
   }
 
@@ -133,8 +116,7 @@ class ServingLoop {
       loads.back().waiting += places_[i].coming;
     }
     const int chosen = router.choose(loads, request(number).input);
-    if (chosen < 0) throw Error("no instance is left");
-    return first + static_cast<std::size_t>(chosen);
+    return first + static_cast<std::size_t>(std::max(chosen, 0));  // it waits if none is up
   }
 
   void arrive(std::int64_t number) {
@@ -223,14 +205,14 @@ class ServingLoop {
     const Seconds there =
         deployment_.transfers->arrival(now_, request(number).input, static_cast<int>(from),
                                        static_cast<int>(to - prompt_places()));
-    moving_[number] = {from, to};
+    moving_[number] = {from, to, unsent_.erase(number) > 0};
     ++places_[to].coming;
     ++run_.moved_requests;
     add(there, EventKind::kv_arrival, number);
   }
 
   void continue_decoding(std::int64_t number) {
-    const auto [from, to] = moving_.at(number);
+    const auto [from, to, lost] = moving_.at(number);
     moving_.erase(number);
     --places_[to].coming;
     places_[from].instance->release(number);
@@ -240,34 +222,48 @@ class ServingLoop {
     sequence.known = request(number).input + 1;
     sequence.output = request(number).output;
     sequence.emitted = 1;
-    sequence.carried = request(number).input;
+    sequence.carried = lost ? 0 : request(number).input;
     places_[to].unshown.insert(number);
     places_[to].instance->submit(std::move(sequence));
   }
 
+  void add_loss(const RankLoss& loss) {
+    losses_.push_back(loss);
+    add(loss.at, EventKind::loss, std::ssize(losses_) - 1);
+  }
+  std::size_t index_of(const RankLoss& loss) const {
+    return static_cast<std::size_t>(loss.instance) + (loss.decodes ? prompt_places() : 0);
+  }
+  Place& place_of(const RankLoss& loss) { return places_[index_of(loss)]; }
+
   void lose(std::int64_t which) {
-    const RankLoss& loss = deployment_.losses[static_cast<std::size_t>(which)];
-    Place& place = places_[static_cast<std::size_t>(loss.instance)];
+    const RankLoss loss = losses_[static_cast<std::size_t>(which)];
+    if (const auto next = which + 1 == std::ssize(losses_) ? drawn_.next() : std::nullopt) {
+      add_loss(*next);
+    }
+    Place& place = place_of(loss);
+    const auto broken = place.instance->lose({which, loss.rank, loss.ranks, loss.recovery}, now_);
+    if (!broken) return;
     ++place.serial;
     ++place.recovering;
-    place.instance->lose(loss.rank, now_, loss.recovery);
-    add(now_ + loss.recovery, EventKind::recovered, loss.instance);
+    // The instance that decodes computes prompts again whose keys and values were on their way.
+    for (const std::int64_t number : *broken) {
+      const auto moving = moving_.find(number);
+      if (moving == moving_.end()) unsent_.insert(number);
+      if (moving != moving_.end()) moving->second.lost = true;
+      ++run_.broken_transfers;
+      run_.broken_tokens += request(number).input;
+    }
+    add(now_ + loss.recovery, EventKind::recovered, static_cast<std::int64_t>(index_of(loss)));
     if (loss.back) add(now_ + *loss.back, EventKind::rank_back, which);
   }
 
   ServingRun summary() {
     run_.end = now_;
     for (std::size_t i = 0; i < places_.size(); ++i) {
-      const ServingInstance& instance = *places_[i].instance;
-      InstanceSummary of;
-      of.decodes_only = i >= prompt_places();
-      of.counts = instance.counts();
-      of.kv_tokens_most = places_[i].kv_most;
-      of.kv_left = instance.kv_blocks_in_use();
-      const std::int64_t capacity = engine_of(i).kv.capacity;
-      of.kv_capacity = capacity == no_limit ? no_limit : capacity * engine_of(i).ranks;
-      for (const RankScheduler& rank : instance.ranks()) of.ranks += rank.counts();
-      run_.instances.push_back(of);
+      run_.instances.push_back(summary_of(*places_[i].instance, engine_of(i)));
+      run_.instances.back().decodes_only = i >= prompt_places();
+      run_.instances.back().kv_tokens_most = places_[i].kv_most;
     }
     return std::move(run_);
   }
@@ -277,8 +273,15 @@ class ServingLoop {
   Router router_, decode_router_;
   std::vector<Place> places_;  // those of the pool for prompts first
   std::priority_queue<ServingEvent, std::vector<ServingEvent>, std::greater<>> events_;
-  std::map<std::int64_t, std::pair<std::size_t, std::size_t>> moving_;  // request -> from, to
+  struct Moving {
+    std::size_t from = 0, to = 0;
+    bool lost = false;
+  };
+  std::map<std::int64_t, Moving> moving_;  // by request
+  std::set<std::int64_t> unsent_;          // lost before clients had the first token
+  std::vector<RankLoss> losses_;
   std::vector<Seconds> last_token_;
+  DrawnLosses drawn_;
   std::vector<PassGain> gains_;
   ServingRun run_;
   Seconds now_{};

@@ -3,6 +3,7 @@
 // prompts and decode apart.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -21,12 +22,23 @@ struct ServingPool {
   StepPrices* prices = nullptr;
 };
 
-/// A rank is lost: the pass in progress is, too, and its sequences start again on other ranks.
+/// Ranks are lost at once: the pass in progress is, too, and their sequences start again on other
+/// ranks.
 struct RankLoss {
   Seconds at{};
-  int instance = 0, rank = 0;
-  Seconds recovery{};           // in which the instance runs no pass: mask the rank, place anew
-  std::optional<Seconds> back;  // after `at` the rank takes requests again
+  int instance = 0, rank = 0;   // the first rank
+  Seconds recovery{};           // in which the instance runs no pass: mask ranks, place anew
+  std::optional<Seconds> back;  // after `at` the ranks take requests again
+  int ranks = 1;                // as of a node
+  bool decodes = false;         // the instance is one of `decode`
+};
+
+/// Losses of all instances as a Poisson process: each of their parts of `ranks` consecutive ranks,
+/// such as a node, is lost after `between` on average.
+struct LossRate {
+  Seconds between{}, recovery{}, back{};
+  int ranks = 1;
+  std::uint64_t seed = 1;
 };
 
 struct Deployment {
@@ -34,7 +46,8 @@ struct Deployment {
   std::optional<ServingPool> decode;  // disaggregated: needs `transfers`
   RouterOptions router;               // among the instances of a pool
   KvTransfers* transfers = nullptr;
-  std::vector<RankLoss> losses;  // of `pool`
+  std::vector<RankLoss> losses;
+  std::optional<LossRate> loss_rate;  // more of them, drawn
 };
 
 /// Runs until all requests are finished. `progress` gets the share of requests that are; it may

@@ -38,6 +38,9 @@ struct InstanceSummary {
   std::int64_t kv_left = 0;         // blocks that are in use after the run: none
 };
 
+/// Of an instance whose place among others is filled in later.
+InstanceSummary summary_of(const ServingInstance& instance, const EngineOptions& engine);
+
 struct ServingRun {
   std::vector<RequestOutcome> requests;  // as in the log
   /// Times between passes that gave tokens to a request, and how often each was.
@@ -45,7 +48,9 @@ struct ServingRun {
   std::vector<ServingSample> samples;
   std::vector<InstanceSummary> instances;
   Seconds end{};
-  std::int64_t moved_requests = 0;  // whose keys and values went to another instance
+  std::int64_t moved_requests = 0;    // whose keys and values went to another instance
+  std::int64_t broken_transfers = 0;  // of them, with a lost rank that still had to send them
+  std::int64_t broken_tokens = 0;     // of their prompts
 };
 
 }  // namespace moesim

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "sim/base/error.h"
-
 namespace moesim {
 
 ServingInstance::ServingInstance(const EngineOptions& options, std::int64_t chunk_tokens,
@@ -14,7 +12,8 @@ ServingInstance::ServingInstance(const EngineOptions& options, std::int64_t chun
       prices_(prices),
       router_(options.router),
       ranks_(static_cast<std::size_t>(options.ranks), RankScheduler(options, chunk_tokens)),
-      up_(static_cast<std::size_t>(options.ranks), true) {
+      up_(static_cast<std::size_t>(options.ranks), true),
+      lost_by_(static_cast<std::size_t>(options.ranks)) {
   batch_.ranks.resize(ranks_.size());
 }
 
@@ -50,8 +49,11 @@ void ServingInstance::hand_to_rank(ServingSequence sequence) {
     loads.back().up = up_[rank];
   }
   const int rank = router_.choose(loads, sequence.known);
-  if (rank < 0) throw Error("no rank of an engine is left", "lose fewer ranks at a time");
-  ranks_[static_cast<std::size_t>(rank)].submit(std::move(sequence));
+  if (rank < 0) {
+    stranded_.push_back(std::move(sequence));
+  } else {
+    ranks_[static_cast<std::size_t>(rank)].submit(std::move(sequence));
+  }
 }
 
 namespace {
@@ -130,9 +132,20 @@ bool ServingInstance::runs_eagerly() const {
 void ServingInstance::price_pass(Seconds now) {
   pass_.begin = now;
   pass_.price = prices_.price(batch_);
+  spread_experts(pass_.price);
   if (now < moving_until_) pass_.stall = options_.rebalance.slowdown * pass_.price.time;
   pass_.stall += rebalance_stall();
   pass_.time = pass_.price.time + pass_.stall;
+}
+
+/// The other ranks have the experts of those that are lost, in equal parts: an interpretation.
+void ServingInstance::spread_experts(StepPrice& price) const {
+  const auto up = std::ranges::count(up_, true);
+  if (up == std::ssize(up_)) return;
+  Seconds& experts = price.parts[static_cast<std::size_t>(PassPart::experts)];
+  const Seconds more = experts * (static_cast<double>(up_.size()) / static_cast<double>(up) - 1);
+  experts += more;
+  price.time += more;
 }
 
 /// Of a pass that ends an interval; movement behind passes begins with it.
@@ -196,26 +209,46 @@ void ServingInstance::release(std::int64_t request) {
   for (RankScheduler& rank : ranks_) rank.release(request);
 }
 
-void ServingInstance::lose(int rank, Seconds now, Seconds recovery) {
-  const auto at = static_cast<std::size_t>(rank);
-  if (!up_[at]) return;
-  up_[at] = false;
+std::optional<std::vector<std::int64_t>> ServingInstance::lose(const LostRanks& lost, Seconds now) {
+  std::vector<std::size_t> gone;
+  for (int rank = lost.first; rank < lost.first + lost.ranks; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    if (!up_[at]) continue;
+    gone.push_back(at);
+    up_[at] = false;
+    lost_by_[at] = lost.loss;
+  }
+  if (gone.empty()) return std::nullopt;
+  ++counts_.losses;
   if (in_pass_) {
     in_pass_ = false;
     counts_.lost += now - pass_.begin;
     for (RankScheduler& each : ranks_) each.abandon();
   }
   resting_ = true;
-  counts_.lost += recovery;
-  for (ServingSequence& sequence : ranks_[at].lose()) hand_to_rank(std::move(sequence));
+  counts_.lost += lost.recovery;
+  std::vector<std::int64_t> handed_over;
+  for (const std::size_t rank : gone) {
+    LostRank had = ranks_[rank].lose();
+    counts_.restarted += had.restarted;
+    counts_.lost_kv += had.tokens;
+    handed_over.insert(handed_over.end(), had.handed_over.begin(), had.handed_over.end());
+    for (ServingSequence& sequence : had.sequences) hand_to_rank(std::move(sequence));
+  }
+  return handed_over;
 }
 
-void ServingInstance::restore(int rank) { up_[static_cast<std::size_t>(rank)] = true; }
+void ServingInstance::restore(std::int64_t loss) {
+  for (std::size_t rank = 0; rank < up_.size(); ++rank) {
+    up_[rank] = up_[rank] || lost_by_[rank] == loss;
+  }
+  for (ServingSequence& sequence : std::exchange(stranded_, {})) hand_to_rank(std::move(sequence));
+}
 
 TargetLoad ServingInstance::load(std::span<const std::uint64_t> hashes) const {
   TargetLoad all;
   all.up = std::ranges::find(up_, true) != up_.end();
-  all.waiting = std::ssize(unseen_);
+  all.waiting = std::ssize(unseen_) + std::ssize(stranded_);
   for (const Newcomer& newcomer : unseen_) {
     all.tokens += newcomer.sequence.known + newcomer.sequence.remaining();
   }

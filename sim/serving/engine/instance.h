@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,13 +25,23 @@ struct ServingPass {
   StepPrice price;
 };
 
+/// Ranks that an instance loses at once.
+struct LostRanks {
+  std::int64_t loss = 0;  // its number
+  int first = 0, ranks = 1;
+  Seconds recovery{};  // in which no pass runs
+};
+
 /// Sums over the passes of an instance.
 struct InstanceCounts {
   std::int64_t passes = 0, prompt_passes = 0, mixed_passes = 0;
   std::int64_t padding = 0;
   std::int64_t rebalances = 0;
   Seconds busy{}, stalled{};
-  Seconds lost{};  // passes that a lost rank ended, and the recovery after them
+  Seconds lost{};              // passes that a lost rank ended, and the recovery after them
+  std::int64_t losses = 0;     // of ranks at once
+  std::int64_t restarted = 0;  // sequences that had keys and values on a lost rank
+  std::int64_t lost_kv = 0;    // tokens of these
   std::array<Seconds, pass_parts> parts{};
 };
 
@@ -51,10 +62,12 @@ class ServingInstance {
 
   /// Frees the blocks of a request that was handed over.
   void release(std::int64_t request);
-  /// The rank is gone: the pass in progress is lost, sequences of the rank start again on others.
-  /// Throws Error if no rank is left.
-  void lose(int rank, Seconds now, Seconds recovery);
-  void restore(int rank);
+  /// Ranks from the first on are gone: the pass in progress is lost, and sequences of these ranks
+  /// start again on others, once there are any. Returns the requests that were handed over and
+  /// whose keys and values were still to be copied; null if none of the ranks was up.
+  std::optional<std::vector<std::int64_t>> lose(const LostRanks& lost, Seconds now);
+  /// Those that this loss took are back.
+  void restore(std::int64_t loss);
 
   /// All ranks together, as a router of instances sees them; `cached` of the best rank.
   TargetLoad load(std::span<const std::uint64_t> hashes) const;
@@ -79,17 +92,20 @@ class ServingInstance {
   Seconds rebalance_stall();
   bool runs_eagerly() const;
   void price_pass(Seconds now);
+  void spread_experts(StepPrice& price) const;
 
   EngineOptions options_;
   StepPrices& prices_;
   Router router_;
   std::vector<RankScheduler> ranks_;
   std::vector<bool> up_;
-  std::vector<Newcomer> unseen_;  // by the scheduler
-  std::int64_t since_look_ = 0;   // decode passes
-  std::int64_t begun_ = 0;        // passes
-  bool resting_ = true;           // no pass has just ended
-  std::int64_t unbalanced_ = 0;   // passes since prompts were last let in
+  std::vector<std::int64_t> lost_by_;      // [rank] the loss that took it last
+  std::vector<ServingSequence> stranded_;  // while no rank is up
+  std::vector<Newcomer> unseen_;           // by the scheduler
+  std::int64_t since_look_ = 0;            // decode passes
+  std::int64_t begun_ = 0;                 // passes
+  bool resting_ = true;                    // no pass has just ended
+  std::int64_t unbalanced_ = 0;            // passes since prompts were last let in
   ServingBatch batch_;
   ServingPass pass_;
   bool in_pass_ = false;

@@ -205,23 +205,27 @@ void RankScheduler::release(std::int64_t request) {
   handed_over_.erase(at);
 }
 
-std::vector<ServingSequence> RankScheduler::lose() {
-  std::vector<ServingSequence> sequences;
-  for (ServingSequence& sequence : running_) {
-    counts_.lost_tokens += sequence.computed;
-    sequences.push_back(std::move(sequence));
-  }
-  for (ServingSequence& sequence : waiting_) sequences.push_back(std::move(sequence));
-  for (ServingSequence& sequence : sequences) {
+LostRank RankScheduler::lose() {
+  LostRank lost;
+  for (ServingSequence& sequence : running_) lost.sequences.push_back(std::move(sequence));
+  for (ServingSequence& sequence : waiting_) lost.sequences.push_back(std::move(sequence));
+  for (ServingSequence& sequence : lost.sequences) {
+    // Keys and values that came from elsewhere are computed from the first pass on.
+    const std::int64_t tokens = std::max(sequence.computed, sequence.carried);
+    lost.restarted += tokens > 0 ? 1 : 0;
+    lost.tokens += tokens;
     sequence.kv = {};
     sequence.computed = sequence.carried = 0;
   }
+  for (const auto& [request, kv] : handed_over_) lost.handed_over.push_back(request);
+  std::ranges::sort(lost.handed_over);
+  counts_.lost_tokens += lost.tokens;
   running_.clear();
   waiting_.clear();
   handed_over_.clear();
   entries_.clear();
   kv_.clear();
-  return sequences;
+  return lost;
 }
 
 TargetLoad RankScheduler::load(std::span<const std::uint64_t> hashes) const {

@@ -39,6 +39,14 @@ struct RankCounts {
   RankCounts& operator+=(const RankCounts& other);
 };
 
+/// What a lost rank had. Sequences have nothing computed any more.
+struct LostRank {
+  std::vector<ServingSequence> sequences;
+  std::vector<std::int64_t> handed_over;  // requests whose keys and values were still to be copied
+  std::int64_t restarted = 0;             // sequences that had keys and values
+  std::int64_t tokens = 0;                // of these
+};
+
 /// Sequences wait in order of arrival and run in order of admission. A pass takes what runs
 /// first, then admits what fits: sequences, tokens and KV blocks bound it. If blocks are short, the
 /// last admitted is preempted: its blocks are freed and its tokens computed again.
@@ -60,8 +68,8 @@ class RankScheduler {
   void abandon() { entries_.clear(); }
   /// Frees the blocks of a request that was handed over.
   void release(std::int64_t request);
-  /// All sequences, without what was computed; the cache is empty afterwards.
-  std::vector<ServingSequence> lose();
+  /// The rank and its cache are empty afterwards.
+  LostRank lose();
 
   TargetLoad load(std::span<const std::uint64_t> hashes) const;
   const std::vector<ServingSequence>& running() const { return running_; }

@@ -2,7 +2,9 @@
 // Requests that a serving run answers: when each comes and how long it is, never what it says.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,14 @@ struct RequestLog {
   /// Closed loop: so many requests are in flight, the next comes when one finishes, and arrivals
   /// are ignored. 0: requests come when they arrive.
   std::int64_t concurrency = 0;
+
+  /// The hashes of a request's whole chunks: its last one may cover less, and is not shared.
+  std::span<const std::uint64_t> shared_chunks(std::size_t request) const {
+    if (prefix_tokens == 0) return {};
+    const auto all = prefixes[request];
+    const auto whole = static_cast<std::size_t>(requests[request].input / prefix_tokens);
+    return all.first(std::min(all.size(), whole));
+  }
 };
 
 }  // namespace moesim

@@ -15,13 +15,14 @@ namespace {
 
 /// The first step of one layer on one node of eight.
 Plan wave_plan(const SystemSpec& system, const MoeModel& model, const RoutingTrace& trace,
-               std::int64_t tokens, bool explicit_rows) {
+               std::int64_t tokens, bool explicit_rows, bool backward = true) {
   const Topology topology = test::h100_nodes(1);
   PlannerOptions options;
   options.ep = 8;
   options.layers = {0};
   options.explicit_rows = explicit_rows;
   options.attention = false;
+  options.backward = backward;
   const Batches batches = make_batches(trace, {8, tokens, 1});
   Planner planner(system, topology, model, trace, options);
   return planner.plan(batches.batches[0], 0).plan;
@@ -139,6 +140,50 @@ TEST(Waves, TakeRowsOfAllSourcesInTurn) {
   EXPECT_EQ(waves, 8);
 }
 
+/// DeepGEMM's contiguous layout: an expert's rows are filled up to a multiple of 128, and each
+/// product is a kernel by itself.
+TEST(Waves, ProductsByThemselvesFillTiles) {
+  const MoeModel model = test::tiny();
+  const RoutingTrace trace = uneven_trace(model, 8 * 64);
+  const auto gpu = read_gpu_model(data_file("models/gpu", "h100-measured"));
+  for (const int chunks : {1, 2}) {
+    const auto planned = [&](const std::string& keys) {
+      return wave_plan(test::in_chunks("alltoall", chunks, keys), model, trace, 64, false, false);
+    };
+    const Plan plain = planned(""), plan = planned(", tile: 128");
+    ASSERT_EQ(plan.ops.size(), plain.ops.size());
+    int products = 0;
+    for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+      const Op& op = plan.ops[i];
+      EXPECT_EQ(op.label.text(), plain.ops[i].label.text());
+      const Kernels* kernels = op.kernels();
+      if (kernels == nullptr || op.key.stage != Stage::experts) continue;
+      for (std::size_t member = 0; member < op.group.size(); ++member) {
+        const auto* gemm = std::get_if<GroupedGemm>(&kernels->of(member));
+        if (gemm == nullptr) continue;
+        ++products;
+        GroupedGemm filled = *gemm;
+        filled.wave.reset();
+        EXPECT_EQ(filled, std::get<GroupedGemm>(plain.ops[i].kernels()->of(member)));
+        std::int64_t tiles = 0;
+        for (std::int64_t& m : filled.m) {
+          tiles += (m + 127) / 128;
+          m = (m + 127) / 128 * 128;
+        }
+        ASSERT_TRUE(gemm->wave);
+        EXPECT_EQ(gemm->wave->tiles, tiles);
+        EXPECT_EQ(gemm->wave->of, tiles);
+        EXPECT_TRUE(gemm->wave->starts);
+        // No longer than what it would compute if all rows were there, no shorter than without.
+        EXPECT_LE(gpu.time(*gemm).value, gpu.time(filled).value * (1 + 1e-9));
+      }
+    }
+    EXPECT_EQ(products, 2 * 8 * chunks);
+  }
+  EXPECT_THROW(wave_plan(test::in_chunks("alltoall", 1, ", tile: 8"), model, trace, 64, false),
+               Unsuitable);
+}
+
 void expect_unsuitable(const std::string& dispatch, const std::string& keys,
                        const std::string& what) {
   const MoeModel model = test::tiny();
@@ -168,7 +213,8 @@ TEST(Waves, KeysAreChecked) {
     }
     return "";
   };
-  EXPECT_THAT(message(", tile: 64"), testing::HasSubstr("chunks are not tiles"));
+  EXPECT_THAT(message(", tile_columns: 64"), testing::HasSubstr("chunks are not tiles"));
+  EXPECT_THAT(message(", weights: fp4"), testing::HasSubstr("products fill no tiles"));
   EXPECT_THAT(message(", chunk: tiles, tile: [64, 16]"), testing::HasSubstr("does not ascend"));
   EXPECT_THAT(message(", chunk: tiles, streamed: false"),
               testing::HasSubstr("one kernel exchanges the rows of all its tiles"));

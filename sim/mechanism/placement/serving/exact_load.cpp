@@ -214,4 +214,43 @@ llep::Plan ultra_ep(std::span<const std::int64_t> counts, int gpus, int domain,
   return plan_from(parts, gpus, true);
 }
 
+llep::Plan feplb(std::span<const std::int64_t> counts, int gpus, int domain, int dynamic) {
+  llep::applies(counts, gpus, 0);
+  const std::size_t per_gpu = counts.size() / static_cast<std::size_t>(gpus);
+  std::vector<Counts> parts = at_home(counts, gpus);
+  for (std::size_t first = 0; first < static_cast<std::size_t>(gpus);
+       first += static_cast<std::size_t>(domain)) {
+    const std::size_t last = first + static_cast<std::size_t>(domain);
+    Counts loads(last - first);
+    std::vector<std::size_t> moving;
+    for (std::size_t home = first; home < last; ++home) {
+      std::vector<std::size_t> own(per_gpu);
+      std::iota(own.begin(), own.end(), home * per_gpu);
+      std::ranges::stable_sort(own, [&](auto a, auto b) { return counts[a] > counts[b]; });
+      for (std::size_t i = 0; i < per_gpu; ++i) {
+        if (static_cast<int>(i) < dynamic) {
+          moving.push_back(own[i]);
+        } else {
+          loads[home - first] += counts[own[i]];
+        }
+      }
+    }
+    Counts before = loads;
+    for (const std::size_t e : moving) before[e / per_gpu - first] += counts[e];
+    std::ranges::stable_sort(moving, [&](auto a, auto b) { return counts[a] > counts[b]; });
+    std::vector<std::size_t> to;
+    for (const std::size_t e : moving) {
+      const std::size_t home = e / per_gpu - first, least = least_of(loads);
+      to.push_back(loads[home] == loads[least] ? home : least);
+      loads[to.back()] += counts[e];
+    }
+    if (std::ranges::max(loads) >= std::ranges::max(before)) continue;
+    for (std::size_t i = 0; i < moving.size(); ++i) {
+      Counts& part = parts[moving[i]];
+      std::swap(part[moving[i] / per_gpu], part[first + to[i]]);
+    }
+  }
+  return plan_from(parts, gpus, true);
+}
+
 }  // namespace moesim::exact_load

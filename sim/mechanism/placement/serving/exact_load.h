@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planners that run on the GPU after the gate, on the loads of the very batch: MoonEP and UltraEP.
+// Planners that run on the GPU after the gate, on the loads of the very batch: MoonEP and UltraEP,
+// and FEPLB on the CPU.
 // Their plans have the form of LLEP's.
 #pragma once
 
@@ -31,5 +32,11 @@ struct Quota {
 /// of its experts. `domain`: so many consecutive GPUs hand over among themselves, each domain with
 /// a limit of its own. Ties as above; each domain is planned by itself. Throws Error as above.
 llep::Plan ultra_ep(std::span<const std::int64_t> counts, int gpus, int domain, const Quota& quota);
+
+/// FEPLB (arXiv 2604.19654), an interpretation: of every home the `dynamic` most loaded experts may
+/// be computed by another GPU of the domain, whole. From the most loaded one on, each goes to the
+/// GPU with the least load so far, its home on ties, which the other experts of homes begin with.
+/// If nobody's load falls, they stay. Ties and errors as above.
+llep::Plan feplb(std::span<const std::int64_t> counts, int gpus, int domain, int dynamic);
 
 }  // namespace moesim::exact_load

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MoonEP and UltraEP: balanced after the gate by planners on the GPU, inside NVLink domains, with
-// weights that are fetched for the step and gradients that return.
+// MoonEP, UltraEP and FEPLB: balanced after the gate, inside NVLink domains, with weights that are
+// fetched for the step and gradients that return.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -92,6 +92,26 @@ class UltraEp final : public Spilling {
   int domain_;
 };
 
+class Feplb final : public Spilling {
+ public:
+  Feplb(const PlacementContext& c, const SpillOptions& s, int dynamic)
+      : Spilling(c, s), dynamic_(dynamic), domain_(domain_of(c.groups)) {
+    const int owned = c.experts / c.groups.size();
+    if (dynamic > owned) {
+      throw Unsuitable(fmt::format("{} dynamic experts of a rank, which owns {}", dynamic, owned),
+                       fmt::format("dynamic: {} or less", owned));
+    }
+  }
+
+ private:
+  llep::Plan plan_of(const GroupStep& at) const override {
+    return exact_load::feplb(at.loads.per_expert(), ep(), domain_, dynamic_);
+  }
+
+  int dynamic_;
+  int domain_;
+};
+
 SpillOptions read_spill_options(const YamlMap& params) {
   SpillOptions o;
   o.keeps = params.choice("received", {"regather", "keep"}, 1) == 1;
@@ -132,6 +152,16 @@ PlacementMaker read_ultra_ep(const YamlMap& params) {
   return [=](const PlacementContext& context) {
     check_native(context);
     return std::make_unique<UltraEp>(context, spill, o);
+  };
+}
+
+// dynamic: experts of a rank that others may compute (4); received and planning_time as above.
+PlacementMaker read_feplb(const YamlMap& params) {
+  const auto dynamic = static_cast<int>(params.integer("dynamic", {1, 4096}, 4));
+  const SpillOptions spill = read_spill_options(params);
+  return [=](const PlacementContext& context) {
+    check_native(context);
+    return std::make_unique<Feplb>(context, spill, dynamic);
   };
 }
 

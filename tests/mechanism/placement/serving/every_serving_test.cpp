@@ -163,6 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
         Kind{"{kind: llep, least_chunk: 1}", "llep", false},
         Kind{"{kind: moon-ep, received: regather}", "moon_ep", false},
         Kind{"{kind: ultra-ep, least_rows: 1, received: regather}", "ultra_ep", false},
+        Kind{"{kind: feplb, dynamic: 1}", "feplb", false},
         Kind{"predictive-replication", "predictive"},
         Kind{"{kind: predictive-replication, predictor: adjacent, extra_slots: 2}", "adjacent"},
         Kind{"{kind: lazarus, interval: 1, first: 1, window: 3, payload: weights}", "lazarus"},

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// MoonEP's and UltraEP's plans: exact by count, hand cases, bytes by brute force.
+// MoonEP's, UltraEP's and FEPLB's plans: exact by count, hand cases, bytes by brute force.
 #include "sim/mechanism/placement/serving/exact_load.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <numeric>
 #include <random>
 #include <set>
@@ -40,6 +42,10 @@ Counts loads_of(const std::vector<Counts>& parts, int gpus) {
     for (std::size_t g = 0; g < loads.size(); ++g) loads[g] += part[g];
   }
   return loads;
+}
+
+llep::Plan native_plan(const Counts& counts, int gpus) {
+  return exact_load::ultra_ep(counts, gpus, 1, {});
 }
 
 Counts random_counts(std::mt19937& random, int experts) {
@@ -129,6 +135,76 @@ TEST(UltraEp, FindsTheLimitThatASlotMeets) {
   EXPECT_EQ(exact_load::ultra_ep(counts, 2, 2, {1, 150, 0}).loads, (Counts{300, 100}));
 }
 
+// Homes 0 to 3 have 130, 30, 20 and 20. One dynamic expert each: 100, 20, 10, 15; the others leave
+// 30, 10, 10, 5. The hot one goes to GPU 3, of 5 so far; the next to GPU 1 (a tie with 2: its
+// home); 15 to GPU 2, of 10; 10 to GPU 2, its home, of 25.
+TEST(Feplb, MovesWholeExperts) {
+  const Counts counts = {100, 30, 20, 10, 10, 10, 15, 5};
+  const llep::Plan plan = exact_load::feplb(counts, 4, 4, 1);
+  EXPECT_EQ(plan.loads, (Counts{30, 30, 35, 105}));
+  EXPECT_EQ(plan.chunks[0], (std::vector<llep::Chunk>{{GpuId(3), 0, 100}}));
+  // In domains of two nothing helps but to move what is moved: the hot one stays alone.
+  EXPECT_EQ(exact_load::feplb(counts, 4, 2, 1).loads, (Counts{50, 110, 20, 20}));
+}
+
+TEST(Feplb, StaysInItsDomainAndNeverRaisesTheMost) {
+  std::mt19937 random(8);
+  for (int trial = 0; trial < 300; ++trial) {
+    const int domains = 1 + static_cast<int>(random() % 2);
+    const int domain = 1 + static_cast<int>(random() % 6), gpus = domains * domain;
+    const int per_gpu = 1 + static_cast<int>(random() % 4);
+    const int dynamic = 1 + static_cast<int>(random() % static_cast<unsigned>(per_gpu));
+    const Counts counts = random_counts(random, gpus * per_gpu);
+    const llep::Plan plan = exact_load::feplb(counts, gpus, domain, dynamic);
+    const auto parts = parts_of(plan, counts, gpus);
+    std::vector<int> gone(static_cast<std::size_t>(gpus));
+    for (std::size_t e = 0; e < counts.size(); ++e) {
+      const std::size_t home = e / static_cast<std::size_t>(per_gpu);
+      EXPECT_LE(plan.chunks[e].size(), 1U) << "whole";
+      for (std::size_t g = 0; g < parts[e].size(); ++g) {
+        if (g == home || parts[e][g] == 0) continue;
+        ++gone[home];
+        EXPECT_EQ(g / static_cast<std::size_t>(domain), home / static_cast<std::size_t>(domain));
+      }
+    }
+    for (const int experts : gone) EXPECT_LE(experts, dynamic);
+    const llep::Plan still = native_plan(counts, gpus);
+    for (int first = 0; first < gpus; first += domain) {
+      const auto most = [&](const Counts& loads) {
+        return *std::max_element(loads.begin() + first, loads.begin() + first + domain);
+      };
+      EXPECT_LE(most(plan.loads), most(still.loads));
+    }
+  }
+}
+
+/// The source, 128 experts, EP 8: the most loaded GPU's token-slots above the mean fall by 51 to
+/// 70 %. Here with popularities that make the same waste, 18.6 % of the time, when nobody moves.
+TEST(Feplb, TakesThePublishedPartOfTheStraggler) {
+  std::mt19937 random(9);
+  double before = 0, after = 0, waste = 0;
+  constexpr int steps = 200;
+  for (int step = 0; step < steps; ++step) {
+    Counts counts;
+    for (int e = 0; e < 128; ++e) {
+      const double u = (static_cast<double>(random() % 1000) + 0.5) / 1000;
+      counts.push_back(static_cast<std::int64_t>(400 * std::pow(u, -0.31)));
+    }
+    const double mean =
+        static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})) / 8;
+    const auto most = [](const llep::Plan& plan) {
+      return static_cast<double>(std::ranges::max(plan.loads));
+    };
+    const double native = most(native_plan(counts, 8));
+    before += native - mean;
+    after += most(exact_load::feplb(counts, 8, 8, 4)) - mean;
+    waste += (1 - mean / native) / steps;
+  }
+  std::printf("straggler falls by %.0f %%, %.1f %% of time was lost\n", 100 * (1 - after / before),
+              100 * waste);
+  EXPECT_GT(1 - after / before, 0.51);
+}
+
 TEST(ExactLoadPlacement, FetchesExpertsAndReturnsGradients) {
   ServingPlay play("moon-ep", four_gpus, 8, 1, 1, true);
   const LayerDecision d = play.show_counts({4000, 200, 300, 500, 600, 400, 700, 300});
@@ -147,6 +223,23 @@ TEST(ExactLoadPlacement, FetchesExpertsAndReturnsGradients) {
     }
   }
   EXPECT_TRUE(d.regather.empty());  // weights stay for the backward pass
+}
+
+TEST(ExactLoadPlacement, FeplbFetchesWhatItMoves) {
+  ServingPlay play("{kind: feplb, dynamic: 1}", four_gpus, 8, 1, 1, true);
+  const LayerDecision d = play.show_counts({1000, 300, 200, 100, 100, 100, 150, 50});
+  EXPECT_TRUE(play.reacts() && d.after_gate);
+  EXPECT_EQ(served(d, play.loads()), (std::vector<std::int64_t>{300, 300, 350, 1050}));
+  EXPECT_EQ(bytes(d.gather, 0, 3), expert);
+  EXPECT_EQ(bytes(d.gather, 3, 2), expert);
+  EXPECT_EQ(bytes(d.reduce, 3, 0), expert);
+  EXPECT_EQ(bytes(d.reduce, 2, 3), expert);
+  try {
+    ServingPlay("{kind: feplb, dynamic: 3}", four_gpus, 8);
+    ADD_FAILURE();
+  } catch (const Unsuitable& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("dynamic: 2 or less"));
+  }
 }
 
 TEST(ExactLoadPlacement, SaysWhatDoesNotFit) {

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/serving/deployment/serving_run.h"
+
+namespace moesim {
+
+InstanceSummary summary_of(const ServingInstance& instance, const EngineOptions& engine) {
+  InstanceSummary of;
+  of.counts = instance.counts();
+  of.kv_left = instance.kv_blocks_in_use();
+  const std::int64_t capacity = engine.kv.capacity;
+  of.kv_capacity = capacity == no_limit ? no_limit : capacity * engine.ranks;
+  for (const RankScheduler& rank : instance.ranks()) of.ranks += rank.counts();
+  return of;
+}
+
+}  // namespace moesim
