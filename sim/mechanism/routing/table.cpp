@@ -7,6 +7,7 @@ namespace moesim {
 RoutingMaker read_identity(const YamlMap& params);
 RoutingMaker read_capacity_routing(const YamlMap& params);
 RoutingMaker read_rank_capacity(const YamlMap& params);
+RoutingMaker read_batch_aware(const YamlMap& params);
 RoutingMaker read_group_limited(const YamlMap& params);
 RoutingMaker read_node_limited(const YamlMap& params);
 RoutingMaker read_gpu_limited(const YamlMap& params);
@@ -24,6 +25,8 @@ const std::vector<RoutingMechanism>& routing_mechanisms() {
       {"rank-capacity",
        "drops what exceeds the capacity of a rank (Megatron-LM), an interpretation",
        read_rank_capacity, true},
+      {"batch-aware", "few experts for all tokens of a batch together (OEA, XShare), approximated",
+       read_batch_aware},
       {"group-limited", "experts of few groups for each token (DeepSeek-V3, Megatron-LM)",
        read_group_limited, true},
       {"node-limited", "experts of few nodes for each token (DeepSeek-V3)", read_node_limited,
