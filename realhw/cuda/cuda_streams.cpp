@@ -122,8 +122,6 @@ void CudaStreams::end_capture() {
   const cudaError_t made = cudaGraphInstantiateWithFlags(&graph_, graph, 0);
   cudaGraphDestroy(graph);
   check(made);
-  check(cudaGraphUpload(graph_, origin()));  // or the first replay, which may be timed, does it
-  check(cudaStreamSynchronize(origin()));
 }
 
 void CudaStreams::drop_capture() {

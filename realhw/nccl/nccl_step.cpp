@@ -62,23 +62,39 @@ NcclStep::NcclStep(const RealStep& step, RankProgram program, std::unique_ptr<Gp
 }
 
 std::vector<Stamp> NcclStep::run(bool verify) {
+  if (!verify && runs_ > 0 && options_.graphs && graph_ == Graph::not_tried) {
+    prepare([this] { capture(); });
+    // The first replay takes longer: it brings the graph to the GPU. Not cudaGraphUpload, which
+    // crashes in driver 580.159.04 if NCCL 2.28.9 orders the launches of several communicators.
+    if (graph_ == Graph::captured) run_once(false);
+  }
+  run_once(verify);
+  if (verify) throw_if_not_finite(device_->findings(), step_.plan, program_.rank);
+  return stamps();
+}
+
+/// Does what must not fail on one rank only.
+void NcclStep::prepare(const std::function<void()>& work) {
   try {
-    device_->reset(verify);
-    if (!verify && runs_ > 0 && options_.graphs && graph_ == Graph::not_tried) capture();
-    device_->start_clock();
+    work();
   } catch (const std::runtime_error& e) {
     abort();
     throw std::runtime_error(
         fmt::format("rank {}, before the step: {}", program_.rank.value, e.what()));
   }
+}
+
+void NcclStep::run_once(bool verify) {
+  prepare([&] {
+    device_->reset(verify);
+    device_->start_clock();
+  });
   for (Ongoing& stream : streams_) stream = {};
   job_.barrier();
   last_progress_ = Clock::now();
   start(verify);
   watch_until(0);
   runs_ = verify ? 1 : runs_ + 1;
-  if (verify) throw_if_not_finite(device_->findings(), step_.plan, program_.rank);
-  return stamps();
 }
 
 void NcclStep::start(bool verify) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +43,8 @@ class NcclStep : public StepRunner {
     std::size_t ended = 0;
   };
 
+  void prepare(const std::function<void()>& work);
+  void run_once(bool verify);
   void capture();
   bool try_capture();
   void start(bool verify);

@@ -285,14 +285,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   const cudaError_t entered = enter(cudaErrorUnknown);
   return delete exec, entered;
 }
-cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
-  if (const auto e = enter(cudaErrorMemoryAllocation); e != cudaSuccess) return e;
-  return exec->uploaded = true, cudaSuccess;
-}
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   if (const auto e = enter(cudaErrorLaunchFailure); e != cudaSuccess || is_skipped()) return e;
   if (!is_here(stream)) return failed(cudaErrorInvalidResourceHandle);
-  if (!std::exchange(exec->uploaded, true)) ++runtime().cold_launches;
   runtime().put_graph(stream, exec->graph);
   return cudaSuccess;
 }

@@ -40,7 +40,6 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
   CUgraph_st graph;
-  bool uploaded = false;
 };
 
 struct CUevent_st : std::enable_shared_from_this<CUevent_st> {
@@ -103,7 +102,6 @@ class Runtime {
   std::vector<CUstream_st*> captured_into(const CUgraph_st* graph);
 
   cudaError_t& last_error();
-  int cold_launches = 0;  // of graphs that were not uploaded before
 
  private:
   Runtime();
