@@ -32,12 +32,15 @@ void write_calibration(const CalibrationFiles& files, const ExchangeFit& exchang
   std::string yaml = fmt::format(
       "# Written by `moesim-hw calibrate`; see docs/calibration.md.\n"
       "name: {}\n"
-      "source: {}\n"
-      "exchange_overhead: {}  # measured; exchanges that move nothing\n"
-      "peer_overhead: {}  # measured; exchanges of one byte by their number of peers\n",
-      quoted(files.name()), quoted("moesim-hw calibrate, " + provenance.date),
-      microseconds(Seconds(exchanges.exchange_overhead.value)),
-      microseconds(Seconds(exchanges.peer_overhead)));
+      "source: {}\n",
+      quoted(files.name()), quoted("moesim-hw calibrate, " + provenance.date));
+  if (exchanges.exchange_overhead.kept > 0) {
+    yaml += fmt::format(
+        "exchange_overhead: {}  # measured; exchanges that move nothing\n"
+        "peer_overhead: {}  # measured; exchanges of one byte by their number of peers\n",
+        microseconds(Seconds(exchanges.exchange_overhead.value)),
+        microseconds(Seconds(exchanges.peer_overhead)));
+  }
   if (!links.empty()) yaml += "links:  # measured; files next to this one, by link class\n" + links;
   if (!models.empty()) yaml += "gpus:  # measured; by the topology's GPU model\n" + models;
   yaml += yaml_of(provenance);

@@ -61,6 +61,7 @@ void fit_overheads(const std::vector<ExchangePlan>& plans, const Times& times, E
     }
     if (peers.size() > 1) slopes.push_back(theil_sen(peers, medians).slope);
   }
+  if (empty.empty()) return;  // of one rank
   fit.exchange_overhead = robust_median(empty);
   if (!slopes.empty()) fit.peer_overhead = std::max(0.0, robust_median(slopes).value);
 }

@@ -79,6 +79,7 @@ std::string link_yaml(const std::string& name, const ClassFit& c, const Provenan
 }
 
 std::string exchange_report(const ExchangeFit& fit) {
+  if (fit.exchange_overhead.kept == 0) return "no exchanges: one rank\n";
   std::string text = fmt::format(
       "exchange overhead {} +-{} (95 %), {}, {} rejected; per peer {}\n",
       to_string(Seconds(fit.exchange_overhead.value)), percent(fit.exchange_overhead.spread),

@@ -10,6 +10,7 @@
 #include "realhw/cli/calibrate_measuring.h"
 #include "realhw/cli/calibration_flags.h"
 #include "realhw/cli/source_flags.h"
+#include "sim/base/counted.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 #ifdef MOESIM_SCENARIOS
@@ -86,8 +87,9 @@ class CalibrateCommand : public Command {
     for (const Diagnostic& w : what->warnings()) fmt::print(stderr, "{}", w.str());
     write_file(save_, pack_calibration(*what));
     const CalibrationOrigin& origin = what->origin();
-    fmt::print("{}: {} plans, {} rounds, for {} ranks ({}, {})\n", save_, what->plans().size(),
-               origin.rounds.rounds, origin.ranks, origin.topology, origin.model);
+    fmt::print("{}: {}, {}, for {} ({}, {})\n", save_, counted(std::ssize(what->plans()), "plan"),
+               counted(origin.rounds.rounds, "round"), counted(origin.ranks, "rank"),
+               origin.topology, origin.model);
   }
 
   void fit() const {

@@ -111,8 +111,8 @@ std::vector<OpId> ReplicaExchanges::gradients(const StagePart& part, WorkCell ce
     if ((between_copies ? replicas_.copies() : replicas_.dense_sharers()) == 1) continue;
     const auto [known, is_new] = dense_.try_emplace({part.kind, part.number, moved});
     if (is_new) known->second = between_copies ? sum_between_copies(bytes) : sum_of(bytes);
-    sum(OpKind::gradient_exchange, moved,
-        between_copies ? between.name : name_of(OpType{OpKind::gradient_exchange}), known->second);
+    const OpType type{.kind = OpKind::gradient_exchange, .pass = Pass::backward};
+    sum(type.kind, moved, between_copies ? between.name : name_of(type), known->second);
   }
   return added;
 }
