@@ -15,7 +15,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "gpu_adopt"
-PROGRAMS = sys.argv[1:3]
+PROGRAMS = [str(pathlib.Path(path).resolve()) for path in sys.argv[1:3]]
 GPU = "NVIDIA H100 80GB HBM3, 81559 MiB, 580.65"
 
 # Fits anything, and finds every policy 10 % too fast.
