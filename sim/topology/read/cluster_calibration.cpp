@@ -58,11 +58,13 @@ ClusterCalibration read_cluster_calibration(const std::string& path) {
     result.name = map.string("name");
     result.description = map.string("description", "");
     result.source = map.string("source", "");
+    const auto links = map.find("links");
     for (auto [key, to] : {std::pair{"exchange_overhead", &result.exchange_overhead},
                            std::pair{"peer_overhead", &result.peer_overhead}}) {
-      if (const auto value = map.get(key)) *to = value->seconds(possible_latency);
+      const auto value = links ? map.get(key) : map.find(key);  // one rank exchanges nothing
+      if (value) *to = value->seconds(possible_latency);
     }
-    if (const auto links = map.find("links")) read_links(links->map(), path, result);
+    if (links) read_links(links->map(), path, result);
     if (const auto gpus = map.find("gpus")) {
       const YamlMap files = gpus->map();
       for (const std::string& name : files.keys()) {

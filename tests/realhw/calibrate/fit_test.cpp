@@ -85,6 +85,15 @@ TEST(ExchangeFit, RecoversTheCostsOfACluster) {
   }
 }
 
+TEST(ExchangeFit, OfOneRankHasNoExchanges) {
+  const ExchangeFit none = fit_exchanges(topology_of(stated), {}, {});
+  EXPECT_TRUE(none.classes.empty());
+  const CalibrationFiles files(scratch("one-rank"));
+  write_calibration(files, none, {}, {});
+  const Topology calibrated = topology_of(stated, {{"calibration", files.cluster(), ""}});
+  EXPECT_EQ(calibrated.exchange_overhead(), topology_of(stated).exchange_overhead());
+}
+
 TEST(ExchangeFit, WritesFilesThatTellTheMeasuredTimes) {
   const Calibrated c({0.02, 9});
   const Topology calibrated = c.written("mine");
