@@ -14,7 +14,7 @@ namespace {
 /// $MOESIM_ORDERS, over all cases.
 std::uint64_t orders() {
   const char* wanted = std::getenv("MOESIM_ORDERS");
-  return wanted == nullptr ? 160 : std::strtoull(wanted, nullptr, 10);
+  return wanted == nullptr ? 48 : std::strtoull(wanted, nullptr, 10);
 }
 
 struct StackPolicy {
