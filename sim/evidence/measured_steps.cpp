@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "sim/base/delimited.h"
@@ -19,11 +18,10 @@ constexpr const char* form =
     "a line of column names: seconds, keys of a scenario such as parallel.tp, name and use";
 
 std::optional<double> positive_number(const std::string& text) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || last != end || !(value > 0) || value > 1e12) return std::nullopt;
-  return value;
+  NumberWithUnit value;
+  const bool plain = split_unit(text, value) && value.unit.empty();
+  if (!plain || !(value.number > 0) || value.number > 1e12) return std::nullopt;
+  return value.number;
 }
 
 class TimedStepReader {
