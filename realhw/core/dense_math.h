@@ -63,7 +63,9 @@ struct HeadShape {
   std::int64_t heads = 0, kv_heads = 0, dim = 0;
   constexpr std::int64_t width() const { return (heads + 2 * kv_heads) * dim; }
   constexpr std::int64_t out_width() const { return heads * dim; }
-  constexpr std::int64_t key(std::int64_t head) const { return (heads + head * kv_heads / heads) * dim; }
+  constexpr std::int64_t key(std::int64_t head) const {
+    return (heads + head * kv_heads / heads) * dim;
+  }
   constexpr std::int64_t value(std::int64_t head) const { return key(head) + kv_heads * dim; }
   bool operator==(const HeadShape&) const = default;
 };

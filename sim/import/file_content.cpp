@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <string_view>
 
+#include "sim/base/delimited.h"
 #include "sim/base/error.h"
 #include "sim/base/line_file.h"
 #include "sim/base/text.h"
-#include "sim/base/delimited.h"
 #include "sim/import/input_hash.h"
 #include "sim/import/json_items.h"
 #include "sim/import/torch_file.h"

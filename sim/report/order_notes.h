@@ -10,11 +10,11 @@
 namespace moesim {
 
 /// Lines that start with #, of cases that ran on one topology at one fidelity:
-///  - those that wait for weights that travel in every step, a tenth of the step or more;
+///  - cases whose weights travel in every step and are waited for, a tenth of the step or more;
 ///  - one that is slower than a static placement whose busiest GPU has less to do;
 ///  - those whose exchanges of tokens compute hides for a tenth of the step, ahead of others whose
 ///    exchanges it does not hide;
-///  - those that are too close to have an order.
+///  - cases that are too close to have an order.
 /// Nothing of iterations, whose table says where time goes.
 std::string order_notes(const std::vector<CaseResult>& cases);
 

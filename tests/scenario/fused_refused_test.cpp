@@ -27,7 +27,8 @@ TEST(FusedLayers, AreRefusedByHardware) {
     check_can_execute(plan);
     ADD_FAILURE();
   } catch (const Unsuitable& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("hardware cannot execute fused kernels and whole tiles"));
+    EXPECT_THAT(e.what(),
+                testing::HasSubstr("hardware cannot execute fused kernels and whole tiles"));
     EXPECT_THAT(e.what(), testing::HasSubstr("'fc1-wave-1' of layer 3"));
   }
 }

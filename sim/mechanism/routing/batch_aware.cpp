@@ -5,7 +5,7 @@
 // choices of some token. By XShare (arXiv 2602.07265, vllm-project/vllm PR 35551) experts with
 // little demand are masked, down to a budget.
 //
-// Both let a token take further experts of those that stay. Traces record no scores of experts
+// Both let a token take more of the experts that stay. Traces record no scores of experts
 // that were not chosen, so that here its other choices are dropped: an interpretation.
 #include <fmt/format.h>
 

@@ -138,7 +138,7 @@ void ServingInstance::price_pass(Seconds now) {
   pass_.time = pass_.price.time + pass_.stall;
 }
 
-/// The other ranks have the experts of those that are lost, in equal parts: an interpretation.
+/// The other ranks have the experts of the lost ones, in equal parts: an interpretation.
 void ServingInstance::spread_experts(StepPrice& price) const {
   const auto up = std::ranges::count(up_, true);
   if (up == std::ssize(up_)) return;
