@@ -71,6 +71,22 @@ TEST_F(CalibrateStepsCommand, FindsTheValueThatStepsWereMadeWith) {
   EXPECT_THAT(content(scratch_.file("fitted.yaml")), HasSubstr("software.kept.gh100.bf16=0."));
 }
 
+// Rows of one name, whose cells are equal but in other columns.
+TEST_F(CalibrateStepsCommand, TellsSettingsOfOneNameApart) {
+  const Outcome outcome =
+      run("name,batch.micro,parallel.pp,seconds,use\na,2,,1,fit\na,,2,1,predict\n",
+          "software.kept.gh100.bf16=0.3:1");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<std::string> simulated;
+  for (const char* use : {"fit", "predict"}) {
+    std::smatch row;
+    const std::regex of_use("\na +" + std::string(use) + " +1 s +([0-9.]+ m?s)");
+    ASSERT_TRUE(std::regex_search(outcome.out, row, of_use)) << outcome.out;
+    simulated.push_back(row[1]);
+  }
+  EXPECT_NE(simulated[0], simulated[1]);
+}
+
 TEST_F(CalibrateStepsCommand, SaysWhatIsWrongAndWritesNothing) {
   const auto refusal = [&](const std::string& measured, const std::string& fit) {
     const Outcome outcome = run(measured, fit);
