@@ -330,17 +330,22 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("at home, in out: moesim validate measured-case.json\n", done.stdout)
 
     def test_interrupted(self):
-        hanging = subprocess.Popen([sys.executable, str(SCRIPT), "--out", str(self.out), "--binary",
-                                    str(self.bin / "moesim-hw"), str(self.steps)], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True, env=self.environment(HANG="run"))
-        while not (self.out / "numerics-case.log.3").exists():
-            time.sleep(0.05)
-        time.sleep(0.3)
-        hanging.send_signal(signal.SIGINT)
-        _, err = hanging.communicate(timeout=30)
-        self.assertEqual(hanging.returncode, 130)
-        self.assertIn("interrupted", err)
-        self.assertEqual(self.states()["kernels"], "done")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number.name), tempfile.TemporaryDirectory() as folder:
+                out = pathlib.Path(folder)
+                hanging = subprocess.Popen([sys.executable, str(SCRIPT), "--out", folder, "--binary",
+                                            str(self.bin / "moesim-hw"), str(self.steps)], stdout=subprocess.DEVNULL,
+                                           stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                           env=self.environment(HANG="nccl --warmup-runs"))
+                while not (out / "numerics-case.log.2").exists():  # ranks still begin
+                    time.sleep(0.01)
+                hanging.send_signal(number)
+                _, err = hanging.communicate(timeout=120)
+                self.assertEqual(hanging.returncode, 130)
+                self.assertIn("interrupted", err)
+                phases = json.loads((out / "phases.json").read_text())
+                self.assertEqual(phases["kernels"]["state"], "done")
+                self.assertNotIn("numerics", phases)
 
     def test_bad_arguments(self):
         for words, complaint in ((["--from", "nowhere"], "invalid choice"), (["--budget", "0"], "must be positive"),
