@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "sim/base/counted.h"
 #include "sim/linkfit/logs/formats.h"
@@ -198,24 +199,47 @@ Selection select(const std::vector<NcclTest>& tests, const std::string& file,
   return result;
 }
 
-/// Throws Error unless what is taken is of one setting.
-void check_one(const Selection& all, const std::string& file) {
-  if (all.taken.empty()) {
-    if (all.others.size() == 1 && !all.refused) throw error_in(file, all.mismatch);
-    if (all.others.empty() && all.refused) throw *all.refused;
-    throw error_in(file, "holds nothing of what is chosen",
-                   fmt::format("it has {}", fmt::join(all.others, "; ")));
-  }
-  const auto same = [&](const Taken& one) {
-    return label(one.setting) == label(all.taken[0].setting);
-  };
-  if (std::ranges::all_of(all.taken, same)) return;
-  std::vector<std::string> settings;
-  for (const Taken& one : all.taken) {
-    settings.push_back(fmt::format("{} (line {})", label(one.setting), one.test->line));
-  }
-  throw error_in(file, fmt::format("holds several settings: {}", fmt::join(settings, "; ")),
-                 "choose with --collective, --ranks or --test N, the N-th test");
+/// Throws Error when nothing is taken.
+void check_some(const Selection& all, const std::string& file) {
+  if (!all.taken.empty()) return;
+  if (all.others.size() == 1 && !all.refused) throw error_in(file, all.mismatch);
+  if (all.others.empty() && all.refused) throw *all.refused;
+  throw error_in(file, "holds nothing of what is chosen",
+                 fmt::format("it has {}", fmt::join(all.others, "; ")));
+}
+
+/// How much a setting tells of links, most first: whether it can be fitted, how much its collective
+/// is what MoE layers send, GPUs, hosts.
+std::tuple<bool, int, int, int> worth(const Taken& one) {
+  static const std::vector<Collective> likest = {Collective::alltoall, Collective::sendrecv,
+                                                 Collective::all_gather, Collective::reduce_scatter,
+                                                 Collective::all_reduce};
+  const auto at = std::ranges::find(likest, one.setting.collective);
+  const auto measures = [&](const NcclRow& row) { return row.size > 0; };
+  const auto sizes = std::ranges::count_if(one.test->rows, measures);
+  return {sizes > 1, static_cast<int>(likest.end() - at), one.setting.ranks, one.setting.hosts};
+}
+
+/// Of tests of several settings, leaves those of one, and says so.
+void take_one_setting(Selection& all) {
+  const std::string best = label(std::ranges::max_element(all.taken, {}, worth)->setting);
+  std::vector<std::string> left;
+  std::erase_if(all.taken, [&](const Taken& one) {
+    const std::string other = label(one.setting);
+    if (other == best) return false;
+    if (std::ranges::find(left, other) == left.end()) left.push_back(other);
+    return true;
+  });
+  if (left.empty()) return;
+  constexpr std::size_t named = 3;
+  std::string rest = fmt::format(
+      "{}", fmt::join(left.begin(), left.begin() + static_cast<long>(std::min(left.size(), named)),
+                      "; "));
+  if (left.size() > named) rest += fmt::format(" and {} more", left.size() - named);
+  all.notes.insert(all.notes.begin(),
+                   fmt::format("holds several settings: takes {}; --collective, --ranks or --test "
+                               "N (the N-th test) take another: {}",
+                               best, rest));
 }
 
 std::vector<NcclTest> chosen_test(std::vector<NcclTest> tests, const std::string& file,
@@ -246,8 +270,9 @@ LogChoice with_domain(const Taken& first, LogChoice choice, Log& log) {
 Log log_of(const std::vector<NcclTest>& tests, const std::string& file, const LogChoice& choice) {
   if (tests.empty()) return log_of({NcclTest{}}, file, choice);  // says that there is no table
   const std::vector<NcclTest> among = chosen_test(tests, file, choice);
-  const Selection all = select(among, file, choice);
-  check_one(all, file);
+  Selection all = select(among, file, choice);
+  check_some(all, file);
+  take_one_setting(all);
   Log log;
   log.checked = true;
   const Taken& first = all.taken.front();

@@ -23,7 +23,7 @@ struct LogChoice {
 /// Reads a log of nccl-tests (text or JSON) or a table (see docs/calibration.md), also compressed
 /// by gzip. Tests of one setting in a file are runs of it. Throws Error with file, line and hint
 /// when it is not such a file, has wrong results, fewer than two sizes of a test that ended early,
-/// several settings, or nothing of what is chosen.
+/// several settings in a table, or nothing of what is chosen.
 Log read_log(const std::string& path, const LogChoice& choice);
 
 /// The same from text; `file` stands for it in messages.

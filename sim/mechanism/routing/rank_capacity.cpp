@@ -39,13 +39,14 @@ class RankCapacity final : public Routing {
   }
 
  private:
-  /// The mean of a rank's EP group times the factor, rounded up.
+  /// The mean of a rank's EP group times the factor, rounded up, for the groups that take part.
   void count_rooms(const RecordedRouting& recorded) {
     rooms_.clear();
-    for (int group = 0; group < groups_.count(); ++group) {
+    const auto ranks = std::ssize(recorded.batch.ranks);
+    for (std::int64_t first = 0; first < ranks; first += groups_.size()) {
       std::int64_t tokens = 0;
-      for (int rank = 0; rank < groups_.size(); ++rank) {
-        for (const TokenRun& run : recorded.batch.ranks[groups_.gpu(group, GpuId(rank)).index()]) {
+      for (std::int64_t rank = first; rank < first + groups_.size(); ++rank) {
+        for (const TokenRun& run : recorded.batch.ranks[static_cast<std::size_t>(rank)]) {
           tokens += run.count;
         }
       }

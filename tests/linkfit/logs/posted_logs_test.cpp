@@ -8,6 +8,7 @@
 namespace moesim {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -159,19 +160,31 @@ TEST(PostedLog, HasTestsOfSeveralSettings) {
   MadeLog few;
   few.ranks = 8;
   few.factor = 7.0 / 8;
-  const std::string text = MadeLog{}.text() + gather.text() + few.text();
-  EXPECT_EQ(refusal_of(text),
-            "a.log: error: holds several settings: alltoall of 16 ranks on 2 hosts (line 1); "
-            "all_gather of 16 ranks on 2 hosts (line 35); alltoall of 8 ranks on 1 host (line 69)\n"
-            "hint: choose with --collective, --ranks or --test N, the N-th test\n");
+  const std::string text = gather.text() + few.text() + MadeLog{}.text();
+  const Log taken = read_made(text);
+  EXPECT_EQ(taken.what, "alltoall, 16 ranks, between 2 hosts");
+  EXPECT_EQ(taken.samples.size(), 6u);
+  EXPECT_THAT(taken.notes,
+              Contains("holds several settings: takes alltoall of 16 ranks on 2 hosts; "
+                       "--collective, --ranks or --test N (the N-th test) take another: "
+                       "all_gather of 16 ranks on 2 hosts; alltoall of 8 ranks on 1 host"));
   LogChoice choice;
   choice.collective = Collective::all_gather;
   EXPECT_EQ(read_made(text, choice).what, "all_gather, 16 ranks, between 2 hosts");
   choice = {};
-  choice.test = 3;
+  choice.test = 2;
   EXPECT_EQ(read_made(text, choice).what, "alltoall, 8 ranks, inside a host");
   choice.test = 4;
   EXPECT_THAT(refusal_of(text, choice), HasSubstr("has 3 tests, not 4"));
+}
+
+// All-to-all in one size can be fitted by nobody.
+TEST(PostedLog, TakesASettingOfSeveralSizes) {
+  MadeLog gather;
+  gather.program = "all_gather_perf";
+  MadeLog single;
+  single.sizes = 1;
+  EXPECT_EQ(read_made(single.text() + gather.text()).what, "all_gather, 16 ranks, between 2 hosts");
 }
 
 // The command names the test of versions that do not.

@@ -161,5 +161,14 @@ TEST(RankCapacity, DropsLaterTokensOfAFullRank) {
   EXPECT_EQ(run(0.5).change.dropped_choices, 6);  // 3 each of 12
 }
 
+/// A stage of a pipeline holds some of the cluster's groups: here two tokens of one group of two.
+TEST(RankCapacity, CountsTheGroupsThatTakePart) {
+  Recorded r(4, 1, 2, {0, 1, 0, 1});
+  r.batch.ranks = {{{0, 1}}, {{1, 1}}};
+  const Assignment placed(Placement(2, {{ExpertId(0)}, {ExpertId(1)}}), 2);
+  const auto capacity = make_routing("{kind: rank-capacity, factor: 0.5}", r, {}, 2);
+  EXPECT_EQ(route(*capacity, r, &placed).rows, (Rows{{0, 1}, {-1, -1}}));
+}
+
 }  // namespace
 }  // namespace moesim
