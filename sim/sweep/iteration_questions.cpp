@@ -53,23 +53,47 @@ std::string schedule_with(PipelineKind own, bool chunks) {
   return name_of(combined ? PipelineKind::combined : own);
 }
 
+AxisPoint stages_and_chunks(const IterationSpec& spec, int pp, int vpp) {
+  return {fmt::format("{} x {}", pp, vpp),
+          {{"parallel.pp", std::to_string(pp), ""},
+           {"parallel.vpp", std::to_string(vpp), ""},
+           {"pipeline", schedule_with(spec.pipeline, vpp > 1), ""}}};
+}
+
+/// Throws Error if the scenario fixes the stage of every layer.
+void check_layout(const IterationSpec& spec, const char* question) {
+  if (spec.layout.empty()) return;
+  throw Error(fmt::format("--ask {}: 'parallel.layout' says where every layer is", question),
+              "leave it out to ask about other pipelines");
+}
+
 /// Stages and the chunks of layers of each; both change which layers a GPU holds.
 std::vector<SweepAxis> pipelines(const SweepGrid& grid) {
   const AskedIteration of = iteration_of(grid, "pp");
-  if (!of.spec.layout.empty()) {
-    throw Error("--ask pp: 'parallel.layout' says where every layer is",
-                "leave it out to ask about other numbers of stages");
-  }
+  check_layout(of.spec, "pp");
   SweepAxis axis{"pp x vpp", false, {}};
   for (int pp = 1; pp <= std::min(most_stages, of.layers) && of.gpus % pp == 0; pp *= 2) {
     if (of.spec.pipeline == PipelineKind::dualpipe && pp == 1) continue;
     for (int vpp = 1; vpp <= most_chunks && pp * vpp <= of.layers; vpp *= 2) {
       if (vpp > 1 && pp == 1) break;
-      axis.points.push_back({fmt::format("{} x {}", pp, vpp),
-                             {{"parallel.pp", std::to_string(pp), ""},
-                              {"parallel.vpp", std::to_string(vpp), ""},
-                              {"pipeline", schedule_with(of.spec.pipeline, vpp > 1), ""}}});
+      axis.points.push_back(stages_and_chunks(of.spec, pp, vpp));
     }
+  }
+  return {axis};
+}
+
+/// Chunks of the stages that the scenario has.
+std::vector<SweepAxis> chunks_of_stages(const SweepGrid& grid) {
+  const AskedIteration of = iteration_of(grid, "vpp");
+  check_layout(of.spec, "vpp");
+  const int pp = of.spec.parallel.pp;
+  if (pp == 1) {
+    throw Error("--ask vpp: the scenario has one pipeline stage, which has one chunk",
+                "--ask pp asks about stages and chunks together");
+  }
+  SweepAxis axis{"pp x vpp", false, {}};
+  for (int vpp = 1; vpp <= most_chunks && pp * vpp <= of.layers; vpp *= 2) {
+    axis.points.push_back(stages_and_chunks(of.spec, pp, vpp));
   }
   return {axis};
 }
@@ -103,6 +127,7 @@ std::vector<SweepAxis> recomputations(const SweepGrid& grid) {
 std::vector<Question> iteration_questions() {
   return {{"tp", tensor_sizes},
           {"pp", pipelines},
+          {"vpp", chunks_of_stages},
           {"overlap", overlaps},
           {"recompute", recomputations}};
 }

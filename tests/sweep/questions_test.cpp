@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/sweep/advise.h"
@@ -22,7 +24,7 @@ std::vector<std::string> texts(const SweepAxis& axis) {
 }
 
 bool of_iterations(const std::string& question) {
-  return question == "tp" || question == "pp" || question == "overlap" || question == "recompute";
+  return std::set<std::string>{"tp", "pp", "vpp", "overlap", "recompute"}.contains(question);
 }
 
 class QuestionsTest : public testing::Test {
@@ -80,7 +82,7 @@ TEST_F(QuestionsTest, DomainSizesDivideEveryLevelOfAnEpGroup) {
 /// Names and keys are those of inputs: a grid of each question can be planned.
 TEST_F(QuestionsTest, EveryQuestionAsksAboutWhatThereIs) {
   const SweepGrid of_scenario = grid("2");
-  EXPECT_THAT(advise_questions(), SizeIs(12));
+  EXPECT_THAT(advise_questions(), SizeIs(13));
   for (const std::string& question : advise_questions()) {
     if (of_iterations(question)) continue;
     const auto axes = axes_of_question(question, of_scenario);
@@ -107,7 +109,18 @@ TEST_F(QuestionsTest, QuestionsAboutIterationsNeedOne) {
   }
   const auto stages = axes_of_question("pp", of_scenario);
   EXPECT_THAT(texts(stages[0]), testing::IsSupersetOf({"1 x 1", "2 x 1", "2 x 2", "16 x 1"}));
+  EXPECT_THAT(texts(axes_of_question("vpp", of_scenario)[0]),
+              ElementsAre("2 x 1", "2 x 2", "2 x 4", "2 x 8"));
   EXPECT_THAT(texts(axes_of_question("tp", of_scenario)[0]), ElementsAre("1", "2", "4", "8"));
+}
+
+TEST_F(QuestionsTest, OneStageHasOneChunk) {
+  try {
+    axes("vpp", "2", "parallel: {ep: 8}\nbatch: {global: 64, sequence: 4096}\n");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("--ask vpp: the scenario has one pipeline stage"));
+  }
 }
 
 /// Slots of the scenario's own policies, from as many as hold each of 32 experts once on 16 GPUs.

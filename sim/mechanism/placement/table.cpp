@@ -30,6 +30,7 @@ PlacementMaker read_moon_ep(const YamlMap& params);
 PlacementMaker read_ultra_ep(const YamlMap& params);
 PlacementMaker read_feplb(const YamlMap& params);
 PlacementMaker read_predictive(const YamlMap& params);
+PlacementMaker read_craft(const YamlMap& params);
 PlacementMaker read_lazarus(const YamlMap& params);
 PlacementMaker read_grace(const YamlMap& params);
 PlacementMaker read_external(const YamlMap& params, PolicySources& sources);
@@ -84,6 +85,8 @@ const std::vector<PlacementMechanism>& placement_mechanisms() {
       {"feplb", "whole experts to other GPUs of the NVLink domain, after the gate (FEPLB)",
        read_feplb},
       {"predictive-replication", "copies by predicted load, an interpretation", read_predictive},
+      {"craft", "a budget of replicas for the layers that gain most, by a profile (CRAFT)",
+       read_craft},
       {"lazarus", "replicas in proportion to load, placed to outlive failures (Lazarus)",
        read_lazarus},
       {"grace", "experts grouped by co-activation, hot ones copied (GRACE-MoE)", read_grace, true},

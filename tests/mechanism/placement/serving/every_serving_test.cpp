@@ -167,7 +167,8 @@ INSTANTIATE_TEST_SUITE_P(
         Kind{"predictive-replication", "predictive"},
         Kind{"{kind: predictive-replication, predictor: adjacent, extra_slots: 2}", "adjacent"},
         Kind{"{kind: lazarus, interval: 1, first: 1, window: 3, payload: weights}", "lazarus"},
-        Kind{"grace", "grace", false}, Kind{"{kind: grace, profiling: online}", "grace_online"}),
+        Kind{"{kind: craft, budget: 0.5}", "craft", false}, Kind{"grace", "grace", false},
+        Kind{"{kind: grace, profiling: online}", "grace_online"}),
     [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace
