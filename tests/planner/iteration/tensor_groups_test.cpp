@@ -42,7 +42,7 @@ TensorPlan plan_for(bool execution) {
     }
     const bool whole = key.stage == Stage::reduce;
     const BlockKind block = whole ? BlockKind::embedding : block_in(key.part / 2);
-    result.sides.emplace(key.stage, key.pass, block, key.part % 2 != 0);
+    result.sides.emplace(key.stage, key.pass, block, !whole && key.part % 2 != 0);
   }
   return result;
 }
