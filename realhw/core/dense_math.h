@@ -157,6 +157,34 @@ Float cross_entropy(std::int64_t words, const Float* logits, std::int64_t label,
   return std::log(sum) + most - logits[label];
 }
 
+/// The same of words that a tensor group divides: of each member's words the largest logit, the sum
+/// of the exponentials behind it, and the label's logit (0 if it is another's: label < 0).
+inline constexpr std::int64_t entropy_sums = 3;
+
+template <class Float>
+void entropy_of_part(std::int64_t words, const Float* logits, std::int64_t label, Float* sums) {
+  const Float most = *std::max_element(logits, logits + words);
+  Float sum = 0;
+  for (std::int64_t w = 0; w < words; ++w) sum += std::exp(logits[w] - most);
+  sums[0] = most;
+  sums[1] = sum;
+  sums[2] = label < 0 ? Float{0} : logits[label];
+}
+
+/// Probabilities of a member's words, and the loss; sums of the members lie `stride` apart.
+template <class Float>
+Float joined_entropy(std::int64_t parts, std::int64_t stride, const Float* sums, std::int64_t words,
+                     const Float* logits, Float* shares) {
+  Float most = sums[0], sum = 0, label = 0;
+  for (std::int64_t p = 1; p < parts; ++p) most = std::max(most, sums[p * stride]);
+  for (std::int64_t p = 0; p < parts; ++p) {
+    sum += sums[p * stride + 1] * std::exp(sums[p * stride] - most);
+    label += sums[p * stride + 2];
+  }
+  for (std::int64_t w = 0; w < words; ++w) shares[w] = std::exp(logits[w] - most) / sum;
+  return std::log(sum) + most - label;
+}
+
 /// Adam (arXiv 1412.6980) as after `steps` steps: whoever computes an iteration begins in the
 /// middle of a training, where a gradient near 0 does not decide on a whole step.
 struct AdamRule {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 #include "realhw/core/numbers.h"
@@ -40,43 +41,79 @@ std::int64_t shared_width(const MoeModel& model) {
   return std::int64_t{1} * model.shared_experts * model.shared_ffn;
 }
 
-HeadShape heads_of(const MoeModel& model) {
+HeadShape heads_of(const MoeModel& model, int parts) {
   const AttentionShape& shape = *model.attention->shape;
-  return {shape.heads, shape.kv_heads, shape.head_dim};
+  return {shape.heads / parts, shape.kv_heads / parts, shape.head_dim};
 }
 
-DenseTensors::DenseTensors(const MoeModel& model, const StagePart& part) : part_(part) {
+DenseTensors::DenseTensors(const MoeModel& model, const StagePart& part, TensorShare share)
+    : part_(part), share_(share) {
   const std::int64_t hidden = model.hidden;
+  const auto by_columns = [&](DenseTensorId id, const std::vector<std::int64_t>& runs) {
+    add_divided(id, hidden, std::accumulate(runs.begin(), runs.end(), std::int64_t{0}), runs,
+                false);
+  };
+  const auto by_rows = [&](DenseTensorId id, std::int64_t rows) {
+    add_divided(id, rows, hidden, {rows}, true);
+  };
+  const auto ffn = [&](DenseTensorId fc1, DenseTensorId fc2, std::int64_t width) {
+    by_columns(fc1, std::vector(static_cast<std::size_t>(model.expert_matrices - 1), width));
+    by_rows(fc2, width);
+  };
   if (part.kind == StagePartKind::embedding) {
-    add(DenseTensorId::embedding, model.vocabulary, hidden);
+    by_rows(DenseTensorId::embedding, model.vocabulary);
   } else if (part.kind == StagePartKind::head) {
     add(DenseTensorId::head_norm, 1, hidden);
-    add(DenseTensorId::head, hidden, model.vocabulary);
+    by_columns(DenseTensorId::head, {model.vocabulary});
   } else {
     const HeadShape heads = heads_of(model);
+    const std::int64_t keys = heads.kv_heads * heads.dim;
     add(DenseTensorId::attention_norm, 1, hidden);
-    add(DenseTensorId::projections, hidden, heads.width());
+    by_columns(DenseTensorId::projections, {heads.out_width(), keys, keys});
     if (model.attention->shape->qk_norm) {
       add(DenseTensorId::query_norm, 1, heads.dim);
       add(DenseTensorId::key_norm, 1, heads.dim);
     }
-    add(DenseTensorId::attention_output, heads.out_width(), hidden);
+    by_rows(DenseTensorId::attention_output, heads.out_width());
     add(DenseTensorId::ffn_norm, 1, hidden);
     if (!model.is_moe_layer(part.number)) {
-      add(DenseTensorId::dense_fc1, hidden, up_columns(model, model.dense_ffn));
-      add(DenseTensorId::dense_fc2, model.dense_ffn, hidden);
+      ffn(DenseTensorId::dense_fc1, DenseTensorId::dense_fc2, model.dense_ffn);
       return;
     }
     add(DenseTensorId::router, hidden, model.experts);
     if (shared_width(model) == 0) return;
-    add(DenseTensorId::shared_fc1, hidden, up_columns(model, shared_width(model)));
-    add(DenseTensorId::shared_fc2, shared_width(model), hidden);
+    ffn(DenseTensorId::shared_fc1, DenseTensorId::shared_fc2, shared_width(model));
   }
 }
 
 void DenseTensors::add(DenseTensorId id, std::int64_t rows, std::int64_t columns) {
-  tensors_.push_back({id, rows, columns, elements_});
+  tensors_.push_back({id, rows, columns, elements_, rows, false});
+  for (std::int64_t i = 0; i < rows * columns; ++i) in_whole_.push_back(whole_elements_ + i);
   elements_ += rows * columns;
+  whole_elements_ += rows * columns;
+}
+
+void DenseTensors::add_divided(DenseTensorId id, std::int64_t rows, std::int64_t columns,
+                               const std::vector<std::int64_t>& runs, bool by_rows) {
+  std::vector<std::int64_t> kept;  // rows, or columns
+  std::int64_t first = 0;
+  for (const std::int64_t run : runs) {
+    const std::int64_t width = run / share_.parts;
+    for (std::int64_t i = 0; i < width; ++i) kept.push_back(first + share_.part * width + i);
+    first += run;
+  }
+  const std::int64_t own_rows = by_rows ? std::ssize(kept) : rows;
+  const std::int64_t own_columns = by_rows ? columns : std::ssize(kept);
+  tensors_.push_back({id, own_rows, own_columns, elements_, rows, share_.parts > 1});
+  for (std::int64_t r = 0; r < own_rows; ++r) {
+    for (std::int64_t c = 0; c < own_columns; ++c) {
+      const std::int64_t row = by_rows ? kept[static_cast<std::size_t>(r)] : r;
+      const std::int64_t column = by_rows ? c : kept[static_cast<std::size_t>(c)];
+      in_whole_.push_back(whole_elements_ + row * columns + column);
+    }
+  }
+  elements_ += own_rows * own_columns;
+  whole_elements_ += rows * columns;
 }
 
 const DenseTensor& DenseTensors::operator[](DenseTensorId id) const {
@@ -92,15 +129,18 @@ std::uint64_t DenseTensors::seed() const {
 
 std::vector<float> DenseTensors::initial() const {
   std::vector<float> values(static_cast<std::size_t>(elements_));
+  std::int64_t before = 0;  // elements of undivided tensors
   for (const DenseTensor& tensor : tensors_) {
     const std::uint64_t of_tensor = mix(seed(), whole_number(static_cast<int>(tensor.id)));
     const bool table = tensor.id == DenseTensorId::embedding;
-    const float bound = table ? 1.0f : std::sqrt(3.0f / static_cast<float>(tensor.rows));
-    for (std::int64_t i = 0; i < tensor.rows * tensor.columns; ++i) {
-      const float value = balanced(mix(of_tensor, whole_number(i)));
-      values[static_cast<std::size_t>(tensor.offset + i)] =
-          tensor.is_gain() ? 1 + 0.125f * value : bound * value;
+    const float bound = table ? 1.0f : std::sqrt(3.0f / static_cast<float>(tensor.whole_rows));
+    const std::int64_t elements = tensor.rows * tensor.columns;
+    for (std::int64_t at = tensor.offset; at < tensor.offset + elements; ++at) {
+      const auto i = static_cast<std::size_t>(at);
+      const float value = balanced(mix(of_tensor, whole_number(in_whole_[i] - before)));
+      values[i] = tensor.is_gain() ? 1 + 0.125f * value : bound * value;
     }
+    before += elements * (tensor.divided ? share_.parts : 1);
   }
   return values;
 }

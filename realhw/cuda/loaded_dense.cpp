@@ -63,6 +63,13 @@ struct DenseLoader {
                               lists.add(call.labels)};
   }
 
+  LoadedDense operator()(const DividedEntropy& call) const {
+    return LoadedDividedEntropy{call.joined,
+                                {std::ssize(call.labels), call.words, call.parts, nullptr,
+                                 at(call.logits), at(call.sums), at(call.shares), at(call.losses)},
+                                lists.add(call.labels)};
+  }
+
   /// Ranges with one target become one, so that no two threads add to an element.
   LoadedDense operator()(const AddValues& call) const {
     std::map<float*, std::pair<std::int64_t, std::vector<const float*>>> targets;
@@ -128,6 +135,11 @@ struct DenseRunner {
     rows.labels = lists[loaded.labels];
     loaded.gradient ? launch_cross_entropy_gradient(rows, stream)
                     : launch_cross_entropy(rows, stream);
+  }
+  void operator()(const LoadedDividedEntropy& loaded) const {
+    DividedEntropyRows rows = loaded.rows;
+    rows.labels = lists[loaded.labels];
+    loaded.joined ? launch_joined_entropy(rows, stream) : launch_entropy_of_part(rows, stream);
   }
   void operator()(const LoadedAdd& loaded) const {
     AddedList list = loaded.list;

@@ -27,6 +27,11 @@ struct LoadedCrossEntropy {
   CrossEntropyRows rows;  // without their labels
   Listed<std::int64_t> labels;
 };
+struct LoadedDividedEntropy {
+  bool joined = false;
+  DividedEntropyRows rows;  // without their labels
+  Listed<std::int64_t> labels;
+};
 struct LoadedAdd {
   AddedList list;  // without its ranges
   Listed<AddedRange> ranges;
@@ -37,7 +42,7 @@ struct LoadedAdam {
   Listed<AdamRange> ranges;
 };
 using LoadedDense = std::variant<LoadedNorm, RotaryRows, LoadedAttention, LoadedCrossEntropy,
-                                 LoadedAdd, LoadedAdam>;
+                                 LoadedDividedEntropy, LoadedAdd, LoadedAdam>;
 
 /// Adds what must be on the device to `lists`. Throws std::runtime_error for what no kernel of ours
 /// does.

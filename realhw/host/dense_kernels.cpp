@@ -64,6 +64,20 @@ void run_one(const CrossEntropy& call, const At& at) {
   }
 }
 
+void run_one(const DividedEntropy& call, const At& at) {
+  const std::int64_t rows = std::ssize(call.labels);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* logits = at(call.logits) + row * call.words;
+    float* sums = at(call.sums) + row * entropy_sums;
+    if (!call.joined) {
+      entropy_of_part(call.words, logits, call.labels[static_cast<std::size_t>(row)], sums);
+      continue;
+    }
+    at(call.losses)[row] = joined_entropy(call.parts, rows * entropy_sums, sums, call.words, logits,
+                                          at(call.shares) + row * call.words);
+  }
+}
+
 void run_one(const AddValues& call, const At& at) {
   for (const AddValues::Range& range : call.ranges) {
     const float* from = at(range.from);

@@ -30,10 +30,11 @@ DenseTensorId BlockProgram::gain_of(BlockKind block) {
   return block == BlockKind::head ? DenseTensorId::head_norm : DenseTensorId::ffn_norm;
 }
 
-RowMatrix BlockProgram::make(const RankStep& step, const char* name, std::int64_t width) {
+RowMatrix BlockProgram::make(const RankStep& step, const char* name, std::int64_t rows,
+                             std::int64_t width) {
   const BufferId buffer = draft_.add_buffer(fmt::format("op {} {}", step.op.value, name),
-                                            rows() * width * float_bytes, RowFormat::float32);
-  return {{buffer, 0}, width, step.op};
+                                            rows * width * float_bytes, RowFormat::float32);
+  return {{buffer, 0}, rows, width, step.op};
 }
 
 Place BlockProgram::take(const RowMatrix& rows, const RankStep& step) const {
@@ -65,7 +66,7 @@ void BlockProgram::add_up(RowTotal& total, Pass pass, RankStep& step, Place to) 
   if (total.routed != nullptr) routed = total.routed->take_sums(pass, step.op);
   for (const RowMatrix& part : total.parts) take(part, step);
   RowSums sums{hidden, {}, {0}, {}};
-  for (std::int64_t row = 0; row < rows(); ++row) {
+  for (std::int64_t row = 0; row < held_.own_rows(); ++row) {
     for (const RowMatrix& part : total.parts) sums.terms.push_back({row_of(part, row)});
     if (!routed.empty()) {
       const auto& terms = routed.at(static_cast<std::size_t>(row)).terms;
@@ -80,14 +81,15 @@ void BlockProgram::add_up(RowTotal& total, Pass pass, RankStep& step, Place to) 
 
 /// Adds up what flows into a block, or back out of it.
 void BlockProgram::settle(Pass pass, RankStep& step) {
-  const RowMatrix sum = make(step, "sum", held_.model.hidden);
+  const RowMatrix sum = make(step, "sum", held_.own_rows(), held_.model.hidden);
   add_up(total(pass), pass, step, sum.at);
   total(pass) = {{sum}, nullptr};
   check(step, sum);
 }
 
 void BlockProgram::check(RankStep& step, const RowMatrix& made) const {
-  step.after.emplace_back(FiniteCheck{step.op, {{made.at, rows() * made.width}}});
+  auto& calls = step.more.empty() ? step.after : step.more.back().after;
+  calls.emplace_back(FiniteCheck{step.op, {{made.at, made.rows * made.width}}});
 }
 
 void BlockProgram::record(int layer, BlockKind block, Pass pass, const RowMatrix& made) {
@@ -96,75 +98,75 @@ void BlockProgram::record(int layer, BlockKind block, Pass pass, const RowMatrix
 }
 
 /// A GEMM of the plan has as many multiplications as the product that it becomes.
-void BlockProgram::check_shape(const RankStep& step, std::int64_t n, std::int64_t k) const {
+void BlockProgram::check_shape(const RankStep& step, const RowMatrix& a, std::int64_t n) const {
   const auto* gemm = std::get_if<GroupedGemm>(&draft_.kernel(step));
-  if (gemm != nullptr && gemm->m.size() == 1 && gemm->m[0] == rows() &&
-      gemm->n * gemm->k == n * k) {
+  if (gemm != nullptr && gemm->m.size() == 1 &&
+      gemm->m[0] * gemm->n * gemm->k == a.rows * a.width * n) {
     return;
   }
   throw std::runtime_error(
-      fmt::format("the plan's product is none of {} rows, {} x {}", rows(), n, k));
+      fmt::format("the plan's product is none of {} rows, {} x {}", a.rows, n, a.width));
 }
 
 RowMatrix BlockProgram::multiply(RankStep& step, GroupedProduct::Kind kind, const RowMatrix& a,
                                  Place b, std::int64_t width) {
-  check_shape(step, width, a.width);
-  const RowMatrix c = make(step, "product", width);
+  check_shape(step, a, width);
+  const RowMatrix c = make(step, "product", a.rows, width);
   step.before.emplace_back(
-      GroupedProduct{kind, width, a.width, {{rows(), take(a, step), b, c.at}}});
+      GroupedProduct{kind, width, a.width, {{a.rows, take(a, step), b, c.at}}});
   check(step, c);
   return c;
 }
 
 void BlockProgram::add_outer(RankStep& step, DenseBuffers& held, DenseTensorId id,
                              const RowMatrix& a, const RowMatrix& b) {
-  check_shape(step, b.width, a.width);
+  check_shape(step, a, b.width);
   step.before.emplace_back(
       GroupedProduct{GroupedProduct::Kind::outer,
                      b.width,
                      a.width,
-                     {{rows(), take(a, step), take(b, step), held.gradient(id)}}});
+                     {{a.rows, take(a, step), take(b, step), held.gradient(id)}}});
   step.after.emplace_back(FiniteCheck{step.op, {{held.gradient(id), a.width * b.width}}});
   held.ops.added.push_back(step.op);
 }
 
 RowMatrix BlockProgram::activate(RankStep& step, const RowMatrix& h, std::int64_t ffn) {
-  const RowMatrix out = make(step, "activated", ffn);
+  const RowMatrix out = make(step, "activated", h.rows, ffn);
   const bool gated = draft_.step.shape.gated;
   step.before.emplace_back(
-      Activation{false, ffn, gated, {{rows(), take(h, step), out.at, {}, {}}}});
+      Activation{false, ffn, gated, {{h.rows, take(h, step), out.at, {}, {}}}});
   check(step, out);
   return out;
 }
 
 RowMatrix BlockProgram::activate_gradient(RankStep& step, const RowMatrix& h, const RowMatrix& dout,
                                           std::int64_t ffn) {
-  const RowMatrix dh = make(step, "activation gradient", h.width);
+  const RowMatrix dh = make(step, "activation gradient", h.rows, h.width);
   const bool gated = draft_.step.shape.gated;
   step.before.emplace_back(
-      Activation{true, ffn, gated, {{rows(), take(h, step), {}, dh.at, take(dout, step)}}});
+      Activation{true, ffn, gated, {{h.rows, take(h, step), {}, dh.at, take(dout, step)}}});
   check(step, dh);
   return dh;
 }
 
 RowMatrix BlockProgram::norm(RankStep& step, DenseBuffers& held, DenseTensorId gain,
                              const RowMatrix& x) {
-  const RowMatrix out = make(step, "normed", x.width);
+  const RowMatrix out = make(step, "normed", x.rows, x.width);
   const Place gains = take(held, held.weight(gain), step);
   step.before.emplace_back(
-      RowNorm{false, x.width, {{rows(), x.width, take(x, step), gains, out.at, {}, {}, {}}}});
+      RowNorm{false, x.width, {{x.rows, x.width, take(x, step), gains, out.at, {}, {}, {}}}});
   check(step, out);
   return out;
 }
 
 RowMatrix BlockProgram::norm_gradient(RankStep& step, DenseBuffers& held, DenseTensorId gain,
                                       const RowMatrix& x, const RowMatrix& dout) {
-  const RowMatrix dx = make(step, "norm gradient", x.width);
+  const RowMatrix dx = make(step, "norm gradient", x.rows, x.width);
   const Place gains = take(held, held.weight(gain), step);
   step.before.emplace_back(RowNorm{
       true,
       x.width,
-      {{rows(), x.width, take(x, step), gains, {}, take(dout, step), dx.at, held.gradient(gain)}}});
+      {{x.rows, x.width, take(x, step), gains, {}, take(dout, step), dx.at, held.gradient(gain)}}});
   check(step, dx);
   held.ops.added.push_back(step.op);
   return dx;
@@ -173,8 +175,8 @@ RowMatrix BlockProgram::norm_gradient(RankStep& step, DenseBuffers& held, DenseT
 /// Every head by itself; values stay as they are.
 RowMatrix BlockProgram::head_norms(RankStep& step, DenseBuffers& held, const RowMatrix& x,
                                    const RowMatrix* dout) {
-  const HeadShape heads = heads_of(held_.model);
-  const RowMatrix made = make(step, "normed heads", x.width);
+  const HeadShape heads = heads_;
+  const RowMatrix made = make(step, "normed heads", x.rows, x.width);
   RowNorm norms{dout != nullptr, heads.dim, {}};
   take(x, step);
   for (std::int64_t head = 0; head < heads.heads + heads.kv_heads; ++head) {
@@ -182,7 +184,7 @@ RowMatrix BlockProgram::head_norms(RankStep& step, DenseBuffers& held, const Row
         head < heads.heads ? DenseTensorId::query_norm : DenseTensorId::key_norm;
     const std::int64_t column = head * heads.dim;
     RowNorm::Range range{
-        rows(), x.width, column_of(x, column), take(held, held.weight(gain), step), {}, {}, {}, {}};
+        x.rows, x.width, column_of(x, column), take(held, held.weight(gain), step), {}, {}, {}, {}};
     if (dout == nullptr) {
       range.out = column_of(made, column);
     } else {
@@ -197,7 +199,7 @@ RowMatrix BlockProgram::head_norms(RankStep& step, DenseBuffers& held, const Row
   take(from, step);
   const std::int64_t values = (heads.heads + heads.kv_heads) * heads.dim;
   RowSums copied{heads.kv_heads * heads.dim, {}, {0}, {}};
-  for (std::int64_t row = 0; row < rows(); ++row) {
+  for (std::int64_t row = 0; row < x.rows; ++row) {
     const auto at = [&](const RowMatrix& m) {
       Place place = row_of(m, row);
       place.offset += values * float_bytes;
@@ -214,18 +216,17 @@ RowMatrix BlockProgram::head_norms(RankStep& step, DenseBuffers& held, const Row
 }
 
 RowMatrix BlockProgram::rotated(RankStep& step, const RowMatrix& from, int way) {
-  const RowMatrix to = make(step, "rotated", from.width);
-  step.before.emplace_back(
-      Rotary{heads_of(held_.model), rows(), held_.sequence, way, take(from, step), to.at});
+  const RowMatrix to = make(step, "rotated", from.rows, from.width);
+  step.before.emplace_back(Rotary{heads_, from.rows, held_.sequence, way, take(from, step), to.at});
   check(step, to);
   return to;
 }
 
 RowMatrix BlockProgram::attention(RankStep& step, const RowMatrix& in, const RowMatrix* dout) {
-  const HeadShape heads = heads_of(held_.model);
   const bool gradient = dout != nullptr;
-  const RowMatrix made = make(step, "attention", gradient ? heads.width() : heads.out_width());
-  CausalAttention call{gradient, heads, held_.micro_batch, held_.sequence, take(in, step), {},
+  const RowMatrix made =
+      make(step, "attention", in.rows, gradient ? heads_.width() : heads_.out_width());
+  CausalAttention call{gradient, heads_, held_.micro_batch, held_.sequence, take(in, step), {},
                        {},       {}};
   if (gradient) {
     call.dout = take(*dout, step);
@@ -236,60 +237,6 @@ RowMatrix BlockProgram::attention(RankStep& step, const RowMatrix& in, const Row
   step.before.emplace_back(std::move(call));
   check(step, made);
   return made;
-}
-
-std::int64_t BlockProgram::word(std::int64_t row) const {
-  return word_at(held_.model.vocabulary, microbatch_, parameters_.replica(), row);
-}
-
-void BlockProgram::add_loss(RankStep& step, Kept& k, bool gradient) {
-  const std::int64_t words = held_.model.vocabulary;
-  CrossEntropy call{gradient, words, {}, 1, {}, {}, {}, {}};
-  for (std::int64_t row = 0; row < rows(); ++row) call.labels.push_back(word(row + 1));
-  if (gradient) {
-    k.dh = make(step, "gradient of the logits", words);
-    call.weight = static_cast<float>(
-        1.0 / static_cast<double>(rows() * held_.replicas() * held_.microbatches));
-    call.shares = take(k.shares, step);
-    call.dlogits = k.dh.at;
-  } else {
-    k.shares = make(step, "shares", words);
-    k.losses = make(step, "losses", 1);
-    call.logits = take(k.h, step);
-    call.shares = k.shares.at;
-    call.losses = k.losses.at;
-    draft_.program.iteration->losses.push_back({microbatch_, k.losses.at});
-  }
-  step.before.emplace_back(std::move(call));
-  check(step, gradient ? k.dh : k.shares);
-}
-
-void BlockProgram::look_up(RankStep& step, DenseBuffers& held, const RowMatrix& to) {
-  const Place table = take(held, held.weight(DenseTensorId::embedding), step);
-  RowSums sums{to.width, {}, {0}, {}};
-  for (std::int64_t row = 0; row < rows(); ++row) {
-    sums.to.push_back(row_of(to, row));
-    sums.terms.push_back({{table.buffer, table.offset + word(row) * to.width * float_bytes}});
-    sums.first.push_back(static_cast<std::uint32_t>(sums.terms.size()));
-  }
-  step.before.emplace_back(std::move(sums));
-  check(step, to);
-}
-
-/// What the first layer, which adds up nothing by itself, leaves is added up here.
-void BlockProgram::add_embedding_gradient(RankStep& step, DenseBuffers& held) {
-  settle(Pass::backward, step);
-  const RowMatrix dx = whole(Pass::backward);
-  record(0, BlockKind::attention, Pass::backward, dx);
-  const Place table = held.gradient(DenseTensorId::embedding);
-  AddValues call;
-  for (std::int64_t row = 0; row < rows(); ++row) {
-    call.ranges.push_back({row_of(dx, row),
-                           {table.buffer, table.offset + word(row) * dx.width * float_bytes},
-                           dx.width});
-  }
-  step.before.emplace_back(std::move(call));
-  held.ops.added.push_back(step.op);
 }
 
 }  // namespace moesim

@@ -19,7 +19,8 @@ BlockProgram::BlockProgram(Draft& draft, HeldParameters& parameters, const HeldC
       chunk_(chunk),
       microbatch_(microbatch),
       layer_of_(std::move(layer_of)),
-      held_(*draft.step.iteration) {}
+      held_(*draft.step.iteration),
+      heads_(heads_of(held_.model, held_.tp)) {}
 
 BlockProgram::~BlockProgram() = default;
 
@@ -57,10 +58,10 @@ void BlockProgram::forward(Work work, RankStep& step, int layer, BlockKind block
   };
   switch (work) {
     case Work::look_up: {
-      const RowMatrix x = make(step, "embedded", model.hidden);
+      const RowMatrix x = make(step, "embedded", held_.rows(), model.hidden);
       look_up(step, held, x);
-      forward_ = {{x}, nullptr};
-      return;
+      forward_ = {};
+      return leave_product(k, x);
     }
     case Work::residual:
       return settle(Pass::forward, step);
@@ -85,17 +86,15 @@ void BlockProgram::forward(Work work, RankStep& step, int layer, BlockKind block
       k.a = attention(step, k.rotated, nullptr);
       return;
     case Work::output:
-      forward_.parts.push_back(product(k.a, Id::attention_output));
-      return;
+      return leave_product(k, product(k.a, Id::attention_output));
     case Work::fc1:
       k.h = product(k.n, Id::dense_fc1);
       return;
     case Work::activation:
-      k.a = activate(step, k.h, model.dense_ffn);
+      k.a = activate(step, k.h, of_group(model.dense_ffn));
       return;
     case Work::fc2:
-      forward_.parts.push_back(product(k.a, Id::dense_fc2));
-      return;
+      return leave_product(k, product(k.a, Id::dense_fc2));
     case Work::head:
       k.h = product(k.n, Id::head);
       return;
@@ -120,17 +119,17 @@ void BlockProgram::by_inputs(Work work, RankStep& step, int layer, BlockKind blo
       k.dn = product(k.dh, Id::head);
       return;
     case Work::fc2:
-      k.dout = whole(Pass::backward);
+      k.dout = gradient_of_product(k);
       k.da = product(k.dout, Id::dense_fc2);
       return;
     case Work::activation:
-      k.dh = activate_gradient(step, k.h, k.da, model.dense_ffn);
+      k.dh = activate_gradient(step, k.h, k.da, of_group(model.dense_ffn));
       return;
     case Work::fc1:
       k.dn = product(k.dh, Id::dense_fc1);
       return;
     case Work::output:
-      k.dout = whole(Pass::backward);
+      k.dout = gradient_of_product(k);
       k.da = product(k.dout, Id::attention_output);
       return;
     case Work::scores:
@@ -149,7 +148,7 @@ void BlockProgram::by_inputs(Work work, RankStep& step, int layer, BlockKind blo
       if (block == BlockKind::moe) {
         RowTotal sum{k.shared_dn ? std::vector{*k.shared_dn} : std::vector<RowMatrix>(),
                      layer_of_(layer)};
-        k.dn = make(step, "gradient of the experts' input", model.hidden);
+        k.dn = make(step, "gradient of the experts' input", held_.own_rows(), model.hidden);
         add_up(sum, Pass::backward, step, k.dn.at);
       }
       backward_.parts.push_back(norm_gradient(step, held, gain_of(block), k.x, k.dn));
@@ -190,7 +189,7 @@ void BlockProgram::add_shared(RankStep& step) {
   DenseBuffers& held = buffers(key.layer, BlockKind::moe);
   using Id = DenseTensorId;
   using Kind = GroupedProduct::Kind;
-  const std::int64_t width = shared_width(held_.model);
+  const std::int64_t width = of_group(shared_width(held_.model));
   const bool first = key.kind == OpKind::shared_fc1;
   const Id id = first ? Id::shared_fc1 : Id::shared_fc2;
   const Place weights = take(held, held.weight(id), step);
@@ -200,13 +199,13 @@ void BlockProgram::add_shared(RankStep& step) {
   if (key.pass == Pass::forward) {
     const RowMatrix out =
         multiply(step, Kind::plain, first ? k.n : k.a, weights, held.tensors[id].columns);
-    if (!first) return forward_.parts.push_back(out);
+    if (!first) return leave_product(k, out);
     k.h = out;
     k.a = activate(step, k.h, width);
   } else if (first) {
     k.shared_dn = multiply(step, Kind::transposed_b, k.dh, weights, held_.model.hidden);
   } else {
-    k.dout = whole(Pass::backward);
+    k.dout = gradient_of_product(k);
     k.da = multiply(step, Kind::transposed_b, k.dout, weights, width);
     k.dh = activate_gradient(step, k.h, k.da, width);
   }

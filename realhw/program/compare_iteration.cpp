@@ -40,14 +40,24 @@ class IterationComparison {
     for (const auto& values : results_.values) compare_values(values);
     for (const auto& losses : results_.losses) {
       const Expected all = reference_.losses(losses.microbatch);
-      count(losses.at, rows_of(all, 1), largest_of(all), found_.outputs, found_.wrong_outputs);
+      const auto rows = static_cast<std::size_t>(step_.iteration->rows());
+      const auto replica = static_cast<std::size_t>(results_.place.replica);
+      count(losses.at, all.subspan(replica * rows, rows), largest_of(all), found_.outputs,
+            found_.wrong_outputs);
     }
     for (const auto& dense : results_.dense) {
-      const DenseTensors tensors(step_.iteration->model, dense.part);
+      const DenseTensors tensors(step_.iteration->model, dense.part,
+                                 {step_.iteration->tp, results_.place.part});
+      const TrainedTensor& whole_part = reference_.dense(dense.part);
+      const TrainedTensor own{tensors.own(whole_part.weights),
+                              tensors.own(whole_part.gradients),
+                              {},
+                              {},
+                              tensors.own(whole_part.before)};
       for (const DenseTensor& tensor : tensors.all()) {
         const Range whole{tensor.offset, tensor.offset + tensor.rows * tensor.columns};
-        compare_tensor(reference_.dense(dense.part), whole, dense.weights, dense.gradients,
-                       common(whole, dense.summed), common(whole, dense.updated));
+        compare_tensor(own, whole, dense.weights, dense.gradients, common(whole, dense.summed),
+                       common(whole, dense.updated));
       }
     }
     const ExpertShape& shape = step_.shape;
@@ -61,10 +71,12 @@ class IterationComparison {
   }
 
  private:
-  /// Those of the rank's replica.
+  /// Those of the rank between blocks.
   Expected rows_of(Expected all, std::int64_t width) const {
-    const auto elements = static_cast<std::size_t>(step_.iteration->rows() * width);
-    return all.subspan(static_cast<std::size_t>(results_.replica) * elements, elements);
+    const HeldIteration& held = *step_.iteration;
+    const auto elements = static_cast<std::size_t>(held.own_rows() * width);
+    const int place = results_.place.replica * held.tp + results_.place.part;
+    return all.subspan(static_cast<std::size_t>(place) * elements, elements);
   }
 
   void count(Place at, Expected expected, double magnitude, std::int64_t& compared,
@@ -85,7 +97,7 @@ class IterationComparison {
     const Expected rows = rows_of(
         reference_.entering(values.microbatch, values.layer, values.block, values.pass), hidden);
     const bool forward = values.pass == Pass::forward;
-    for (std::int64_t row = 0; row < step_.iteration->rows(); ++row) {
+    for (std::int64_t row = 0; row < step_.iteration->own_rows(); ++row) {
       const Expected of_row =
           rows.subspan(static_cast<std::size_t>(row * hidden), static_cast<std::size_t>(hidden));
       const Place at{values.at.buffer, values.at.offset + row * hidden * float_bytes};

@@ -14,8 +14,9 @@ namespace moesim {
 ///  - input gradients: the gradient by what enters every block;
 ///  - weight gradients: after the sum over microbatches and replicas (ZeRO: the rank's shard);
 ///  - weights: after the update, and after their gather if there is one.
-/// An element is wrong when it is off by more than 1e-3 x the largest of its row, or of its tensor
-/// for gradients of weights; a weight, by more than 1e-3 x the largest change of its tensor.
+/// An element is wrong when it is off by more than 1e-3 x the largest of its row, or, for
+/// gradients of weights, of what the rank has of its tensor; a weight, by more than 1e-3 x the
+/// largest change in that.
 Comparison compare_iteration(const RealStep& step, const RankProgram& program, Device& device,
                              int runs);
 

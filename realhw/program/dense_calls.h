@@ -44,9 +44,19 @@ struct CausalAttention {
 struct CrossEntropy {
   bool gradient = false;
   std::int64_t words = 0;
-  std::vector<std::int64_t> labels;  // [row]
+  std::vector<std::int64_t> labels;  // [row], below 0: a word of another rank
   float weight = 1;                  // of a row's loss
   Place logits, shares, losses, dlogits;
+};
+
+/// Cross entropy of words that a tensor group divides: the sums of the rank's own
+/// (entropy_of_part), or shares and losses from those of all, member by member [row][entropy_sums].
+struct DividedEntropy {
+  bool joined = false;
+  std::int64_t words = 0;            // of the rank
+  std::vector<std::int64_t> labels;  // [row] of the rank's words, below 0: another's
+  std::int64_t parts = 1;            // of the group
+  Place logits, sums, shares, losses;
 };
 
 /// to += from.
@@ -68,7 +78,7 @@ struct AdamUpdate {
   std::vector<Range> ranges;
 };
 
-using DenseCall =
-    std::variant<RowNorm, Rotary, CausalAttention, CrossEntropy, AddValues, AdamUpdate>;
+using DenseCall = std::variant<RowNorm, Rotary, CausalAttention, CrossEntropy, DividedEntropy,
+                               AddValues, AdamUpdate>;
 
 }  // namespace moesim

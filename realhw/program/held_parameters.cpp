@@ -14,8 +14,8 @@ std::string name_of_part(const StagePart& part) {
 
 }  // namespace
 
-HeldParameters::HeldParameters(Draft& draft, const HeldStage& stage, int replica)
-    : draft_(draft), stage_(stage), replica_(replica) {
+HeldParameters::HeldParameters(Draft& draft, const HeldStage& stage, HeldPlace place)
+    : draft_(draft), stage_(stage), place_(place) {
   std::int64_t shared = 0;
   for (const HeldChunk& chunk : stage.chunks) {
     for (const StagePart& part : chunk.parts) add_dense(part, shared);
@@ -25,11 +25,14 @@ HeldParameters::HeldParameters(Draft& draft, const HeldStage& stage, int replica
 /// Shards differ by one element at most, and larger ones take turns from part to part: the shards
 /// of all parts together differ by one at most, too, as the plan divides them.
 void HeldParameters::add_dense(const StagePart& part, std::int64_t& shared) {
-  DenseTensors tensors(draft_.step.iteration->model, part);
+  DenseTensors tensors(draft_.step.iteration->model, part, share());
   const std::string name = name_of_part(part);
   std::vector<float> weights = tensors.initial();
-  std::vector<float> first(weights.size()), second(weights.size());
+  std::vector<float> first(static_cast<std::size_t>(tensors.whole_elements()));
+  std::vector<float> second(first.size());
   DenseTensors::fill_moments(tensors.seed(), first, second);
+  first = tensors.own(first);
+  second = tensors.own(second);
   DenseBuffers made{std::move(tensors),
                     buffer(name + " weights", std::move(weights)),
                     buffer(name + " gradients", {}),
@@ -37,7 +40,7 @@ void HeldParameters::add_dense(const StagePart& part, std::int64_t& shared) {
                     buffer(name + " second moments", {}),
                     {},
                     {}};
-  const std::int64_t elements = made.tensors.elements(), n = replicas();
+  const std::int64_t elements = made.tensors.elements(), n = draft_.step.iteration->replicas();
   for (const BufferId id : {made.gradients, made.first, made.second}) {
     draft_.program.buffers[id.index()].bytes = elements * float_bytes;
   }
@@ -58,6 +61,12 @@ BufferId HeldParameters::buffer(const std::string& name, std::vector<float> valu
   const BufferId id = draft_.add_buffer(name, std::ssize(values) * float_bytes, RowFormat::float32);
   if (!values.empty()) draft_.program.initial.push_back({{id, 0}, std::move(values)});
   return id;
+}
+
+std::vector<GpuId> HeldParameters::tensor_group() const {
+  const int tp = draft_.step.iteration->tp;
+  const auto first = stage_.gpus.begin() + place_.replica * tp;
+  return {first, first + tp};
 }
 
 std::vector<DenseBuffers*> HeldParameters::all_dense() {

@@ -44,11 +44,13 @@ struct ExpertMoments {
 
 class HeldParameters {
  public:
-  /// Parameters of a rank of this stage, replica number `replica`. All must outlive it.
-  HeldParameters(Draft& draft, const HeldStage& stage, int replica);
+  /// Parameters of a rank of this stage. All must outlive it.
+  HeldParameters(Draft& draft, const HeldStage& stage, HeldPlace place);
 
-  int replica() const { return replica_; }
-  int replicas() const { return static_cast<int>(stage_.gpus.size()); }
+  int replica() const { return place_.replica; }
+  TensorShare share() const { return {draft_.step.iteration->tp, place_.part}; }
+  /// The rank's tensor group, part by part.
+  std::vector<GpuId> tensor_group() const;
   DenseBuffers& dense(const StagePart& part) { return dense_.at({part.kind, part.number}); }
   /// In the order of the stage's chunks.
   std::vector<DenseBuffers*> all_dense();
@@ -62,7 +64,7 @@ class HeldParameters {
 
   Draft& draft_;
   const HeldStage& stage_;
-  int replica_;
+  HeldPlace place_;
   std::vector<std::pair<StagePartKind, int>> order_;
   std::map<std::pair<StagePartKind, int>, DenseBuffers> dense_;
   std::map<int, ExpertMoments> moments_;

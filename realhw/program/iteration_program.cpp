@@ -19,14 +19,6 @@ std::size_t stage_of(const HeldIteration& held, GpuId rank) {
   throw std::runtime_error(fmt::format("GPU {} is in no pipeline stage", rank.value));
 }
 
-Place elements_at(BufferId buffer, std::int64_t first) { return {buffer, first * float_bytes}; }
-
-/// The part of the model whose parameters an exchange of replicas moves; layer -1: of all.
-StagePart part_of(const OpKey& key) {
-  const auto kind = static_cast<StagePartKind>(key.part);
-  return {kind, kind == StagePartKind::layer ? key.layer : 0};
-}
-
 }  // namespace
 
 IterationProgram::IterationProgram(Draft& draft, LayerOf layer_of)
@@ -34,9 +26,9 @@ IterationProgram::IterationProgram(Draft& draft, LayerOf layer_of)
       layer_of_(std::move(layer_of)),
       held_(*draft.step.iteration),
       stage_(stage_of(held_, draft.program.rank)) {
-  const auto replica = static_cast<int>(stage().gpus.member(draft.program.rank));
-  draft.program.iteration.emplace().replica = replica;
-  parameters_ = std::make_unique<HeldParameters>(draft, stage(), replica);
+  const HeldPlace place = held_.place(stage(), draft.program.rank);
+  draft.program.iteration.emplace().place = place;
+  parameters_ = std::make_unique<HeldParameters>(draft, stage(), place);
   parameters_->add_moments();
   add_results();
 }
@@ -65,6 +57,13 @@ bool IterationProgram::add(RankStep& step) {
   switch (key.kind) {
     case OpKind::stage_transfer:
       add_transfer(step);
+      return true;
+    case OpKind::tensor_exchange:
+      if (key.stage == Stage::reduce) {
+        add_undivided_gradients(step);
+      } else {
+        of_chunk().add_exchange(step);
+      }
       return true;
     case OpKind::gradient_exchange:
       add_gradients(step);
@@ -101,11 +100,12 @@ void IterationProgram::require(OpId made_by, OpId op, const char* what) const {
                  fmt::format("it does not wait for {}", what));
 }
 
-/// One message of a microbatch's rows from each replica to its next stage, or to the one before.
+/// One message of a microbatch's rows from each GPU to its next stage, or to the one before.
 void IterationProgram::add_transfer(RankStep& step) {
   const OpKey& key = draft_.op(step).key;
   const RankParcels parcels = parcels_of(draft_.op(step), draft_.program.rank);
-  const std::int64_t bytes = held_.rows() * held_.model.hidden * float_bytes;
+  const std::int64_t rows = held_.own_rows();
+  const std::int64_t bytes = rows * held_.model.hidden * float_bytes;
   for (const bool sent : {true, false}) {
     const auto& list = sent ? parcels.sent : parcels.received;
     if (list.empty()) continue;
@@ -116,7 +116,7 @@ void IterationProgram::add_transfer(RankStep& step) {
         draft_.add_buffer(fmt::format("op {} {}", step.op.value, sent ? "sent" : "received"), bytes,
                           RowFormat::float32);
     const Place at{buffer, 0};
-    const FiniteCheck check{step.op, {{at, held_.rows() * held_.model.hidden}}};
+    const FiniteCheck check{step.op, {{at, rows * held_.model.hidden}}};
     if (sent) {
       blocks(key.microbatch, chunk_at(key.part)).leave(key.pass, step, at);
       step.before.emplace_back(check);
@@ -125,86 +125,10 @@ void IterationProgram::add_transfer(RankStep& step) {
       const int position = key.part + (key.pass == Pass::forward ? 1 : -1);
       step.receives.push_back({list[0].from, at, bytes});
       step.after.emplace_back(check);
-      blocks(key.microbatch, chunk_at(position)).enter(key.pass, {at, held_.model.hidden, step.op});
+      blocks(key.microbatch, chunk_at(position))
+          .enter(key.pass, {at, rows, held_.model.hidden, step.op});
     }
   }
-}
-
-/// Part of member r: its shard.
-RingCollective IterationProgram::dense_ring(RingKind kind, const StagePart& part,
-                                            BufferId DenseBuffers::*buffer) {
-  return {kind, stage().rings, [this, part, buffer](GpuId owner) {
-            const auto replica = static_cast<int>(stage().gpus.member(owner));
-            std::vector<Segment> segments;
-            for (DenseBuffers* held : parameters_->all_dense()) {
-              const bool all = part.kind == StagePartKind::layer && part.number < 0;
-              if (!all && !(held->tensors.part() == part)) continue;
-              const auto [begin, end] = held->shard(replica);
-              segments.push_back({elements_at(held->*buffer, begin), end - begin});
-            }
-            return segments;
-          }};
-}
-
-void IterationProgram::add_gradients(RankStep& step) {
-  const StagePart part = part_of(draft_.op(step).key);
-  DenseBuffers& held = parameters_->dense(part);
-  RingProgram ring(draft_, step);
-  ring.add(dense_ring(held_.zero > 0 ? RingKind::reduce_scatter : RingKind::all_reduce, part,
-                      &DenseBuffers::gradients));
-  ring.finish();
-  held.ops.summed = step.op;
-}
-
-void IterationProgram::add_weights(RankStep& step) {
-  const StagePart part = part_of(draft_.op(step).key);
-  RingProgram ring(draft_, step);
-  ring.add(dense_ring(RingKind::all_gather, part, &DenseBuffers::weights));
-  ring.finish();
-  if (held_.gathers_parameters) {
-    parameters_->dense(part).ops.gathered = step.op;
-  } else {
-    gathers_.push_back(step.op);
-  }
-}
-
-const RoutedLayer& IterationProgram::routing_of(int layer) const {
-  const auto found = std::ranges::find(draft_.step.layers, layer, &RoutedLayer::number);
-  if (found != draft_.step.layers.end()) return *found;
-  throw std::runtime_error(fmt::format("nothing is known of layer {}", layer));
-}
-
-/// In every EP group, the GPU that holds the expert.
-std::vector<GpuId> IterationProgram::holders_of(const RoutedLayer& routing, ExpertId expert) const {
-  std::vector<GpuId> holders;
-  for (const SlotId slot : routing.placement.slots_of(expert)) {
-    holders.push_back(routing.placement.gpu_of(slot));
-  }
-  std::ranges::sort(holders);
-  return holders;
-}
-
-void IterationProgram::add_expert_gradients(RankStep& step) {
-  const int layer = draft_.op(step).key.layer;
-  const RoutedLayer& routing = routing_of(layer);
-  const ExpertBuffers& buffers = draft_.experts.at(layer);
-  const ExpertShape& shape = draft_.step.shape;
-  const std::int64_t elements = shape.hidden * (shape.up() + shape.ffn);
-  RingProgram ring(draft_, step);
-  for (ExpertId expert(0); expert.value < routing.placement.experts(); ++expert.value) {
-    const auto slot = std::ranges::find(buffers.experts, expert) - buffers.experts.begin();
-    if (slot == std::ssize(buffers.experts)) continue;
-    const std::vector<GpuId> holders = holders_of(routing, expert);
-    ring.add({RingKind::all_reduce, {holders}, [=, &buffers](GpuId owner) {
-                const std::int64_t n = std::ssize(holders);
-                const std::int64_t i = std::ranges::find(holders, owner) - holders.begin();
-                const std::int64_t begin = elements * i / n, end = elements * (i + 1) / n;
-                return std::vector<Segment>{
-                    {elements_at(buffers.gradients, slot * elements + begin), end - begin}};
-              }});
-  }
-  ring.finish();
-  parameters_->moments().at(layer).ops.summed = step.op;
 }
 
 void IterationProgram::add_update(RankStep& step) {
@@ -235,6 +159,13 @@ void IterationProgram::add_update(RankStep& step) {
   update_ = step.op;
 }
 
+/// Of what is whole in the tensor group.
+void IterationProgram::check_sums(const ParameterOps& ops) const {
+  for (const OpId by : ops.added) require(by, undivided_, "all gradients that it takes");
+  require(ops.summed, undivided_, "the sums of replicas that it takes");
+  require(undivided_, update_, "the sums of the tensor group");
+}
+
 /// Here and not where they are added, because ops that do not wait may come in any order.
 void IterationProgram::check_waits() const {
   const auto check = [this](const ParameterOps& ops) {
@@ -244,7 +175,13 @@ void IterationProgram::check_waits() const {
     }
     require(ops.summed, update_, "the sums of the gradients that it takes");
   };
-  for (const DenseBuffers* held : parameters_->all_dense()) check(held->ops);
+  if (held_.tp > 1 && undivided_.value < 0) {
+    throw std::runtime_error("nothing sums gradients over the tensor group");
+  }
+  for (const DenseBuffers* held : parameters_->all_dense()) {
+    check(held->ops);
+    if (held_.tp > 1) check_sums(held->ops);
+  }
   for (const auto& [layer, moments] : parameters_->moments()) check(moments.ops);
   for (const OpId gather : gathers_) require(update_, gather, "the update of what it gathers");
 }
@@ -252,7 +189,7 @@ void IterationProgram::check_waits() const {
 void IterationProgram::add_results() {
   IterationResults& results = *draft_.program.iteration;
   for (DenseBuffers* held : parameters_->all_dense()) {
-    const ElementRange all{0, held->tensors.elements()}, own = held->shard(results.replica);
+    const ElementRange all{0, held->tensors.elements()}, own = held->shard(results.place.replica);
     results.dense.push_back({held->tensors.part(),
                              {held->weights, 0},
                              {held->gradients, 0},

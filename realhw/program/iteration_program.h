@@ -37,6 +37,8 @@ class IterationProgram {
   void add_expert_gradients(RankStep& step);
   std::vector<GpuId> holders_of(const RoutedLayer& routing, ExpertId expert) const;
   const RoutedLayer& routing_of(int layer) const;
+  void add_undivided_gradients(RankStep& step);
+  void check_sums(const ParameterOps& ops) const;
   void add_update(RankStep& step);
   void require(OpId made_by, OpId op, const char* what) const;
   void add_results();
@@ -48,6 +50,8 @@ class IterationProgram {
   std::unique_ptr<HeldParameters> parameters_;
   std::map<std::pair<int, int>, std::unique_ptr<BlockProgram>> blocks_;  // microbatch, position
   OpId update_{-1};
+  OpId undivided_{
+      -1};  // sums gradients of what is whole in the tensor group; below 0: nobody has to
   std::vector<OpId> gathers_;  // of updated weights
 };
 

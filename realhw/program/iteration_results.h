@@ -9,10 +9,11 @@
 #include "sim/model/op_kind.h"
 #include "sim/model/parameters.h"
 #include "sim/planner/parallel/layer_layout.h"
+#include "sim/saved/held_iteration.h"
 
 namespace moesim {
 
-/// All of float32. Rows are those of the rank's replica.
+/// All of float32. Rows are those of the rank between blocks; losses, of its whole replica.
 struct IterationResults {
   /// What enters a block of a microbatch, or the gradient by it; of the head, layer is
   /// model.layers.
@@ -38,7 +39,7 @@ struct IterationResults {
     Place weights, gradients;
   };
 
-  int replica = 0;
+  HeldPlace place;
   std::vector<Values> values;
   std::vector<Losses> losses;
   std::vector<Dense> dense;

@@ -19,4 +19,9 @@ struct Place {
 
 inline constexpr std::int64_t float_bytes = 4;
 
+/// Where a float32 is in a buffer.
+inline Place elements_at(BufferId buffer, std::int64_t first) {
+  return {buffer, first * float_bytes};
+}
+
 }  // namespace moesim

@@ -198,10 +198,10 @@ void RingProgram::finish() {
       step_.more.push_back(std::move(made));
       continue;
     }
-    step_.before = std::move(made.before);
+    step_.before.insert(step_.before.end(), made.before.begin(), made.before.end());
     step_.sends = std::move(made.sends);
     step_.receives = std::move(made.receives);
-    step_.after = std::move(made.after);
+    step_.after.insert(step_.after.end(), made.after.begin(), made.after.end());
   }
 }
 

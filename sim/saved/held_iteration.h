@@ -18,15 +18,23 @@ struct HeldChunk {
 };
 
 struct HeldStage {
-  Group gpus;  // every one is a data-parallel replica with microbatches of its own
+  Group gpus;  // tensor groups one after the other, each a replica with microbatches of its own
   std::vector<HeldChunk> chunks;
-  /// Orders in which the replicas pass dense gradients and weights on, each with an equal share.
-  std::vector<std::vector<GpuId>> rings;
+  /// [place in a tensor group] orders in which those that hold the same dense parameters pass
+  /// gradients and weights on, each with an equal share.
+  std::vector<std::vector<std::vector<GpuId>>> rings;
+};
+
+/// Where a GPU is on its stage.
+struct HeldPlace {
+  int replica = 0;
+  int part = 0;  // of its tensor group
 };
 
 struct HeldIteration {
   MoeModel model;
   std::vector<HeldStage> stages;
+  int tp = 1;                       // tensor-parallel GPUs of each replica, with divided sequences
   int microbatches = 0;             // of each replica
   int micro_batch = 0;              // sequences of a microbatch
   int sequence = 0;                 // tokens
@@ -38,8 +46,16 @@ struct HeldIteration {
     for (const HeldStage& stage : stages) count += static_cast<int>(stage.chunks.size());
     return count;
   }
+  HeldPlace place(const HeldStage& stage, GpuId gpu) const {
+    const auto member = static_cast<int>(stage.gpus.member(gpu));
+    return {member / tp, member % tp};
+  }
+  /// Of a replica's microbatch, and of them those between blocks on one GPU: part by part.
   std::int64_t rows() const { return std::int64_t{micro_batch} * sequence; }
-  std::int64_t replicas() const { return static_cast<std::int64_t>(stages.front().gpus.size()); }
+  std::int64_t own_rows() const { return rows() / tp; }
+  std::int64_t replicas() const {
+    return static_cast<std::int64_t>(stages.front().gpus.size()) / tp;
+  }
 };
 
 }  // namespace moesim

@@ -19,13 +19,12 @@ struct ExecutionRule {
 
 std::vector<ExecutionRule> rules_of_spec(const IterationSpec& spec) {
   const ParallelSizes& sizes = spec.parallel;
-  const auto axis = [](const char* name, int size) {
-    return ExecutionRule{size > 1, fmt::format("{} = {}", name, size),
-                         fmt::format("{} = 1; replicas, experts and stages are divided", name)};
-  };
-  return {axis("tp", sizes.tp),
-          axis("cp", sizes.cp),
-          axis("etp", sizes.etp.value_or(1)),
+  const int etp = sizes.etp.value_or(sizes.tp);
+  return {{sizes.cp > 1,
+           fmt::format("cp = {}, whose attention adds up over parts of a sequence,", sizes.cp),
+           "cp: 1; tensor groups (tp) divide sequences between blocks"},
+          {etp > 1, fmt::format("etp = {}, parts of experts,", etp),
+           "etp: 1; ep divides experts, and the default of etp is tp"},
           {spec.zero > 1, fmt::format("zero = {}", spec.zero), "zero 0 or 1"},
           {is_v(spec.pipeline) || spec.pipeline == PipelineKind::dualpipe,
            fmt::format("pipeline: {}", name_of(spec.pipeline)),
@@ -36,6 +35,21 @@ std::vector<ExecutionRule> rules_of_spec(const IterationSpec& spec) {
           {spec.optimizer != OptimizerKind::adam, "any optimizer but Adam", "optimizer: adam"},
           {spec.routing != std::vector{RoutingSource::recorded}, "balanced routing",
            "routing: recorded"}};
+}
+
+/// What a tensor group divides evenly.
+std::vector<ExecutionRule> rules_of_tensor_group(const IterationSpec& spec, const MoeModel& model) {
+  const int tp = spec.parallel.tp;
+  const auto divides = [tp](const char* what, std::int64_t size) {
+    return ExecutionRule{size % tp != 0, fmt::format("{} {} over tp = {}", size, what, tp),
+                         "a multiple of tp, or another tp"};
+  };
+  return {divides("tokens of a microbatch", std::int64_t{spec.micro_batch} * spec.sequence),
+          divides("words", model.vocabulary),
+          divides("heads", model.attention->shape->heads),
+          divides("heads of keys and values", model.attention->shape->kv_heads),
+          divides("columns of dense FFNs", model.dense_ffn),
+          divides("columns of shared experts", model.shared_experts * model.shared_ffn)};
 }
 
 std::vector<ExecutionRule> rules_of_attention(const AttentionShape& shape) {
@@ -110,6 +124,7 @@ void check_can_execute(const Scenario& scenario, const MoeModel& model) {
                 "take a whole model, such as olmoe"}});
   check_rules(rules_of_spec(*scenario.iteration));
   check_rules(rules_of_model(model));
+  check_rules(rules_of_tensor_group(*scenario.iteration, model));
   check_rules(
       {{scenario.gradient_bytes != 4, fmt::format("gradients of {} bytes", scenario.gradient_bytes),
         "gradient_bytes: 4"}});

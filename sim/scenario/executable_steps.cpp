@@ -41,14 +41,25 @@ ExecutableSteps::ExecutableSteps(const Scenario& scenario, const Inputs& inputs,
                             scenario.iteration->parallel.order),
                 "let ep come before dp");
   }
+  const int tp = grid.size(ParallelAxis::tp);
+  for (int i = 0; i < static_cast<int>(grid.stage(0).size()); ++i) {
+    const GridPlace place = grid.place(grid.stage(0)[static_cast<std::size_t>(i)]);
+    if (place.tp == i % tp && place.dp == i / tp) continue;
+    throw Error(fmt::format("hardware cannot execute the order {} yet: a tensor group is not "
+                            "consecutive GPUs of its stage",
+                            scenario.iteration->parallel.order),
+                "let tp come first");
+  }
 }
 
 HeldIteration ExecutableSteps::held() const {
   const Planner& planner = steps_.planner();
   const IterationShape& shape = planner.shape();
   const IterationSpec& spec = planner.spec().spec;
+  const int tp = shape.grid.size(ParallelAxis::tp);
   HeldIteration held{model_,
                      {},
+                     tp,
                      shape.microbatches,
                      spec.micro_batch,
                      spec.sequence,
@@ -60,11 +71,16 @@ HeldIteration ExecutableSteps::held() const {
     for (int chunk = 0; chunk < shape.pipeline.chunks(); ++chunk) {
       stage.chunks.push_back({shape.pipeline.position_of({s, chunk}), planner.parts(s, chunk)});
     }
+    // As the planner, which looks at the nodes of the first members.
     std::vector<int> node_of;
-    for (const GpuId gpu : gpus) node_of.push_back(cluster_.topology.host_of(gpu));
-    stage.rings = rings_through(by_node(node_of));
-    for (auto& ring : stage.rings) {
-      for (GpuId& member : ring) member = gpus[member.index()];
+    for (std::size_t g = 0; g < gpus.size(); g += static_cast<std::size_t>(tp)) {
+      node_of.push_back(cluster_.topology.host_of(gpus[g]));
+    }
+    stage.rings.assign(static_cast<std::size_t>(tp), rings_through(by_node(node_of)));
+    for (std::size_t part = 0; part < stage.rings.size(); ++part) {
+      for (auto& ring : stage.rings[part]) {
+        for (GpuId& member : ring) member = gpus[member.index() * stage.rings.size() + part];
+      }
     }
   }
   return held;

@@ -69,7 +69,8 @@ class MpiRun(unittest.TestCase):
     def test_whole_iterations_compute_right_numbers(self):
         small = ["--set", "model.hidden=32", "--set", "model.attention.head_dim=8", "--sequence", "8"]
         combined = ["--pipeline", "combined-1f1b", "--set", "overlap.all_to_all=true"]
-        for changes in ([], combined, combined + ["--ep", "2", "--mpi-calls", "alltoallv", "--together"]):
+        tensor = ["--tp", "2", "--etp", "1", "--ep", "2"]
+        for changes in ([], combined, tensor, combined + ["--ep", "2", "--mpi-calls", "alltoallv", "--together"]):
             with self.subTest(changes=changes), tempfile.TemporaryDirectory() as folder:
                 path = pathlib.Path(folder) / "result.json"
                 # Three iterations, each from the weights of the one before.
@@ -78,8 +79,10 @@ class MpiRun(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 case = json.loads(path.read_text())["cases"][0]
                 self.assertEqual(case["wrong"], 0)
-                # first and last run of 16 sequences of 8 tokens, what enters 8 blocks and the head, and a loss
-                self.assertEqual(case["compared"]["outputs"], 2 * 16 * 8 * (9 * 32 + 1))
+                # first and last run of 16 sequences of 8 tokens, what enters 8 blocks and the head, and a loss on
+                # every GPU of a tensor group
+                losses = 2 if changes == tensor else 1
+                self.assertEqual(case["compared"]["outputs"], 2 * 16 * 8 * (9 * 32 + losses))
                 self.assertEqual(case["compared"]["input_gradients"], 2 * 16 * 8 * 9 * 32)
                 self.assertGreater(case["compared"]["weight_gradients"], 100000)
                 self.assertGreater(case["compared"]["weights"], 100000)

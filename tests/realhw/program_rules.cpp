@@ -88,6 +88,14 @@ class Touched {
     write(loss.gradient ? loss.dlogits : loss.shares, all);
     if (!loss.gradient) write(loss.losses, std::ssize(loss.labels));
   }
+  void operator()(const DividedEntropy& loss) {
+    const std::int64_t rows = std::ssize(loss.labels), all = rows * loss.words;
+    read(loss.logits, all);
+    if (!loss.joined) return write(loss.sums, rows * entropy_sums);
+    read(loss.sums, loss.parts * rows * entropy_sums);
+    write(loss.shares, all);
+    write(loss.losses, rows);
+  }
   void operator()(const AddValues& add) {
     for (const auto& range : add.ranges) {
       read(range.from, range.elements);

@@ -60,6 +60,16 @@ struct CrossEntropyRows {
 void launch_cross_entropy(const CrossEntropyRows& rows, cudaStream_t stream);
 void launch_cross_entropy_gradient(const CrossEntropyRows& rows, cudaStream_t stream);
 
+/// As DividedEntropy.
+struct DividedEntropyRows {
+  std::int64_t rows = 0, words = 0, parts = 0;
+  const std::int64_t* labels = nullptr;
+  const float* logits = nullptr;
+  float *sums = nullptr, *shares = nullptr, *losses = nullptr;
+};
+void launch_entropy_of_part(const DividedEntropyRows& rows, cudaStream_t stream);
+void launch_joined_entropy(const DividedEntropyRows& rows, cudaStream_t stream);
+
 /// Element i of `to` has those of from[first] to from[end] added, in order.
 struct AddedRange {
   float* to = nullptr;

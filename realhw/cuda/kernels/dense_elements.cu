@@ -48,6 +48,23 @@ __global__ void __launch_bounds__(threads) cross_entropy_gradient(const CrossEnt
   }
 }
 
+/// Every thread joins the sums of its row by itself.
+__global__ void __launch_bounds__(threads) joined_entropy(const DividedEntropyRows rows) {
+  const std::int64_t stride = rows.rows * entropy_sums;
+  for (std::int64_t e = first_element(); e < rows.rows * rows.words; e += element_stride()) {
+    const std::int64_t row = e / rows.words;
+    const float* sums = rows.sums + row * entropy_sums;
+    float most = sums[0], sum = 0, label = 0;
+    for (std::int64_t p = 1; p < rows.parts; ++p) most = fmaxf(most, sums[p * stride]);
+    for (std::int64_t p = 0; p < rows.parts; ++p) {
+      sum += sums[p * stride + 1] * expf(sums[p * stride] - most);
+      label += sums[p * stride + 2];
+    }
+    rows.shares[e] = expf(rows.logits[e] - most) / sum;
+    if (e % rows.words == 0) rows.losses[row] = logf(sum) + most - label;
+  }
+}
+
 __global__ void __launch_bounds__(threads) add_up(const AddedList list) {
   const AddedRange range = list.range[blockIdx.y];
   for (std::int64_t e = first_element(); e < range.elements; e += element_stride()) {
@@ -81,6 +98,12 @@ void launch_rotary(const RotaryRows& rows, cudaStream_t stream) {
 void launch_cross_entropy_gradient(const CrossEntropyRows& rows, cudaStream_t stream) {
   if (rows.rows == 0) return;
   cross_entropy_gradient<<<grid_of(rows.rows * rows.words, 1), threads, 0, stream>>>(rows);
+  check(cudaGetLastError());
+}
+
+void launch_joined_entropy(const DividedEntropyRows& rows, cudaStream_t stream) {
+  if (rows.rows == 0) return;
+  joined_entropy<<<grid_of(rows.rows * rows.words, 1), threads, 0, stream>>>(rows);
   check(cudaGetLastError());
 }
 

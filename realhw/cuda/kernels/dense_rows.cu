@@ -220,6 +220,22 @@ __global__ void __launch_bounds__(threads) cross_entropy_rows(const CrossEntropy
   }
 }
 
+__global__ void __launch_bounds__(threads) entropy_of_part_rows(const DividedEntropyRows rows) {
+  const float* logits = rows.logits + blockIdx.x * rows.words;
+  float most = -HUGE_VALF, sum = 0;
+  for (std::int64_t w = threadIdx.x; w < rows.words; w += threads) most = fmaxf(most, logits[w]);
+  most = over_block(most, Largest());
+  for (std::int64_t w = threadIdx.x; w < rows.words; w += threads) sum += expf(logits[w] - most);
+  sum = over_block(sum, Sum());
+  if (threadIdx.x == 0) {
+    float* sums = rows.sums + blockIdx.x * entropy_sums;
+    const std::int64_t label = rows.labels[blockIdx.x];
+    sums[0] = most;
+    sums[1] = sum;
+    sums[2] = label < 0 ? 0 : logits[label];
+  }
+}
+
 std::size_t bytes_of_scores(const AttentionRows& rows) {
   constexpr std::size_t wide = 16;  // of the widest load: nvcc joins those of unrolled loops
   const std::size_t bytes = static_cast<std::size_t>(rows.sequence) * sizeof(float);
@@ -263,6 +279,12 @@ void launch_attention_gradient(const AttentionRows& rows, cudaStream_t stream) {
 void launch_cross_entropy(const CrossEntropyRows& rows, cudaStream_t stream) {
   if (rows.rows == 0) return;
   cross_entropy_rows<<<grid_of(rows.rows, 1), threads, 0, stream>>>(rows);
+  check(cudaGetLastError());
+}
+
+void launch_entropy_of_part(const DividedEntropyRows& rows, cudaStream_t stream) {
+  if (rows.rows == 0) return;
+  entropy_of_part_rows<<<grid_of(rows.rows, 1), threads, 0, stream>>>(rows);
   check(cudaGetLastError());
 }
 

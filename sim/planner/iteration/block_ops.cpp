@@ -13,9 +13,26 @@ namespace {
 /// Norms and the ops next to them work on a GPU's own tokens, outside of the tensor group's part.
 bool is_own(OpKind kind) { return kind == OpKind::norm || kind == OpKind::loss; }
 
-bool gathers(BlockKind block) {
-  return block == BlockKind::attention || block == BlockKind::mamba ||
-         block == BlockKind::dense_ffn || block == BlockKind::mtp || block == BlockKind::head;
+/// Where the tensor group exchanges rows in one pass through a block.
+struct GroupSides {
+  bool gather = false, scatter = false;
+};
+
+GroupSides sides_of(BlockKind block, bool forward, bool whole) {
+  switch (block) {
+    case BlockKind::attention:
+    case BlockKind::mamba:
+    case BlockKind::dense_ffn:
+    case BlockKind::mtp:
+      return {true, true};
+    case BlockKind::head:
+      return {forward || !whole, whole && !forward};
+    case BlockKind::embedding:
+      return {whole && !forward, whole && forward};
+    case BlockKind::moe:
+      return {};
+  }
+  return {};
 }
 
 }  // namespace
@@ -85,20 +102,23 @@ void BlockOps::add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Pa
   const bool whole = part != Part::again ||
                      std::ranges::count_if(kernels, shared) ==
                          std::ranges::count_if(made(cell, layer, block, Part::forward), shared);
-  const bool exchanges = stage_.shard().tp > 1 && gathers(block) && part != Part::weights && whole;
+  const bool exchanges = stage_.shard().tp > 1 && part != Part::weights && whole;
+  const bool all_of_group = stage_.options().whole_tensor_groups();
+  const GroupSides sides =
+      exchanges ? sides_of(block, forward || part == Part::again, all_of_group) : GroupSides();
   const auto first = std::ranges::find_if(kernels, shared) - kernels.begin();
   const auto last = kernels.rend() - std::ranges::find_if(kernels.rbegin(), kernels.rend(), shared);
   key.part = part_in(block);
   for (std::ptrdiff_t i = 0; i < std::ssize(kernels); ++i, ++key.part) {
-    if (exchanges && i == first && !stage_.replicates()) add_tensor_exchange(chain, key, true);
+    if (sides.gather && i == first && !stage_.replicates()) add_tensor_exchange(chain, key, true);
     const Made& m = kernels[static_cast<std::size_t>(i)];
     key.kind = m.kind;
     if ((forward || part == Part::again) && m.kind == OpKind::attention_scores)
       add_context_exchange(chain, key);
+    if (forward && exchanges && all_of_group && m.kind == OpKind::loss)
+      add_sums_of_loss(chain, key);
     chain.compute({name_of(key.type()), key, Stream::compute, m.group, {}, m.kernels});
-    if (exchanges && i + 1 == last && block != BlockKind::head) {
-      add_tensor_exchange(chain, key, false);
-    }
+    if (sides.scatter && i + 1 == last) add_tensor_exchange(chain, key, false);
   }
 }
 
@@ -143,9 +163,10 @@ void BlockOps::join(std::vector<GroupExchange>& cells) const {
   cells = {{all.groups.front(), std::move(exchange)}};
 }
 
-void BlockOps::add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis,
+void BlockOps::add_exchanges(OpChain& chain, const OpKey& key, Exchanged what,
                              const MovedBy& moved) {
-  auto& of_cells = exchanges_[{differing({key.microbatch, key.chunk}), axis}];
+  const ParallelAxis axis = what == Exchanged::keys ? ParallelAxis::cp : ParallelAxis::tp;
+  auto& of_cells = exchanges_[{differing({key.microbatch, key.chunk}), what}];
   if (of_cells.empty()) of_cells = exchanges_of_cells(axis, moved);
   const Mark now = chain.mark();
   const Stream stream = axis == ParallelAxis::tp ? Stream::tp : Stream::cp;
@@ -162,13 +183,40 @@ void BlockOps::add_tensor_exchange(OpChain& chain, OpKey key, bool gather) {
   key.part = key.part * 2 + (gather ? 0 : 1);
   const int tp = stage_.shard().tp;
   const Bytes row(std::int64_t{stage_.model().hidden} * size_of(stage_.model().activations));
-  add_exchanges(chain, key, ParallelAxis::tp, [&](GpuId first) {
+  add_exchanges(chain, key, Exchanged::rows, [&](GpuId first) {
     if (!stage_.options().serves()) return all_gather(one_node(tp), stage_.activations());
     const std::int64_t tokens = (stage_.tokens_of(first, key.microbatch) + tp - 1) / tp;
     const std::vector<std::int64_t> parts(static_cast<std::size_t>(tp), tokens);
     CollectiveTraffic sum = two_shot_all_reduce(parts, row);
     if (stage_.replicates()) return sum;
     return CollectiveTraffic{all_gather(parts, row).traffic, sum.rounds / 2};
+  });
+}
+
+void BlockOps::around_shared_experts(OpChain& chain, WorkCell cell, int layer, Pass pass,
+                                     bool gather) {
+  const MoeModel& model = stage_.model();
+  const bool divided = stage_.shard().tp > 1 && model.shared_experts * model.shared_ffn > 0;
+  if (!divided || !stage_.options().whole_tensor_groups()) return;
+  add_tensor_exchange(chain,
+                      {.role = pass == Pass::forward ? Role::plain : Role::dgrad,
+                       .pass = pass,
+                       .layer = layer,
+                       .microbatch = cell.microbatch,
+                       .chunk = cell.chunk,
+                       .part = part_in(BlockKind::moe)},
+                      gather);
+}
+
+/// Of the words that each member has, per token: the largest logit, the sum of the exponentials,
+/// the label's logit.
+void BlockOps::add_sums_of_loss(OpChain& chain, OpKey key) {
+  constexpr std::int64_t sums = 3, bytes = 4;
+  key.kind = OpKind::tensor_exchange;
+  key.part *= 2;
+  add_exchanges(chain, key, Exchanged::sums, [&](GpuId) {
+    const BlockShard& shard = stage_.shard();
+    return all_gather(one_node(shard.tp), Bytes(shard.tokens * sums * bytes));
   });
 }
 
@@ -180,7 +228,7 @@ void BlockOps::add_context_exchange(OpChain& chain, OpKey key) {
   const std::int64_t width = (shape.key_width() + shape.value_width()) / stage_.shard().tp;
   const Bytes keys(stage_.shard().tokens * width * size_of(stage_.model().activations));
   key.kind = OpKind::context_exchange;
-  add_exchanges(chain, key, ParallelAxis::cp,
+  add_exchanges(chain, key, Exchanged::keys,
                 [&](GpuId) { return ring_shift(members, keys, members - 1); });
 }
 

@@ -39,19 +39,24 @@ class BlockOps {
   /// Input gradients, then weight gradients unless they are apart.
   void backward(OpChain& chain, WorkCell cell, int layer, BlockKind block, bool weights_apart);
   void weight_gradients(OpChain& chain, WorkCell cell, int layer, BlockKind block);
+  /// Shared experts that are divided over the tensor group: gathers before their first product of a
+  /// pass, or scatters after the last one (Spec::whole_tensor_groups).
+  void around_shared_experts(OpChain& chain, WorkCell cell, int layer, Pass pass, bool gather);
 
  private:
   enum class Part { forward, again, inputs, weights };
+  enum class Exchanged { rows, sums, keys };  // of activations, of the loss, of a context group
   using Made = GroupKernel;
   const std::vector<Made>& made(WorkCell cell, int layer, BlockKind block, Part part);
   void add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Part part);
   /// What a group moves, by its first member.
   using MovedBy = std::function<CollectiveTraffic(GpuId first)>;
   /// One in every cell; `moved` is asked once for each group.
-  void add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis, const MovedBy& moved);
+  void add_exchanges(OpChain& chain, const OpKey& key, Exchanged what, const MovedBy& moved);
   std::vector<GroupExchange> exchanges_of_cells(ParallelAxis axis, const MovedBy& moved) const;
   void join(std::vector<GroupExchange>& cells) const;
   void add_tensor_exchange(OpChain& chain, OpKey key, bool gather);
+  void add_sums_of_loss(OpChain& chain, OpKey key);
   void add_context_exchange(OpChain& chain, OpKey key);
 
   const StageSpace& stage_;
@@ -60,7 +65,7 @@ class BlockOps {
   /// Which of the microbatches that differ in their kernels.
   int differing(WorkCell cell) const { return stage_.options().serves() ? cell.microbatch : 0; }
   std::map<std::tuple<int, int, BlockKind, Part>, std::vector<Made>> made_;
-  std::map<std::pair<int, ParallelAxis>, std::vector<GroupExchange>> exchanges_;  // [cell]
+  std::map<std::pair<int, Exchanged>, std::vector<GroupExchange>> exchanges_;  // [cell]
 };
 
 }  // namespace moesim

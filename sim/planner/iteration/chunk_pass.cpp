@@ -73,6 +73,10 @@ void ChunkPass::block(Pass way, int layer, BlockKind kind) {
   chunk_.blocks.backward(chain_, cell_, layer, kind, weights_apart_);
 }
 
+void ChunkPass::around_shared(const Layer& layer, Pass way, bool gather) {
+  if (chunk_.whole) chunk_.blocks.around_shared_experts(chain_, cell_, layer.number, way, gather);
+}
+
 bool ChunkPass::recomputes(RecomputeModule module) const {
   return chunk_.stage.options().spec.recompute.has(module);
 }
@@ -167,12 +171,6 @@ void ChunkPass::join_before(std::size_t index) {
   if (index > 0 && list_[index - 1].moe >= 0) pass(list_[index - 1], Pass::forward).join();
 }
 
-PassPieces ChunkPass::empty_pass() const {
-  PassPieces pieces;
-  pieces.layers.resize(list_.size());
-  return pieces;
-}
-
 PassPieces ChunkPass::forward() {
   PassPieces pieces = empty_pass();
   pieces.begin = [this] {
@@ -197,7 +195,9 @@ PassPieces ChunkPass::forward() {
                       pass(layer, Pass::forward).begin();
                       mixer(layer, Pass::forward);
                       if (chunk_.whole) block(Pass::forward, layer.number, BlockKind::moe);
+                      around_shared(layer, Pass::forward, true);
                       pass(layer, Pass::forward).route();
+                      around_shared(layer, Pass::forward, false);
                     }});
     list.push_back({LayerPart::dispatch, [this, layer] { pass(layer, Pass::forward).dispatch(); }});
     list.push_back({LayerPart::mlp, [this, layer] { pass(layer, Pass::forward).experts(); }});
@@ -246,7 +246,9 @@ PassPieces ChunkPass::backward() {
     list.push_back({LayerPart::mlp, [this, layer] { pass(layer, Pass::backward).experts(); }});
     list.push_back({LayerPart::dispatch, [this, layer] { pass(layer, Pass::backward).combine(); }});
     list.push_back({LayerPart::attention, [this, layer, begin_next] {
+                      around_shared(layer, Pass::backward, true);
                       pass(layer, Pass::backward).join();
+                      around_shared(layer, Pass::backward, false);
                       if (chunk_.whole) block(Pass::backward, layer.number, BlockKind::moe);
                       mixer(layer, Pass::backward);
                       if (!weights_apart_) sum_gradients(chain_, chunk_.parts[layer.part]);

@@ -84,10 +84,13 @@ class ChunkPass {
   std::vector<int> runs_of(StagePartKind kind, Pass way) const;
   void around(StagePartKind kind, Pass way);
   void begin_backward_of(const Layer& layer);
+  void around_shared(const Layer& layer, Pass way, bool gather);
   bool recomputes(RecomputeModule module) const;
   void compute_again(const Layer& layer);
   void join_before(std::size_t index);
-  PassPieces empty_pass() const;
+  PassPieces empty_pass() const {
+    return {{}, std::vector<std::vector<PassPiece>>(list_.size()), {}};
+  }
   void at_edge(Point point, Pass way);
   void sum_gradients(OpChain& chain, const StagePart& part);
   void require_weights(std::size_t part, Pass way);

@@ -215,6 +215,8 @@ void OptimizerOps::finish(const std::vector<const Mark*>& done) {
   sort_once(after);
   for (const StagePart& part : waiting_) sum_now(part, {}, after);
   after.insert(after.end(), sums_.begin(), sums_.end());
+  const auto undivided = exchanges_.undivided_gradients(parts_, after);
+  after.insert(after.end(), undivided.begin(), undivided.end());
   const OpId update = add_update(after);
   const bool gathers = zero() > 0 && zero() < 3 && !gathers_at_begin();
   if (update == no_op || !gathers) return;

@@ -169,6 +169,29 @@ Exchange ReplicaExchanges::gather_of(std::int64_t parameters) const {
                                   : all_gather(groups.nodes, part));
 }
 
+std::vector<OpId> ReplicaExchanges::undivided_gradients(const std::vector<StagePart>& parts,
+                                                        const std::vector<OpId>& after) {
+  const StageSpace& stage = replicas_.stage();
+  const Spec& options = stage.options();
+  const int tp = stage.shard().tp;
+  if (!whole_ || tp == 1 || !options.whole_tensor_groups()) return {};
+  std::int64_t parameters = 0;
+  for (const StagePart& part : parts) parameters += undivided_parameters(stage.model(), part);
+  LayerReplicas::Groups groups;
+  for (const StageSpace* each : replicas_.stages()) {
+    for (auto& group : each->groups(ParallelAxis::tp)) {
+      for (GpuId& gpu : group) gpu = each->gpus()->in_plan(gpu);
+      groups.lists.push_back(std::move(group));
+    }
+  }
+  OpKey key = key_of(OpKind::tensor_exchange, Stage::reduce, Pass::backward, {});
+  key.role = Role::wgrad;
+  return {
+      add(name_of(key.type()), key, {StagePartKind::layer, -1}, Stream::tp,
+          in_groups(groups, all_reduce(one_node(tp), Bytes(parameters * options.state.gradient))),
+          after)};
+}
+
 OpId ReplicaExchanges::all_dense_weights(std::int64_t parameters, const std::vector<OpId>& after) {
   const OpKey key = key_of(OpKind::weight_exchange, Stage::gather, Pass::backward, {});
   return add(name_of(key.type()), key, {StagePartKind::layer, -1}, Stream::dp,

@@ -37,6 +37,10 @@ class ReplicaExchanges {
                                    const std::vector<OpId>& after);
   std::vector<OpId> dense_weights(const StagePart& part, WorkCell cell, Pass pass,
                                   const std::vector<OpId>& after);
+  /// Sums over tensor groups the gradients of what is whole on all members, which see different
+  /// tokens or heads (Spec::whole_tensor_groups). Nothing without such groups.
+  std::vector<OpId> undivided_gradients(const std::vector<StagePart>& parts,
+                                        const std::vector<OpId>& after);
   /// Gathers all dense parameters of a GPU, updated at the end of the iteration.
   OpId all_dense_weights(std::int64_t parameters, const std::vector<OpId>& after);
 

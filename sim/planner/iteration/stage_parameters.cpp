@@ -14,4 +14,12 @@ std::int64_t dense_parameters(const MoeModel& model, int tp, const StagePart& pa
   return sum;
 }
 
+std::int64_t undivided_parameters(const MoeModel& model, const StagePart& part) {
+  std::int64_t sum = 0;
+  for (const HeldBlock& held : blocks_of(part, model)) {
+    sum += block_parameters(model, held.layer, held.block).whole;
+  }
+  return sum;
+}
+
 }  // namespace moesim

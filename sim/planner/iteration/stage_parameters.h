@@ -11,5 +11,7 @@ namespace moesim {
 
 /// Parameters of a part on one of `tp` tensor-parallel GPUs, besides routed experts.
 std::int64_t dense_parameters(const MoeModel& model, int tp, const StagePart& part);
+/// Those of them that are whole on every tensor-parallel GPU.
+std::int64_t undivided_parameters(const MoeModel& model, const StagePart& part);
 
 }  // namespace moesim

@@ -111,6 +111,31 @@ TEST(CudaDense, CrossEntropyIsThatOfTheCpu) {
   }
 }
 
+/// Of words that three ranks divide; every row's label is one rank's.
+TEST(CudaDense, DividedCrossEntropyIsThatOfTheCpu) {
+  Random random(8);
+  for (const std::int64_t words : {2, 40, 1000}) {
+    DenseTwins twins;
+    constexpr std::int64_t rows = 3, parts = 3, of_part = rows * entropy_sums;
+    const Place shares = twins.made(rows * words), losses = twins.made(rows);
+    const Place sums = twins.made(parts * of_part);
+    Place logits;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      logits = twins.given(random, rows * words);
+      std::vector<std::int64_t> labels(rows, -1);
+      labels[static_cast<std::size_t>(part)] = words - 1 - part % words;
+      const Place own{sums.buffer, part * of_part * float_bytes};
+      twins.call(DenseCall(DividedEntropy{false, words, labels, parts, logits, own, {}, {}}));
+    }
+    twins.call(DenseCall(DividedEntropy{true, words, std::vector<std::int64_t>(rows), parts, logits,
+                                        sums, shares, losses}));
+    twins.run();
+    twins.expect_close(sums, parts * of_part, close_enough);
+    twins.expect_close(shares, rows * words, close_enough);
+    twins.expect_close(losses, rows, close_enough);
+  }
+}
+
 /// A word that comes twice adds its two rows to one.
 TEST(CudaDense, SumsAreThoseOfTheCpu) {
   Random random(6);

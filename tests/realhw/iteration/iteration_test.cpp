@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <set>
+#include <utility>
 
 #include "realhw/core/reference_iteration.h"
 #include "sim/mechanism/unsuitable.h"
@@ -38,8 +41,9 @@ TEST_P(ExecutedIteration, ComputesWhatOneProcessDoes) {
   RealIteration real(GetParam().changes);
   const Comparison found = real.run();
   EXPECT_EQ(found.wrong(), 0);
-  // 16 sequences of 4 tokens, 8 blocks of 4 layers and the head, 32 columns; a loss per token.
-  EXPECT_EQ(found.outputs, 16 * 4 * (9 * 32 + 1));
+  // 16 sequences of 4 tokens, 8 blocks of 4 layers and the head, 32 columns; a loss per token on
+  // every GPU of a tensor group.
+  EXPECT_EQ(found.outputs, 16 * 4 * (9 * 32 + real.step().iteration->tp));
   EXPECT_EQ(found.input_gradients, 16 * 4 * 9 * 32);
   // Each parameter at least once: replicas, or their shards.
   const std::int64_t parameters = parameters_of(real.step().iteration->model).total();
@@ -67,7 +71,37 @@ INSTANTIATE_TEST_SUITE_P(
             {{"parallel.pp", "4"}, {"parallel.ep", "2"}, {"overlap.gradients", "true"}}},
         IterationOption{"gathered_at_the_beginning",
                         {{"overlap.gradients", "true"}, {"overlap.parameters", "true"}}},
-        IterationOption{"hierarchical", {{"policy", "hiermoe-hd2"}}}),
+        IterationOption{"hierarchical", {{"policy", "hiermoe-hd2"}}},
+        IterationOption{"tensor_groups",
+                        {{"parallel.tp", "2"}, {"parallel.etp", "1"}, {"parallel.ep", "2"}}},
+        IterationOption{"tensor_groups_without_zero",
+                        {{"parallel.tp", "2"},
+                         {"parallel.etp", "1"},
+                         {"parallel.ep", "4"},
+                         {"zero", "0"},
+                         {"overlap.gradients", "true"}}},
+        IterationOption{"tensor_groups_combined",
+                        {{"parallel.tp", "2"},
+                         {"parallel.etp", "1"},
+                         {"parallel.ep", "4"},
+                         {"batch.micro", "2"},
+                         {"pipeline", "combined-1f1b"},
+                         {"overlap.all_to_all", "true"},
+                         {"overlap.delay_wgrad", "true"}}},
+        IterationOption{"tensor_groups_of_four",
+                        {{"parallel.tp", "4"},
+                         {"parallel.etp", "1"},
+                         {"parallel.pp", "1"},
+                         {"parallel.ep", "8"},
+                         {"set", "model.attention.kv_heads=4"},
+                         {"overlap.gradients", "true"},
+                         {"overlap.parameters", "true"}}},
+        IterationOption{"one_tensor_group",
+                        {{"parallel.tp", "4"},
+                         {"parallel.etp", "1"},
+                         {"parallel.ep", "2"},
+                         {"pipeline", "zb1p"},
+                         {"set", "model.attention.kv_heads=4"}}}),
     [](const auto& option) { return std::string(option.param.name); });
 
 /// Adds 1 to one float32 in the first message of an op of this label.
@@ -91,6 +125,62 @@ TEST(WrongIteration, IsFoundByOneElementOfAnyMessage) {
     EXPECT_GT(real.run(changing(real.step().plan, label, struck)).wrong(), 0) << label;
     EXPECT_TRUE(struck) << label;
   }
+}
+
+const Changes tensor_groups = {{"parallel.tp", "2"}, {"parallel.etp", "1"}, {"parallel.ep", "2"}};
+
+/// Every exchange of a tensor group, by what follows it: of blocks forward and back, and the sum of
+/// what is whole.
+TEST(WrongIteration, IsFoundByOneElementOfAnyMessageOfTensorGroups) {
+  Changes changes = tensor_groups;
+  changes.emplace_back("zero", "0");  // every GPU updates all that it has
+  RealIteration real(changes);
+  const Plan& plan = real.step().plan;
+  std::set<std::pair<OpType, int>> kinds;
+  for (const Op& op : plan.ops) {
+    if (op.key.kind != OpKind::tensor_exchange || op.key.microbatch != 0) continue;
+    if (!kinds.emplace(op.key.type(), op.key.part).second) continue;
+    bool struck = false;
+    const auto tamper = [&](OpId id, GpuId, GpuId, std::span<std::byte> bytes) {
+      if (struck || &plan[id] != &op) return;
+      struck = true;
+      float value = 0;
+      std::memcpy(&value, bytes.data(), sizeof value);
+      value += 1;
+      std::memcpy(bytes.data(), &value, sizeof value);
+    };
+    EXPECT_GT(real.run(tamper).wrong(), 0) << op.label.text() << " " << op.key.part;
+    EXPECT_TRUE(struck);
+  }
+  // Two around attention, dense FFN and shared experts in each pass, and two more because layer 0
+  // adds up nothing; one behind and one before the embedding; of the head two forward and one back;
+  // one at the end.
+  EXPECT_EQ(kinds.size(), 3 * 2 * 2 + 2 + 2 + 3 + 1);
+}
+
+/// Sums that are left out: of an exchange, what is received is not added.
+TEST(WrongIteration, IsFoundBySumsThatATensorGroupLeavesOut) {
+  RealIteration real(tensor_groups);
+  EXPECT_EQ(real.run().wrong(), 0);
+  const Plan& plan = real.step().plan;
+  std::set<std::pair<OpType, int>> kinds;
+  for (const auto& rank : real.ranks()) {
+    for (RankStep& step : rank->program.steps) {
+      const OpKey& key = plan[step.op].key;
+      if (key.kind != OpKind::tensor_exchange || !kinds.emplace(key.type(), key.part).second) {
+        continue;
+      }
+      const bool adds = std::ranges::any_of(step.after, [](const Call& call) {
+        const auto* dense = std::get_if<DenseCall>(&call);
+        return dense != nullptr && std::holds_alternative<AddValues>(*dense);
+      });
+      if (!adds) continue;
+      const std::vector<Call> before = std::exchange(step.after, {});
+      EXPECT_GT(real.run().wrong(), 0) << plan[step.op].label.text() << " " << key.part;
+      step.after = before;
+    }
+  }
+  EXPECT_EQ(real.run().wrong(), 0);
 }
 
 TEST(WrongIteration, IsFoundByOneElementOfWhatRanksHold) {
@@ -135,7 +225,16 @@ std::string refusal(const Changes& changes) {
 }
 
 TEST(RefusedIteration, NamesTheRule) {
-  EXPECT_THAT(refusal({{"parallel.tp", "2"}, {"parallel.etp", "1"}}), HasSubstr("tp = 2"));
+  EXPECT_THAT(refusal({{"parallel.cp", "2"}}),
+              HasSubstr("cp = 2, whose attention adds up over parts of a sequence"));
+  EXPECT_THAT(refusal({{"parallel.tp", "2"}}), HasSubstr("etp = 2"));
+  const Changes divided = {{"parallel.tp", "4"}, {"parallel.etp", "1"}};
+  EXPECT_THAT(refusal(divided), HasSubstr("2 heads of keys and values over tp = 4"));
+  EXPECT_THAT(refusal({{"parallel.tp", "2"},
+                       {"parallel.etp", "1"},
+                       {"parallel.ep", "2"},
+                       {"parallel.order", "ep-dp-tp-pp"}}),
+              HasSubstr("a tensor group is not consecutive"));
   EXPECT_THAT(refusal({{"zero", "2"}}), HasSubstr("zero = 2"));
   EXPECT_THAT(refusal({{"collective", "tree"}, {"zero", "0"}}), HasSubstr("but rings"));
   EXPECT_THAT(refusal({{"recompute", "moe"}}), HasSubstr("recomputation"));

@@ -32,6 +32,7 @@ std::vector<std::string> run_on_fakes(const RealIteration& real, RowFormat matri
 TEST(NcclIteration, ComputesWhatOneProcessDoes) {
   for (const Changes& changes :
        {Changes{{"parallel.ep", "2"}, {"zero", "0"}},
+        Changes{{"parallel.tp", "2"}, {"parallel.etp", "1"}, {"parallel.ep", "2"}},
         Changes{{"parallel.pp", "4"}, {"parallel.ep", "2"}, {"overlap.gradients", "true"}}}) {
     const RealIteration real(changes);
     Comparison compared;

@@ -50,6 +50,11 @@ INSTANTIATE_TEST_SUITE_P(
         StackOption{"two_stages_two_expert_groups", {{"parallel.ep", "2"}, {"zero", "0"}}},
         StackOption{"sharded_with_overlap",
                     {{"parallel.pp", "4"}, {"parallel.ep", "2"}, {"overlap.gradients", "true"}}},
+        StackOption{"tensor_groups",
+                    {{"parallel.tp", "2"},
+                     {"parallel.etp", "1"},
+                     {"parallel.ep", "2"},
+                     {"batch.global", "8"}}},
         StackOption{"combined", {{"pipeline", "combined-1f1b"}, {"overlap.all_to_all", "true"}}}),
     [](const auto& option) { return std::string(option.param.name); });
 

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tensor groups exchange in an iteration, simulated and executed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "tests/planner/iteration/fixtures.h"
+
+namespace moesim {
+namespace {
+
+/// Stage, pass, block, and whether the exchange is behind its kernel.
+using Side = std::tuple<Stage, Pass, BlockKind, bool>;
+
+struct TensorPlan {
+  std::vector<OpKey> others;
+  std::set<Side> sides;
+};
+
+TensorPlan plan_for(bool execution) {
+  MoeModel model = test::whole(6);
+  model.shared_experts = 1;
+  model.shared_ffn = 512;
+  const Topology topology = test::h100_nodes(2);
+  const RoutingTrace trace = test::tokens_for(model, 32 * 512, 512);
+  Spec options;
+  options.spec.parallel = {.tp = 2, .pp = 2, .ep = 8, .etp = 1};
+  options.spec.global_batch = 16;
+  options.spec.sequence = 512;
+  options.explicit_rows = execution;
+  Planner planner(test::policy("alltoall"), topology, model, trace, options);
+  TensorPlan result;
+  for (const Op& op : planner.plan(0).plan.ops) {
+    const OpKey& key = op.key;
+    if (key.kind != OpKind::tensor_exchange) {
+      result.others.push_back(key);
+      continue;
+    }
+    const bool whole = key.stage == Stage::reduce;
+    const BlockKind block = whole ? BlockKind::embedding : block_in(key.part / 2);
+    result.sides.emplace(key.stage, key.pass, block, !whole && key.part % 2 != 0);
+  }
+  return result;
+}
+
+TEST(TensorGroups, ExchangeAllThatTheyMustIfExecuted) {
+  const TensorPlan simulated = plan_for(false), executed = plan_for(true);
+  EXPECT_EQ(simulated.others, executed.others);
+  std::set<Side> added, left_out;
+  std::ranges::set_difference(executed.sides, simulated.sides, std::inserter(added, added.end()));
+  std::ranges::set_difference(simulated.sides, executed.sides,
+                              std::inserter(left_out, left_out.end()));
+  constexpr auto other = Stage::other;
+  constexpr auto forward = Pass::forward, backward = Pass::backward;
+  constexpr bool before = false, behind = true;
+  const std::set<Side> expected = {{other, forward, BlockKind::embedding, behind},
+                                   {other, backward, BlockKind::embedding, before},
+                                   {other, forward, BlockKind::moe, before},
+                                   {other, forward, BlockKind::moe, behind},
+                                   {other, backward, BlockKind::moe, before},
+                                   {other, backward, BlockKind::moe, behind},
+                                   {other, backward, BlockKind::head, behind},
+                                   {Stage::reduce, backward, BlockKind::embedding, before}};
+  EXPECT_EQ(added, expected);
+  EXPECT_EQ(left_out, (std::set<Side>{{other, backward, BlockKind::head, before}}));
+}
+
+}  // namespace
+}  // namespace moesim
