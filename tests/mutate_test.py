@@ -46,6 +46,14 @@ class Mutants(unittest.TestCase):
                 self.assertEqual(room.sources, sorted((ROOT / name).rglob("*.cpp")))
                 self.assertIn(room.binary, mutate.targets(".*"))
 
+    @unittest.skipUnless((ROOT / "build/build.ninja").exists() and mutate.targets(mutate.KERNELS), "./build is without the GPU code")
+    def test_rooms_of_gpu_code_have_tests_and_all_of_their_sources(self):
+        for name in mutate.GPU_ROOMS:
+            with self.subTest(room=name):
+                room = mutate.Room(name)
+                self.assertEqual(room.sources, sorted([*(ROOT / name).rglob("*.cpp"), *(ROOT / name).rglob("*.cu")]))
+                self.assertLessEqual({*room.binaries, *mutate.GPU_MODULES.values()}, {*mutate.targets(".*")})
+
 
 if __name__ == "__main__":
     unittest.main()

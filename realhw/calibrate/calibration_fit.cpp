@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "realhw/calibrate/cluster_file.h"
 #include "realhw/calibrate/gpu_files.h"
 #include "realhw/calibrate/link_files.h"
@@ -28,6 +30,16 @@ void check_origin(const CalibrationOrigin& here, const CalibrationOrigin& there,
   }
 }
 
+/// The fewest multiprocessors of the model's GPUs; 0 if the times do not say.
+int sms_of(const std::string& model, const Topology& topology, const std::vector<int>& of_ranks) {
+  int least = 0;
+  for (GpuId rank(0); rank.index() < of_ranks.size(); ++rank.value) {
+    const int sms = of_ranks[rank.index()];
+    if (topology.gpu_model(rank) == model) least = least == 0 ? sms : std::min(least, sms);
+  }
+  return least;
+}
+
 }  // namespace
 
 std::string fit_calibration(const PlannedCalibration& planned, const TimesRead& read,
@@ -39,8 +51,11 @@ std::string fit_calibration(const PlannedCalibration& planned, const TimesRead& 
   check_complete(times, planned.plans(), origin.rounds, file);
   const ExchangeFit fit = fit_exchanges(planned.topology(), planned.exchanges(), times);
   const OverlapFit overlap = fit_overlap(planned.overlap(), times);
-  const auto gpus =
+  auto gpus =
       fit_kernels(planned.topology(), planned.kernels(), planned.gpus(), overlap.factors, times);
+  for (auto& [name, gpu] : gpus) {
+    gpu.model.sms = sms_of(name, planned.topology(), read.head.provenance.sms);
+  }
   write_calibration(files, fit, gpus, read.head.provenance);
   std::string report;
   for (const auto& [name, gpu] : gpus) report += kernel_report(name, gpu) + "\n";

@@ -19,6 +19,11 @@ std::string overlap_yaml(const Overlap& overlap) {
                      overlap.compute, overlap.communication);
 }
 
+std::string sms_yaml(int sms) {
+  if (sms > 0) return fmt::format("sms: {}  # multiprocessors, as the GPUs say\n", sms);
+  return "# sms is unknown: the times do not say. Add it if software takes multiprocessors.\n";
+}
+
 }  // namespace
 
 std::string gpu_yaml(const std::string& name, const std::string& stated, const GpuFit& fit,
@@ -38,7 +43,7 @@ std::string gpu_yaml(const std::string& name, const std::string& stated, const G
   }
   yaml += fmt::format("launch_overhead: {}  # measured; the least of the tables below\n",
                       microseconds(gpu.launch_overhead));
-  yaml += overlap_yaml(gpu.overlap);
+  yaml += sms_yaml(gpu.sms) + overlap_yaml(gpu.overlap);
   yaml += kernel_tables_yaml(gpu.tables, "measured; medians over runs and ranks");
   yaml += fmt::format(
       "fit:  # derived from the times\n"

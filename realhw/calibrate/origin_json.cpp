@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "realhw/calibrate/origin_json.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 
 namespace moesim {
@@ -55,8 +61,10 @@ CalibrationOrigin read_calibration_origin(const Json& json) {
 }
 
 Json provenance_json(const Provenance& p) {
-  return {{"moesim", p.moesim},   {"command", p.command},       {"date", p.date},
-          {"backend", p.backend}, {"processors", p.processors}, {"hosts", p.hosts}};
+  Json json = {{"moesim", p.moesim},   {"command", p.command},       {"date", p.date},
+               {"backend", p.backend}, {"processors", p.processors}, {"hosts", p.hosts}};
+  if (!p.sms.empty()) json["sms"] = p.sms;
+  return json;
 }
 
 Provenance read_provenance(const Json& json, const CalibrationOrigin& origin) {
@@ -67,7 +75,14 @@ Provenance read_provenance(const Json& json, const CalibrationOrigin& origin) {
   p.backend = json.at("backend").get<std::string>();
   p.processors = json.at("processors").get<std::vector<std::string>>();
   p.hosts = json.at("hosts").get<std::vector<std::string>>();
+  p.sms = json.value("sms", p.sms);
   p.add(origin);
+  if (!p.sms.empty() && std::ssize(p.sms) != p.ranks) {
+    throw Error(fmt::format("'sms' is of {}, not of {}", counted(p.sms.size(), "rank"), p.ranks));
+  }
+  if (std::ranges::any_of(p.sms, [](int sms) { return sms < 1; })) {
+    throw Error("'sms' has a GPU without multiprocessors");
+  }
   return p;
 }
 

@@ -62,9 +62,23 @@ std::string list_of(const std::vector<std::string>& list) {
   return "[" + text + "]";
 }
 
+/// Of all ranks; empty if none has a GPU.
+std::vector<int> gather_sms(Job& job, int mine) {
+  std::vector<int> sms;
+  for (const std::string& of_rank : all_gather(job, std::to_string(mine))) {
+    sms.push_back(std::stoi(of_rank));
+  }
+  if (std::ranges::count(sms, 0) == std::ssize(sms)) sms.clear();
+  return sms;
+}
+
 std::vector<std::string> ordered(std::vector<std::string> list) {
   std::ranges::sort(list);
   return list;
+}
+
+std::string sms_text(const std::vector<int>& sms) {
+  return fmt::format("GPUs of {} multiprocessors", fmt::join(sms, ", "));
 }
 
 }  // namespace
@@ -85,6 +99,7 @@ Provenance provenance_of(Job& job, const HardwareBackend& backend,
   result.backend = fmt::format("{}; {}", backend.description(), gemm_library());
   result.processors = distinct(all_gather(job, processor()));
   result.hosts = distinct(all_gather(job, host_name()));
+  result.sms = gather_sms(job, backend.sms());
   result.add(origin);
   return result;
 }
@@ -97,6 +112,8 @@ Provenance continued(Provenance first, const Provenance& now, const std::string&
   };
   compare(first.backend, now.backend);
   compare(list_of(ordered(first.processors)), list_of(ordered(now.processors)));
+  if (first.sms.empty()) first.sms = now.sms;  // times of a release that did not record them
+  compare(sms_text(first.sms), sms_text(now.sms));
   first.hosts.insert(first.hosts.end(), now.hosts.begin(), now.hosts.end());
   first.hosts = distinct(first.hosts);
   return first;

@@ -22,6 +22,7 @@ struct Provenance {
   std::vector<std::string> hosts;       // distinct, in the order of ranks
   int ranks = 0;
   RoundOptions rounds;
+  std::vector<int> sms = {};  // multiprocessors of the GPU, by rank; empty if unknown
 
   /// What is measured: topology, model, ranks and rounds.
   void add(const CalibrationOrigin& origin);
@@ -31,7 +32,7 @@ struct Provenance {
 Provenance provenance_of(Job& job, const HardwareBackend& backend, const CalibrationOrigin& origin);
 
 /// Provenance of times that began with one and continue with another: the first, with the hosts of
-/// both. Throws Error in the file of times when backend or processors are others.
+/// both. Throws Error in the file of times when backend, processors or GPUs are others.
 Provenance continued(Provenance first, const Provenance& now, const std::string& file);
 
 /// The key `provenance` of a YAML file.

@@ -38,6 +38,8 @@ class HardwareBackend {
   virtual ~HardwareBackend() = default;
   virtual std::string name() const = 0;         // "mpi"
   virtual std::string description() const = 0;  // "Open MPI v4.1.4 (p2p)"
+  /// Multiprocessors of this rank's GPU; 0 if it has none.
+  virtual int sms() const { return 0; }
   /// The step must outlive the runner. All ranks together.
   virtual std::unique_ptr<StepRunner> runner(const RealStep& step) = 0;
 };

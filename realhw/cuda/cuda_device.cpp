@@ -62,6 +62,7 @@ class CudaDevice : public GpuDevice {
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, index_));
     description_ = fmt::format("{} (sm_{}{})", properties.name, properties.major, properties.minor);
+    sms_ = properties.multiProcessorCount;
     if (properties.major < 8) throw std::runtime_error(description_ + " is older than sm_80");
     streams_.emplace();
   }
@@ -79,6 +80,7 @@ class CudaDevice : public GpuDevice {
   Findings findings() override;
 
   std::string description() const override { return description_; }
+  int sms() const override { return sms_; }
   GpuStream stream(Stream stream) override { return (*streams_)[stream]; }
   void make_marks(std::size_t count) override { streams_->make_marks(count); }
   void mark(std::size_t mark, Stream stream) override { streams_->mark(mark, stream); }
@@ -115,6 +117,7 @@ class CudaDevice : public GpuDevice {
   int index_;
   CudaOptions options_;
   std::string description_;
+  int sms_ = 0;
   std::optional<CudaStreams> streams_;
   const Cublas* cublas_ = nullptr;
   std::optional<Addresses> addresses_;

@@ -20,6 +20,7 @@ using GpuStream = CUstream_st*;
 class GpuDevice : public Device {
  public:
   virtual std::string description() const = 0;  // "NVIDIA H100 80GB HBM3 (sm_90)"
+  virtual int sms() const = 0;                  // multiprocessors
   virtual GpuStream stream(Stream stream) = 0;
 
   /// Marks 0 to `count` are points on streams that can be waited for and have a time.

@@ -127,7 +127,13 @@ void Communicator::exchange(std::span<const Part> sends, std::span<const Part> r
   }
   check(nccl_.group_end());
   // Before that, nothing else may be put on the stream.
-  wait_until_ready("starting the messages");
+  try {
+    wait_until_ready("starting the messages");
+  } catch (const BackgroundError&) {
+    throw;
+  } catch (const std::runtime_error& e) {
+    throw Failure(e.what());
+  }
 }
 
 void Communicator::put_parts(std::span<const Part> sends, std::span<const Part> receives,

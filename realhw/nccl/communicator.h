@@ -16,9 +16,13 @@ namespace moesim {
 
 class Communicator {
  public:
-  /// What failed is not the call that found it, but an exchange on its way.
-  struct BackgroundError : std::runtime_error {
+  /// Nothing may follow on the communicator: what became of its messages is unknown.
+  struct Failure : std::runtime_error {
     using std::runtime_error::runtime_error;
+  };
+  /// What failed is not the call that found it, but an exchange on its way.
+  struct BackgroundError : Failure {
+    using Failure::Failure;
   };
   /// A message to or from a peer, in device memory.
   struct Part {
@@ -35,7 +39,7 @@ class Communicator {
   Communicator(const Communicator&) = delete;
 
   /// Puts the messages, one group, on the stream, and returns when they are on it. Throws as the
-  /// constructor does.
+  /// constructor does; Failure if NCCL has taken the messages, but does not say that it put them.
   void exchange(std::span<const Part> sends, std::span<const Part> receives, GpuStream stream);
   /// Throws BackgroundError when the communicator has failed meanwhile.
   void check();

@@ -22,6 +22,7 @@ class NcclBackend : public HardwareBackend {
 
   std::string name() const override { return "nccl"; }
   std::string description() const override { return parts_.description; }
+  int sms() const override { return parts_.sms; }
 
   std::unique_ptr<StepRunner> runner(const RealStep& step) override {
     if (step.iteration && options_.compile.matrices != RowFormat::float32) {
@@ -69,11 +70,12 @@ std::unique_ptr<HardwareBackend> make_nccl_backend(Job& job, const NcclOptions& 
   const int index = local % gpus;
   try {
     const NcclApi& nccl = nccl_library();
-    const std::string gpu = make_cuda_device(index, cuda)->description();
-    return make_nccl_backend(job,
-                             {nccl, [index, cuda] { return make_cuda_device(index, cuda); },
-                              fmt::format("NCCL {}, {}", version_text(nccl), gpu)},
-                             options);
+    const std::unique_ptr<GpuDevice> gpu = make_cuda_device(index, cuda);
+    return make_nccl_backend(
+        job,
+        {nccl, [index, cuda] { return make_cuda_device(index, cuda); },
+         fmt::format("NCCL {}, {}", version_text(nccl), gpu->description()), gpu->sms()},
+        options);
   } catch (const std::runtime_error& e) {
     throw Error(fmt::format("the backend 'nccl' cannot start: {}", e.what()));
   }

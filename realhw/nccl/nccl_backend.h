@@ -27,6 +27,7 @@ struct NcclParts {
   /// A device without a program, for every step a new one.
   std::function<std::unique_ptr<GpuDevice>()> make_device;
   std::string description;
+  int sms = 0;  // of the rank's GPU
 };
 std::unique_ptr<HardwareBackend> make_nccl_backend(Job& job, NcclParts parts,
                                                    const NcclOptions& options);

@@ -124,6 +124,8 @@ bool NcclStep::try_capture() {
     for (const std::size_t step : order_) put(step, false);
     device_->end_capture();
     return true;
+  } catch (const Communicator::Failure&) {
+    throw;
   } catch (const std::runtime_error& e) {
     device_->drop_capture();
     fmt::print(stderr, "moesim-hw: rank {}: no rank replays the step from a graph: {}\n",

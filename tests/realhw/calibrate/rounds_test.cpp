@@ -39,11 +39,12 @@ class CountingBackend : public HardwareBackend {
  public:
   std::string name() const override { return "counting"; }
   std::string description() const override { return "nothing"; }
+  int sms() const override { return sms_of_gpu; }
   std::unique_ptr<StepRunner> runner(const RealStep& step) override {
     if (runners++ == fault) throw std::runtime_error("unplugged");
     return std::make_unique<Runner>(*this, step.plan.ops.size());
   }
-  int runners = 0, runs = 0, fault = -1;
+  int runners = 0, runs = 0, fault = -1, sms_of_gpu = 0;
   std::int64_t wrong = 0;
 
  private:
@@ -246,11 +247,29 @@ TEST(Rounds, GoOnWithTheSameHardwareAlone) {
   const Provenance both = continued(first, now, "f");
   EXPECT_EQ(both.command, first.command);
   EXPECT_EQ(both.hosts, (std::vector<std::string>{"b", "a", "c"}));
+  now.sms = {132, 132};
+  EXPECT_EQ(continued(first, now, "f").sms, now.sms);
+  Provenance of_gpus = now;
+  of_gpus.sms = {132, 66};
+  EXPECT_THROW(continued(of_gpus, now, "f"), Error);
   now.processors = {"another"};
   EXPECT_THROW(continued(first, now, "f"), Error);
   now.processors = first.processors;
   now.backend = "another";
   EXPECT_THROW(continued(first, now, "f"), Error);
+}
+
+TEST(Rounds, RecordTheMultiprocessorsOfTheGpu) {
+  LoneJob job;
+  CountingBackend backend;
+  const CalibrationOrigin origin = MeasuredCalibration().head().origin;
+  EXPECT_TRUE(provenance_of(job, backend, origin).sms.empty()) << "there is no GPU";
+  backend.sms_of_gpu = 132;
+  TimesHead head{origin, provenance_of(job, backend, origin)};
+  EXPECT_EQ(head.provenance.sms, std::vector<int>{132});
+  const std::string path = MeasuredCalibration().path;
+  TimesFile(path, head, "");
+  EXPECT_EQ(read_times(path).head.provenance.sms, std::vector<int>{132});
 }
 
 TEST(Rounds, EndWithWrongNumbers) {

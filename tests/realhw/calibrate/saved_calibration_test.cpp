@@ -81,7 +81,7 @@ class SavedCalibrationFile : public testing::Test {
            1;
   }
   /// Times of all plans but the last `missing`, as the topology would have them.
-  std::string write_times(std::size_t missing = 0) const {
+  std::string write_times(std::size_t missing = 0, const std::vector<int>& sms = {}) const {
     const auto plans = planned().plans();
     const auto model = std::make_shared<const GpuModel>(planned().gpus().at("a6000"));
     Times times;
@@ -91,6 +91,7 @@ class SavedCalibrationFile : public testing::Test {
     TimesHead head{planned().origin(), {}};
     head.provenance.date = "today";
     head.provenance.hosts = {"here"};
+    head.provenance.sms = sms;
     head.provenance.add(head.origin);
     const std::string path = (folder_ / "there.times.jsonl").string();
     TimesFile file(path, head);
@@ -224,6 +225,21 @@ TEST_F(SavedCalibrationFile, IsFittedAsIfItHadBeenMeasuredHere) {
   }
   EXPECT_EQ(compared, 4) << "cluster, GPU, and the classes nic and nvlink";
   EXPECT_THAT(read_file(here.cluster()), HasSubstr("hosts: [\"here\"]"));
+}
+
+/// What software that takes multiprocessors needs of a GPU model.
+TEST_F(SavedCalibrationFile, TellsTheMultiprocessorsOfTheGpus) {
+  const CalibrationFiles known = files("known"), unknown = files("unknown");
+  fit_times(write_times(0, {84, 84, 82, 84}), known);
+  EXPECT_EQ(read_gpu_model(known.gpu("a6000", true)).sms, 82);
+  fit_times(write_times(), unknown);
+  EXPECT_EQ(read_gpu_model(unknown.gpu("a6000", true)).sms, 0);
+  EXPECT_THAT(read_file(unknown.gpu("a6000", true)), HasSubstr("# sms is unknown"));
+  const auto refused = [&](const std::vector<int>& sms) {
+    return why_not([&] { fit_times(write_times(0, sms), files("x")); });
+  };
+  EXPECT_THAT(refused({84}), HasSubstr("1: error: 'sms' is of 1 rank, not of 4"));
+  EXPECT_THAT(refused({84, 0, 84, 84}), HasSubstr("'sms' has a GPU without multiprocessors"));
 }
 
 TEST_F(SavedCalibrationFile, IsNotFittedInPart) {

@@ -79,6 +79,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::strcpy(properties->name, "emulated");
   properties->major = 9;
+  properties->multiProcessorCount = 11;
   return cudaSuccess;
 }
 const char* cudaGetErrorString(cudaError_t error) {

@@ -22,6 +22,7 @@ struct Transfer {
   int peer = 0;
   bool send = false;
   bool eager = false;  // a send that ends once it is on the wire
+  bool captured = false;
   bool done = false, on_wire = false;
   std::vector<std::byte> wire;
 };
@@ -76,10 +77,11 @@ std::uint64_t random_below(std::uint64_t n) { return Turns::current()->chance()(
 
 /// A group on its stream.
 struct Flight {
-  Flight(ncclComm* c, const std::vector<Part>& group) : comm(c) {
+  Flight(ncclComm* c, const std::vector<Part>& group, bool captured) : comm(c) {
     for (const Part& part : group) {
       transfers.push_back(std::make_shared<Transfer>(part.transfer));
       transfers.back()->eager = part.transfer.send && random_below(2) == 0;
+      transfers.back()->captured = captured;
     }
     ++comm->in_flight;
     fabric().launched[comm->device].push_back(this);
@@ -145,7 +147,8 @@ struct Flight {
     peer.sends[comm->rank].pop_front();
     const auto self = comm->receives[t.peer].front();
     comm->receives[t.peer].pop_front();
-    if (sent->bytes != t.bytes) {
+    if (sent->captured != t.captured) ++fabric().state.captured_by_one;
+    if (sent->bytes != t.bytes || sent->captured != t.captured) {
       peer.failure = comm->failure = ncclInvalidUsage;
     } else if (require_device(t.at, t.bytes, "a message that is received")) {
       const bool there =
@@ -164,12 +167,13 @@ void put_group(ncclComm* comm, const std::vector<Part>& group) {
   ++fabric().state.groups;
   CUstream_st* stream = group[0].stream;
   std::shared_ptr<void> in_graph;
-  if (stream->graph != nullptr) {
+  const bool captured = stream->graph != nullptr;
+  if (captured) {
     ++comm->in_graphs;
     in_graph = {nullptr, [comm](void*) { --comm->in_graphs; }};
   }
-  Runtime::get().put_work(stream, [comm, group, in_graph] {
-    const auto flight = std::make_shared<Flight>(comm, group);
+  Runtime::get().put_work(stream, [comm, group, in_graph, captured] {
+    const auto flight = std::make_shared<Flight>(comm, group, captured);
     return Work{[flight] { return flight->ready(); }, [flight] { return flight->run(); }};
   });
 }
@@ -278,7 +282,8 @@ ncclResult_t add_message(void* at, std::size_t bytes, ncclDataType_t type, int p
   const bool failed = fails(send ? "ncclSend" : "ncclRecv");
   const bool valid = depth == 1 && type == ncclUint8 && bytes > 0 && !comm->aborted;
   if (failed || !valid) return group_error = failed ? ncclSystemError : ncclInvalidUsage;
-  parts.push_back({comm, stream, {static_cast<std::byte*>(at), bytes, peer, send, {}, {}, {}, {}}});
+  parts.push_back(
+      {comm, stream, {static_cast<std::byte*>(at), bytes, peer, send, {}, {}, {}, {}, {}}});
   return ncclSuccess;
 }
 

@@ -12,6 +12,7 @@ struct FabricState {
   int hung = 0;              // aborts that would have waited for ever
   int destroyed_early = 0;   // while a graph holds messages of it, or a group has not ended
   int put_before_ready = 0;  // groups put while the one before was not on its stream
+  int captured_by_one = 0;   // messages of which only one rank replays its end
 };
 const FabricState& fabric_state();
 /// No communicator of before is used again.

@@ -82,6 +82,7 @@ class FakeGpu : public GpuDevice {
   Findings findings() override { return host_.findings(); }
 
   std::string description() const override { return "a fake GPU"; }
+  int sms() const override { return 7; }
   GpuStream stream(Stream stream) override { return reinterpret_cast<GpuStream>(&at(stream)); }
   static FakeStream& stream_of(GpuStream stream) { return *reinterpret_cast<FakeStream*>(stream); }
   void make_marks(std::size_t count) override;

@@ -87,6 +87,30 @@ INSTANTIATE_TEST_SUITE_P(All, StackMishap,
                          testing::Values(Mishap::fails, Mishap::lost, Mishap::dies),
                          [](const auto& option) { return std::string(name_of(option.param)); });
 
+/// Messages that NCCL has taken and perhaps not put on a stream: no others may follow them.
+TEST(StackCapture, IsTheLastOfARankWhoseMessagesMayNotHaveStarted) {
+  StackCase c("alltoall");
+  emulated::watch_every(31);
+  c.run(1);
+  const std::vector<std::string> names = Calls::get().of_rank(struck_rank);
+  const auto begin = std::ranges::find(names, "cudaStreamBeginCapture");
+  const auto end = std::find(begin, names.end(), "cudaStreamEndCapture");
+  int struck = 0;
+  for (auto at = std::find(begin, end, "ncclGroupEnd"); at != end;
+       at = std::find(at + 1, end, "ncclGroupEnd")) {
+    Calls::get().plan(Mishap::fails, struck_rank, at - names.begin() + 1);
+    const StackCase::Result result = c.run(1);
+    ASSERT_EQ(Calls::get().struck(), "ncclCommGetAsyncError");
+    EXPECT_EQ(wrong_end(result, c.options.timeout), "");
+    EXPECT_THAT(result.end.thrown[struck_rank],
+                testing::HasSubstr("before the step: NCCL, called in state: "));
+    ++struck;
+  }
+  Calls::get().forget();
+  emulated::watch_every(1);
+  EXPECT_GT(struck, 1);
+}
+
 /// What NCCL says of an exchange that failed on its way.
 TEST(StackBackground, FailureEndsAllRanks) {
   StackCase c("laer");

@@ -184,7 +184,7 @@ RunEnd run_ranks(int ranks, std::uint64_t seed, const std::function<void(Job&)>&
   const emulated::FabricState& fabric = emulated::fabric_state();
   end.communicators = fabric.live;
   end.hung = fabric.hung;
-  end.misused = fabric.destroyed_early + fabric.put_before_ready;
+  end.misused = fabric.destroyed_early + fabric.put_before_ready + fabric.captured_by_one;
   for (const emulated::Fault& fault : emulated::take_faults()) {
     end.faults.push_back(fmt::format("{}: {}", emulated::name_of(fault.kind), fault.text));
   }
