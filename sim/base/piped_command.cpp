@@ -124,7 +124,7 @@ void PipedCommand::fail(const std::string& what, bool by_force) {
               said_.empty() ? "it said nothing on standard error" : "it said:\n" + said_);
 }
 
-bool PipedCommand::exchange(std::string& rest, Clock::time_point deadline) {
+bool PipedCommand::exchange(std::string_view& rest, Clock::time_point deadline) {
   std::array<pollfd, 3> ends = {{{out_, POLLIN, 0}, {complaints_, POLLIN, 0}, {in_, POLLOUT, 0}}};
   if (rest.empty()) ends[2].fd = -1;
   const auto left =
@@ -139,8 +139,8 @@ bool PipedCommand::exchange(std::string& rest, Clock::time_point deadline) {
   }
   if (ends[2].revents != 0) {
     const ssize_t sent = ::send(in_, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent > 0) rest.erase(0, static_cast<std::size_t>(sent));
-    if (sent < 0 && errno != EAGAIN && errno != EINTR) rest.clear();  // its end shows on the other
+    if (sent > 0) rest.remove_prefix(static_cast<std::size_t>(sent));
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) rest = {};  // its end shows on the other
   }
   return ends[0].revents == 0 || read_more(out_, answer_);
 }
@@ -148,7 +148,8 @@ bool PipedCommand::exchange(std::string& rest, Clock::time_point deadline) {
 std::string PipedCommand::ask(const std::string& line) {
   if (child_ < 0) throw Error(fmt::format("'{}' has ended", command_));
   const Clock::time_point begin = Clock::now(), deadline = begin + limit_;
-  std::string rest = line + '\n';
+  const std::string sent = line + '\n';
+  std::string_view rest = sent;
   std::size_t looked = 0, found = std::string::npos;
   while (true) {
     found = answer_.find('\n', looked);

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 
 #include "sim/base/types.h"
 
@@ -43,7 +44,7 @@ class PipedCommand {
   int stop();
   [[noreturn]] void fail(const std::string& what, bool by_force = true);
   /// Sends what it can, reads what is there, until one of both; false once standard output ended.
-  bool exchange(std::string& rest, Clock::time_point deadline);
+  bool exchange(std::string_view& rest, Clock::time_point deadline);
   void read_complaints();
 
   std::string command_;

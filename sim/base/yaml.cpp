@@ -127,7 +127,8 @@ void YamlDocument::State::add(Severity severity, const YAML::Node& node, const s
 
 void YamlDocument::State::apply_overrides() {
   // Defaults come last, so that they see what the others state.
-  std::ranges::stable_partition(overrides, [](const Override& o) { return !o.unless_stated; });
+  std::stable_partition(overrides.begin(), overrides.end(),
+                        [](const Override& o) { return !o.unless_stated; });
   for (const auto& o : overrides) {
     const std::string where = fmt::format("{}: {}", file, o.str());
     if (o.value == "null") {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "sim/base/error.h"
@@ -12,6 +13,7 @@
 #include "sim/cli/long_work.h"
 #include "sim/cli/version.h"
 #include "sim/flags/print_flags.h"
+#include "sim/html/report_page.h"
 #include "sim/profile/profile_validation.h"
 #include "sim/run/simulate.h"
 #include "sim/scenario/scenario.h"
@@ -35,9 +37,14 @@ std::string shown_ranks(const Profile& profile, int gpus) {
   return ranks;
 }
 
+struct SimulatedProfile {
+  Profile profile;
+  std::string policy, topology;
+};
+
 /// Simulates the scenario's only case; the timeline goes to `path`.
-Profile simulated_profile(const ValidateProfileFlags& flags, const Profile& measured,
-                          const KernelTable& table, const std::string& path) {
+SimulatedProfile simulated_profile(const ValidateProfileFlags& flags, const Profile& measured,
+                                   const KernelTable& table, const std::string& path) {
   std::vector<Override> changes;
   for (const std::string& text : flags.set) {
     const Override change = parse_override(text);
@@ -55,7 +62,8 @@ Profile simulated_profile(const ValidateProfileFlags& flags, const Profile& meas
   if (result.cases.size() != 1) {
     throw Error("the scenario has several cases", "--set policy=NAME leaves one");
   }
-  return read_profile({path}, table, [](double) {}).profile;
+  return {read_profile({path}, table, [](double) {}).profile, result.cases.front().name.policy,
+          result.cases.front().name.topology};
 }
 
 /// Adds the measured kernels to the file of the simulated ones.
@@ -75,12 +83,21 @@ void validate_profile(const ValidateProfileFlags& flags) {
   const TemporaryFolder folder;
   const std::string path =
       flags.timeline.empty() ? folder.path() + "/simulated.json" : flags.timeline;
-  const Profile simulated = simulated_profile(flags, measured.profile, table, path);
+  const SimulatedProfile simulated = simulated_profile(flags, measured.profile, table, path);
   if (!flags.timeline.empty()) join_timelines(path, measured.profile);
-  const ProfileValidation validation{step_times(measured.profile, flags.steps),
-                                     step_times(simulated, 0)};
-  flags.output.write([&] { return validation_of_profile_json(validation, MOESIM_VERSION); },
-                     validation_of_profile_text(validation));
+  const ProfileValidation validation{
+      step_times(measured.profile, flags.steps),
+      step_times(simulated.profile, 0),
+      both_timelines(measured.profile, simulated.profile, flags.steps),
+      std::filesystem::path(flags.scenario).filename(),
+      simulated.policy,
+      simulated.topology};
+  const auto document = [&](bool with_timelines) {
+    return [&validation, with_timelines] {
+      return validation_of_profile_json(validation, MOESIM_VERSION, with_timelines);
+    };
+  };
+  flags.output.write(document(false), validation_of_profile_text(validation), document(true));
 }
 
 }  // namespace
@@ -103,6 +120,10 @@ void add_validate_profile(CommandLine& validate, const std::shared_ptr<bool>& ra
   command.add_option("--timeline", flags->timeline,
                      "writes both steps to a file for ui.perfetto.dev");
   flags->output.add_to(command, "writes everything printed, and more, to a file");
+  flags->output.add_page(command, "--report", "draws both steps as one HTML file",
+                         [](const std::string& document) {
+                           return report_page({{"", document}}, MOESIM_VERSION);
+                         });
   command.callback([flags, ran] {
     *ran = true;
     validate_profile(*flags);

@@ -24,7 +24,7 @@ struct Part {
 constexpr auto number = Json::value_t::number_float, text = Json::value_t::string,
                object = Json::value_t::object, list = Json::value_t::array;
 
-/// A form of document: what it has, and the list whose items are drawn.
+/// A form of document: what it has, and the list whose items are drawn, if it has one.
 struct Form {
   const char* name;
   const char* step;  // what its steps are, if that makes a difference
@@ -59,6 +59,20 @@ const std::vector<Part> of_engine = {{"ttft", object},
                                      {"parts", object},
                                      {"samples", list}};
 
+/// Of one step that was profiled or simulated.
+const std::vector<Part> of_profile_validation = {{"moesim", text},
+                                                 {"groups", object},
+                                                 {"measured.wall_s", number},
+                                                 {"measured.both_s", number},
+                                                 {"measured.idle_s", number},
+                                                 {"measured.kinds_s", object},
+                                                 {"measured.exposed_s", object},
+                                                 {"simulated.wall_s", number},
+                                                 {"simulated.both_s", number},
+                                                 {"simulated.idle_s", number},
+                                                 {"simulated.kinds_s", object},
+                                                 {"simulated.exposed_s", object}};
+
 const std::vector<Form> forms = {
     {"moesim-result",
      "layers",
@@ -85,6 +99,7 @@ const std::vector<Form> forms = {
      "results",
      {{"policies", list}},
      {}},
+    {"moesim-profile-validation", "", 1, of_profile_validation, "", {}, {}},
     {"moesim-sweep",
      "",
      1,
@@ -124,6 +139,7 @@ class Check {
     const Form& form = form_of();
     check_version(form);
     for (const Part& part : form.parts) require(document_, "", part);
+    if (*form.items == '\0') return;
     require(document_, "", {form.items, list});
     const Json& items = document_[form.items];
     if (items.empty()) refuse(fmt::format("'{}' is empty: there is nothing to draw", form.items));

@@ -50,11 +50,46 @@ void add_times_row(Table& table, const std::string& name, double measured, doubl
                         error_cell(measured, simulated)});
 }
 
-nlohmann::ordered_json step_json(const StepTimes& times) {
-  nlohmann::ordered_json kinds;
-  for (std::size_t k = 0; k < times.kinds.size(); ++k) {
-    if (times.kinds[k] > 0) kinds[kernel_kind_names()[k]] = times.kinds[k];
+/// {kind: seconds} of those that take any.
+nlohmann::ordered_json kinds_json(const std::vector<double>& times) {
+  nlohmann::ordered_json kinds = nlohmann::ordered_json::object();
+  for (std::size_t k = 0; k < times.size(); ++k) {
+    if (times[k] > 0) kinds[kernel_kind_names()[k]] = times[k];
   }
+  return kinds;
+}
+
+/// {group: its kinds}.
+nlohmann::ordered_json groups_json() {
+  nlohmann::ordered_json groups;
+  for (const KindGroup& group : kind_groups()) {
+    for (const KernelKind kind : group.kinds) groups[group.name].push_back(name_of(kind));
+  }
+  return groups;
+}
+
+/// Lanes of [start, waiting, length, index of the kind] in nanoseconds.
+nlohmann::ordered_json timelines_json(const BothTimelines& both) {
+  nlohmann::ordered_json lanes = nlohmann::ordered_json::array();
+  for (const ProfileLane& lane : both.lanes) {
+    nlohmann::ordered_json bars = nlohmann::ordered_json::array();
+    for (const ProfileBar& bar : lane.bars) {
+      bars.push_back(
+          {bar.start / 1000, bar.waiting / 1000, bar.length / 1000, static_cast<int>(bar.kind)});
+    }
+    lanes.push_back({{"of", lane.measured ? "measured" : "simulated"},
+                     {"stream", lane.stream},
+                     {"bars_ns", std::move(bars)}});
+  }
+  return {{"measured_rank", both.measured_rank},
+          {"simulated_rank", both.simulated_rank},
+          {"length_s", seconds_of(both.length).value},
+          {"left_out", both.left_out},
+          {"kinds", kernel_kind_names()},
+          {"lanes", std::move(lanes)}};
+}
+
+nlohmann::ordered_json step_json(const StepTimes& times) {
   return {{"ranks", times.ranks},
           {"steps", times.steps},
           {"wall_s", times.wall},
@@ -63,7 +98,8 @@ nlohmann::ordered_json step_json(const StepTimes& times) {
           {"both_s", times.both},
           {"idle_s", times.idle},
           {"without_waiting", times.waits},
-          {"kinds_s", kinds}};
+          {"kinds_s", kinds_json(times.kinds)},
+          {"exposed_s", kinds_json(times.exposed)}};
 }
 
 }  // namespace
@@ -71,17 +107,19 @@ nlohmann::ordered_json step_json(const StepTimes& times) {
 StepTimes step_times(const Profile& profile, int steps) {
   StepTimes times;
   times.kinds.assign(kernel_kind_count, 0);
+  times.exposed.assign(kernel_kind_count, 0);
   times.ranks = static_cast<int>(profile.ranks.size());
   const auto in_profile = static_cast<int>(profile.ranks.front().steps.size());
   times.steps = steps > 0 ? steps : std::max(1, in_profile);
   const auto waits = waits_of(profile);
-  const double each = 1.0 / times.ranks / times.steps;
+  const double each = 1.0 / times.ranks / times.steps, tick = seconds_of(1).value;
   for (std::size_t r = 0; r < profile.ranks.size(); ++r) {
     const RankTime rank = breakdown(profile.ranks[r], waits[r]);
     times.waits |= rank.waiting_known;
     for (std::size_t k = 0; k < times.kinds.size(); ++k) {
       const auto& kind = rank.kinds[k];
       times.kinds[k] += seconds_of(kind.time - kind.waiting).value * each;
+      times.exposed[k] += kind.exposed * tick * each;
     }
     times.wall += seconds_of(rank.wall).value * each;
     times.work_only += seconds_of(rank.work_only).value * each;
@@ -93,7 +131,7 @@ StepTimes step_times(const Profile& profile, int steps) {
 }
 
 Printout validation_of_profile_text(const ProfileValidation& validation) {
-  const auto& [measured, simulated] = validation;
+  const StepTimes &measured = validation.measured, &simulated = validation.simulated;
   Table groups("groups", 1, {"of one step", "measured", "simulated", "error"});
   add_times_row(groups, "wall", measured.wall, simulated.wall);
   add_times_row(groups, "work only", measured.work_only, simulated.work_only);
@@ -121,12 +159,17 @@ Printout validation_of_profile_text(const ProfileValidation& validation) {
 }
 
 std::string validation_of_profile_json(const ProfileValidation& validation,
-                                       const std::string& version) {
-  const nlohmann::ordered_json out = {{"format", "moesim-profile-validation"},
-                                      {"version", 1},
-                                      {"moesim", version},
-                                      {"measured", step_json(validation.measured)},
-                                      {"simulated", step_json(validation.simulated)}};
+                                       const std::string& version, bool timelines) {
+  nlohmann::ordered_json out = {{"format", "moesim-profile-validation"},
+                                {"format_version", 1},
+                                {"moesim", version},
+                                {"scenario", validation.scenario},
+                                {"policy", validation.policy},
+                                {"topology", validation.topology},
+                                {"groups", groups_json()},
+                                {"measured", step_json(validation.measured)},
+                                {"simulated", step_json(validation.simulated)}};
+  if (timelines) out["timelines"] = timelines_json(validation.timelines);
   return out.dump(2) + "\n";
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/print/table.h"
+#include "sim/profile/both_timelines.h"
 #include "sim/profile/read_profile.h"
 #include "sim/report/trace_events.h"
 
@@ -13,7 +14,8 @@ namespace moesim {
 
 /// Seconds of one step, means over the ranks.
 struct StepTimes {
-  std::vector<double> kinds;  // [KernelKind]
+  std::vector<double> kinds;    // [KernelKind]
+  std::vector<double> exposed;  // [KernelKind], as in RankTime
   double wall = 0, work_only = 0, traffic_only = 0, both = 0, idle = 0;
   int ranks = 0, steps = 1;
   bool waits = false;  // `kinds` are without waiting for the last rank
@@ -25,12 +27,14 @@ StepTimes step_times(const Profile& profile, int steps);
 
 struct ProfileValidation {
   StepTimes measured, simulated;
+  BothTimelines timelines;
+  std::string scenario, policy, topology;  // what was simulated
 };
 
 Printout validation_of_profile_text(const ProfileValidation& validation);
-/// "moesim-profile-validation" 1, in seconds.
+/// "moesim-profile-validation" 1, in seconds; reports show it, with `timelines` as a picture, too.
 std::string validation_of_profile_json(const ProfileValidation& validation,
-                                       const std::string& version);
+                                       const std::string& version, bool timelines);
 
 /// The kernels of a profile as "measured rank 3", after `first_process` other processes.
 void add_measured(const Profile& profile, int first_process, TraceEvents& out);

@@ -115,8 +115,38 @@ class ReadBack(unittest.TestCase):
         self.same_times("eplb", ", interval: 1000, replicas: node-first", "node-first", "trtllm")
 
     def test_a_rank_per_expert(self):
-        # in training, what is given would keep its optimizer state at contiguous homes
-        self.same_times("static-best", "", "any", "vllm", "--layers", "3", "--pass", "forward")
+        # Without copies the optimizer state of an expert is where its weights are.
+        for only in ([], ["--pass", "forward"]):
+            self.same_times("static-best", "", "any", "vllm", "--layers", "3", *only)
+
+    def held_and_given(self, policy, replicas):
+        """How many formats hold a shipped policy's placement; each read back gives the times of the policy itself."""
+        text = re.sub(r" *#.*", "", (ROOT / f"models/system/{policy}.yaml").read_text(encoding="utf-8"))
+        flags = [*FLAGS, "--layers", "recorded", "--steps", "6", "--warmup", "6"]
+        with tempfile.TemporaryDirectory() as name:
+            folder, policies = pathlib.Path(name), [policy]
+            for form in ("trtllm", "sglang", "vllm", "eplb"):
+                try:
+                    moesim("export", "placement", *flags, "--policy", policy, "--format", form, "-o", str(folder / form))
+                except subprocess.CalledProcessError as refused:
+                    self.assertRegex(refused.stderr, "same number of slots|replicas|one rank per expert|differ")
+                    continue
+                given = f"placement: {{kind: given, file: {form}, replicas: {replicas}}}\n"
+                made = re.sub(r"^placement:.*\n(?: +.*\n)*", given, text, flags=re.M)
+                policies.append(str(folder / f"{form}.yaml"))
+                pathlib.Path(policies[-1]).write_text(re.sub(r"^name: .*", f"name: from-{form}", made, flags=re.M), encoding="utf-8")
+            moesim("compare", *flags, "--policy", ",".join(policies), "--json", str(folder / "result.json"))
+            first, *others = json.loads((folder / "result.json").read_text(encoding="utf-8"))["cases"]
+        for other in others:
+            for figure in ("step_s_each", "breakdown"):
+                self.assertEqual(first[figure], other[figure], f"{policy}, {other['policy']}")
+        return len(others)
+
+    def test_shipped_policies(self):
+        held = {policy: self.held_and_given(policy, replicas) for policy, replicas in {
+            "alltoall": "any", "deepep-normal": "any", "hiermoe-hd": "any", "hybridep-exact": "node-first", "exflow": "any",
+            "clairvoyant": "any", "smartmoe": "any", "eplb": "any", "sglang-eplb": "sglang-static", "vllm-eplb": "vllm"}.items()}
+        self.assertEqual(sorted(set(held.values())), [3, 4], held)  # vLLM's has no copies, and one list for all layers
 
 
 class RankCosts(unittest.TestCase):

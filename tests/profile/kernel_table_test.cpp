@@ -44,6 +44,14 @@ TEST(KernelTable, NamesWhatRuns) {
       {"void transformer_engine::normalization::rmsnorm_fwd_tuned_kernel<1>", "norm"},
       {"_permute_kernel", "permute"},
       {"Memcpy HtoD (Pinned -> Device)", "copy"},
+      {"cuda::aux_fi_impl(long const*, float*, int, int, int, int)", "router"},
+      {"void cask_cudnn::computeOffsetsKernel<false, false>(x)", "conv"},
+      {"void cudnn::ops::scalePackedTensor_kernel<float, float>(long)", "elementwise"},
+      {"void compute_cuda_kernel<long>(long*, long*, long*, long, long)", "copy"},
+      {"void at::to_dense_representation_kernel<float>(long, long, long)", "copy"},
+      {"_copy_page_indices_kernel", "cache"},
+      {"compute_position_kernel", "elementwise"},
+      {"void (anonymous namespace)::resolve_future_token_ids_kernel<long>(x)", "elementwise"},
       {"my_own_kernel", "unknown"}};
   for (const auto& [name, kind] : kinds) EXPECT_EQ(name_of(table.kind_of(name)), kind) << name;
   EXPECT_EQ(table.find("void deep_ep::internode::dispatch<1>")->library, "DeepEP");

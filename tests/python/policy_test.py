@@ -127,6 +127,35 @@ class Own(unittest.TestCase):
             self.assertGreaterEqual(max(of_rank), least)
             self.assertLess(max(of_rank), 1.06 * least)
 
+    def test_packed_loads_are_those_of_the_lists(self):
+        """A program of today's protocol and one that takes packed loads are asked the same."""
+        program = pathlib.Path(self.folder) / "heard.py"
+        program.write_text("import json, sys\nfrom moesim import placement\n"
+                           "heard = open(sys.argv[1], 'w')\nkinds = set()\n"
+                           "def lines():\n"
+                           "    for line in sys.stdin:\n"
+                           "        asked = json.loads(line)\n"
+                           "        kinds.add(type(asked['loads']).__name__)\n"
+                           "        if sys.argv[2] == 'lists': asked.pop('packs', None)\n"
+                           "        yield json.dumps(asked)\n"
+                           "@placement\ndef mine(ask):\n"
+                           "    heard.write(json.dumps([ask['do'], ask['loads']]) + '\\n')\n"
+                           "    if ask['do'] == 'split':\n"
+                           "        return [[[[ask['slots'][e // 2].index(e) + e // 2 * len(ask['slots'][0]), 1]]\n"
+                           "                 for e in range(32)] for _ in range(16)]\n"
+                           "mine.serve(lines())\nprint(sorted(kinds), file=heard)\n", encoding="utf-8")
+        told = {}
+        for kind in ("lists", "packed"):
+            heard = pathlib.Path(self.folder) / kind
+            mine = self.external(f"exec {sys.executable} {program} {heard} {kind}", loads="by-rank", splits=True, slots_per_gpu=2)
+            ran = moesim("run", mine, "--allow-commands")
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            *told[kind], kinds = heard.read_text(encoding="utf-8").splitlines()
+            self.assertEqual("dict" in kinds, kind == "packed")
+        self.assertEqual(told["lists"], told["packed"])
+        self.assertGreater(len(told["lists"]), 20)
+        self.assertTrue(any(json.loads(line)[1][15][31] for line in told["lists"] if '"place"' in line))
+
     def test_eplb_in_python_has_the_slots_of_all_vectors(self):
         folder = pathlib.Path(os.environ.get("MOESIM_ORACLES") or ROOT / "../shared/oracles") / "eplb"
         if not folder.is_dir():

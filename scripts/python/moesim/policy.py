@@ -12,6 +12,8 @@
 docs/external-policies.md says what is asked.
 """
 
+import array
+import binascii
 import contextlib
 import json
 import os
@@ -38,13 +40,18 @@ class Placement:
         known = {}                     # what the first request says of the cluster
         for line in lines:
             asked = json.loads(line)
+            if isinstance(asked.get("loads"), dict):
+                asked["loads"] = _unpacked(**asked["loads"])
             if asked["do"] == "begin":
                 known = asked
             answer = self.function({**known, **asked})
             if hasattr(answer, "tolist"):
                 answer = answer.tolist()
             key = "shares" if asked["do"] == "split" else "slots"
-            out.write(json.dumps({} if answer is None else {key: answer}) + "\n")
+            said = {} if answer is None else {key: answer}
+            if asked["do"] == "begin" and asked.get("packs"):
+                said["packed"] = True
+            out.write(json.dumps(said) + "\n")
             out.flush()
 
     def text(self, command):
@@ -60,6 +67,18 @@ def placement(function=None, *, policy=None, **parameters):
     def make(planner):
         return Placement(planner, parameters, policy or {})
     return make(function) if function else make
+
+
+def _unpacked(shape, bytes, base64):
+    """Lists of the numbers that moesim packs into one text."""
+    data = binascii.a2b_base64(base64)
+    rows = range(0, len(data), shape[1] * bytes)
+    if bytes == 1:
+        return [list(data[row:row + shape[1]]) for row in rows]
+    numbers = array.array(next(code for code in "HILQ" if array.array(code).itemsize == bytes), data)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return [numbers[row // bytes:row // bytes + shape[1]].tolist() for row in rows]
 
 
 def _answer(planner, server):

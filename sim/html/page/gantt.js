@@ -4,17 +4,17 @@ const LANE = {height: 17, gap: 3, group: 12, left: 150, right: 20, width: 1120, 
 const PASS_PARTS = {forward: {key: "forward", name: "forward", hue: "blue"}, backward: {key: "backward", name: "backward", hue: "green"}};
 const STAGES = {key: "stages", name: "between stages", hue: "grey"};
 
-function partOfKind([label, part], folded) {
+function partOfKind([label, part], {folded, parts}) {
   if (folded && PASS_PARTS[label]) return PASS_PARTS[label];
-  return part === "bubble" ? STAGES : partNamed("iterations", part);
+  return part === "bubble" ? STAGES : partNamed(parts || "iterations", part);
 }
 
 function barTip(bar, kind, lane, folded, part) {
   const [start, wait, length, , layer, microbatch, backward] = bar;
   return {
     title: folded && PASS_PARTS[kind[0]] ? `${kind[0]} of microbatch ${microbatch}` : folded ? part.name : kind[0],
-    rows: [["GPU, stream", `${lane.gpu}, ${lane.stream}`], layer >= 0 && ["layer", String(layer)],
-      !folded && ["pass", `${backward ? "backward" : "forward"}, microbatch ${microbatch}`],
+    rows: [[lane.side || "GPU, stream", lane.side ? lane.stream : `${lane.gpu}, ${lane.stream}`], layer >= 0 && ["layer", String(layer)],
+      !folded && microbatch >= 0 && ["pass", `${backward ? "backward" : "forward"}, microbatch ${microbatch}`],
       ["starts at", seconds(start * 1e-9)], ["takes", seconds(length * 1e-9)],
       wait > 0 && ["of that waiting", seconds(wait * 1e-9)]].filter(Boolean),
   };
@@ -47,14 +47,14 @@ function drawGantt(gantt, scale, svg) {
   lanes.forEach((lane, i) => {
     const y = places[i];
     if (!i || lanes[i - 1].gpu !== lane.gpu) {
-      svg.append("text").attr("class", "strong").attr("x", 4).attr("y", y + 13).text(`GPU ${lane.gpu}`);
+      svg.append("text").attr("class", "strong").attr("x", 4).attr("y", y + 13).text(lane.side || `GPU ${lane.gpu}`);
     }
-    svg.append("text").attr("class", "soft").attr("x", LANE.left - 8).attr("y", y + 13).attr("text-anchor", "end").style("font-size", "11.5px").text(lane.stream);
+    svg.append("text").attr("class", "soft").attr("x", LANE.left - 8).attr("y", y + 13).attr("text-anchor", "end").style("font-size", "11.5px").text(lane.shortened || lane.stream);
     svg.append("line").attr("x1", LANE.left).attr("x2", LANE.width - LANE.right).attr("y1", y + LANE.height + 1).attr("y2", y + LANE.height + 1).style("stroke", "var(--line)").attr("stroke-opacity", .6);
     for (const bar of lane.bars) {
       const start = bar[0] * 1e-9, moving = start + bar[1] * 1e-9, end = start + bar[2] * 1e-9;
       if (end < from || start > to) continue;
-      const part = partOfKind(kinds[bar[3]], folded);
+      const part = partOfKind(kinds[bar[3]], gantt);
       const x = scale(start), group = clip.append("g").attr("class", "op");
       if (moving > start) {
         group.append("rect").attr("class", "waits").attr("x", x).attr("y", y + 3).attr("width", Math.max(.4, scale(moving) - x)).attr("height", LANE.height - 6).attr("fill", "url(#hatch)");
@@ -72,7 +72,7 @@ function drawGantt(gantt, scale, svg) {
 }
 
 function ganttLegend(gantt) {
-  const parts = [...new Map(gantt.kinds.map(kind => partOfKind(kind, gantt.folded)).map(part => [part.key, part])).values()];
+  const parts = [...new Map(gantt.kinds.map(kind => partOfKind(kind, gantt)).map(part => [part.key, part])).values()];
   const waits = gantt.lanes.some(lane => lane.bars.some(bar => bar[1] > 0));
   return element("ul", {class: "legend"}, parts.map(part => element("li", {}, swatch(part), part.name)),
     waits ? element("li", {}, swatch({hue: "grey", hatched: true}), "waiting for the slowest") : "");

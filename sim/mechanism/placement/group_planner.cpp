@@ -123,11 +123,11 @@ void GroupPlanner::remember(const LayerRoutingNow& now, bool begins) {
   for (int g = 0; g < groups().count(); ++g) {
     const Batch batch = groups().part(now.batch, g);
     const SlotTable slots = groups().part(layer.slots, g);
-    const LoadMatrix loads = groups().part(now.loads, g);
+    LoadMatrix loads = groups().part(now.loads, g);
     observe({at(now, g, batch, slots), now.ids, loads});
     if (loads.sources() == 0) continue;
     auto& window = windows_[cell(now.layer, g)];
-    LoadMatrix seen = keeps_ == Keeps::totals ? loads.totals() : loads;
+    LoadMatrix seen = keeps_ == Keeps::totals ? loads.totals() : std::move(loads);
     begins ? window.add(std::move(seen)) : window.add_to_newest(seen);
   }
   if (begins) ++layer.steps;

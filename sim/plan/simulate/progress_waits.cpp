@@ -43,7 +43,7 @@ void Progress::find_waits() {
       earlier.push_back(of_host->second);
     }
     std::ranges::sort(earlier);
-    earlier.erase(std::ranges::unique(earlier).begin(), earlier.end());
+    earlier.erase(std::unique(earlier.begin(), earlier.end()), earlier.end());
     waited_for_.insert(waited_for_.end(), earlier.begin(), earlier.end());
     first_waited_for_.push_back(waited_for_.size());
     for (const std::int32_t before : earlier)

@@ -39,9 +39,12 @@ class External final : public Serving {
  protected:
   std::optional<SlotTable> plan(const GroupLayer& at) override {
     nlohmann::ordered_json asked = asked_of("place", at);
-    const LoadMatrix loads = seen(at.cell).sum();
-    asked["loads"] = o_.by_rank ? rows_of(loads) : nlohmann::ordered_json(loads.per_expert());
-    auto slots = process_->slots(asked, at.slots, context().experts);
+    LoadMatrix sum;
+    const Window<LoadMatrix>& steps = seen(at.cell);
+    if (steps.size() > 1) sum = steps.sum();
+    const LoadMatrix& loads = steps.size() > 1 ? sum : steps.newest();
+    if (!o_.by_rank) asked["loads"] = loads.per_expert();
+    auto slots = process_->slots(asked, at.slots, context().experts, o_.by_rank ? &loads : nullptr);
     spent_ += process_->took().value;
     return slots;
   }
@@ -49,8 +52,7 @@ class External final : public Serving {
     if (!o_.splits) return o_.rule.assign(at, slots);
     nlohmann::ordered_json asked = asked_of("split", at);
     asked["slots"] = table_of(slots.table());
-    asked["loads"] = rows_of(at.loads);
-    Assignment shared = process_->shares(asked, std::move(slots));
+    Assignment shared = process_->shares(asked, std::move(slots), &at.loads);
     spent_ += process_->took().value;
     return shared;
   }
@@ -79,6 +81,7 @@ class External final : public Serving {
             {"nodes", nodes.nodes},
             {"expert_groups", std::max(c.model.gate_groups, 1)},
             {"top_k", c.model.top_k},
+            {"packs", true},
             {"layers", c.numbers},
             {"loads", std::vector<int>(static_cast<std::size_t>(c.experts), 1)}};
   }

@@ -45,6 +45,18 @@ class Given final : public Serving {
   Epochs epochs_;
 };
 
+/// Whether an expert has several slots in some layer; every expert has one.
+bool have_copies(const Epochs& epochs, int experts) {
+  for (const auto& [step, layers] : epochs) {
+    for (const SlotTable& table : layers) {
+      std::size_t slots = 0;
+      for (const auto& rank : table) slots += rank.size();
+      if (slots > static_cast<std::size_t>(experts)) return true;
+    }
+  }
+  return false;
+}
+
 /// The file where it is, or next to the policy that names it.
 std::string found(const std::string& name, const std::string& from) {
   const bool plain = name.find('/') == std::string::npos;
@@ -96,19 +108,23 @@ std::map<int, PlacementFile> read_files(const YamlMap& params, PolicySources& so
 }  // namespace
 
 // file: a placement file, or {STEP: FILE, ...}: each from that step on, and what changes moves
-// then. replicas: who uses which (ReplicaRule; default any). payload: weights (default) or state;
-// migration: blocks (default) or overlapped; planning_time (0 us, of a change of slots) and
-// planning: hidden (default) or blocks.
+// then. replicas: who uses which (ReplicaRule; default any). payload: state (default if no expert
+// has copies: it is where its weights are) or weights (default if one has: each expert's state is
+// where `contiguous` has it); migration: blocks (default) or overlapped; planning_time (0 us, of a
+// change of slots) and planning: hidden (default) or blocks.
 PlacementMaker read_given(const YamlMap& params, PolicySources& sources) {
   const PlanningOptions when = read_transfer_options(params, weights_only());
   const ReplicaRule rule = read_replica_rule(params);
+  const bool says_payload = params.find("payload").has_value();
   const auto files = read_files(params, sources);
-  return [when, rule, files](const PlacementContext& context) {
+  return [when, says_payload, rule, files](const PlacementContext& context) {
     Epochs epochs;
     for (const auto& [step, file] : files) {
       epochs[step] = slots_in(file, context.model, context.numbers, context.groups.size());
     }
-    return std::make_unique<Given>(context, when, rule, std::move(epochs));
+    PlanningOptions options = when;
+    if (!says_payload) options.moves_optimizer = !have_copies(epochs, context.experts);
+    return std::make_unique<Given>(context, options, rule, std::move(epochs));
   };
 }
 

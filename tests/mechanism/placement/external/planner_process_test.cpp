@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/base/error.h"
+#include "sim/mechanism/placement/external/packed_loads.h"
 
 namespace moesim {
 namespace {
@@ -57,6 +58,42 @@ TEST(PlannerProcess, IsAskedInLinesOfJson) {
       Seconds(5));
   EXPECT_TRUE(process.slots({{"do", "place"}, {"loads", {1, 2}}}, two_ranks, 3).has_value());
   EXPECT_FALSE(process.slots({{"do", "place"}, {"loads", {2, 1}}}, two_ranks, 3).has_value());
+}
+
+TEST(PlannerProcess, LoadsArePackedForProgramsThatAskForIt) {
+  allow_commands();
+  LoadMatrix loads(2, 3);
+  loads.at(GpuId(0), ExpertId(1)) = 255;
+  loads.at(GpuId(1), ExpertId(2)) = 7;
+  const auto asked_after = [&](const std::string& greeted) {
+    const std::string lists = R"({"do":"place","loads":[[0,255,0],[0,0,7]]})";
+    const std::string packed =
+        R"({"do":"place","loads":{"shape":[2,3],"bytes":1,"base64":"AP8AAAAH"}})";
+    PlannerProcess process("read l; echo '" + greeted + "'; read l; case $l in '" + lists +
+                               "') echo '[0,1,2,0]';; '" + packed + "') echo '[2,1,0,0]';; esac",
+                           Seconds(5));
+    process.first({{"do", "begin"}}, 3, two_ranks);
+    const auto slots = process.slots({{"do", "place"}}, two_ranks, 3, &loads);
+    return slots->front().front() == ExpertId(2) ? "packed" : "lists";
+  };
+  for (const char* line : {"{}", "null", "[0,1,2,0]", R"({"packed":false})", R"({"packed":1})"}) {
+    EXPECT_STREQ(asked_after(line), "lists") << line;
+  }
+  EXPECT_STREQ(asked_after(R"({"packed":true,"slots":[2,2,1,0]})"), "packed");
+}
+
+TEST(PackedLoads, NumbersHaveTheBytesOfTheLargest) {
+  LoadMatrix loads(1, 2);
+  const auto text = [&](std::int64_t load) {
+    loads.at(GpuId(0), ExpertId(0)) = load;
+    return packed(loads);
+  };
+  EXPECT_EQ(text(0), R"({"shape":[1,2],"bytes":1,"base64":"AAA="})");
+  EXPECT_EQ(text(256), R"({"shape":[1,2],"bytes":2,"base64":"AAEAAA=="})");
+  EXPECT_EQ(text(65536), R"({"shape":[1,2],"bytes":4,"base64":"AAABAAAAAAA="})");
+  EXPECT_EQ(text(std::int64_t{1} << 32),
+            R"({"shape":[1,2],"bytes":8,"base64":"AAAAAAEAAAAAAAAAAAAAAA=="})");
+  EXPECT_EQ(lists_of(loads), "[[4294967296,0]]");
 }
 
 TEST(PlannerProcess, BadProgramsEndWithAMessage) {
