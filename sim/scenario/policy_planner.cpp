@@ -53,7 +53,8 @@ RoutingTrace balanced_tokens(const Scenario& scenario, const Inputs& inputs,
   if (const auto alike = alike_ranks(shape, spec, cluster.topology, model)) {
     return balanced_trace(info_of(model), microbatch, spec.sequence, gate, *alike);
   }
-  constexpr int enough = 4;  // microbatches: random choices of many tokens differ little
+  // Microbatches of a dense model are alike, and random choices of many tokens differ little.
+  const int enough = model.experts == 0 ? 1 : 4;
   return balanced_trace(info_of(model), std::min(enough, shape.microbatches) * microbatch,
                         spec.sequence, gate);
 }

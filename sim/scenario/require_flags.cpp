@@ -5,13 +5,17 @@
 
 #include <algorithm>
 
+#include "sim/scenario/dense_model.h"
 #include "sim/scenario/scenario_synth.h"
 
 namespace moesim {
 
 void require_flags(const std::vector<Override>& flags) {
   std::vector<std::string> missing;
+  const auto model = std::ranges::find(flags, "model", &Override::path);
+  const bool dense = model != flags.end() && names_dense_model(model->value);
   for (const char* key : {"topology", "model", "trace", "policy"}) {
+    if (dense && (key == std::string("trace") || key == std::string("policy"))) continue;
     // Balanced routing plays no choices, and `synth` draws them.
     const auto names_it = [&](const Override& flag) {
       if (flag.path == key) return true;
