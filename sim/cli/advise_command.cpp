@@ -35,10 +35,8 @@ struct AdviseFlags {
 /// ask for one.
 SweepGrid grid_of(const AdviseFlags& flags) {
   std::vector<Override> overrides = flags.scenario.overrides();
-  const auto model = std::ranges::find(overrides, "model", &Override::path);
   const bool any_policy =
-      flags.scenario.file().empty() &&
-      (model == overrides.end() || !names_dense_model(model->value)) &&
+      flags.scenario.file().empty() && !flags_name_dense_model(overrides) &&
       std::ranges::find(overrides, "policy", &Override::path) == overrides.end();
   if (any_policy) overrides.push_back({"policy", "alltoall", "--policy"});
   SweepGrid grid = SweepGrid::read(flags.scenario.file(), overrides);

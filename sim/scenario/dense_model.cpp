@@ -81,6 +81,14 @@ bool names_dense_model(const std::string& name) {
   }
 }
 
+bool flags_name_dense_model(const std::vector<Override>& flags) {
+  const auto model = std::ranges::find(flags, "model", &Override::path);
+  if (model == flags.end()) return false;
+  const auto doc = YamlDocument::from_text("{}", "command line", {*model});
+  const auto value = doc->root().map().find("model");
+  return value && value->is_scalar() && names_dense_model(value->string());
+}
+
 std::string is_dense_text(const MoeModel& model) {
   return fmt::format("the model '{}' is dense", model.name);
 }

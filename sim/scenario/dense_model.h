@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "sim/base/yaml.h"
 #include "sim/model/moe_model.h"
@@ -16,6 +17,9 @@ inline const std::string no_experts_policy = "no-experts";
 
 /// Whether a model file, a name or a path, is there, can be read and describes no experts.
 bool names_dense_model(const std::string& name);
+
+/// Whether the flag of a scenario's key `model` names one.
+bool flags_name_dense_model(const std::vector<Override>& flags);
 
 /// Whether the scenario lacks a policy or a trace, and its model is dense and needs none: then it
 /// gets a policy, if it lacks one, and balanced routing, unless it says another.

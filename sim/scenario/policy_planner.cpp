@@ -77,8 +77,22 @@ AskedSteps asked_iterations(const Scenario& scenario) {
   return {asked.first, asked.last - asked.first};
 }
 
+namespace {
+
+/// Without choices of experts there are only balanced ones.
+PolicyPlanner::Options with_its_routing(PolicyPlanner::Options options, const Scenario& scenario) {
+  if (scenario.iteration && !scenario.plays_choices()) options.routing = RoutingSource::balanced;
+  return options;
+}
+
+}  // namespace
+
 PolicyPlanner::PolicyPlanner(const Scenario& scenario, const Inputs& inputs,
                              const ClusterInput& cluster, const SystemSpec& system, Options options)
+    : PolicyPlanner(with_its_routing(options, scenario), scenario, inputs, cluster, system) {}
+
+PolicyPlanner::PolicyPlanner(Options options, const Scenario& scenario, const Inputs& inputs,
+                             const ClusterInput& cluster, const SystemSpec& system)
     : scenario_(scenario),
       inputs_(inputs),
       cluster_(cluster),

@@ -12,8 +12,7 @@ namespace moesim {
 
 void require_flags(const std::vector<Override>& flags) {
   std::vector<std::string> missing;
-  const auto model = std::ranges::find(flags, "model", &Override::path);
-  const bool dense = model != flags.end() && names_dense_model(model->value);
+  const bool dense = flags_name_dense_model(flags);
   for (const char* key : {"topology", "model", "trace", "policy"}) {
     if (dense && (key == std::string("trace") || key == std::string("policy"))) continue;
     // Balanced routing plays no choices, and `synth` draws them.
