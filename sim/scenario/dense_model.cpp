@@ -60,7 +60,7 @@ class Contradictions {
           "it is of experts: leave it out; tp, cp, pp and zero divide dense layers");
     };
     if (spec.parallel.ep > 1) refuse("ep", spec.parallel.ep);
-    if (spec.parallel.etp) refuse("etp", *spec.parallel.etp);
+    if (spec.parallel.etp && !spec.serving) refuse("etp", *spec.parallel.etp);
     if (std::ranges::count(spec.routing, RoutingSource::recorded) > 0) {
       add(0, "'routing' is recorded", "leave 'routing' out");
     }
@@ -74,11 +74,13 @@ class Contradictions {
 }  // namespace
 
 bool names_dense_model(const std::string& name) {
+  std::string path;
   try {
-    return read_moe_model(data_file("models", name)).experts == 0;
+    path = data_file("models", name);
   } catch (const Error&) {
     return false;  // it shows when the model is opened
   }
+  return read_moe_model(path).experts == 0;
 }
 
 bool flags_name_dense_model(const std::vector<Override>& flags) {

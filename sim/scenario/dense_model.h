@@ -15,7 +15,8 @@ namespace moesim {
 /// The policy of a scenario of a dense model that names none.
 inline const std::string no_experts_policy = "no-experts";
 
-/// Whether a model file, a name or a path, is there, can be read and describes no experts.
+/// Whether a model file, a name or a path, is there and describes no experts. Throws Error if it
+/// cannot be read.
 bool names_dense_model(const std::string& name);
 
 /// Whether the flag of a scenario's key `model` names one.

@@ -12,9 +12,7 @@ namespace moesim {
 
 void require_flags(const std::vector<Override>& flags) {
   std::vector<std::string> missing;
-  const bool dense = flags_name_dense_model(flags);
   for (const char* key : {"topology", "model", "trace", "policy"}) {
-    if (dense && (key == std::string("trace") || key == std::string("policy"))) continue;
     // Balanced routing plays no choices, and `synth` draws them.
     const auto names_it = [&](const Override& flag) {
       if (flag.path == key) return true;
@@ -26,6 +24,10 @@ void require_flags(const std::vector<Override>& flags) {
     if (std::none_of(flags.begin(), flags.end(), names_it)) {
       missing.push_back(fmt::format("--{}", key));
     }
+  }
+  if (!missing.empty() && flags_name_dense_model(flags)) {
+    std::erase_if(missing,
+                  [](const auto& flag) { return flag == "--trace" || flag == "--policy"; });
   }
   if (missing.empty()) return;
   throw Error(fmt::format("no scenario file, and no {}", fmt::join(missing, ", ")),

@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
-
+#include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/model/kernel.h"
 #include "sim/model/model_flops.h"
@@ -13,8 +12,6 @@
 #include "sim/run/result_file.h"
 #include "sim/run/simulate.h"
 #include "sim/scenario/policy_planner.h"
-#include "sim/sweep/advise.h"
-#include "sim/sweep/grid.h"
 
 namespace moesim {
 namespace {
@@ -90,7 +87,7 @@ TEST_P(DenseIteration, ComputesTheModelsFlops) {
 
 TEST_P(DenseIteration, HasTheUtilizationOfItsTime) {
   const CaseResult result = dense_cases(GetParam()).at(0);
-  const MoeModel model = read_moe_model("models/dense/llama-3-8b.yaml");
+  const MoeModel model = read_moe_model(data_file("models", "llama-3-8b"));
   const double flop = training_flops(model, {.sequence = 2048}).total() * 16 * 2048;
   const double rate = flop / (result.metrics.mean_step().value * 16);
   EXPECT_NEAR(result.mfu() / (rate / 989.4e12), 1, 1e-9);
@@ -105,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"parallel.pp=4", "parallel.vpp=2",
                                              "pipeline=interleaved"},
                     std::vector<std::string>{"parallel.pp=2", "pipeline=zb1p"},
-                    std::vector<std::string>{"parallel.pp=2", "pipeline=dualpipev"}));
+                    std::vector<std::string>{"parallel.pp=2", "parallel.dp=8", "zero=2"}));
 
 /// Bytes of a part of the fullest GPU's memory.
 std::int64_t bytes_of_part(const CaseResult& result, const std::string& name) {
@@ -117,7 +114,7 @@ std::int64_t bytes_of_part(const CaseResult& result, const std::string& name) {
 
 TEST(DenseMemory, OfWeightsGradientsAndOptimizerIsTheParametersOfAGpu) {
   // Of a tensor group of 4 each GPU has a quarter of the matrices and all of the norms.
-  const Parameters p = parameters_of(read_moe_model("models/dense/llama-3-8b.yaml"));
+  const Parameters p = parameters_of(read_moe_model(data_file("models", "llama-3-8b")));
   const std::int64_t own = (p.total() - p.norms) / 4 + p.norms;
   const CaseResult replicated = dense_cases({"parallel.tp=4", "zero=0"}).at(0);
   EXPECT_EQ(bytes_of_part(replicated, "weights"), 2 * own);
@@ -190,20 +187,7 @@ TEST(DenseScenarios, WithExpertsAreNotForTheirPolicy) {
   EXPECT_FALSE(cases[0].ran());
 }
 
-TEST(DenseScenarios, AnswerNoQuestionAboutExperts) {
-  const SweepGrid grid = SweepGrid::read("", dense_flags());
-  for (const char* question : {"mechanism", "ep-degree", "hd-depth", "eplb-interval", "slots"}) {
-    try {
-      axes_of_question(question, grid);
-      ADD_FAILURE() << question;
-    } catch (const Error& e) {
-      EXPECT_THAT(e.what(), HasSubstr("is about experts, and the model 'llama-3-8b' is dense"));
-    }
-  }
-  EXPECT_EQ(axes_of_question("tp", grid).size(), 1u);
-}
-
-TEST(DenseScenarios, AreReadBackFromTheirText) {
+TEST(DenseScenarios, SayInTheirHeaderThatTheModelIsDense) {
   const Scenario scenario = read_scenario("", dense_flags());
   EXPECT_EQ(scenario.policies, std::vector<std::string>{"no-experts"});
   EXPECT_TRUE(scenario.trace.empty());
