@@ -48,7 +48,7 @@ void run_synth(const SynthFlags& flags) {
   SynthOptions options = flags.options;
   std::optional<MoeModel> model;
   if (!flags.model.empty()) {
-    model = read_moe_model(data_file("models/moe", flags.model));
+    model = read_moe_model(data_file("models", flags.model));
     options.model = model->name;
     if (!flags.experts_given) options.experts = model->experts;
     if (!flags.top_k_given) options.top_k = model->top_k;
