@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/plan/type_label.h"
 #include "sim/planner/layer/alike.h"
 
 namespace moesim {
@@ -95,7 +96,7 @@ void BlockOps::add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Pa
     key.kind = m.kind;
     if ((forward || part == Part::again) && m.kind == OpKind::attention_scores)
       add_context_exchange(chain, key);
-    chain.compute({name_of(key.type()), key, Stream::compute, m.group, {}, m.kernels});
+    chain.compute({type_label(key.type()), key, Stream::compute, m.group, {}, m.kernels});
     if (exchanges && i + 1 == last && block != BlockKind::head) {
       add_tensor_exchange(chain, key, false);
     }
@@ -150,7 +151,7 @@ void BlockOps::add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis
   const Mark now = chain.mark();
   const Stream stream = axis == ParallelAxis::tp ? Stream::tp : Stream::cp;
   for (const auto& [group, exchange] : of_cells) {
-    chain.exchange({name_of(key.type()), key, stream, group, waits_of(group, now), exchange});
+    chain.exchange({type_label(key.type()), key, stream, group, waits_of(group, now), exchange});
   }
 }
 
