@@ -21,13 +21,16 @@ class PortNetwork : public Network {
         ended_(std::move(ended)),
         classes_(plan),
         links_(classes_.count()),
-        ends_(plan.numbers()) {}
+        ends_(plan.numbers()) {
+    for (const ExchangePrice& price : plan.prices()) {
+      starts_.push_back(price != nullptr ? price->start() : Seconds(0));
+    }
+  }
 
   void join(const Progress::Joined& joined) override {
     if (!joined.all) return;
     const auto collective = static_cast<std::size_t>(joined.collective);
-    const ExchangePrice& price = plan_.prices()[plan_.price_of(joined.op, collective)];
-    events_.call(*joined.all + price->start(),
+    events_.call(*joined.all + starts_[plan_.price_of(joined.op, collective)],
                  [this, op = joined.op, in = joined.collective] { begin(op, in); });
   }
   bool takes_everyone() const override { return true; }
@@ -67,6 +70,7 @@ class PortNetwork : public Network {
   const PricedPlan& plan_;
   Ended ended_;
   LinkClasses classes_;
+  std::vector<Seconds> starts_;            // [price] PricedExchange::start
   std::vector<SharedLink<Number>> links_;  // [class]
   std::vector<Seconds> ends_;  // [number] of an exchange whose bytes move, unless others begin
 };

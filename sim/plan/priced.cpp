@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <map>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -56,45 +58,72 @@ struct Collective {
   GroupTraffic traffic() const { return {matrix, members, transposed, rounds}; }
 };
 
-std::vector<Collective> collectives_of(const Op& op) {
-  const Exchange& exchange = *op.exchange();
-  if (!exchange.collectives) {
-    return {{exchange.traffic, op.group.list(), exchange.transposed, exchange.rounds}};
+/// What each collective of an exchange moves. Exchanges of the same rows have the same but for
+/// units and ways, so that rows are divided once.
+class CollectivesOf {
+ public:
+  std::vector<Collective> operator()(const Op& op) {
+    const Exchange& exchange = *op.exchange();
+    if (!exchange.collectives) {
+      return {{exchange.traffic, op.group.list(), exchange.transposed, exchange.rounds}};
+    }
+    const auto [known, fresh] = divided_.try_emplace(
+        {exchange.traffic.identity().first, exchange.collectives.get(), &op.group.list()});
+    if (fresh) known->second = divided(op);
+    std::vector<Collective> result = known->second;
+    for (Collective& one : result) {
+      one.matrix = one.matrix.with_unit(exchange.traffic.unit());
+      one.transposed = exchange.transposed;
+      one.rounds = exchange.rounds;
+    }
+    return result;
   }
-  std::vector<Collective> result;
-  for (const std::vector<GpuId>& places : exchange.collectives->members) {
-    std::vector<GpuId> members;
-    for (const GpuId place : places) members.push_back(op.group[place.index()]);
-    result.push_back(
-        {exchange.traffic.among(places), std::move(members), exchange.transposed, exchange.rounds});
-  }
-  return result;
-}
 
-/// An exchange by what each of its collectives asks of the links; they share none.
-ExchangePrice together(const std::vector<LinkLoads>& collectives) {
-  PricedExchange exchange{collectives.front(), {}};
-  for (std::size_t i = 1; i < collectives.size(); ++i) {
-    const LinkLoads& loads = collectives[i];
-    exchange.loads.uses.insert(exchange.loads.uses.end(), loads.uses.begin(), loads.uses.end());
-    exchange.loads.latency = std::max(exchange.loads.latency, loads.latency);
-    exchange.loads.overhead = std::max(exchange.loads.overhead, loads.overhead);
+ private:
+  static std::vector<Collective> divided(const Op& op) {
+    const Exchange& exchange = *op.exchange();
+    std::vector<Collective> result;
+    for (const std::vector<GpuId>& places : exchange.collectives->members) {
+      std::vector<GpuId> members;
+      for (const GpuId place : places) members.push_back(op.group[place.index()]);
+      result.push_back({exchange.traffic.among(places), std::move(members), false, 1});
+    }
+    return result;
   }
-  std::ranges::sort(exchange.loads.uses, {}, &LinkUse::link);
+
+  using Key = std::tuple<const void*, const Collectives*, const std::vector<GpuId>*>;
+  std::map<Key, std::vector<Collective>> divided_;
+};
+
+ExchangePrice price_of_loads(LinkLoads loads) {
+  PricedExchange exchange{std::move(loads), {}};
   exchange.alone = exchange_time(exchange.loads);
   return std::make_shared<const PricedExchange>(std::move(exchange));
 }
 
-/// An exchange, or each of its collectives if they are apart.
-void add_prices(const Op& op, const std::vector<LinkLoads>& loads,
-                std::vector<ExchangePrice>& prices) {
-  if (op.apart() == nullptr) return prices.push_back(together(loads));
-  for (const LinkLoads& of_one : loads) prices.push_back(together({of_one}));
+/// What collectives that share no link ask of the links.
+LinkLoads together(std::vector<LinkLoads> collectives) {
+  LinkLoads all = std::move(collectives.front());
+  if (collectives.size() == 1) return all;
+  for (std::size_t i = 1; i < collectives.size(); ++i) {
+    const LinkLoads& loads = collectives[i];
+    all.uses.insert(all.uses.end(), loads.uses.begin(), loads.uses.end());
+    all.latency = std::max(all.latency, loads.latency);
+    all.overhead = std::max(all.overhead, loads.overhead);
+  }
+  std::ranges::sort(all.uses, {}, &LinkUse::link);
+  return all;
+}
+
+/// Of an exchange, or of each of its collectives if they are apart.
+void add_prices(const Op& op, std::vector<LinkLoads> loads, std::vector<ExchangePrice>& prices) {
+  if (op.apart() == nullptr) return prices.push_back(price_of_loads(together(std::move(loads))));
+  for (LinkLoads& of_one : loads) prices.push_back(price_of_loads(std::move(of_one)));
 }
 
 /// An exchange that shares its links' times with no other.
 void price_alone(const Op& op, const Topology& topology, const Carrier& carrier,
-                 std::vector<ExchangePrice>& prices) {
+                 CollectivesOf& collectives_of, std::vector<ExchangePrice>& prices) {
   if (!op.exchange()->collectives) {
     return prices.push_back(price(topology, op.traffic(), carrier));
   }
@@ -102,13 +131,14 @@ void price_alone(const Op& op, const Topology& topology, const Carrier& carrier,
   for (const Collective& one : collectives_of(op)) {
     loads.push_back(price(topology, one.traffic(), carrier)->loads);
   }
-  add_prices(op, loads, prices);
+  add_prices(op, std::move(loads), prices);
 }
 
 /// Prices the exchanges of one fused kernel, which share their links' times by their bytes.
 std::vector<ExchangePrice> price_kernel(const Plan& plan, const Topology& topology,
                                         const std::vector<OpId>& kernel,
-                                        const std::vector<Carrier>& carriers) {
+                                        const std::vector<Carrier>& carriers,
+                                        CollectivesOf& collectives_of) {
   std::vector<std::vector<Collective>> moves;
   std::vector<std::vector<LinkLoads>> loads;
   std::vector<std::int64_t> bytes(topology.links().size());
@@ -126,7 +156,7 @@ std::vector<ExchangePrice> price_kernel(const Plan& plan, const Topology& topolo
     for (std::size_t c = 0; c < loads[i].size(); ++c) {
       carry(*transport, goes_on, topology, moves[i][c].traffic(), bytes, loads[i][c]);
     }
-    add_prices(plan[kernel[i]], loads[i], prices);
+    add_prices(plan[kernel[i]], std::move(loads[i]), prices);
   }
   return prices;
 }
@@ -158,10 +188,11 @@ void PricedPlan::price_kernels(const std::vector<Carrier>& carriers) {
   const PriceKeys keys(plan_, carriers);
   std::unordered_map<const std::vector<OpId>*, std::size_t, PriceKeys, PriceKeys> known(
       0, keys, keys);  // the first price
+  CollectivesOf collectives_of;
   for (const std::vector<OpId>& kernel : fused_) {
     const auto [same, fresh] = known.try_emplace(&kernel, prices_->size());
     if (fresh)
-      std::ranges::move(price_kernel(plan_, topology_, kernel, carriers),
+      std::ranges::move(price_kernel(plan_, topology_, kernel, carriers, collectives_of),
                         std::back_inserter(*prices_));
     std::size_t price = same->second;
     for (const OpId op : kernel) {
@@ -174,10 +205,13 @@ void PricedPlan::price_kernels(const std::vector<Carrier>& carriers) {
 void PricedPlan::price_others(const std::vector<Carrier>& carriers) {
   const PriceKeys keys(plan_, carriers);
   std::unordered_map<OpId, std::uint32_t, PriceKeys, PriceKeys> known(0, keys, keys);
+  CollectivesOf collectives_of;
   for (OpId op(0); op.index() < price_of_.size(); ++op.value) {
     if (plan_[op].exchange() == nullptr || price_of_[op.index()] > 0) continue;
     const auto [same, fresh] = known.try_emplace(op, static_cast<std::uint32_t>(prices_->size()));
-    if (fresh) price_alone(plan_[op], topology_, carriers[op.index()], *prices_);
+    if (fresh) {
+      price_alone(plan_[op], topology_, carriers[op.index()], collectives_of, *prices_);
+    }
     price_of_[op.index()] = same->second;
   }
 }

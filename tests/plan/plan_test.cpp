@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "sim/plan/type_label.h"
 #include "sim/plan/waits.h"
 #include "tests/plan/fixtures.h"
 
@@ -20,6 +21,17 @@ Plan plan_of(int gpus, std::vector<Op> ops) { return {"test", gpus, std::move(op
 
 std::string mistakes_of(const Plan& plan) {
   return error_of([&] { check_plan(plan); });
+}
+
+TEST(TypeLabel, IsTheNameOfTheType) {
+  for (int kind = 0; kind < op_kind_count; ++kind) {
+    for (int role = 0; role < role_count; ++role) {
+      for (const Pass pass : {Pass::forward, Pass::backward}) {
+        const OpType type{static_cast<OpKind>(kind), static_cast<Role>(role), pass};
+        EXPECT_EQ(type_label(type), name_of(type));
+      }
+    }
+  }
 }
 
 TEST(Plan, NamesItsStreamsStagesAndPasses) {

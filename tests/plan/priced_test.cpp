@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "sim/plan/slice.h"
 #include "sim/topology/bandwidth_table.h"
@@ -105,6 +107,31 @@ TEST(PricedPlan, WhatTellsPricesApart) {
   EXPECT_EQ(priced[OpId(0)], priced[OpId(1)]);
   for (const int op : {2, 3, 4}) EXPECT_NE(priced[OpId(0)], priced[OpId(op)]) << op;
   EXPECT_NEAR(priced[OpId(4)]->alone.latency.value, 3 * 5e-6, 1e-12);
+}
+
+TEST(PricedPlan, CollectivesOfTheSameRowsKeepTheirUnitsWaysAndRounds) {
+  const Topology cluster = star(4);
+  Op op = exchange("x", {0, 1, 2, 3}, matrix(4, 1000, {{0, 1, 500}, {3, 2, 700}}));
+  std::get<Exchange>(op.work).collectives = std::make_shared<const Collectives>(
+      std::vector{ids<GpuId>({0, 1}), ids<GpuId>({2, 3})}, true);
+  Plan both{"p", 4, {op, op}};
+  auto& second = std::get<Exchange>(both.ops[1].work);
+  second.traffic = second.traffic.with_unit(Bytes(3000));
+  second.transposed = true;
+  second.rounds = 5;
+  const PricedPlan priced(both, cluster);
+  for (const int id : {0, 1}) {
+    const Plan one{"p", 4, {both[OpId(id)]}};
+    const PricedPlan by_itself(one, cluster);
+    for (const std::size_t collective : {0U, 1U}) {
+      const PricedExchange& price = *priced.prices_of(OpId(id))[collective];
+      const PricedExchange& expected = *by_itself.prices_of(OpId(0))[collective];
+      EXPECT_EQ(price.alone.transfer, expected.alone.transfer);
+      EXPECT_EQ(price.alone.latency, expected.alone.latency);
+      EXPECT_TRUE(std::ranges::equal(price.loads.uses, expected.loads.uses, {}, &LinkUse::link,
+                                     &LinkUse::link));
+    }
+  }
 }
 
 TEST(PricedPlan, NeedsTheGpusOfTheCluster) {

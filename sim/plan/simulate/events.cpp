@@ -12,10 +12,6 @@ constexpr std::size_t ways = 4;
 
 }  // namespace
 
-bool EventQueue::is_earlier(const Event& a, const Event& b) {
-  return a.time < b.time || (a.time == b.time && a.number < b.number);
-}
-
 void EventQueue::call(Seconds time, std::function<void()> function) {
   std::size_t place = functions_.size();
   if (free_.empty()) {

@@ -35,7 +35,9 @@ class EventQueue : public Events {
     std::int64_t number;
     std::size_t function;  // in functions_
   };
-  static bool is_earlier(const Event& a, const Event& b);
+  static bool is_earlier(const Event& a, const Event& b) {
+    return a.time < b.time || (a.time == b.time && a.number < b.number);
+  }
   Event pop();
 
   Seconds now_;

@@ -36,7 +36,7 @@ class Driver {
     progress_.take_joined(all);
     for (const Progress::Joined& joined : all) {
       if (slowdown_ != nullptr) slowdown_->join(joined);
-      if (plan_[joined.op] != nullptr) {
+      if (plan_.price_of(joined.op) != 0) {
         network_->join(joined);
       } else if (hosts_ == HostsCompute::shared) {
         network_->compute(joined, progress_.duration(joined.op, joined.participant));

@@ -37,14 +37,7 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_en
   }
   find_waits();
   find_chains();
-  count_waits();
-  std::vector<std::pair<std::size_t, std::int32_t>> free;
-  for (std::size_t op = 0; op < plan.ops.size(); ++op) {
-    for (std::int32_t m = 0; first_wait_[op] >= 0 && m < unfinished_[op]; ++m) {
-      if (waits_[static_cast<std::size_t>(first_wait_[op] + m)] == 0) free.emplace_back(op, m);
-    }
-  }
-  for (const auto& [op, member] : free) join(op, member, Seconds(0));
+  for (const auto& [op, member] : count_waits()) join(op, member, Seconds(0));
   propagate();
 }
 
@@ -85,7 +78,9 @@ void Progress::join(std::size_t op, std::int32_t participant, Seconds at) {
   at = start(op, participant, at);
   timeline_.ops[op][static_cast<std::size_t>(participant)].start = at;
   const std::int32_t in =
-      apart_[op] != nullptr ? apart_[op]->of[static_cast<std::size_t>(participant)].collective : 0;
+      shapes_[op].apart != nullptr
+          ? shapes_[op].apart->of[static_cast<std::size_t>(participant)].collective
+          : 0;
   joined_.push_back({OpId(static_cast<std::int64_t>(op)), participant, at, std::nullopt, in});
   if (--absent(op, in) > 0) return;
   Seconds last = at;
@@ -137,11 +132,11 @@ void Progress::arrive_together(std::size_t exchange, std::int32_t collective, Se
 }
 
 void Progress::arrive_all(std::size_t op, std::size_t next, std::int32_t collective, Seconds at) {
-  const Group& group = plan_.ops[op].group;
-  const Group& others = plan_.ops[next].group;
+  const Group& group = shapes_[op].group;
+  const Group& others = shapes_[next].group;
   const bool same = group.shares_list(others);
-  const Collectives* several = apart_[op];
-  if (together_ && same && several == apart_[next] && plan_.ops[next].exchange() != nullptr) {
+  const Collectives* several = shapes_[op].apart;
+  if (together_ && same && several == shapes_[next].apart && shapes_[next].exchange) {
     return arrive_together(next, collective, at);
   }
   if (several == nullptr) {
@@ -160,14 +155,14 @@ void Progress::propagate() {
     ended_.pop_back();
     timeline_.makespan = std::max(timeline_.makespan, ended.at);
     const auto op = static_cast<std::size_t>(ended.op);
-    const Group& group = plan_.ops[op].group;
+    const Group& group = shapes_[op].group;
     for (const std::int32_t waiting : dependents(op)) {
       const auto next = static_cast<std::size_t>(waiting);
       if (is_everyone(ended.member)) {
         arrive_all(op, next, collective_of_everyone(ended.member), ended.at);
         continue;
       }
-      const Group& others = plan_.ops[next].group;
+      const Group& others = shapes_[next].group;
       const auto own = static_cast<std::size_t>(ended.member);
       const std::size_t member = group.shares_list(others) ? own : others.member(group[own]);
       if (member < others.size()) arrive(next, member, ended.at);

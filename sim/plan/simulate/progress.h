@@ -111,7 +111,12 @@ class Progress {
   void find_waits();
   void find_chains();
   bool may_chain(std::size_t earlier, std::size_t op) const;
-  void count_waits();
+  struct Member {
+    std::size_t op;
+    std::int32_t member;
+  };
+  /// Returns who waits for nothing.
+  std::vector<Member> count_waits();
   std::span<const std::int32_t> waited_for(std::size_t op) const {
     return std::span(waited_for_)
         .subspan(first_waited_for_[op], first_waited_for_[op + 1] - first_waited_for_[op]);
@@ -139,12 +144,12 @@ class Progress {
   /// Calls visit(member) for those of an op, or of one of its collectives apart.
   template <class Visit>
   void for_each_member(std::size_t op, std::int32_t collective, Visit visit) const {
-    if (const Collectives* several = apart_[op]) {
+    if (const Collectives* several = shapes_[op].apart) {
       const auto& places = several->members[static_cast<std::size_t>(collective)];
       for (const GpuId place : places) visit(place.index());
       return;
     }
-    const std::size_t members = plan_.ops[op].group.size();
+    const std::size_t members = shapes_[op].group.size();
     for (std::size_t m = 0; m < members; ++m) visit(m);
   }
   /// Participants that have not joined.
@@ -153,6 +158,12 @@ class Progress {
   }
   void propagate();
 
+  /// What is looked at of an op again and again, next to each other.
+  struct Shape {
+    Group group;
+    const Collectives* apart;  // Op::apart
+    bool exchange;
+  };
   struct Ended {
     std::int32_t op, member;  // or everyone of a collective
     Seconds at;
@@ -172,7 +183,7 @@ class Progress {
   std::vector<std::int32_t> dependents_;       // ops that wait for the op
   std::vector<std::int64_t> first_wait_;    // per op that is the first of its chain, into the next
   std::vector<std::int32_t> waits_;         // per member: ops that it still waits for
-  std::vector<const Collectives*> apart_;   // per op, see Op::apart
+  std::vector<Shape> shapes_;               // per op
   std::vector<std::int32_t> first_absent_;  // per op, into the next
   std::vector<std::int32_t> absent_;        // per collective apart, see absent()
   std::vector<std::int32_t> unfinished_;    // per op, participants for whom it has not ended

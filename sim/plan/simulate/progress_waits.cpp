@@ -81,11 +81,12 @@ void Progress::find_chains() {
     const std::size_t count = plan_.ops[op].group.size();
     unfinished_.push_back(static_cast<std::int32_t>(count));
     first_absent_.push_back(static_cast<std::int32_t>(absent_.size()));
-    apart_.push_back(plan_.ops[op].apart());
-    if (apart_[op] == nullptr) {
+    const Collectives* apart = plan_.ops[op].apart();
+    shapes_.push_back({plan_.ops[op].group, apart, plan_.ops[op].exchange() != nullptr});
+    if (apart == nullptr) {
       absent_.push_back(unfinished_[op]);
     } else {
-      for (const auto& places : apart_[op]->members) {
+      for (const auto& places : apart->members) {
         absent_.push_back(static_cast<std::int32_t>(places.size()));
       }
     }
@@ -101,18 +102,33 @@ void Progress::find_chains() {
   waits_.resize(members);
 }
 
-void Progress::count_waits() {
+std::vector<Progress::Member> Progress::count_waits() {
+  std::vector<Member> free;
   for (std::size_t op = 0; op < plan_.ops.size(); ++op) {
     if (first_wait_[op] < 0) continue;
     const std::span waits = std::span(waits_).subspan(static_cast<std::size_t>(first_wait_[op]),
-                                                      plan_.ops[op].group.size());
+                                                      shapes_[op].group.size());
+    std::int32_t of_all = 0;  // that all members wait for
     for (const std::int32_t earlier : waited_for(op)) {
-      for_each_common(plan_.ops[static_cast<std::size_t>(earlier)].group, plan_.ops[op].group,
+      const Group& group = shapes_[static_cast<std::size_t>(earlier)].group;
+      if (group.shares_list(shapes_[op].group)) {
+        ++of_all;
+        continue;
+      }
+      for_each_common(group, shapes_[op].group,
                       [&](std::size_t, std::size_t member) { ++waits[member]; });
+    }
+    if (of_all > 0) {
+      for (std::int32_t& count : waits) count += of_all;
+      continue;
+    }
+    for (std::size_t m = 0; m < waits.size(); ++m) {
+      if (waits[m] == 0) free.push_back({op, static_cast<std::int32_t>(m)});
     }
   }
   first_waited_for_ = {};
   waited_for_ = {};
+  return free;
 }
 
 }  // namespace moesim

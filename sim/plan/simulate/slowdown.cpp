@@ -32,6 +32,9 @@ Slowdown::Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events
       events_(events),
       ended_(std::move(ended)) {
   for (const auto& gpu : gpus) gpus_.push_back({gpu.get()});
+  for (const ExchangePrice& price : plan.prices()) {
+    carries_.push_back(price != nullptr && !price->loads.uses.empty());
+  }
   if (slows_exchanges_) active_.resize(plan.numbers());
 }
 
@@ -109,13 +112,12 @@ void Slowdown::slow_exchanges(Gpu& gpu) {
 
 void Slowdown::join(const Progress::Joined& joined) {
   const auto& [op, participant, time, all, collective] = joined;
-  if (plan_[op] == nullptr) {
+  const std::size_t price = plan_.price_of(op, static_cast<std::size_t>(collective));
+  if (price == 0) {  // a kernel
     return at_time(time,
                    [this, op = op, participant = participant] { start_kernel(op, participant); });
   }
-  const auto in = static_cast<std::size_t>(collective);
-  const ExchangePrice& price = plan_.prices()[plan_.price_of(op, in)];
-  if (price->loads.uses.empty()) return;  // it carries nothing
+  if (!carries_[price]) return;
   if (!slows_exchanges_) {
     const std::int32_t who =
         Progress::is_everyone(participant) ? Progress::everyone_of(collective) : participant;

@@ -129,6 +129,7 @@ class Slowdown {
   Network::Ended ended_;
   std::vector<Gpu> gpus_;
   std::vector<GpuId> changed_;
+  std::vector<char> carries_;  // [price] whether an exchange moves bytes over links
   std::vector<std::unique_ptr<Active>> active_;  // [number] none before it begins, once it ended
   std::vector<std::unique_ptr<Active>> free_;    // that have ended, to be used again
 };

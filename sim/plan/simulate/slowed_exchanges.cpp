@@ -14,9 +14,7 @@ void Slowdown::carried(OpId exchange, std::int32_t participant) {
             ? Progress::collective_of_everyone(participant)
             : plan_.plan()[exchange].place_of(static_cast<std::size_t>(participant)).collective;
     const auto in = static_cast<std::size_t>(collective);
-    if (!plan_.prices()[plan_.price_of(exchange, in)]->loads.uses.empty()) {
-      count(exchange, participant, -1);
-    }
+    if (carries_[plan_.price_of(exchange, in)]) count(exchange, participant, -1);
     ended_(exchange, participant);
     return settle();
   }

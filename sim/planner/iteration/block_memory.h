@@ -18,6 +18,7 @@ struct PassBytes {
   Bytes forward;   // in addition to what is kept, while it works
   Bytes backward;  // in addition to what is kept and there again
   Bytes gathered;  // parameters of other GPUs, and their gradients
+  bool operator==(const PassBytes&) const = default;
 };
 
 /// A block of a chunk in the order of the forward pass.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/plan/type_label.h"
 #include "sim/planner/layer/alike.h"
 
 namespace moesim {
@@ -117,7 +118,7 @@ void BlockOps::add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Pa
       add_context_exchange(chain, key);
     if (forward && exchanges && all_of_group && m.kind == OpKind::loss)
       add_sums_of_loss(chain, key);
-    chain.compute({name_of(key.type()), key, Stream::compute, m.group, {}, m.kernels});
+    chain.compute({type_label(key.type()), key, Stream::compute, m.group, {}, m.kernels});
     if (sides.scatter && i + 1 == last) add_tensor_exchange(chain, key, false);
   }
 }
@@ -171,7 +172,7 @@ void BlockOps::add_exchanges(OpChain& chain, const OpKey& key, Exchanged what,
   const Mark now = chain.mark();
   const Stream stream = axis == ParallelAxis::tp ? Stream::tp : Stream::cp;
   for (const auto& [group, exchange] : of_cells) {
-    chain.exchange({name_of(key.type()), key, stream, group, waits_of(group, now), exchange});
+    chain.exchange({type_label(key.type()), key, stream, group, waits_of(group, now), exchange});
   }
 }
 

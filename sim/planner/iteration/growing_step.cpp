@@ -66,9 +66,10 @@ void GrowingStep::add_all() {
   }
   std::size_t turns = 0;
   for (const TurnAt at : pipeline.order()) {
-    // Turns are as long as they will be by then. A list that grows is copied and holds half more.
+    // A list that grows is copied and holds half more. The first turns are short, one pass each,
+    // and room that is not used costs nothing.
     if (++turns == pipeline.order().size() / 4) {
-      plan_.ops.reserve(plan_.ops.size() * 4);
+      plan_.ops.reserve(plan_.ops.size() * 6);
       expect_to_fill(plan_.ops.data(), plan_.ops.capacity());
     }
     const Turn& turn = pipeline.at(at);
@@ -97,8 +98,10 @@ StepMemory GrowingStep::memory() const {
   };
   for (std::size_t r = 0; r < stages_.size(); ++r) {
     const StageMemory stage = of_stage(r);
+    const MemoryPeak of_first = stage.peak(GpuId(0));
     for (GpuId own(0); own.value < stage.gpus(); ++own.value) {
-      result.peaks[stages_[r].gpus()->in_plan(own).index()] = stage.peak(own);
+      result.peaks[stages_[r].gpus()->in_plan(own).index()] =
+          stage.holds_as_first(own) ? of_first : stage.peak(own);
     }
   }
   const GpuId most = fullest(result.peaks);

@@ -192,6 +192,15 @@ MemoryPeak StageMemory::peak(GpuId own) const {
   return peak;
 }
 
+bool StageMemory::holds_as_first(GpuId own) const {
+  const auto same = [&](const std::vector<PassBytes>& layer) {
+    return layer[own.index()] == layer.front();
+  };
+  return state(own) == state_.front() && std::ranges::all_of(experts_, [&](const auto& of) {
+           return std::ranges::all_of(of.second, same);
+         });
+}
+
 std::vector<MemoryUse> StageMemory::curve(GpuId own) const {
   std::vector<MemoryUse> result(pipeline_.of(number_).size());
   Walk(*this, own).run([&](const MemoryUse& use, int turn, const StageWork&, const HeldBlock&) {

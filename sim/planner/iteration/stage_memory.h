@@ -26,6 +26,8 @@ class StageMemory {
   /// What the optimizer takes while it updates the parameters whose state it has here.
   Bytes update(GpuId own) const;
   MemoryPeak peak(GpuId own) const;
+  /// Whether a GPU holds the same as the first one at all times.
+  bool holds_as_first(GpuId own) const;
   /// [turn] its fullest moment; then the update, if it takes something.
   std::vector<MemoryUse> curve(GpuId own) const;
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/base/sort_once.h"
+#include "sim/plan/type_label.h"
 #include "sim/planner/iteration/stage_layers.h"
 #include "sim/planner/layer/alike.h"
 
@@ -95,7 +96,7 @@ std::vector<OpId> Transfers::add(Plan& plan, int from, int to, WorkCell cell, Pa
     const ByteMatrix& one = on.moved.rows[c];
     Exchange moves{one.with_unit(Bytes(one.unit().value * tensors)), {}, false};
     moves.collectives = on.moved.collectives;
-    ops.push_back(plan.add({name_of(key.type()), key, stream(from, to), on.moved.groups[c],
+    ops.push_back(plan.add({type_label(key.type()), key, stream(from, to), on.moved.groups[c],
                             std::move(after), std::move(moves)}));
   }
   return ops;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "sim/plan/type_label.h"
 #include "sim/planner/layer/layer_step.h"
 
 namespace moesim {
@@ -203,8 +204,13 @@ void LayerOps::add_codec(const Step& s, OpKind kind, Stage stage, const Rows& ro
 
 void LayerOps::add_compute(const Step& s, const OpKey& key, const KernelOf& kernel_of,
                            std::string label) {
-  if (label.empty()) label = name_of(key.type()) + s.wave_suffix();
-  Op op{std::move(label), key, Stream::compute, {}, {}, {}};
+  if (label.empty() && s.work.wave) label = name_of(key.type()) + s.wave_suffix();
+  Op op{label.empty() ? type_label(key.type()) : Label(std::move(label)),
+        key,
+        Stream::compute,
+        {},
+        {},
+        {}};
   if (set_kernels(s, op, kernel_of)) s.chain.compute(std::move(op));
 }
 

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "sim/plan/type_label.h"
 #include "sim/planner/layer/layer_step.h"
 #include "sim/planner/layer/phase_exchange.h"
 
@@ -193,7 +194,7 @@ Mark LayerOps::add_relays(const Step& s, Stage stage, const std::vector<int>& fr
   const RowSums& sent = s.parts.phase(to);
   const std::int64_t row = model_.row_bytes().value;
   const OpKey key = s.key(OpKind::relay, stage, to);
-  Op relay{name_of(key.type()), key, Stream::compute, {}, {}, {}};
+  Op relay{type_label(key.type()), key, Stream::compute, {}, {}, {}};
   const bool any = set_kernels(s, relay, [&](GpuId gpu) {
     std::int64_t in = 0;
     for (const int phase : from) {
