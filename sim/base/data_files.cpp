@@ -2,6 +2,7 @@
 #include "sim/base/data_files.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -51,8 +52,20 @@ std::string below_roots(const fs::path& name) {
   return "";
 }
 
-fs::path relative_file(const std::string& kind, const std::string& name) {
-  return is_path_name(name) ? fs::path(name) : fs::path(kind) / (name + ".yaml");
+/// The folders of a kind.
+std::vector<std::string> folders_of(const std::string& kind) {
+  if (kind == "models") return {"models/moe", "models/dense"};
+  return {kind};
+}
+
+/// Where a name may be, below a root.
+std::vector<fs::path> relative_files(const std::string& kind, const std::string& name) {
+  if (is_path_name(name)) return {name};
+  std::vector<fs::path> files;
+  for (const std::string& folder : folders_of(kind)) {
+    files.push_back(fs::path(folder) / (name + ".yaml"));
+  }
+  return files;
 }
 
 /// Whether `name` comes before all that could be next to a file.
@@ -74,23 +87,29 @@ std::vector<std::string> data_roots() {
 }
 
 std::string as_named_in(const std::string& from, const std::string& kind, const std::string& name) {
-  const fs::path relative = relative_file(kind, name);
-  if (name.empty() || comes_first(name, relative)) return name;
-  const std::string found = beside(from, relative);
-  return found.empty() ? name : found;
+  if (name.empty()) return name;
+  for (const fs::path& relative : relative_files(kind, name)) {
+    if (comes_first(name, relative)) return name;
+    const std::string found = beside(from, relative);
+    if (!found.empty()) return found;
+  }
+  return name;
 }
 
 std::string data_file(const std::string& kind, const std::string& name, const std::string& from) {
   const std::string named = as_named_in(from, kind, name);
   if (is_path_name(named) && is_there(named)) return named;
-  const std::string found = below_roots(relative_file(kind, name));
-  if (!found.empty()) return found;
+  for (const fs::path& relative : relative_files(kind, name)) {
+    const std::string found = below_roots(relative);
+    if (!found.empty()) return found;
+  }
   if (is_path_name(name)) {
     const std::string close = nearest(fs::path(name).stem().string(), data_names(kind));
     throw error_in(name, "no such file",
                    close.empty() ? "" : fmt::format("did you mean '{}'?", close));
   }
-  throw Error(fmt::format("no '{}' in {}", name, kind), did_you_mean(name, data_names(kind)));
+  throw Error(fmt::format("no '{}' in {}", name, fmt::join(folders_of(kind), " and ")),
+              did_you_mean(name, data_names(kind)));
 }
 
 std::string trace_folder(const std::string& name, const std::string& from) {
@@ -123,18 +142,27 @@ std::string hint_for_trace(const std::string& name) {
              : "";
 }
 
+namespace {
+
+void add_names(const fs::path& folder, bool traces, std::set<std::string>& names) {
+  if (!fs::is_directory(folder)) return;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const fs::path& path = entry.path();
+    // Tables of links are read by the clusters that name them.
+    const bool file = path.extension() == ".yaml" && path.stem().extension() != ".calib";
+    if (traces ? fs::exists(path / "trace.json") : file) {
+      names.insert(traces ? path.filename().string() : path.stem().string());
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> data_names(const std::string& kind) {
   std::set<std::string> names;
   for (const std::string& root : data_roots()) {
-    const fs::path folder = fs::path(root) / kind;
-    if (!fs::is_directory(folder)) continue;
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      const fs::path& path = entry.path();
-      // Tables of links are read by the clusters that name them.
-      const bool file = path.extension() == ".yaml" && path.stem().extension() != ".calib";
-      if (kind == "traces" ? fs::exists(path / "trace.json") : file) {
-        names.insert(kind == "traces" ? path.filename().string() : path.stem().string());
-      }
+    for (const std::string& folder : folders_of(kind)) {
+      add_names(fs::path(root) / folder, kind == "traces", names);
     }
   }
   return {names.begin(), names.end()};

@@ -16,7 +16,7 @@ std::vector<std::string> data_roots();
 /// The path of a data file. A `name` that is a path (contains '/' or ends in .yaml) is looked for
 /// as it is, then next to the file `from` that names it, then below the roots; any other as
 /// <kind>/<name>.yaml next to `from` and below the roots ($MOESIM_DATA before both). kind is
-/// "topologies", "models/moe", "models/dense", "models/gpu", "models/system" or "scenarios".
+/// "topologies", "models" (moe or dense), "models/gpu", "models/system" or "scenarios".
 /// Throws Error with a suggestion when there is none.
 std::string data_file(const std::string& kind, const std::string& name,
                       const std::string& from = "");

@@ -13,6 +13,7 @@
 #include "sim/flags/scenario_flags.h"
 #include "sim/flags/time_flag.h"
 #include "sim/run/worker_count.h"
+#include "sim/scenario/dense_model.h"
 #include "sim/sweep/advise.h"
 #include "sim/sweep/serving_advice.h"
 
@@ -35,7 +36,7 @@ struct AdviseFlags {
 SweepGrid grid_of(const AdviseFlags& flags) {
   std::vector<Override> overrides = flags.scenario.overrides();
   const bool any_policy =
-      flags.scenario.file().empty() &&
+      flags.scenario.file().empty() && !flags_name_dense_model(overrides) &&
       std::ranges::find(overrides, "policy", &Override::path) == overrides.end();
   if (any_policy) overrides.push_back({"policy", "alltoall", "--policy"});
   SweepGrid grid = SweepGrid::read(flags.scenario.file(), overrides);

@@ -18,7 +18,7 @@ namespace {
 
 const std::map<std::string, std::string> folders = {{"topologies", "topologies"},
                                                     {"policies", "models/system"},
-                                                    {"models", "models/moe"},
+                                                    {"models", "models"},
                                                     {"traces", "traces"},
                                                     {"scenarios", "scenarios"}};
 

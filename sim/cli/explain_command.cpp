@@ -15,6 +15,7 @@
 #include "sim/report/explain_text.h"
 #include "sim/run/explain_case.h"
 #include "sim/run/explain_iteration.h"
+#include "sim/scenario/dense_model.h"
 
 namespace moesim {
 namespace {
@@ -34,6 +35,11 @@ int choose_layer(const ExplainOptions& options, const Scenario& scenario, const 
     for (const int index : inputs.layers) {
       numbers.push_back(inputs.trace.info().layers[static_cast<std::size_t>(index)]);
     }
+  }
+  if (numbers.empty()) {
+    throw Error(
+        fmt::format("--layer explains a layer with experts, and {}", is_dense_text(inputs.model)),
+        "without --layer the whole iteration is explained");
   }
   const int layer = options.layer.value_or(numbers.front());
   if (std::ranges::find(numbers, layer) != numbers.end()) return layer;

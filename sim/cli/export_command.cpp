@@ -24,6 +24,7 @@
 #include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/scenario/changes.h"
+#include "sim/scenario/dense_model.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/policy_planner.h"
 #include "sim/topology/reader.h"
@@ -91,6 +92,10 @@ EnginePlacement placement_of(const PlannedStep& step, const Inputs& inputs) {
 
 void export_placement(const ExportOptions& options) {
   Exported exported(options.scenario.read());
+  if (exported.inputs.model.experts == 0) {
+    throw Error("there is no placement: " + is_dense_text(exported.inputs.model),
+                "goal and chakra write its plan");
+  }
   const int last = exported.steps.count() - 1;
   PlannedStep step;
   for (int i = 0; i <= last; ++i) step = exported.steps.plan(i);

@@ -43,8 +43,10 @@ void import_model(const ModelImport& options) {
   const std::string model = with_sources(model_text_of_hf_config(options.file, text));
   const MoeModel read = parse_moe_model(model, options.file);
   options.out.write(model);
-  fmt::print(options.out.beside(), "{}: {}, {} of them with {} experts\n", read.name,
-             counted(read.layers, "layer"), read.moe_layers.size(), read.experts);
+  fmt::print(options.out.beside(), "{}: {}, {}\n", read.name, counted(read.layers, "layer"),
+             read.experts == 0
+                 ? "dense"
+                 : fmt::format("{} of them with {} experts", read.moe_layers.size(), read.experts));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ void run_check(const CheckFlags& flags) {
   SuspicionOptions options;
   options.interval = flags.interval;
   if (!flags.model.empty()) {
-    const MoeModel model = read_moe_model(data_file("models/moe", flags.model));
+    const MoeModel model = read_moe_model(data_file("models", flags.model));
     const auto dense = dense_layers(trace.info().layers, model);
     if (!dense.empty()) throw error_in(folder, dense_layers_text(dense, model));
     options.model = {model.name, model.experts, model.top_k, model.moe_layers};

@@ -11,6 +11,7 @@
 #include "sim/cli/long_work.h"
 #include "sim/cli/trace_command.h"
 #include "sim/import/importer.h"
+#include "sim/model/layer_numbers.h"
 #include "sim/model/moe_model.h"
 #include "sim/trace/trace_json.h"
 
@@ -56,7 +57,10 @@ void run_import(ImportFlags flags) {
   ImportOptions& options = flags.options;
   check_inputs(flags);
   if (!flags.model.empty()) {
-    const MoeModel model = read_moe_model(data_file("models/moe", flags.model));
+    const MoeModel model = read_moe_model(data_file("models", flags.model));
+    if (model.experts == 0) {
+      throw Error("--model: " + dense_layers_text({}, model), "name the model that was recorded");
+    }
     options.model = model.name;
     options.moe_layers = model.moe_layers;
     options.model_layers = model.layers;

@@ -58,7 +58,7 @@ void ScenarioFlags::add_to(CommandLine& command) {
                   "cluster: a name of `moesim list topologies` or a file; several: a,b")
       .one_value_each();
   add_text(command, "--model", "model", true,
-           "MoE architecture: a name of `moesim list models` or a file");
+           "model: a name of `moesim list models` or `list dense-models`, or a file");
   add_text(command, "--trace", "trace", true,
            "routing trace: a folder, or a name of `moesim list traces`");
   const auto keep_synth = [this](const std::string& text) {

@@ -41,6 +41,8 @@ struct Mechanism {
   bool replicates = false;
   /// In place of `read`, for mechanisms that read other files or run a command: adds them.
   Maker<Interface, Context> (*read_with)(const YamlMap& params, PolicySources& sources) = nullptr;
+  /// For a placement: it is for models without experts, and no other is.
+  bool for_dense_models = false;
 };
 
 using RoutingMechanism = Mechanism<Routing, RoutingContext>;

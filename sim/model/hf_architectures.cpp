@@ -55,6 +55,9 @@ constexpr std::array architectures = {
         .type = "glm_moe_dsa", .layers = Rule::first_k, .sigmoid = true, .router_bias = true},
     HfArchitecture{
         .type = "gpt_oss", .own_width = false, .router_bias = true, .attention_bias = true},
+    HfArchitecture{
+        .type = "gpt_neox", .layers = Rule::none, .attention_bias = true, .gated = false},
+    HfArchitecture{.type = "granite", .layers = Rule::none},
     HfArchitecture{.type = "granitemoe", .own_width = false},
     HfArchitecture{.type = "granitemoehybrid", .own_width = false, .usual_attention = false},
     HfArchitecture{.type = "granitemoeshared", .own_width = false},
@@ -74,6 +77,7 @@ constexpr std::array architectures = {
                    .sigmoid = true,
                    .router_bias = true,
                    .usual_attention = false},
+    HfArchitecture{.type = "llama", .layers = Rule::none},
     HfArchitecture{
         .type = "llama4_text", .layers = Rule::interleave, .own_width = false, .sigmoid = true},
     HfArchitecture{.type = "mimo_v2_flash",
@@ -89,14 +93,18 @@ constexpr std::array architectures = {
                    .router_bias = true,
                    .qk_norm = true},
     HfArchitecture{.type = "minimax_text_01", .own_width = false, .usual_attention = false},
+    HfArchitecture{.type = "mistral", .layers = Rule::none},
     HfArchitecture{.type = "mixtral", .own_width = false},
     HfArchitecture{.type = "nemotron_h", .layers = Rule::pattern, .sigmoid = true},
     HfArchitecture{.type = "olmoe", .own_width = false},
+    HfArchitecture{.type = "phi3", .layers = Rule::none},
     HfArchitecture{.type = "phimoe", .own_width = false},
+    HfArchitecture{.type = "qwen2", .layers = Rule::none, .attention_bias = true},
     HfArchitecture{
         .type = "qwen2_moe", .layers = Rule::sparse, .attention_bias = true, .shared_gate = true},
     HfArchitecture{
         .type = "qwen3_5_moe_text", .layers = Rule::sparse, .qk_norm = true, .shared_gate = true},
+    HfArchitecture{.type = "qwen3", .layers = Rule::none, .qk_norm = true},
     HfArchitecture{.type = "qwen3_moe", .layers = Rule::sparse, .qk_norm = true},
     HfArchitecture{
         .type = "qwen3_next", .layers = Rule::sparse, .qk_norm = true, .shared_gate = true},

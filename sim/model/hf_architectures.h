@@ -17,6 +17,7 @@ enum class HfLayers {
   period,       // expert_layer_period and expert_layer_offset
   interval,     // moe_layer_start_index, moe_layer_end_index and moe_layer_interval
   dense_first,  // num_dense_layers
+  none,         // a dense model
   pattern       // hybrid_override_pattern: one block per layer
 };
 
@@ -30,6 +31,7 @@ struct HfArchitecture {
   bool attention_bias = false;  // unless the file says
   bool shared_gate = false;
   bool usual_attention = true;  // grouped queries or latent, as the keys say; else left out
+  bool gated = true;            // the FFN: gate, up, down; else up and down, all with biases
 };
 
 /// Null for a type that is not known.

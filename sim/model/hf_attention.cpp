@@ -104,7 +104,8 @@ std::string hf_attention(HfKeys& keys, const HfArchitecture& is, std::int64_t hi
   if (keys.flag({"attention_bias", "qkv_bias", "use_qkv_bias"}, is.attention_bias)) {
     shape += ", bias: true";
   }
-  if (type == "gpt_oss") shape += ", output_bias: true, sinks: true";
+  if (type == "gpt_oss" || !is.gated) shape += ", output_bias: true";
+  if (type == "gpt_oss") shape += ", sinks: true";
   if (type == "qwen3_next" || type == "qwen3_5_moe_text") shape += ", output_gate: true";
   return "attention: {" + shape + other_layers(keys, layers) + "}\n";
 }

@@ -13,6 +13,7 @@
 #include "sim/model/hf_architectures.h"
 #include "sim/model/hf_attention.h"
 #include "sim/model/hf_keys.h"
+#include "sim/model/hf_name.h"
 
 namespace moesim {
 namespace {
@@ -140,26 +141,6 @@ std::string layers_text_of(const std::vector<int>& layers) {
                      std::max(stride, 1));
 }
 
-/// A name may come from anybody: what could end its quotes becomes an underscore.
-std::string harmless(std::string name) {
-  for (char& c : name) {
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-    if (!plain && std::string_view("-_.+").find(c) == std::string_view::npos) c = '_';
-  }
-  return name.empty() ? "model" : name;
-}
-
-/// The last folder's name if the file is called config.json, as in a clone of a repository.
-std::string model_name(const HfKeys& keys, const std::string& path, const std::string& type) {
-  const std::filesystem::path file(path);
-  if (file.stem() != "config") return file.stem().string();
-  const std::string given = std::filesystem::path(keys.text({"_name_or_path"})).filename().string();
-  const std::string folder =
-      file.has_parent_path() ? file.parent_path().filename().string() : std::string();
-  if (!given.empty()) return given;
-  return folder.empty() || folder.starts_with(".") ? type : folder;
-}
-
 std::string type_of_rows(const HfKeys& keys, const HfKeys& outer) {
   const HfNames dtype_key = {"torch_dtype", "dtype"};
   const std::string named = (keys.has(dtype_key) ? keys : outer).text(dtype_key);
@@ -222,6 +203,26 @@ std::string layers_of(HfKeys& keys, const HfArchitecture& is, std::int64_t layer
   return text;
 }
 
+/// All of the routed and shared experts, and where they are.
+std::string experts_of(HfKeys& keys, const HfArchitecture& is, std::int64_t layers) {
+  const std::int64_t width = keys.need(is.own_width ? width_key : own_width_key);
+  std::string text = fmt::format("experts: {}\ntop_k: {}\nexpert_ffn: {}\nexpert_matrices: {}\n",
+                                 keys.need(experts_key), keys.need(top_k_key), width,
+                                 is.layers == HfLayers::pattern ? 2 : 3);
+  if (const auto streams = keys.number({"hc_mult"}, 1)) {
+    text += fmt::format("residual_streams: {}\n", *streams);
+  }
+  if (const auto latent = keys.number({"moe_latent_size"}, 1)) {
+    text += fmt::format("latent: {}\n", *latent);
+  }
+  text += layers_of(keys, is, layers);
+  text += shared_of(keys, is, width);
+  text += fmt::format("gate: {}\n", gate_of(keys, is));
+  if (is.router_bias) text += "router_bias: true\n";
+  if (std::string_view(is.type) == "gpt_oss") text += "expert_bias: true\n";
+  return text;
+}
+
 const HfArchitecture& architecture_of(const HfKeys& keys, const HfKeys& outer,
                                       const std::string& path) {
   const std::string type = (keys.has({"model_type"}) ? keys : outer).text({"model_type"});
@@ -234,8 +235,7 @@ const HfArchitecture& architecture_of(const HfKeys& keys, const HfKeys& outer,
   const auto types = hf_architecture_types();
   const std::string close = nearest(type, types);
   throw error_in(
-      path,
-      fmt::format("'model_type' is '{}', no architecture with experts that is known here", type),
+      path, fmt::format("'model_type' is '{}', no architecture that is known here", type),
       close.empty() ? fmt::format("known: {}; models/README.md describes model files, which say "
                                   "the same",
                                   fmt::join(types, ", "))
@@ -246,7 +246,8 @@ const HfArchitecture& architecture_of(const HfKeys& keys, const HfKeys& outer,
 
 bool is_hf_config(const std::string& path, const std::string& text) {
   return path.ends_with(".json") && text.find("\"moe_layers\": {") == std::string::npos &&
-         text.find("\"expert_matrices\"") == std::string::npos;
+         text.find("\"expert_matrices\"") == std::string::npos &&
+         text.find("\"dense_matrices\"") == std::string::npos;
 }
 
 std::string model_text_of_hf_config(const std::string& path, const std::string& text) {
@@ -258,27 +259,16 @@ std::string model_text_of_hf_config(const std::string& path, const std::string& 
   const HfArchitecture& is = architecture_of(keys, outer, path);
   const std::int64_t layers = keys.need(layers_key);
   const std::int64_t hidden = keys.need({"hidden_size", "d_model"});
-  const std::int64_t width = keys.need(is.own_width ? width_key : own_width_key);
   const std::string types = type_of_rows(keys, outer);
   std::string model = fmt::format(
       "name: '{}'\ndescription: '{} of {}'\nsource: config.json of Hugging Face\n"
-      "hidden: {}\nlayers: {}\nexperts: {}\ntop_k: {}\nexpert_ffn: {}\nexpert_matrices: {}\n"
-      "activations: {}\nweights: {}\n",
-      harmless(model_name(keys, path, is.type)), is.type,
-      harmless(std::filesystem::path(path).filename().string()), hidden, layers,
-      keys.need(experts_key), keys.need(top_k_key), width, is.layers == HfLayers::pattern ? 2 : 3,
-      types, types);
-  if (const auto streams = keys.number({"hc_mult"}, 1)) {
-    model += fmt::format("residual_streams: {}\n", *streams);
-  }
-  if (const auto latent = keys.number({"moe_latent_size"}, 1)) {
-    model += fmt::format("latent: {}\n", *latent);
-  }
-  model += layers_of(keys, is, std::min<std::int64_t>(layers, max_layer_number));
-  model += shared_of(keys, is, width);
-  model += fmt::format("gate: {}\n", gate_of(keys, is));
-  if (is.router_bias) model += "router_bias: true\n";
-  if (std::string_view(is.type) == "gpt_oss") model += "expert_bias: true\n";
+      "hidden: {}\nlayers: {}\nactivations: {}\nweights: {}\n",
+      hf_model_name(keys, path, is.type), is.type,
+      hf_harmless(std::filesystem::path(path).filename().string()), hidden, layers, types, types);
+  model += is.layers == HfLayers::none
+               ? fmt::format("dense_ffn: {}\ndense_matrices: {}\n",
+                             keys.need({"intermediate_size"}), is.gated ? 3 : 2)
+               : experts_of(keys, is, std::min<std::int64_t>(layers, max_layer_number));
   model += hf_attention(keys, is, hidden, layers);
   if (const auto words = keys.number({"vocab_size"}, 1)) {
     model += fmt::format("vocabulary: {}\n", *words);

@@ -25,6 +25,8 @@ std::vector<int> dense_layers(const std::vector<int>& numbers, const MoeModel& m
 }
 
 std::string dense_layers_text(const std::vector<int>& dense, const MoeModel& model) {
+  if (model.experts == 0)
+    return fmt::format("the model '{}' is dense: it routes nothing", model.name);
   const bool many = dense.size() > 1;
   return fmt::format("layer{} {} {} dense in the model '{}', whose MoE layers are {}",
                      many ? "s" : "", numbers_text(dense), many ? "are" : "is", model.name,

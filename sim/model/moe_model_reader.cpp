@@ -2,6 +2,8 @@
 // Reads models/moe/*.yaml and models/dense/*.yaml.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/base/files.h"
 #include "sim/base/most.h"
 #include "sim/model/attention_reader.h"
@@ -143,7 +145,17 @@ void read_experts(const YamlMap& map, MoeModel& model) {
   }
 }
 
+/// `dense_matrices` says that no layer has experts.
 void read_dense_layers(const YamlMap& map, MoeModel& model) {
+  static const std::vector<std::string> of_experts = {
+      "experts",         "top_k",          "moe_layers", "pattern", "expert_ffn",
+      "expert_matrices", "shared_experts", "shared_ffn", "gate",    "latent"};
+  for (const std::string& key : map.keys()) {
+    if (std::ranges::find(of_experts, key) == of_experts.end()) continue;
+    map.find(key)->error(
+        fmt::format("'{}' in a dense model: with 'dense_matrices' no layer has experts", key),
+        "leave one of them out; layers without experts next to others have 'dense_ffn'");
+  }
   model.dense_ffn = static_cast<int>(map.integer("dense_ffn", possible_size));
   model.expert_matrices = static_cast<int>(map.integer("dense_matrices", {2, 3}));
 }
@@ -156,7 +168,7 @@ MoeModel read_model(YamlDocument& doc, void (*read_layers)(const YamlMap&, MoeMo
   model.source = map.string("source");
   model.hidden = static_cast<int>(map.integer("hidden", possible_size));
   model.layers = static_cast<int>(map.integer("layers", possible_size));
-  read_layers(map, model);
+  map.find("dense_matrices") ? read_dense_layers(map, model) : read_layers(map, model);
   model.activations = data_type(map, "activations");
   model.weights = data_type(map, "weights");
   model.total_parameters = map.number("total_parameters", non_negative, 0);

@@ -30,7 +30,7 @@ Chosen<Interface, Context> mechanism(const YamlMap& map, const std::string& kind
   }
   const auto& entry = table[index];
   return {names[index], entry.read_with ? entry.read_with(params, sources) : entry.read(params),
-          entry.needs_tokens, entry.replicates};
+          entry.needs_tokens, entry.replicates, entry.for_dense_models};
 }
 
 /// A dispatch of any kind may state the multiprocessors that its exchanges take.

@@ -19,6 +19,7 @@ struct Chosen {
   Maker<Interface, Context> make;
   bool needs_tokens = false;  // as Mechanism says
   bool replicates = false;    // the same
+  bool for_dense_models = false;
 };
 
 struct SystemSpec {

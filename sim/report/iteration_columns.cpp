@@ -46,7 +46,8 @@ CaseColumns rate_columns() {
          return share(s.iteration().times.of(IterationPart::waiting).value / s.time().value);
        }},
       {"load max/mean",
-       [](const ShownCase& s) { return number_cell(s.iteration().load_max_over_mean, 2); }},
+       [](const ShownCase& s) { return number_cell(s.iteration().load_max_over_mean, 2); },
+       [](const ShownCase& s) { return s.iteration().load_max_over_mean > 0; }},
   };
   columns.insert(columns.end(), more.begin(), more.end());
   return columns;

@@ -62,7 +62,8 @@ CaseColumns serving_rate_columns() {
       {"tokens/s",
        [](const ShownCase& s) { return number_cell(s.of.tokens_per_second() * s.of.gpus(), 0); }},
       {"load max/mean",
-       [](const ShownCase& s) { return number_cell(s.iteration().load_max_over_mean, 2); }},
+       [](const ShownCase& s) { return number_cell(s.iteration().load_max_over_mean, 2); },
+       [](const ShownCase& s) { return s.iteration().load_max_over_mean > 0; }},
   };
   columns.insert(columns.end(), more.begin(), more.end());
   return columns;

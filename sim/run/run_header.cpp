@@ -97,14 +97,17 @@ std::string priced_as_fused(const MoeModel& model) {
          "took 2.7 and 7.4 times as long\n";
 }
 
-std::string grid_text(const IterationSpec& spec, const IterationShape& shape) {
+std::string grid_text(const IterationSpec& spec, const IterationShape& shape, bool has_experts) {
   const auto size = [&](ParallelAxis axis) { return shape.grid.size(axis); };
   std::string text = fmt::format("tp {} cp {} pp {}", size(ParallelAxis::tp),
                                  size(ParallelAxis::cp), shape.pipeline.stages());
   if (shape.pipeline.chunks() > 1) text += fmt::format(" (x{} chunks)", shape.pipeline.chunks());
-  return text + fmt::format(" dp {}, experts: etp {} ep {} edp {}; {}, ZeRO {}, {}",
-                            size(ParallelAxis::dp), size(ParallelAxis::etp), size(ParallelAxis::ep),
-                            size(ParallelAxis::edp), name_of(spec.pipeline), spec.zero,
+  text += fmt::format(" dp {}", size(ParallelAxis::dp));
+  if (has_experts) {
+    text += fmt::format(", experts: etp {} ep {} edp {}", size(ParallelAxis::etp),
+                        size(ParallelAxis::ep), size(ParallelAxis::edp));
+  }
+  return text + fmt::format("; {}, ZeRO {}, {}", name_of(spec.pipeline), spec.zero,
                             training_precision_names[static_cast<std::size_t>(spec.precision)]);
 }
 
@@ -163,21 +166,26 @@ std::string layers_header(const Scenario& scenario, const Inputs& inputs,
   return text;
 }
 
+std::string model_text(const MoeModel& model) {
+  const bool dense = model.experts == 0;
+  std::string text = fmt::format("model {}: {}, ", model.name, counted(model.layers, "layer"));
+  text += dense ? "dense" : fmt::format("{} experts, top-{}", model.experts, model.top_k);
+  if (!model.missing_of_whole().empty()) return text;
+  const auto billions = [](const Parameters& p) { return static_cast<double>(p.main()) * 1e-9; };
+  text += fmt::format(", {:.1f}e9 parameters", billions(parameters_of(model)));
+  if (dense) return text;
+  return text + fmt::format(", {:.1f}e9 of them active", billions(active_parameters_of(model)));
+}
+
 std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
                              const std::string& version) {
   const TraceInfo& info = inputs.trace.info();
   const IterationSpec& spec = *scenario.iteration;
   const MoeModel& model = inputs.model;
-  std::string text =
-      fmt::format("# moesim {}\n# model {}: {}, {} experts, top-{}", version, model.name,
-                  counted(model.layers, "layer"), model.experts, model.top_k);
-  if (model.missing_of_whole().empty()) {
-    text += fmt::format(", {:.1f}e9 parameters, {:.1f}e9 of them active",
-                        static_cast<double>(parameters_of(model).main()) * 1e-9,
-                        static_cast<double>(active_parameters_of(model).main()) * 1e-9);
-  }
+  std::string text = fmt::format("# moesim {}\n# {}", version, model_text(model));
   text +=
-      !scenario.plays_choices()
+      model.experts == 0 ? "\n# no trace and no policy: no layer has experts\n"
+      : !scenario.plays_choices()
           ? "\n# no trace: as many tokens for every expert\n"
           : fmt::format("\n# trace {}: {}, {} recorded layers{}\n", info.name,
                         counted(inputs.trace.total_tokens(), "token"), info.layers.size(),
@@ -186,10 +194,10 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
                             : fmt::format(", in turn for the model's {}", model.moe_layers.size()));
   for (const ClusterInput& c : inputs.clusters) {
     const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model);
-    text += fmt::format("# {}: {} on {}: {}\n#   {}\n", c.topology.name(),
-                        counted(c.topology.gpu_count(), "GPU"),
-                        counted(c.topology.host_count(), "host"), grid_text(spec, shape),
-                        microbatch_text(spec, shape, inputs.trace));
+    text += fmt::format(
+        "# {}: {} on {}: {}\n#   {}\n", c.topology.name(), counted(c.topology.gpu_count(), "GPU"),
+        counted(c.topology.host_count(), "host"), grid_text(spec, shape, model.experts > 0),
+        microbatch_text(spec, shape, inputs.trace));
   }
   text += own_text(scenario);
   text += software_text(scenario, inputs);

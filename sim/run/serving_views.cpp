@@ -62,7 +62,10 @@ std::string engine_text(const ServingSpec& serving) {
 /// Whose tokens they are, and how often a recorded step is played.
 std::string tokens_text(const Scenario& scenario, const Inputs& inputs,
                         const IterationShape& shape) {
-  if (!scenario.plays_choices()) return "# no trace: all experts are chosen alike\n";
+  if (!scenario.plays_choices()) {
+    return inputs.model.experts == 0 ? "# no trace and no policy: no layer has experts\n"
+                                     : "# no trace: all experts are chosen alike\n";
+  }
   const TraceInfo& info = inputs.trace.info();
   const int repeat = make_serving_batches(inputs.trace, shape, *scenario.iteration->serving).repeat;
   std::string text = fmt::format(
@@ -123,20 +126,23 @@ std::string serving_header(const Scenario& scenario, const Inputs& inputs,
   const IterationSpec& spec = *scenario.iteration;
   const ServingSpec& serving = *spec.serving;
   const MoeModel& model = inputs.model;
-  std::string text =
-      fmt::format("# moesim {}\n# model {}: {}, {} experts, top-{}; {}\n", version, model.name,
-                  counted(model.layers, "layer"), model.experts, model.top_k, engine_text(serving));
+  std::string text = fmt::format(
+      "# moesim {}\n# model {}: {}, {}; {}\n", version, model.name, counted(model.layers, "layer"),
+      model.experts == 0 ? "dense" : fmt::format("{} experts, top-{}", model.experts, model.top_k),
+      engine_text(serving));
   for (const ClusterInput& c : inputs.clusters) {
     const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model);
     const auto size = [&](ParallelAxis axis) { return shape.grid.size(axis); };
     const int ranks = size(ParallelAxis::dp);
     if (&c == &inputs.clusters.front()) text += tokens_text(scenario, inputs, shape);
-    text +=
-        fmt::format("# {}: {} on {}, attention: tp {} cp {} dp {}, experts: etp {} ep {}\n{}",
-                    c.topology.name(), counted(c.topology.gpu_count(), "GPU"),
-                    counted(c.topology.host_count(), "host"), size(ParallelAxis::tp),
-                    size(ParallelAxis::cp), ranks, size(ParallelAxis::etp), size(ParallelAxis::ep),
-                    scenario.engine_run ? "" : fmt::format("#   {}\n", batch_text(serving, ranks)));
+    text += fmt::format(
+        "# {}: {} on {}, attention: tp {} cp {} dp {}{}\n{}", c.topology.name(),
+        counted(c.topology.gpu_count(), "GPU"), counted(c.topology.host_count(), "host"),
+        size(ParallelAxis::tp), size(ParallelAxis::cp), ranks,
+        model.experts == 0 ? ""
+                           : fmt::format(", experts: etp {} ep {}", size(ParallelAxis::etp),
+                                         size(ParallelAxis::ep)),
+        scenario.engine_run ? "" : fmt::format("#   {}\n", batch_text(serving, ranks)));
   }
   if (model.missing_of_whole().empty()) {
     text += fmt::format("# KV: {} per token on a GPU{}\n",

@@ -12,6 +12,7 @@
 #include "sim/base/files.h"
 #include "sim/base/unreadable.h"
 #include "sim/scenario/changes.h"
+#include "sim/scenario/dense_model.h"
 #include "sim/scenario/fit_trace.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/open_cluster.h"
@@ -84,7 +85,7 @@ void check_names(const Scenario& scenario) {
     look(key, name, [&] { find_file(fmt::format("'{}'", key), kind, name); });
   };
   for (const std::string& name : scenario.topologies) look_in("topologies", "topology", name);
-  look_in("models/moe", "model", scenario.model);
+  look_in("models", "model", scenario.model);
   if (!scenario.trace.empty()) {
     look("trace", scenario.trace, [&] { check_trace_exists(scenario.trace); });
   }
@@ -187,13 +188,14 @@ RoutingTrace trace_of(const Scenario& scenario, const MoeModel& model, InputCach
 Inputs open_all(const Scenario& scenario, InputCache& cache) {
   check_names(scenario);
   const auto model_overrides = scenario.overrides_of("model", scenario.model);
-  const std::string model_path = data_file("models/moe", scenario.model);
+  const std::string model_path = data_file("models", scenario.model);
   MoeModel read = cache.models.get(changed_file(model_path, model_overrides),
                                    [&] { return read_moe_model(model_path, model_overrides); });
   // An engine holds the weights in the type that it multiplies.
   if (scenario.iteration && scenario.iteration->serving) {
     read.weights = scenario.iteration->serving->weights;
   }
+  check_dense(scenario, read);
   RoutingTrace trace = trace_of(scenario, read, cache);
   Inputs inputs{std::move(trace), std::move(read), {}, {}, {}, {}, {}, {}};
   inputs.model_file = input_file(scenario.model, model_path, model_overrides, cache);

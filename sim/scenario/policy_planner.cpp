@@ -53,7 +53,8 @@ RoutingTrace balanced_tokens(const Scenario& scenario, const Inputs& inputs,
   if (const auto alike = alike_ranks(shape, spec, cluster.topology, model)) {
     return balanced_trace(info_of(model), microbatch, spec.sequence, gate, *alike);
   }
-  constexpr int enough = 4;  // microbatches: random choices of many tokens differ little
+  // Microbatches of a dense model are alike, and random choices of many tokens differ little.
+  const int enough = model.experts == 0 ? 1 : 4;
   return balanced_trace(info_of(model), std::min(enough, shape.microbatches) * microbatch,
                         spec.sequence, gate);
 }
@@ -76,8 +77,22 @@ AskedSteps asked_iterations(const Scenario& scenario) {
   return {asked.first, asked.last - asked.first};
 }
 
+namespace {
+
+/// Without choices of experts there are only balanced ones.
+PolicyPlanner::Options with_its_routing(PolicyPlanner::Options options, const Scenario& scenario) {
+  if (scenario.iteration && !scenario.plays_choices()) options.routing = RoutingSource::balanced;
+  return options;
+}
+
+}  // namespace
+
 PolicyPlanner::PolicyPlanner(const Scenario& scenario, const Inputs& inputs,
                              const ClusterInput& cluster, const SystemSpec& system, Options options)
+    : PolicyPlanner(with_its_routing(options, scenario), scenario, inputs, cluster, system) {}
+
+PolicyPlanner::PolicyPlanner(Options options, const Scenario& scenario, const Inputs& inputs,
+                             const ClusterInput& cluster, const SystemSpec& system)
     : scenario_(scenario),
       inputs_(inputs),
       cluster_(cluster),

@@ -48,6 +48,8 @@ class PolicyPlanner {
   MemoryPeaks model_memory(const PlannedStep& step) const;
 
  private:
+  PolicyPlanner(Options options, const Scenario& scenario, const Inputs& inputs,
+                const ClusterInput& cluster, const SystemSpec& system);
   int model_layers() const;
   std::int64_t tokens_of_microbatch() const;
 

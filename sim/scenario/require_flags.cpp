@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sim/scenario/dense_model.h"
 #include "sim/scenario/scenario_synth.h"
 
 namespace moesim {
@@ -23,6 +24,10 @@ void require_flags(const std::vector<Override>& flags) {
     if (std::none_of(flags.begin(), flags.end(), names_it)) {
       missing.push_back(fmt::format("--{}", key));
     }
+  }
+  if (!missing.empty() && flags_name_dense_model(flags)) {
+    std::erase_if(missing,
+                  [](const auto& flag) { return flag == "--trace" || flag == "--policy"; });
   }
   if (missing.empty()) return;
   throw Error(fmt::format("no scenario file, and no {}", fmt::join(missing, ", ")),

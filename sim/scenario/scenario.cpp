@@ -9,6 +9,7 @@
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
 #include "sim/scenario/changes.h"
+#include "sim/scenario/dense_model.h"
 #include "sim/scenario/engine_run.h"
 #include "sim/scenario/iteration_reader.h"
 #include "sim/scenario/policy_keys.h"
@@ -196,18 +197,21 @@ Scenario parse_common(const std::string& text, const std::string& path,
   Scenario s;
   s.file = path;
   s.topologies = as_named_in(path, "topologies", names(map, "topology"));
-  s.model = moesim::as_named_in(path, "models/moe", name(map, "model"));
+  s.model = moesim::as_named_in(path, "models", name(map, "model"));
   s.set = changes_in_file(map);
   const std::vector<Override> flagged = changes_by_flags(changes);
   const Software software = read_software_of(s, map, flagged);
   const bool ep_flagged = std::ranges::find(keys, "ep", &Override::path) != keys.end();
   s.iteration = read_iteration(map, ep_flagged, path, software);
   s.engine_run = engine_run_in(map, s, path);
-  const bool recorded =
-      !s.iteration || std::ranges::count(s.iteration->routing, RoutingSource::recorded) > 0;
   s.synth = synth_in(map, keys);
+  const bool dense = leaves_out_as_dense(map, s);
+  const bool recorded = !dense && (!s.iteration || std::ranges::count(s.iteration->routing,
+                                                                      RoutingSource::recorded) > 0);
   if (!s.synth && (recorded || map.find("trace"))) s.trace = trace_folder(name(map, "trace"), path);
-  s.policies = as_named_in(path, "models/system", names(policy_names(map), "policy"));
+  if (s.policies.empty()) {
+    s.policies = as_named_in(path, "models/system", names(policy_names(map), "policy"));
+  }
   if (map.find("transport")) {
     s.transport = name(map, "transport");
     if (s.transport != own_transport) {

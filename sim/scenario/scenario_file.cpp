@@ -19,7 +19,7 @@ std::string scenario_file(const std::string& given) {
   };
   using Input = std::pair<const char*, const char*>;
   for (const auto& [kind, flag] :
-       {Input{"topologies", "topology"}, {"models/moe", "model"}, {"models/system", "policy"}}) {
+       {Input{"topologies", "topology"}, {"models", "model"}, {"models/system", "policy"}}) {
     if (is_one_of("scenarios") || !is_one_of(kind)) continue;
     throw Error(fmt::format("'{}' is a {}, not a scenario", given, flag),
                 fmt::format("--{} {}", flag, given));

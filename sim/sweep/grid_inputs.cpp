@@ -31,7 +31,7 @@ bool concerns(const std::string& other, const std::string& input) {
 void open_input(const Scenario& s, const std::string& input, InputCache& cache) {
   std::vector<Diagnostic> warnings;
   if (input == "model") {
-    read_moe_model(data_file("models/moe", s.model), s.overrides_of("model", s.model));
+    read_moe_model(data_file("models", s.model), s.overrides_of("model", s.model));
   } else if (input == "topology" || input == "gpu") {
     for (const std::string& name : s.topologies) open_cluster(s, name, warnings, cache);
   } else {
@@ -86,7 +86,7 @@ Diagnostic SweepGrid::placed(const Diagnostic& mistake, const std::string& key) 
 std::optional<Diagnostic> SweepGrid::mistake_in_name(std::size_t axis, std::size_t place,
                                                      const Override& change) const {
   static const std::map<std::string, std::string> folders = {
-      {"topology", "topologies"}, {"model", "models/moe"}, {"policy", "models/system"}};
+      {"topology", "topologies"}, {"model", "models"}, {"policy", "models/system"}};
   const auto folder = folders.find(change.path);
   if (folder == folders.end()) return std::nullopt;
   std::vector<std::size_t> point(axes_.size(), 0);

@@ -17,6 +17,7 @@ constexpr int most_stages = 64, most_chunks = 8;
 struct AskedIteration {
   IterationSpec spec;
   int gpus, gpus_of_host, layers;
+  bool dense;
 };
 
 AskedIteration iteration_of(const SweepGrid& grid, const std::string& question) {
@@ -29,7 +30,7 @@ AskedIteration iteration_of(const SweepGrid& grid, const std::string& question) 
   const Inputs inputs = open_shared_inputs(scenario, cache);
   const Topology& topology = inputs.clusters[0].topology;
   return {*scenario.iteration, topology.gpu_count(), topology.gpu_count() / topology.host_count(),
-          inputs.model.layers};
+          inputs.model.layers, inputs.model.experts == 0};
 }
 
 /// Of the GPUs of a host, as such groups exchange in every layer.
@@ -91,6 +92,7 @@ std::vector<SweepAxis> overlaps(const SweepGrid& grid) {
 /// From nothing to everything; a dispatch that runs again cannot be merged with another pass.
 std::vector<SweepAxis> recomputations(const SweepGrid& grid) {
   const AskedIteration of = iteration_of(grid, "recompute");
+  if (of.dense) return {axis_of("recompute", {"none", "core_attn", "mlp", "full"})};
   std::vector<std::string> modules = {"none", "core_attn", "moe_act", "layernorm"};
   if (!(merges_passes(of.spec.pipeline) && of.spec.overlap.all_to_all)) {
     modules.insert(modules.end(), {"moe", "full"});

@@ -134,7 +134,7 @@ std::vector<SweepAxis> intervals(const SweepGrid& grid) {
 }  // namespace
 
 std::vector<Question> placement_questions() {
-  return {{"eplb-interval", intervals}, {"slots", slots}};
+  return {{"eplb-interval", intervals, true}, {"slots", slots, true}};
 }
 
 }  // namespace moesim

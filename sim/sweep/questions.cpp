@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "sim/base/error.h"
+#include "sim/scenario/dense_model.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/inputs.h"
 #include "sim/sweep/advise.h"
@@ -86,8 +87,8 @@ Scenario first_of(const SweepGrid& grid) { return grid.unit(0); }
 
 std::vector<Question> all_questions() {
   std::vector<Question> all = {
-      {"mechanism", [](const SweepGrid&) { return std::vector{mechanisms()}; }},
-      {"ep-degree", [](const SweepGrid& g) { return std::vector{ep_degrees(first_of(g))}; }},
+      {"mechanism", [](const SweepGrid&) { return std::vector{mechanisms()}; }, true},
+      {"ep-degree", [](const SweepGrid& g) { return std::vector{ep_degrees(first_of(g))}; }, true},
       {"nvlink-domain",
        [](const SweepGrid& g) { return std::vector{nvlink_domains(first_of(g))}; }},
       {"nic-bandwidth",
@@ -99,11 +100,13 @@ std::vector<Question> all_questions() {
        [](const SweepGrid&) {
          return std::vector{
              axis_of("policy", {"alltoall", "hiermoe-hd", "hiermoe-hd2", "hiermoe-hd3"})};
-       }},
+       },
+       true},
       {"hybridep-domain",
        [](const SweepGrid& g) {
          return std::vector{axis_of("policy", {"hybridep-exact"}), domain_sizes(first_of(g))};
-       }},
+       },
+       true},
   };
   for (const auto& more : {placement_questions(), iteration_questions()}) {
     all.insert(all.end(), more.begin(), more.end());
@@ -121,7 +124,15 @@ std::vector<std::string> advise_questions() {
 
 std::vector<SweepAxis> axes_of_question(const std::string& question, const SweepGrid& grid) {
   for (const Question& known : all_questions()) {
-    if (question == known.name) return known.axes(grid);
+    if (question != known.name) continue;
+    const std::string model = known.of_experts ? first_of(grid).model : "";
+    if (!model.empty() && names_dense_model(model)) {
+      throw Error(
+          fmt::format("--ask {} is about experts, and the model '{}' is dense", question, model),
+          "of a dense model: --ask tp, pp, overlap, recompute, nvlink-domain or "
+          "nic-bandwidth");
+    }
+    return known.axes(grid);
   }
   throw Error(fmt::format("--ask: '{}' is not a known question", question),
               did_you_mean(question, advise_questions()));

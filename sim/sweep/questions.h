@@ -13,6 +13,7 @@ namespace moesim {
 struct Question {
   const char* name;
   std::function<std::vector<SweepAxis>(const SweepGrid& grid)> axes;
+  bool of_experts = false;  // dense models have no answer
 };
 
 /// An axis whose points are values of one key.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <regex>
 
@@ -99,6 +100,44 @@ TEST_F(CalibrateStepsCommand, SaysWhatIsWrongAndWritesNothing) {
   EXPECT_THAT(refusal("seconds\n1\n", "software.kept.gb100.bf16=0.3:1"),
               HasSubstr("changes none of the fitted steps"));
   EXPECT_THAT(refusal("seconds\n1\n", "software.kept.gh100.bf16"), HasSubstr("no range of a key"));
+}
+
+/// Whole iterations of a dense model on grids of eight GPUs: papers/steps/ccl-bench.csv.
+TEST(CalibrateDenseSteps, RanksTheGridsThatWereNotFitted) {
+  const Scratch scratch;
+  Surroundings shipped;
+  shipped.data = MOESIM_ROOT;
+  const std::string table = MOESIM_ROOT "/papers/steps/ccl-bench";
+  const auto calibrate = [&](const std::vector<std::string>& fit) {
+    std::vector<std::string> command = {"calibrate",
+                                        "steps",
+                                        table + ".yaml",
+                                        "--measured",
+                                        table + ".csv",
+                                        "-o",
+                                        scratch.file("fitted.yaml")};
+    for (const std::string& value : fit) command.insert(command.end(), {"--fit", value});
+    return run_moesim(command, shipped);
+  };
+  const Outcome outcome =
+      calibrate({"software.kept.ga100.bf16=0.2:1", "topology.node.nics.bandwidth=0.2:25 GB/s"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  // Without tensor groups over both nodes all times are in the measured order.
+  std::vector<double> seconds;
+  for (const char* grid : {"tp4 pp2 micro 2", "tp4 pp2 micro 1", "tp4 pp2 micro 4",
+                           "tp2 dp2 pp2 micro 1", "tp4 dp2 micro 2", "tp4 dp2 micro 1"}) {
+    std::smatch row;
+    const std::regex of_grid("\n" + std::string(grid) + " +[a-z]+ +[0-9.]+ m?s +([0-9.]+) (m?)s");
+    ASSERT_TRUE(std::regex_search(outcome.out, row, of_grid)) << outcome.out;
+    seconds.push_back(std::stod(row[1]) * (row[2].length() > 0 ? 1e-3 : 1));
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(seconds)) << outcome.out;
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("tp2 dp4 micro 2 +memory +oom +does not fit"));
+  EXPECT_THAT(outcome.out, HasSubstr("16 of 18"));
+  // What was fitted is a scenario by itself, without policy and trace.
+  const Outcome again = run_moesim({"run", scratch.file("fitted.yaml")}, shipped);
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("no-experts"));
 }
 
 TEST(CalibrateCommand, SaysOfWhatBandwidthTheLinkWas) {

@@ -121,6 +121,36 @@ TEST(ExplainCommand, RefusesALayerThatIsNotReplayed) {
   EXPECT_THAT(explain({"--layers", "0", "--layer", "1"}).err, HasSubstr("hint: replayed: 0\n"));
 }
 
+TEST(DenseCommands, SayThatNoLayerHasExperts) {
+  const Scratch scratch;
+  Surroundings shipped;
+  shipped.data = MOESIM_ROOT;
+  const std::vector<std::string> dense = {"--topology",     "a100-rail", "--model",    "llama-3-8b",
+                                          "--global-batch", "32",        "--sequence", "2048"};
+  const auto refusal = [&](std::vector<std::string> command, bool of_scenario) {
+    if (of_scenario) command.insert(command.end(), dense.begin(), dense.end());
+    const Outcome outcome = run_moesim(command, shipped);
+    EXPECT_EQ(outcome.code, 2) << command.front();
+    EXPECT_EQ(outcome.out, "");
+    return outcome.err;
+  };
+  EXPECT_THAT(refusal({"explain", "--layer", "3"}, true),
+              HasSubstr("--layer explains a layer with experts, and the model 'llama-3-8b' is"));
+  EXPECT_THAT(refusal({"export", "placement", "--format", "eplb"}, true),
+              HasSubstr("there is no placement: the model 'llama-3-8b' is dense"));
+  EXPECT_THAT(refusal({"advise", "--ask", "mechanism"}, true), HasSubstr("is about experts"));
+  const std::string trace = MOESIM_ROOT "/traces/tiny-moe-train";
+  EXPECT_THAT(refusal({"trace", "check", trace, "--model", "llama-3-8b"}, false),
+              HasSubstr("the model 'llama-3-8b' is dense: it routes nothing"));
+  EXPECT_THAT(refusal({"trace", "synth", "--model", "llama-3-8b", "-o", scratch.file("t")}, false),
+              HasSubstr("the model 'llama-3-8b' is dense: it routes nothing"));
+  EXPECT_EQ(run_moesim({"explain", dense[0], dense[1], dense[2], dense[3], dense[4], dense[5],
+                        dense[6], dense[7]},
+                       shipped)
+                .code,
+            0);
+}
+
 TEST(ExplainCommand, RefusesAFileThatCannotBeWritten) {
   const Scratch scratch;
   const Outcome outcome = explain({"--json", scratch.file("no/e.json")});

@@ -228,7 +228,7 @@ TEST(HfConfig, EachMissingKeyIsNamed) {
 
 TEST(HfConfig, UnknownArchitecturesAreRefused) {
   EXPECT_THAT(refusal_of(R"({"model_type": "qwen3_moo"})"),
-              HasSubstr("'model_type' is 'qwen3_moo', no architecture with experts that is known "
+              HasSubstr("'model_type' is 'qwen3_moo', no architecture that is known "
                         "here\nhint: did you mean 'qwen3_moe'?"));
   EXPECT_THAT(refusal_of(R"({"hidden_size": 64})"),
               HasSubstr("the file lacks the key 'model_type'"));

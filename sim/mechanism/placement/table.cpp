@@ -5,6 +5,7 @@
 namespace moesim {
 
 PlacementMaker read_contiguous(const YamlMap& params);
+PlacementMaker read_no_placement(const YamlMap& params);
 PlacementMaker read_expert_swap(const YamlMap& params);
 PlacementMaker read_smart_moe(const YamlMap& params);
 PlacementMaker read_shadowing(const YamlMap& params);
@@ -87,6 +88,8 @@ const std::vector<PlacementMechanism>& placement_mechanisms() {
       {"lazarus", "replicas in proportion to load, placed to outlive failures (Lazarus)",
        read_lazarus},
       {"grace", "experts grouped by co-activation, hot ones copied (GRACE-MoE)", read_grace, true},
+      {"none", "dense models have no experts to place", read_no_placement, false, "", false,
+       nullptr, true},
       {"external", "what a program of one's own says: JSON lines over a pipe", nullptr, false, "",
        false, read_external},
   };
