@@ -49,6 +49,9 @@ void run_synth(const SynthFlags& flags) {
   std::optional<MoeModel> model;
   if (!flags.model.empty()) {
     model = read_moe_model(data_file("models", flags.model));
+    if (model->experts == 0) {
+      throw Error("--model: " + dense_layers_text({}, *model), "name a model with experts");
+    }
     options.model = model->name;
     if (!flags.experts_given) options.experts = model->experts;
     if (!flags.top_k_given) options.top_k = model->top_k;
