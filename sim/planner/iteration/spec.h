@@ -22,17 +22,17 @@ struct Spec {
   IterationSpec spec = {};
   TrainingState state = {};
   bool optimizer = true;  // the end of the iteration: sums of gradients, update, new weights
-  /// For real execution: token lists, and of tensor groups all that they must exchange.
+  /// Token lists, for real execution.
   bool explicit_rows = false;
   bool join_alike = false;   // communicators with equal times are one exchange (alike.h)
   bool only_layers = false;  // MoE layers and nothing around them
   bool backward = true;      // after the forward pass
   /// Whether it is a pass of a serving engine, which is only forward.
   bool serves() const { return spec.serving.has_value(); }
-  /// Whether tensor groups exchange what simulations leave out: the sums of the embedding and of
-  /// the loss, rows of shared experts, gradients of what is not divided; and the head's gradients
+  /// Whether tensor groups exchange what a pass of serving leaves out: the sums of the embedding and
+  /// of the loss, rows of shared experts, gradients of what is not divided; and the head's gradients
   /// behind its product.
-  bool whole_tensor_groups() const { return explicit_rows && !serves(); }
+  bool whole_tensor_groups() const { return !serves(); }
 
   /// The type of GEMMs: all forms of 8 bits count as fp8.
   DataType gemm_type() const {
