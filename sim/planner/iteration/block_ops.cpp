@@ -194,14 +194,14 @@ void BlockOps::add_tensor_exchange(OpChain& chain, OpKey key, bool gather) {
   });
 }
 
-void BlockOps::around_shared_experts(OpChain& chain, WorkCell cell, int layer, Pass pass,
+void BlockOps::around_shared_experts(OpChain& chain, WorkCell cell, int layer, Role role,
                                      bool gather) {
   const MoeModel& model = stage_.model();
   const bool divided = stage_.shard().tp > 1 && model.shared_experts * model.shared_ffn > 0;
   if (!divided || !stage_.options().whole_tensor_groups()) return;
   add_tensor_exchange(chain,
-                      {.role = pass == Pass::forward ? Role::plain : Role::dgrad,
-                       .pass = pass,
+                      {.role = role,
+                       .pass = role == Role::plain ? Pass::forward : Pass::backward,
                        .layer = layer,
                        .microbatch = cell.microbatch,
                        .chunk = cell.chunk,

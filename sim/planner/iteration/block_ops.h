@@ -41,7 +41,7 @@ class BlockOps {
   void weight_gradients(OpChain& chain, WorkCell cell, int layer, BlockKind block);
   /// Shared experts that are divided over the tensor group: gathers before their first product of a
   /// pass, or scatters after the last one (Spec::whole_tensor_groups).
-  void around_shared_experts(OpChain& chain, WorkCell cell, int layer, Pass pass, bool gather);
+  void around_shared_experts(OpChain& chain, WorkCell cell, int layer, Role role, bool gather);
 
  private:
   enum class Part { forward, again, inputs, weights };

@@ -73,8 +73,8 @@ void ChunkPass::block(Pass way, int layer, BlockKind kind) {
   chunk_.blocks.backward(chain_, cell_, layer, kind, weights_apart_);
 }
 
-void ChunkPass::around_shared(const Layer& layer, Pass way, bool gather) {
-  if (chunk_.whole) chunk_.blocks.around_shared_experts(chain_, cell_, layer.number, way, gather);
+void ChunkPass::around_shared(const Layer& layer, Role role, bool gather) {
+  if (chunk_.whole) chunk_.blocks.around_shared_experts(chain_, cell_, layer.number, role, gather);
 }
 
 bool ChunkPass::recomputes(RecomputeModule module) const {
@@ -94,7 +94,9 @@ void ChunkPass::compute_again(const Layer& layer) {
   }
   if (layer.moe < 0 || !recomputes(RecomputeModule::moe)) return;
   again(BlockKind::moe);
+  around_shared(layer, Role::recompute, true);
   ops_.recompute(layer.moe);
+  around_shared(layer, Role::recompute, false);
 }
 
 void ChunkPass::sum_gradients(OpChain& chain, const StagePart& part) {
@@ -195,9 +197,9 @@ PassPieces ChunkPass::forward() {
                       pass(layer, Pass::forward).begin();
                       mixer(layer, Pass::forward);
                       if (chunk_.whole) block(Pass::forward, layer.number, BlockKind::moe);
-                      around_shared(layer, Pass::forward, true);
+                      around_shared(layer, Role::plain, true);
                       pass(layer, Pass::forward).route();
-                      around_shared(layer, Pass::forward, false);
+                      around_shared(layer, Role::plain, false);
                     }});
     list.push_back({LayerPart::dispatch, [this, layer] { pass(layer, Pass::forward).dispatch(); }});
     list.push_back({LayerPart::mlp, [this, layer] { pass(layer, Pass::forward).experts(); }});
@@ -246,9 +248,9 @@ PassPieces ChunkPass::backward() {
     list.push_back({LayerPart::mlp, [this, layer] { pass(layer, Pass::backward).experts(); }});
     list.push_back({LayerPart::dispatch, [this, layer] { pass(layer, Pass::backward).combine(); }});
     list.push_back({LayerPart::attention, [this, layer, begin_next] {
-                      around_shared(layer, Pass::backward, true);
+                      around_shared(layer, Role::dgrad, true);
                       pass(layer, Pass::backward).join();
-                      around_shared(layer, Pass::backward, false);
+                      around_shared(layer, Role::dgrad, false);
                       if (chunk_.whole) block(Pass::backward, layer.number, BlockKind::moe);
                       mixer(layer, Pass::backward);
                       if (!weights_apart_) sum_gradients(chain_, chunk_.parts[layer.part]);

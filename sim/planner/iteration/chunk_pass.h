@@ -84,7 +84,7 @@ class ChunkPass {
   std::vector<int> runs_of(StagePartKind kind, Pass way) const;
   void around(StagePartKind kind, Pass way);
   void begin_backward_of(const Layer& layer);
-  void around_shared(const Layer& layer, Pass way, bool gather);
+  void around_shared(const Layer& layer, Role role, bool gather);
   bool recomputes(RecomputeModule module) const;
   void compute_again(const Layer& layer);
   void join_before(std::size_t index);
