@@ -38,13 +38,12 @@ ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart
       apart_chain_(chunk.stage.plan(), chunk.stage.gpus()),
       apart_ops_(apart_chain_, chunk.stage.expert_model(), chunk.of(microbatch).replayed,
                  cell_of(chunk, microbatch, weights_apart)) {
-  const auto& numbers = chunk.numbers;
   for (std::size_t p = 0; p < chunk.parts.size(); ++p) {
     const StagePart& part = chunk.parts[p];
     const int number = layer_number(chunk.stage.model(), part);
     if (number < 0) continue;
-    const auto at = std::ranges::find(numbers, number);
-    const int moe = at == numbers.end() ? -1 : static_cast<int>(at - numbers.begin());
+    const auto at = std::ranges::find(chunk.numbers, number);
+    const int moe = at == chunk.numbers.end() ? -1 : static_cast<int>(at - chunk.numbers.begin());
     const bool bare = !chunk.whole && moe >= 0;  // such a layer has a number of the trace
     list_.push_back({number, moe, p,
                      bare ? LayerBlocks{BlockKind::attention, BlockKind::moe}
