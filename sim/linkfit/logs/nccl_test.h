@@ -51,8 +51,8 @@ struct NcclTest {
 std::optional<Collective> collective_by_figures(const NcclTest& test, int ranks);
 
 /// The times of the tests that are chosen as one log. Of several settings, takes the one nearest to
-/// what MoE layers send (all-to-all first, then the most ranks) and notes the others. Leaves `file`,
-/// `hash` and `kind` to its caller. Throws Error when no test can be taken.
+/// what MoE layers send (all-to-all first, then the most ranks) and notes the others. Leaves
+/// `file`, `hash` and `kind` to its caller. Throws Error when no test can be taken.
 Log log_of(const std::vector<NcclTest>& tests, const std::string& file, const LogChoice& choice);
 
 }  // namespace moesim

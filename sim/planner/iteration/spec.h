@@ -29,9 +29,9 @@ struct Spec {
   bool backward = true;      // after the forward pass
   /// Whether it is a pass of a serving engine, which is only forward.
   bool serves() const { return spec.serving.has_value(); }
-  /// Whether tensor groups exchange what a pass of serving leaves out: the sums of the embedding and
-  /// of the loss, rows of shared experts, gradients of what is not divided; and the head's gradients
-  /// behind its product.
+  /// Whether tensor groups exchange what a pass of serving leaves out: the sums of the embedding
+  /// and of the loss, rows of shared experts, gradients of what is not divided; and the head's
+  /// gradients behind its product.
   bool whole_tensor_groups() const { return !serves(); }
 
   /// The type of GEMMs: all forms of 8 bits count as fp8.
