@@ -9,7 +9,7 @@
 namespace moesim {
 namespace {
 
-constexpr std::uint32_t ended = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t has_ended = std::numeric_limits<std::uint32_t>::max();
 
 /// Sets of fewer flows are looked at anew whenever they change.
 constexpr std::size_t few_flows = 1024;
@@ -70,7 +70,7 @@ std::int32_t MaxMin::join_sets(const std::int32_t* hops) {
 /// Forgets flows that have ended, whose ids are free from then on.
 void MaxMin::tidy(Set& set) {
   const auto forget = [this](std::vector<Flow>& flows) {
-    std::erase_if(flows, [this](Flow id) { return fixed_[static_cast<std::size_t>(id)] == ended; });
+    std::erase_if(flows, [this](Flow id) { return fixed_[static_cast<std::size_t>(id)] == has_ended; });
   };
   for (const std::int32_t link : set.links) {
     if (link_at(link).flows.size() > static_cast<std::size_t>(link_at(link).open)) {
@@ -78,7 +78,7 @@ void MaxMin::tidy(Set& set) {
     }
   }
   for (const Flow id : set.flows) {
-    if (fixed_[static_cast<std::size_t>(id)] == ended) ended_.push_back(id);
+    if (fixed_[static_cast<std::size_t>(id)] == has_ended) ended_.push_back(id);
   }
   forget(set.flows);
   set.ended = 0;

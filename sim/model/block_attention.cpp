@@ -10,7 +10,6 @@ namespace {
 constexpr auto layernorm = RecomputeModule::layernorm;
 constexpr auto core_attn = RecomputeModule::core_attn;
 constexpr auto mla_up_proj = RecomputeModule::mla_up_proj;
-constexpr auto projections = OpKind::attention_projections;
 constexpr int statistics_bytes = 4;  // of a softmax: the logarithm of its sum, fp32
 
 BlockStep scores_step(const MoeModel& model, const StepList& list, double keys) {

@@ -12,7 +12,6 @@
 namespace moesim {
 namespace {
 
-constexpr auto projections = OpKind::attention_projections;
 constexpr int state_bytes = 4;  // of a recurrent state, fp32
 
 void add_memory(StepList& list, OpKind kind, std::int64_t read, std::int64_t written) {

@@ -10,6 +10,7 @@
 namespace moesim {
 
 inline constexpr RecomputeModule full_layer = RecomputeModule::full;
+inline constexpr OpKind projections = OpKind::attention_projections;
 
 /// A tensor that some backward kernel reads, and the modules whose recomputation replaces it.
 struct KeptTensor {
