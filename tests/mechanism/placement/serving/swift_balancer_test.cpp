@@ -73,8 +73,8 @@ TEST(SwiftBalancer, ExchangesOneForOne) {
 
 TEST(SwiftBalancer, FillsRedundantSlotsAnew) {
   // Three GPUs of two slots, four experts: experts 0 and 1 have the redundant slots, on GPU 2.
-  // Expert 3 gets a copy and is expected to weigh 12 x 2/3 = 8; the next copy is expert 3's too,
-  // if it may have three on three GPUs: 12 x 2/3 x 3/4 = 6.
+  // Expert 3 is to get both copies (it is expected to weigh 12 x 2/3 x 3/4 = 6 then), but a GPU
+  // holds it once: the other slot takes the heaviest expert that GPU 2 lacks.
   const std::vector<double> loads = {1, 2, 3, 12};
   const auto result = swift_balancer::rebalance(loads, in_turn(4, 3, 2));
   std::vector<int> copies(4);
@@ -82,7 +82,7 @@ TEST(SwiftBalancer, FillsRedundantSlotsAnew) {
     EXPECT_NE(gpu[0], gpu[1]);
     for (const ExpertId e : gpu) ++copies[e.index()];
   }
-  EXPECT_EQ(copies[3], 2);  // its home sends only one expert to a GPU
+  EXPECT_EQ(copies[3], 2);
   EXPECT_EQ(copies[0] + copies[1] + copies[2], 4);
   EXPECT_LT(largest_load(loads, result.slots), result.before);
 }
