@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // vLLM's online balancer (eplb_state.py, policy/default.py, base_router.py): EPLB on the loads of a
-// window of passes; the place of a choice in the batch picks the replica.
+// window of passes; the place of a choice in the batch picks the replica. A policy of vLLM Ascend
+// may plan instead.
+#include <fmt/format.h>
+
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/serving/serving.h"
+#include "sim/mechanism/placement/serving/swift_balancer.h"
 #include "sim/mechanism/placement/serving/vllm.h"
 
 namespace moesim {
 namespace {
+
+enum class VllmPolicy { eplb, swift_balancer };
 
 struct VllmOptions {
   PlanningOptions when;
   int slots = 0;
   int groups = 0;
   vllm::Rule rule = vllm::Rule::place;
+  VllmPolicy policy = VllmPolicy::eplb;
 };
 
 class Vllm final : public Serving {
@@ -20,16 +27,29 @@ class Vllm final : public Serving {
   Vllm(const PlacementContext& c, const VllmOptions& o, const eplb::Shape& shape)
       : Serving(c, o.when, slots_in_turn(c.experts, shape.gpus, shape.slots / shape.gpus)),
         shape_(shape),
-        rule_(o.rule) {}
+        rule_(o.rule),
+        policy_(o.policy),
+        swift_(static_cast<std::size_t>(c.groups.count())) {}
+  /// Throws Unsuitable if the policy does not plan for slots as many as these.
+  void require_different_experts() const {
+    if (policy_ == VllmPolicy::eplb || shape_.slots / shape_.gpus <= context().experts) return;
+    throw Unsuitable(fmt::format("'swift-balancer' cannot fill {} slots of a GPU with {} different "
+                                 "experts",
+                                 shape_.slots / shape_.gpus, context().experts),
+                     "at most as many slots per GPU as experts");
+  }
   std::vector<FirstPlan> first_plans() const override {
-    return {{.after = vllm::first_rebalance(options().interval)}};
+    const int interval = options().interval;
+    return {{.after = policy_ == VllmPolicy::eplb ? vllm::first_rebalance(interval) : interval}};
   }
 
  protected:
   bool due(const GroupLayer& at) const override {
+    if (policy_ == VllmPolicy::swift_balancer) return at.steps % options().interval == 0;
     return vllm::rebalances_after(at.steps, options().interval);
   }
   std::optional<SlotTable> plan(const GroupLayer& at) override {
+    if (policy_ == VllmPolicy::swift_balancer) return plan_swift(at);
     return vllm::rebalance(eplb::loads_of(seen(at.cell).sum()), shape_, at.slots);
   }
   /// Unlike upstream, which counts replicas in EPLB's order, by ascending slot.
@@ -40,8 +60,33 @@ class Vllm final : public Serving {
   }
 
  private:
+  /// What the layers of an EP group gain together, from the first that is asked on, decides: the
+  /// ones before have slots on their way, and have seen this step already.
+  struct SwiftPlans {
+    int step = -1, first = 0;
+    std::vector<swift_balancer::Rebalanced> layers;  // from `first` on
+    bool moves = false;
+  };
+
+  std::optional<SlotTable> plan_swift(const GroupLayer& at) {
+    SwiftPlans& mine = swift_[static_cast<std::size_t>(at.group)];
+    if (mine.step != at.steps) {
+      mine = {at.steps, at.layer, {}, false};
+      for (int l = at.layer; l < context().layers; ++l) {
+        mine.layers.push_back(swift_balancer::rebalance(
+            eplb::loads_of(seen(cell(l, at.group)).sum()), groups().part(slots(l), at.group)));
+      }
+      mine.moves = swift_balancer::worth_moving(mine.layers);
+    }
+    const auto& plan = mine.layers[static_cast<std::size_t>(at.layer - mine.first)];
+    if (!mine.moves || plan.slots == at.slots) return std::nullopt;
+    return plan.slots;
+  }
+
   eplb::Shape shape_;
   vllm::Rule rule_;
+  VllmPolicy policy_;
+  std::vector<SwiftPlans> swift_;  // [EP group]
 };
 
 }  // namespace
@@ -50,6 +95,7 @@ class Vllm final : public Serving {
 // steps whose loads are summed (1000). Slot p holds expert p modulo experts before the first.
 // slots_per_gpu, groups: as for eplb. Upstream adds no slots unless told (num_redundant_experts).
 // rule: place (token x k + position) or token-hash, modulo the replicas; versions differ.
+// policy: eplb (default) or swift-balancer, which has no groups and first acts after an interval.
 // payload (weights), migration (blocks), planning_time (0 us), planning (hidden): as for eplb.
 PlacementMaker read_vllm(const YamlMap& params) {
   constexpr Range steps{1, 1 << 20};
@@ -58,10 +104,17 @@ PlacementMaker read_vllm(const YamlMap& params) {
   o.when.interval = static_cast<int>(params.integer("interval", steps, 3000));
   o.when.window = static_cast<int>(params.integer("window", steps, 1000));
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
-  o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
+  o.policy = static_cast<VllmPolicy>(params.choice("policy", {"eplb", "swift-balancer"}, 0));
+  if (o.policy == VllmPolicy::eplb) {
+    o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
+  } else {
+    o.groups = 1;
+  }
   o.rule = static_cast<vllm::Rule>(params.choice("rule", {"place", "token-hash"}, 0));
   return [o](const PlacementContext& c) {
-    return std::make_unique<Vllm>(c, o, eplb_shape(c, o.slots, o.groups, "vllm"));
+    auto placer = std::make_unique<Vllm>(c, o, eplb_shape(c, o.slots, o.groups, "vllm"));
+    placer->require_different_experts();
+    return placer;
   };
 }
 
