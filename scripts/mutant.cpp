@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linked with the mutants of scripts/mutate: chooses one and notes which ones a run comes to, children included.
+// Linked with the mutants of scripts/mutate: chooses one and notes which ones a run comes to,
+// children included.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -18,7 +19,7 @@ struct Mutants {
     if (const char* text = std::getenv("MOESIM_MUTANT")) chosen = std::atoi(text);
     const char* path = std::getenv("MOESIM_REACHED");
     const int file = path == nullptr ? -1 : open(path, O_RDWR | O_CLOEXEC);
-    struct stat status{};
+    struct stat status {};
     if (file < 0 || fstat(file, &status) != 0) return;
     void* map = mmap(nullptr, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (map == MAP_FAILED) std::abort();
