@@ -6,10 +6,13 @@ usage: mutate_test.py
 import importlib.machinery
 import importlib.util
 import pathlib
+import sys
 import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+import schemata  # noqa: E402
 
 
 def load(path):
@@ -34,6 +37,34 @@ class Mutants(unittest.TestCase):
                          ["  return (value - by - 1) / by;", "  return (value + by + 1) / by;",
                           "  return (value + by - 1) * by;", "  return (value + by - 2) / by;"])
         self.assertEqual(self.of("  done(a);\n"), ["  ;"])
+
+    def chosen(self, text):
+        """The text with all of its mutants in it."""
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / "a.cpp"
+            source.write_text(text, encoding="utf-8")
+            every = [(at, *mutant) for at, mutant in enumerate(mutate.mutants_of(source), 1)]
+        made = schemata.Schemata(text, every).rendered()
+        return made.removeprefix(schemata.DECLARATION).replace("moesim_mutant", "m")
+
+    def test_a_choice_is_around_the_expression_next_to_the_change(self):
+        self.assertEqual(self.chosen("  x = f(a + b, c);\n"),
+                         "  { if (!m(2)) { x = f((m(1) ? (a - b) : (a + b)), c); } }\n")
+        self.assertEqual(self.chosen("if (a) return b <\n    c;  // <\n"), "if ((m(1) != static_cast<bool>(a))) return b <\n    c;  // <\n")
+        self.assertEqual(self.chosen("  auto x = a\n      - b;\n"), "  auto x = (m(1) ? (a       + b) : (a\n      - b));\n")
+        self.assertEqual(self.chosen("  return a\n      .b(c) + d;\n"),
+                         "  return (m(1) ? (a       .b(c) - d) : (a\n      .b(c) + d));\n")
+        self.assertEqual(self.chosen("while (a) continue;\n"), "while (a) { if (m(1)) { break; } else { continue; } }\n")
+        self.assertEqual(self.chosen("x = c == '<' ? y - z : Foo::bar * 3;\n"),
+                         "x = (m(1) ? (c != '<') : (c == '<')) ? (m(2) ? (y + z) : (y - z)) : (m(3) ? (Foo::bar / 3) : (Foo::bar * 3));\n")
+
+    def test_what_does_not_compile_is_taken_out_by_its_column(self):
+        text = "x = f(a + b, c - d);\n"
+        made = schemata.Schemata(text, [(1, 1, "x = f(a - b, c - d);"), (2, 1, "x = f(a + b, c + d);")])
+        self.assertTrue(made.drop([(1, made.rendered().index("c + d") + 1)]))
+        self.assertEqual(made.ids(), {1})
+        made.rendered()
+        self.assertFalse(made.drop([(7, 1)]))
 
     def test_comments_strings_and_what_shows_nothing_are_left(self):
         self.assertEqual(self.of('// a + b\n  list.reserve(a + b);\n  static_assert(a == b);\nauto x = "a + b";\n'), [])

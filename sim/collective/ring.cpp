@@ -20,9 +20,7 @@ ByteMatrix ring_traffic(const std::vector<Ring>& rings, int gpus, Bytes unit, st
     for (const auto& [to, sent] : next[g]) row[to] += (sent + 1) / 2;
     for (const auto& [to, sent] : before[g]) row[to] += sent / 2;
     std::vector<ByteMatrix::Entry> entries;
-    for (const auto& [to, sent] : row) {
-      if (sent > 0) entries.push_back({to, sent});
-    }
+    for (const auto& [to, sent] : row) entries.push_back({to, sent});
     traffic.add_row(entries);
   }
   return traffic;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 
 #include "sim/base/id_vector.h"
@@ -50,6 +51,11 @@ TEST(RingTraffic, HalfGoesEitherWay) {
   EXPECT_EQ(ring.at(GpuId(7), GpuId(0)), Bytes(20));
   EXPECT_EQ(ring.at(GpuId(7), GpuId(4)), Bytes(10));
   EXPECT_EQ(ring.total(), Bytes(4 * 30));
+}
+
+TEST(RingTraffic, AUnitThatCannotBeHalvedGoesOneWay) {
+  const ByteMatrix ring = ring_traffic({{GpuId(0), GpuId(1), GpuId(2)}}, 3, Bytes(10), 1);
+  for (const GpuId gpu : ids<GpuId>(3)) EXPECT_EQ(ring.row(gpu).size(), 1U);
 }
 
 TEST(AllGather, OfPartsInDifferentSizes) {
@@ -153,6 +159,21 @@ TEST(Collective, OneMemberOrNoBytesMoveNothing) {
   }
   EXPECT_EQ(all_reduce(one_node(4), Bytes(0)).traffic.ranks(), 4);
   EXPECT_EQ(all_reduce(one_node(4), Bytes(0)).rounds, 0);
+  EXPECT_EQ(tree_all_reduce(one_node(4), Bytes(0)).rounds, 0);
+  EXPECT_EQ(all_gather({0, 0, 0}, Bytes(1)).rounds, 0);
+  EXPECT_EQ(two_shot_all_reduce({5}, Bytes(1)).rounds, 0);
+  EXPECT_EQ(ring_shift(4, Bytes(0), 3).rounds, 0);
+  EXPECT_EQ(ring_shift(4, Bytes(7), 0).rounds, 0);
+}
+
+TEST(Collective, InTwoShotsEachSendsPartsToTheirOwnersAndItsOwnToAll) {
+  const CollectiveTraffic reduce = two_shot_all_reduce({6, 0, 3}, Bytes(10));
+  EXPECT_EQ(reduce.rounds, 2);
+  EXPECT_EQ(reduce.traffic.at(GpuId(0), GpuId(1)), Bytes(60));
+  EXPECT_EQ(reduce.traffic.at(GpuId(0), GpuId(2)), Bytes(90));
+  EXPECT_EQ(reduce.traffic.at(GpuId(1), GpuId(2)), Bytes(30));
+  EXPECT_EQ(sent(reduce.traffic), (std::vector<std::int64_t>{150, 90, 120}));
+  EXPECT_EQ(received(reduce.traffic), sent(reduce.traffic));
 }
 
 TEST(Collective, ShiftsGoRoundAsOftenAsAsked) {
@@ -160,6 +181,16 @@ TEST(Collective, ShiftsGoRoundAsOftenAsAsked) {
   EXPECT_EQ(keys.rounds, 3);
   EXPECT_EQ(keys.traffic.at(GpuId(3), GpuId(0)), Bytes(21));
   EXPECT_EQ(keys.traffic.total(), Bytes(84));
+  EXPECT_EQ(ring_shift(4, Bytes(7), 1).traffic.total(), Bytes(28));
+}
+
+TEST(Collective, ATreeIsClimbedAndDescendedWithTheChainsInItsNodes) {
+  EXPECT_EQ(tree_all_reduce(by_node({0, 0, 0, 1, 1, 1}), Bytes(600)).rounds, 2 * (1 + 2));
+}
+
+TEST(Trees, OfEvenNodesAreMirroredAndOfOddOnesTurned) {
+  EXPECT_EQ(two_trees(4), (std::array<TreeParents, 2>{{{-1, 2, 0, 2}, {1, 3, 1, -1}}}));
+  EXPECT_EQ(two_trees(3), (std::array<TreeParents, 2>{{{-1, 2, 0}, {1, -1, 0}}}));
 }
 
 TEST(Trees, AreShallowAndShareTheInnerNodes) {
