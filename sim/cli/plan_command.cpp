@@ -35,10 +35,6 @@ void save_steps(const PlanOptions& options) {
   }
   const Scenario scenario = options.scenario.read();
   if (scenario.topologies.size() != 1) throw Error("'plan --save' takes one topology");
-  if (scenario.iteration) {
-    throw Error("'plan --save' takes steps of MoE layers, and the scenario describes iterations",
-                "moesim-hw run SCENARIO plans iterations where it runs them");
-  }
   const Inputs inputs = open_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   const ClusterInput& cluster = inputs.clusters[0];
@@ -53,7 +49,8 @@ void save_steps(const PlanOptions& options) {
   for (const SavedPolicy& policy : policies) {
     if (!suits(policy)) continue;
     fmt::print(options.save.beside(), "{}: {} for {}\n", policy.name,
-               counted(policy.steps.size(), "step"), counted(cluster.topology.gpu_count(), "GPU"));
+               counted(policy.steps.size(), origin.iteration ? "iteration" : "step"),
+               counted(cluster.topology.gpu_count(), "GPU"));
   }
 }
 
@@ -94,8 +91,9 @@ void add_plan_command(CommandLine& app) {
   command.add_flag("--rows", options->rows, "adds the explicit token rows of every exchange");
   command.add_flag("--check", options->check,
                    "proves that every token reaches its experts and returns, once");
-  options->save.add_to(command, "--save",
-                       "writes all steps of all policies into one file for moesim-hw run --saved");
+  options->save.add_to(
+      command, "--save",
+      "writes all steps or iterations of all policies into a file for moesim-hw run --saved");
   command.callback(
       [options] { options->save.asked() ? save_steps(*options) : print_plan(*options); });
 }

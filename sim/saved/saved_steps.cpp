@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr SavedFormat steps_format{"moesim-steps", 2, "saved steps", "step", "moesim plan --save"};
+constexpr SavedFormat steps_format{"moesim-steps", 3, "saved steps", "step", "moesim plan --save"};
 
 Json file_json(const InputFile& file) { return {{"name", file.name}, {"xxh3", file.hash}}; }
 
@@ -36,6 +36,7 @@ Json header_json(const StepsOrigin& o, const Topology& cluster, const Json& poli
           {"steps", o.steps},
           {"tokens_per_rank", o.tokens_per_rank},
           {"backward", o.backward},
+          {"iteration", o.iteration},
           {"policies", policies},
           {"cluster", cluster_json(cluster)}};
 }
@@ -55,6 +56,7 @@ StepsOrigin read_origin(const Json& json) {
   o.steps = whole_number<int>(json.at("steps"));
   o.tokens_per_rank = whole_number<std::int64_t>(json.at("tokens_per_rank"));
   o.backward = json.at("backward").get<bool>();
+  o.iteration = json.at("iteration").get<bool>();
   if (o.hidden < 1 || o.expert_ffn < 1) throw Error("the model has no sizes");
   return o;
 }

@@ -25,7 +25,7 @@ struct ExecutableStep {
   Bytes peak_memory;                // of the fullest GPU
   std::int64_t dropped_choices = 0;
   std::int64_t replaced_choices = 0;
-  std::optional<HeldIteration> iteration = {};  // of a whole one; such are in no file
+  std::optional<HeldIteration> iteration = {};  // what a whole one needs besides
 };
 
 struct SavedPolicy {
@@ -45,7 +45,7 @@ struct StepsOrigin {
   int layers = 0, steps = 0;
   std::int64_t tokens_per_rank = 0;
   bool backward = true;
-  bool iteration = false;  // the steps are whole iterations; such are in no file
+  bool iteration = false;  // the steps are whole iterations
 };
 
 struct SavedSteps {

@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "sim/base/error.h"
 #include "sim/plan/text.h"
+#include "sim/saved/held_json.h"
 #include "sim/saved/json_numbers.h"
 
 namespace moesim {
@@ -38,13 +40,15 @@ Json layer_json(const ServedLayer& layer) {
   for (const auto& of_gpu : placement.table()) slots.push_back(values(of_gpu));
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(placement.gpus()), 0);
   for (const GpuId source : layer.source) ++tokens[source.index()];
-  return {{"layer", layer.number},
-          {"top_k", layer.top_k},
-          {"experts", placement.experts()},
-          {"slots", slots},
-          {"tokens", tokens},
-          {"expert", values(layer.expert)},
-          {"slot", values(layer.slot)}};
+  Json json = {{"layer", layer.number},
+               {"top_k", layer.top_k},
+               {"experts", placement.experts()},
+               {"slots", slots},
+               {"tokens", tokens},
+               {"expert", values(layer.expert)},
+               {"slot", values(layer.slot)}};
+  if (layer.microbatch > 0) json["microbatch"] = layer.microbatch;
+  return json;
 }
 
 ServedLayer read_layer(const Json& json) {
@@ -56,6 +60,7 @@ ServedLayer read_layer(const Json& json) {
                     {},
                     ids<ExpertId>(json.at("expert")),
                     ids<SlotId>(json.at("slot"))};
+  if (json.contains("microbatch")) layer.microbatch = whole_number<int>(json["microbatch"]);
   const auto tokens = whole_numbers<std::int64_t>(json.at("tokens"));
   const std::size_t most = layer.expert.size();  // a token has a choice or more
   for (std::size_t gpu = 0; gpu < tokens.size(); ++gpu) {
@@ -104,15 +109,15 @@ void check_layer(const ServedLayer& layer, int gpus) {
   check_choices(layer);
 }
 
-const ServedLayer* layer_of(const std::vector<ServedLayer>& layers, int number) {
-  for (const ServedLayer& layer : layers) {
-    if (layer.number == number) return &layer;
-  }
-  return nullptr;
+const ServedLayer* layer_of(const std::vector<ServedLayer>& layers, const OpKey& key) {
+  const auto found = std::ranges::find_if(layers, [&](const ServedLayer& layer) {
+    return layer.number == key.layer && layer.microbatch == key.microbatch;
+  });
+  return found == layers.end() ? nullptr : &*found;
 }
 
 void check_op(const std::vector<ServedLayer>& layers, const Op& op) {
-  const ServedLayer* layer = layer_of(layers, op.key.layer);
+  const ServedLayer* layer = layer_of(layers, op.key);
   const auto fail = [&](const std::string& what) {
     throw Error(fmt::format("op {} of layer {}: {}", op.label.text(), op.key.layer, what));
   };
@@ -166,6 +171,7 @@ Json step_json(const ExecutableStep& step) {
                {"peak_memory_bytes", step.peak_memory.value},
                {"dropped_choices", step.dropped_choices},
                {"replaced_choices", step.replaced_choices}};
+  if (step.iteration) json["iteration"] = held_json(*step.iteration);
   add_plan(json, step.plan, step.layers);
   return json;
 }
@@ -180,6 +186,10 @@ ExecutableStep read_step(const Json& json, const std::string& name) {
   RoutedPlan routed = read_plan(json, name);
   step.plan = std::move(routed.plan);
   step.layers = std::move(routed.layers);
+  if (json.contains("iteration")) {
+    step.iteration = read_held(json["iteration"], step.plan.gpus);
+    check_layers_of(*step.iteration, step.layers);
+  }
   return step;
 }
 

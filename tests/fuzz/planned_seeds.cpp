@@ -58,8 +58,11 @@ std::vector<std::string> plan_texts() {
   return texts;
 }
 
-std::vector<std::string> saved_texts() {
-  const auto& [scenario, inputs, policies] = planned();
+namespace {
+
+/// A saved file's text, as the target takes it (saved.cpp).
+std::string saved_text(const Scenario& scenario, const Inputs& inputs,
+                       const std::vector<SavedPolicy>& policies) {
   const StepsOrigin origin = origin_of(scenario, inputs, inputs.clusters[0], "1.2.3");
   const std::string packed = pack_steps(origin, inputs.clusters[0].topology, policies);
   std::string text = read_gzip(scratch_file("seed.steps", packed));
@@ -71,7 +74,27 @@ std::vector<std::string> saved_texts() {
     text.replace(listed, hash.size(), "@");
     at = end - hash.size() + 1;
   }
-  return {text};
+  return text;
+}
+
+/// Two stages of two GPUs each.
+std::string saved_iteration() {
+  const Scenario scenario = read_scenario(MOESIM_ROOT "/scenarios/iteration-hardware.yaml",
+                                          {{"parallel.ep", "2", "e"},
+                                           {"batch.global", "2", "b"},
+                                           {"batch.sequence", "4", "s"},
+                                           {"set", "topology.nodes=1", "--set"},
+                                           {"set", "model.layers=2", "--set"},
+                                           {"set", "model.moe_layers.count=1", "--set"}});
+  const Inputs inputs = open_inputs(scenario);
+  return saved_text(scenario, inputs, plan_all(scenario, inputs, inputs.clusters[0]));
+}
+
+}  // namespace
+
+std::vector<std::string> saved_texts() {
+  const auto& [scenario, inputs, policies] = planned();
+  return {saved_text(scenario, inputs, policies), saved_iteration()};
 }
 
 std::vector<std::string> grid_texts() {

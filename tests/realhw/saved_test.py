@@ -73,6 +73,23 @@ class Saved(unittest.TestCase):
         self.assertEqual([c["policy"] for c in json.loads(done.stdout)["cases"]], ["dedup"])
         self.assertIn("dedup", done.stderr)
 
+    @unittest.skipIf(shutil.which("mpirun") is None, "no mpirun")
+    def test_an_iteration(self):
+        iteration, file = str(ROOT / "scenarios/iteration-hardware.yaml"), str(self.folder / "iteration.moesim")
+        saved = run(MOESIM, "plan", iteration, "--save", file)
+        self.assertEqual((saved.returncode, saved.stdout), (0, "alltoall: 1 iteration for 8 GPUs\n"), saved.stderr)
+        results = []
+        for name, source in (("saved", ["--saved", file]), ("planned", [iteration])):
+            path = self.folder / f"iteration-{name}.json"
+            done = run("mpirun", "-n", "8", HW, "run", *source, "--warmup-runs", "0", "--repeats", "1", "--json", str(path))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            results.append(json.loads(path.read_text())["cases"][0])
+        saved, planned = results
+        self.assertGreater(saved["compared"], 100000)
+        for key in ("policy", "compared", "wrong", "peak_memory_bytes"):
+            self.assertEqual(saved[key], planned[key], key)
+        self.assertEqual(saved["wrong"], 0)
+
     def test_a_scenario_that_suits_no_policy(self):
         for command in ([HW, "run", *SCENARIO, "--local"], [MOESIM, "plan", *SCENARIO, "--save", str(self.folder / "no")]):
             done = run(*command, "--policy", "hiermoe-hd3")

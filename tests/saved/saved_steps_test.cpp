@@ -195,7 +195,7 @@ TEST_F(SavedStepsFile, RefusesOtherFilesAndVersions) {
   EXPECT_THAT(complaint(gzipped("moesim-plan 1\n")), HasSubstr(":1: error: holds no saved steps"));
   EXPECT_THAT(complaint(gzipped("")), HasSubstr("holds no saved steps"));
   EXPECT_THAT(complaint(rewritten(0, [](Json& json) { json["format_version"] = 7; })),
-              HasSubstr(":1: error: is of version 7; this program reads version 2"));
+              HasSubstr(":1: error: is of version 7; this program reads version 3"));
 }
 
 TEST_F(SavedStepsFile, RefusesWhatDoesNotFitTogether) {
@@ -233,6 +233,109 @@ TEST_F(SavedStepsFile, RefusesWhatDoesNotFitTogether) {
   EXPECT_THAT(replaced("compute", "compote"),
               AllOf(HasSubstr("line 2, the plan of dedup:"), HasSubstr("did you mean 'compute'?")));
   EXPECT_THAT(replaced("rows 0 -> 0:", "rows 0 -> 99:"), HasSubstr("moves token 99"));
+}
+
+/// An iteration of two stages of four GPUs each, with tensor groups of two.
+struct PlannedIteration {
+  PlannedIteration()
+      : scenario(read_scenario(MOESIM_ROOT "/scenarios/iteration-hardware.yaml",
+                               {{"transport", "ideal", "t"},  // files hold none
+                                {"parallel.tp", "2", "t"},
+                                {"parallel.etp", "1", "e"},
+                                {"parallel.ep", "2", "e"},
+                                {"batch.global", "4", "b"},
+                                {"pipeline", "interleaved", "p"},
+                                {"parallel.vpp", "2", "v"}})),
+        inputs(open_inputs(scenario)),
+        origin(origin_of(scenario, inputs, inputs.clusters[0], "1.2.3")),
+        policies(plan_all(scenario, inputs, inputs.clusters[0])) {}
+
+  const Topology& cluster() const { return inputs.clusters[0].topology; }
+  std::string packed() const { return pack_steps(origin, cluster(), policies); }
+
+  Scenario scenario;
+  Inputs inputs;
+  StepsOrigin origin;
+  std::vector<SavedPolicy> policies;
+};
+
+const PlannedIteration& planned_iteration() {
+  static const PlannedIteration p;
+  return p;
+}
+
+TEST_F(SavedStepsFile, ReadsBackAnIteration) {
+  const std::string packed = planned_iteration().packed();
+  const SavedSteps steps = read(packed);
+  EXPECT_TRUE(steps.origin.iteration);
+  EXPECT_EQ(pack_steps(steps.origin, steps.cluster, steps.policies), packed);
+  const ExecutableStep &was = planned_iteration().policies[0].steps.at(0),
+                       &is = steps.policies[0].steps.at(0);
+  EXPECT_EQ(is.plan, was.plan);
+  ASSERT_EQ(is.layers.size(), was.layers.size());
+  for (std::size_t l = 0; l < is.layers.size(); ++l) {
+    EXPECT_EQ(is.layers[l].microbatch, was.layers[l].microbatch);
+    expect_equal(is.layers[l], was.layers[l]);
+  }
+  ASSERT_TRUE(is.iteration);
+  const HeldIteration &held = *is.iteration, &planned = *was.iteration;
+  ASSERT_EQ(held.stages.size(), 2U);
+  EXPECT_EQ(held.tp, 2);
+  EXPECT_EQ(held.rows(), planned.rows());
+  EXPECT_EQ(held.positions(), 4);
+  for (std::size_t s = 0; s < 2; ++s) {
+    EXPECT_EQ(held.stages[s].gpus, planned.stages[s].gpus);
+    EXPECT_EQ(held.stages[s].rings, planned.stages[s].rings);
+    for (std::size_t c = 0; c < 2; ++c) {
+      EXPECT_EQ(held.stages[s].chunks[c].position, planned.stages[s].chunks[c].position);
+      EXPECT_EQ(held.stages[s].chunks[c].parts, planned.stages[s].chunks[c].parts);
+    }
+  }
+  EXPECT_EQ(held.model.moe_layers, planned.model.moe_layers);
+  EXPECT_EQ(held.model.expert_parameters(), planned.model.expert_parameters());
+  EXPECT_EQ(held.model.attention->shape->projections(held.model.hidden),
+            planned.model.attention->shape->projections(held.model.hidden));
+}
+
+TEST_F(SavedStepsFile, RefusesAnIterationThatDoesNotFitTogether) {
+  std::vector<std::string> all = lines(planned_iteration().packed());
+  all.pop_back();
+  const auto broken = [&](auto change) { return complaint(test::rewritten(all, 1, change)); };
+  const auto held = [&](auto change) { return broken([&](Json& j) { change(j["iteration"]); }); };
+  const auto stage = [&](auto change) { return held([&](Json& j) { change(j["stages"][1]); }); };
+  EXPECT_EQ(broken([](Json&) {}), "");
+  EXPECT_THAT(held([](Json& j) { j["tp"] = 4; }), HasSubstr("tp = 4 does not divide 2"));
+  EXPECT_THAT(held([](Json& j) { j["zero"] = 2; }), HasSubstr("zero is 2"));
+  EXPECT_THAT(held([](Json& j) { j["sequence"] = 0; }), HasSubstr("'sequence' of the iteration"));
+  EXPECT_THAT(held([](Json& j) { j["sequence"] = 8; }), HasSubstr("has 32 tokens of 16"));
+  EXPECT_THAT(held([](Json& j) { j["microbatches"] = 3; }), HasSubstr("has no routing"));
+  EXPECT_THAT(held([](Json& j) { j["stages"].erase(1); }), HasSubstr("is not on one stage"));
+  EXPECT_THAT(held([](Json& j) {
+                j["model"]["moe_layers"] = {1, 2};
+              }),
+              HasSubstr("is not of the iteration"));
+  EXPECT_THAT(held([](Json& j) {
+                j["model"]["moe_layers"] = {3, 2};
+              }),
+              HasSubstr("MoE layer 2 of 4 layers"));
+  EXPECT_THAT(held([](Json& j) { j["model"]["experts"] = 16; }), HasSubstr("has other experts"));
+  EXPECT_THAT(held([](Json& j) { j["model"]["kv_heads"] = 3; }), HasSubstr("4 heads share 3"));
+  EXPECT_THAT(held([](Json& j) { j["model"]["expert_matrices"] = 4; }), HasSubstr("2 or 3"));
+  EXPECT_THAT(stage([](Json& j) { j["gpus"] = {4, 5, 7, 6}; }), HasSubstr("not in order"));
+  EXPECT_THAT(stage([](Json& j) { j["gpus"] = {3, 4, 5, 6}; }), HasSubstr("not on one stage"));
+  EXPECT_THAT(stage([](Json& j) { j["gpus"] = {4, 5}; }), HasSubstr("different numbers"));
+  EXPECT_THAT(stage([](Json& j) { j["gpus"] = {4, 5, 6, 8}; }), HasSubstr("GPU 8 is not of the"));
+  EXPECT_THAT(stage([](Json& j) { j["chunks"][0]["position"] = 0; }), HasSubstr("a position of"));
+  EXPECT_THAT(stage([](Json& j) { j["chunks"][0]["parts"].erase(0); }), HasSubstr("a part of the"));
+  EXPECT_THAT(stage([](Json& j) {
+                j["chunks"][0]["parts"][0] = {{"layer", 4}};
+              }),
+              HasSubstr("{\"layer\":4} is not a part of the model"));
+  EXPECT_THAT(stage([](Json& j) { j["rings"].erase(1); }), HasSubstr("lacks rings"));
+  EXPECT_THAT(stage([](Json& j) { j["rings"][0][0] = {4, 5}; }), HasSubstr("a ring does not pass"));
+  EXPECT_THAT(stage([](Json& j) { j["rings"][0] = Json::array(); }), HasSubstr("have no ring"));
+  EXPECT_THAT(broken([](Json& j) { j["layers"].push_back(j["layers"][0]); }),
+              HasSubstr("is there twice"));
 }
 
 TEST_F(SavedStepsFile, CountsItsSteps) {
