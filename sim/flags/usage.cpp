@@ -52,6 +52,17 @@ Error misplaced(const std::string& command, const std::vector<std::string>& word
       fmt::format("flags follow it: {} --flag value", command));
 }
 
+/// What to write in place of a flag that a command lacks; else `help`.
+std::string instead_of(const std::string& flag, const std::vector<std::string>& flags,
+                       const std::string& help) {
+  const bool sets = std::ranges::find(flags, "--set") != flags.end();
+  if (sets && flag.starts_with("--") && flag.find('.') != std::string::npos) {
+    return fmt::format("keys of files are changed by --set {}=VALUE", flag.substr(2));
+  }
+  const std::string close = nearest(flag, flags);
+  return close.empty() ? help : fmt::format("did you mean '{}'?", close);
+}
+
 }  // namespace
 
 Error usage_error(const CLI::App& app, const CLI::ParseError& e) {
@@ -71,9 +82,8 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& e) {
   const std::string& word = extras.front();
   if (word.starts_with('-')) {
     const std::string flag = word.substr(0, word.find('='));
-    const std::string close = nearest(flag, flags_of(*command));
     return Error(fmt::format("{} has no flag '{}'", name, flag),
-                 close.empty() ? help : fmt::format("did you mean '{}'?", close));
+                 instead_of(flag, flags_of(*command), help));
   }
   return commands.empty()
              ? Error(fmt::format("{}: '{}' is one argument too many", name, word), help)

@@ -164,6 +164,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "error: moesim run has no flag '--fidelty'\nhint: did you mean '--fidelity'?\n"},
         Mistake{"plan --zzz",
                 "error: moesim plan has no flag '--zzz'\nhint: moesim plan --help tells more\n"},
+        Mistake{"plan --parallel.ep 4 s.yaml",
+                "error: moesim plan has no flag '--parallel.ep'\n"
+                "hint: keys of files are changed by --set parallel.ep=VALUE\n"},
+        Mistake{"list --parallel.ep 4",
+                "error: moesim list has no flag '--parallel.ep'\n"
+                "hint: moesim list --help tells more\n"},
         Mistake{"compare a.yaml b.yaml",
                 "error: moesim compare: 'b.yaml' is one argument too many\n"
                 "hint: moesim compare --help tells more\n"},
