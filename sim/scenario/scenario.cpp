@@ -204,6 +204,7 @@ Scenario parse_common(const std::string& text, const std::string& path,
   const bool ep_flagged = std::ranges::find(keys, "ep", &Override::path) != keys.end();
   s.iteration = read_iteration(map, ep_flagged, path, software);
   s.engine_run = engine_run_in(map, s, path);
+  if (s.engine_run && !s.iteration->host) s.iteration->host = s.engine_run->engine.host;
   s.synth = synth_in(map, keys);
   const bool dense = leaves_out_as_dense(map, s);
   const bool recorded = !dense && (!s.iteration || std::ranges::count(s.iteration->routing,

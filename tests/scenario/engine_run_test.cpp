@@ -54,6 +54,21 @@ TEST(EngineRuns, RequestsAndAPreset) {
   EXPECT_EQ(run.warmup, 1);
 }
 
+TEST(EngineRuns, TheHostIsTheEnginesUnlessStated) {
+  const auto kernel = [](const std::string& engine, const std::vector<Override>& flags) {
+    const Scenario scenario = parse_scenario(
+        "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\n"
+        "policy: deepep-low-latency\nserving:\n  engine: " +
+            engine + "\n" + few_requests,
+        "engine.yaml", flags);
+    return open_inputs(scenario).clusters.at(0).gpus.at(0)->host.per_kernel;
+  };
+  EXPECT_EQ(kernel("vllm", {}), Seconds(13.5e-6)) << "its software's";
+  EXPECT_EQ(kernel("sglang", {}), Seconds(36e-6));
+  EXPECT_EQ(kernel("{preset: sglang, host: {per_kernel: 20 us}}", {}), Seconds(20e-6));
+  EXPECT_EQ(kernel("sglang", {{"host.per_kernel", "10us", "--set"}}), Seconds(10e-6));
+}
+
 TEST(EngineRuns, KeysChangeAPreset) {
   const EngineRun run = *engine_scenario(
                              "  engine: {preset: vllm, max_sequences: 7}\n"

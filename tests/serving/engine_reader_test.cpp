@@ -47,6 +47,16 @@ TEST(EngineFiles, PresetsAreReadAndDiffer) {
   }
 }
 
+TEST(EngineFiles, HostsOfPassesWithoutGraphs) {
+  EXPECT_FALSE(engine_named("vllm").host) << "as its software says";
+  EXPECT_EQ(engine_named("sglang").host->per_kernel, Seconds(36e-6));
+  EXPECT_EQ(model_of("host: {per_kernel: 2 us, per_module: 3 us}\n").host->per_module,
+            Seconds(3e-6));
+  EXPECT_FALSE(model_of("host: none\n").host->takes_time());
+  EXPECT_THAT(mistakes_in("host: {per_kernel: 2 m}\n"),
+              HasSubstr(":5:20: error: 'host.per_kernel'"));
+}
+
 TEST(EngineFiles, RanksShareTokensOfAPass) {
   const EngineModel sglang = engine_named("sglang");
   EXPECT_EQ(sglang.for_ranks(1).max_tokens, 8192);

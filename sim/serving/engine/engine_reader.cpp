@@ -161,6 +161,9 @@ void read_engine_keys(const YamlMap& map, EngineModel& model) {
   if (const auto value = map.find("router")) options.router = read_router(*value, options.router);
   if (const auto value = map.find("kv")) read_kv(value->map(), model);
   if (const auto value = map.find("memory")) read_memory(value->map(), model.memory);
+  if (const auto value = map.find("host")) {
+    model.host = read_host_model(*value, model.host.value_or(HostModel()));
+  }
   if (const auto value = map.find("drafts")) read_drafts(value->map(), options);
   if (const auto value = map.find("rebalance")) {
     read_rebalance(value->map(), options.rebalance);

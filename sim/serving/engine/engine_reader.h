@@ -2,11 +2,13 @@
 // Engines in YAML: presets of models/engine, and keys that change them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sim/base/yaml.h"
+#include "sim/model/host_model.h"
 #include "sim/serving/engine/engine_options.h"
 
 namespace moesim {
@@ -43,6 +45,7 @@ struct EngineModel {
   std::int64_t tokens_of_all_ranks = no_limit;
   double reserve_of_many_ranks = 1;  // times KvOptions::reserve if there are several ranks
   EngineMemory memory;
+  std::optional<HostModel> host;  // of its passes without graphs; else as its software says
 
   /// The options for so many ranks.
   EngineOptions for_ranks(int ranks) const;
