@@ -61,12 +61,12 @@ TEST(EngineRuns, TheHostIsTheEnginesUnlessStated) {
         "policy: deepep-low-latency\nserving:\n  engine: " +
             engine + "\n" + few_requests,
         "engine.yaml", flags);
-    return open_inputs(scenario).clusters.at(0).gpus.at(0)->host.per_kernel;
+    return open_inputs(scenario).clusters.at(0).gpus.at(0)->host.per_kernel.value;
   };
-  EXPECT_EQ(kernel("vllm", {}), Seconds(13.5e-6)) << "its software's";
-  EXPECT_EQ(kernel("sglang", {}), Seconds(36e-6));
-  EXPECT_EQ(kernel("{preset: sglang, host: {per_kernel: 20 us}}", {}), Seconds(20e-6));
-  EXPECT_EQ(kernel("sglang", {{"host.per_kernel", "10us", "--set"}}), Seconds(10e-6));
+  EXPECT_DOUBLE_EQ(kernel("vllm", {}), 13.5e-6) << "its software's";
+  EXPECT_DOUBLE_EQ(kernel("sglang", {}), 36e-6);
+  EXPECT_DOUBLE_EQ(kernel("{preset: sglang, host: {per_kernel: 20 us}}", {}), 20e-6);
+  EXPECT_DOUBLE_EQ(kernel("sglang", {{"host.per_kernel", "10us", "--set"}}), 10e-6);
 }
 
 TEST(EngineRuns, KeysChangeAPreset) {
