@@ -24,6 +24,11 @@ constexpr std::array architectures = {
                    .sigmoid = true,
                    .router_bias = true,
                    .qk_norm = true},
+    HfArchitecture{.type = "bailing_moe_linear",
+                   .layers = Rule::first_k,
+                   .sigmoid = true,
+                   .router_bias = true,
+                   .usual_attention = false},
     HfArchitecture{.type = "dbrx", .own_width = false},
     HfArchitecture{.type = "deepseek", .layers = Rule::first_k},
     HfArchitecture{.type = "deepseek_v2", .layers = Rule::first_k},
@@ -33,6 +38,11 @@ constexpr std::array architectures = {
         .type = "deepseek_v32", .layers = Rule::first_k, .sigmoid = true, .router_bias = true},
     HfArchitecture{
         .type = "deepseek_v4", .layers = Rule::all, .sigmoid = true, .router_bias = true},
+    HfArchitecture{.type = "deepseek_v41_text",
+                   .layers = Rule::all,
+                   .sigmoid = true,
+                   .router_bias = true,
+                   .usual_attention = false},
     HfArchitecture{.type = "dots1",
                    .layers = Rule::first_k,
                    .sigmoid = true,
@@ -45,12 +55,18 @@ constexpr std::array architectures = {
                    .router_bias = true,
                    .qk_norm = true},
     HfArchitecture{.type = "flex_olmo", .own_width = false},
+    HfArchitecture{.type = "gemma4_text", .usual_attention = false, .ffn_next_to_experts = true},
     HfArchitecture{
         .type = "glm4_moe", .layers = Rule::first_k, .sigmoid = true, .router_bias = true},
     HfArchitecture{
         .type = "glm4_moe_lite", .layers = Rule::first_k, .sigmoid = true, .router_bias = true},
     HfArchitecture{
         .type = "glm4v_moe_text", .layers = Rule::first_k, .sigmoid = true, .router_bias = true},
+    HfArchitecture{.type = "glm5_next_text",
+                   .layers = Rule::first_k,
+                   .sigmoid = true,
+                   .router_bias = true,
+                   .usual_attention = false},
     HfArchitecture{
         .type = "glm_moe_dsa", .layers = Rule::first_k, .sigmoid = true, .router_bias = true},
     HfArchitecture{
@@ -63,6 +79,7 @@ constexpr std::array architectures = {
     HfArchitecture{.type = "granitemoeshared", .own_width = false},
     HfArchitecture{.type = "grok-1", .own_width = false},
     HfArchitecture{.type = "hunyuan_v1_moe", .qk_norm = true},
+    HfArchitecture{.type = "hy_v3", .layers = Rule::first_k, .sigmoid = true, .router_bias = true},
     HfArchitecture{
         .type = "jamba", .layers = Rule::period, .own_width = false, .usual_attention = false},
     HfArchitecture{
@@ -80,6 +97,11 @@ constexpr std::array architectures = {
     HfArchitecture{.type = "llama", .layers = Rule::none},
     HfArchitecture{
         .type = "llama4_text", .layers = Rule::interleave, .own_width = false, .sigmoid = true},
+    HfArchitecture{.type = "mimo_v2",
+                   .layers = Rule::all,
+                   .sigmoid = true,
+                   .router_bias = true,
+                   .usual_attention = false},
     HfArchitecture{.type = "mimo_v2_flash",
                    .layers = Rule::all,
                    .sigmoid = true,
@@ -88,6 +110,11 @@ constexpr std::array architectures = {
     HfArchitecture{.type = "minimax", .own_width = false, .usual_attention = false},
     HfArchitecture{.type = "minimax_m1", .own_width = false, .usual_attention = false},
     HfArchitecture{.type = "minimax_m2",
+                   .own_width = false,
+                   .sigmoid = true,
+                   .router_bias = true,
+                   .qk_norm = true},
+    HfArchitecture{.type = "minimax_m3",
                    .own_width = false,
                    .sigmoid = true,
                    .router_bias = true,
@@ -112,6 +139,8 @@ constexpr std::array architectures = {
     HfArchitecture{.type = "qwen3_vl_moe_text", .layers = Rule::sparse, .qk_norm = true},
     HfArchitecture{
         .type = "solar_open", .layers = Rule::first_k, .sigmoid = true, .router_bias = true},
+    HfArchitecture{
+        .type = "step3p5", .sigmoid = true, .router_bias = true, .usual_attention = false},
     HfArchitecture{.type = "step3_text", .usual_attention = false},
 };
 
@@ -121,6 +150,11 @@ std::string_view usual_type(std::string_view type) {
   if (type == "qwen3_5_moe") return "qwen3_5_moe_text";
   if (type == "qwen3_vl_moe") return "qwen3_vl_moe_text";
   if (type == "glm4v_moe") return "glm4v_moe_text";
+  if (type == "deepseek_v41") return "deepseek_v41_text";
+  if (type == "gemma4") return "gemma4_text";
+  if (type == "glm5_next") return "glm5_next_text";
+  if (type == "minimax_m3_vl" || type == "minimax_m3_text") return "minimax_m3";
+  if (type == "step3p7") return "step3p5";
   if (type == "MiniMaxText01") return "minimax_text_01";
   if (type == "MiniMaxM1") return "minimax_m1";
   if (type == "hunyuan") return "hunyuan_v1_moe";

@@ -30,8 +30,9 @@ struct HfArchitecture {
   bool qk_norm = false;
   bool attention_bias = false;  // unless the file says
   bool shared_gate = false;
-  bool usual_attention = true;  // grouped queries or latent, as the keys say; else left out
-  bool gated = true;            // the FFN: gate, up, down; else up and down, all with biases
+  bool usual_attention = true;       // grouped queries or latent, as the keys say; else left out
+  bool gated = true;                 // the FFN: gate, up, down; else up and down, all with biases
+  bool ffn_next_to_experts = false;  // of every layer, of intermediate_size: a shared expert
 };
 
 /// Null for a type that is not known.

@@ -100,7 +100,7 @@ std::string hf_attention(HfKeys& keys, const HfArchitecture& is, std::int64_t hi
   const std::string_view type = is.type;
   std::string shape =
       fmt::format("heads: {}, kv_heads: {}, head_dim: {}", *heads, kv_heads, *width);
-  if (keys.flag({"use_qk_norm", "qk_layernorm"}, is.qk_norm)) shape += ", qk_norm: true";
+  if (keys.flag({"use_qk_norm", "qk_layernorm", "qk_norm"}, is.qk_norm)) shape += ", qk_norm: true";
   if (keys.flag({"attention_bias", "qkv_bias", "use_qkv_bias"}, is.attention_bias)) {
     shape += ", bias: true";
   }

@@ -30,8 +30,9 @@ const HfNames top_k_key = {"num_experts_per_tok",
                            "moe_top_k",
                            "moe_k",
                            "num_selected_experts",
+                           "top_k_experts",
                            "ffn_config.moe_top_k"};
-const HfNames width_key = {"moe_intermediate_size", "expert_ffn_hidden_size"};
+const HfNames width_key = {"moe_intermediate_size", "expert_ffn_hidden_size", "expert_hidden_dim"};
 const HfNames own_width_key = {"intermediate_size", "ffn_config.ffn_hidden_size"};
 const HfNames shared_key = {"n_shared_experts", "num_shared_experts", "moe_num_shared_experts",
                             "num_shared_expert"};
@@ -151,8 +152,8 @@ std::string type_of_rows(const HfKeys& keys, const HfKeys& outer) {
 }
 
 std::string gate_of(HfKeys& keys, const HfArchitecture& is) {
-  const std::string scoring =
-      keys.text({"scoring_func", "score_function", "score_func", "moe_router_activation_func"});
+  const std::string scoring = keys.text({"scoring_func", "score_function", "score_func",
+                                         "moe_router_activation_func", "moe_router_activation"});
   // Each score by itself, as the square root of softplus is.
   const bool single = scoring == "sigmoid" || scoring == "sqrtsoftplus";
   const bool sigmoid = scoring.empty() ? is.sigmoid : single;
@@ -167,7 +168,8 @@ std::string gate_of(HfKeys& keys, const HfArchitecture& is) {
 /// The experts that every token takes.
 std::string shared_of(HfKeys& keys, const HfArchitecture& is, std::int64_t expert_width) {
   const bool llama4 = is.layers == HfLayers::interleave;
-  const std::int64_t width = keys.number(shared_width_key).value_or(0);
+  const std::int64_t width =
+      keys.number(is.ffn_next_to_experts ? own_width_key : shared_width_key).value_or(0);
   const std::int64_t count = keys.number(shared_key).value_or(width > 0 || llama4 ? 1 : 0);
   if (count == 0) return "";
   return fmt::format("shared_experts: {}\nshared_ffn: {}\nshared_gate: {}\n", count,
@@ -195,8 +197,9 @@ std::string layers_of(HfKeys& keys, const HfArchitecture& is, std::int64_t layer
     return "";
   }
   std::string text = "moe_layers: " + layers_text_of(*numbers) + "\n";
-  const HfNames dense_key = is.layers == HfLayers::interleave ? HfNames{"intermediate_size_mlp"}
-                                                              : HfNames{"intermediate_size"};
+  const HfNames dense_key = is.layers == HfLayers::interleave
+                                ? HfNames{"intermediate_size_mlp"}
+                                : HfNames{"dense_intermediate_size", "intermediate_size"};
   const bool all = std::ssize(*numbers) == layers;
   const auto dense = all ? std::nullopt : keys.number(dense_key, 1);
   if (dense) text += fmt::format("dense_ffn: {}\n", *dense);

@@ -79,6 +79,14 @@ const HfModel hf_models[] = {
       "num_attention_heads": 64, "q_lora_rank": 1536, "kv_lora_rank": 512,
       "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "n_group": 1,
       "topk_group": 1, "scoring_func": "sigmoid", "vocab_size": 163840})"},
+    {"minimax-m3", R"({"model_type": "minimax_m3_vl", "text_config": {"hidden_size": 6144,
+      "intermediate_size": 3072, "dense_intermediate_size": 12288, "shared_intermediate_size": 3072,
+      "num_hidden_layers": 60, "num_attention_heads": 64, "num_key_value_heads": 4,
+      "head_dim": 128, "num_local_experts": 128, "num_experts_per_tok": 4, "n_shared_experts": 1,
+      "scoring_func": "sigmoid", "use_routing_bias": true, "use_qk_norm": true,
+      "moe_layer_freq": [0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+        1, 1, 1, 1, 1], "vocab_size": 200064}, "dtype": "bfloat16"})"},
     {"gpt-oss-20b", R"({"model_type": "gpt_oss", "hidden_size": 2880, "intermediate_size": 2880,
       "num_local_experts": 32, "experts_per_token": 4, "num_hidden_layers": 24,
       "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "attention_bias": true,
@@ -211,6 +219,32 @@ TEST(HfConfig, WhatStepPlansDoNotNeedMayBeMissing) {
   EXPECT_EQ(model.gate_score, GateScore::sigmoid);
   EXPECT_FALSE(model.attention);
   EXPECT_NE(model.missing_of_whole(), "");
+}
+
+/// Published: 295B parameters (tencent/Hy3).
+TEST(HfConfig, Hy3HasItsSize) {
+  const MoeModel model = model_of(R"({"model_type": "hy_v3", "hidden_size": 4096,
+      "intermediate_size": 13312, "expert_hidden_dim": 1536, "first_k_dense_replace": 1,
+      "num_experts": 192, "num_experts_per_tok": 8, "num_shared_experts": 1,
+      "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8,
+      "head_dim": 128, "qk_norm": true, "vocab_size": 120832})");
+  EXPECT_NEAR(static_cast<double>(parameters_of(model).total()), 295e9, 0.5e9);
+  EXPECT_EQ(model.gate_score, GateScore::sigmoid);
+  EXPECT_TRUE(model.attention->shape->qk_norm);
+  EXPECT_EQ(model.missing_of_whole(), "");
+}
+
+/// Published: 26B parameters, 3.8B of them active (google/gemma-4-26B-A4B).
+TEST(HfConfig, AnFfnNextToExpertsIsASharedExpert) {
+  const MoeModel model = model_of(R"({"model_type": "gemma4", "text_config": {
+      "model_type": "gemma4_text", "hidden_size": 2816, "intermediate_size": 2112,
+      "moe_intermediate_size": 704, "num_experts": 128, "top_k_experts": 8,
+      "num_hidden_layers": 30, "num_attention_heads": 16, "num_key_value_heads": 8,
+      "head_dim": 256, "vocab_size": 262144, "tie_word_embeddings": true}})");
+  EXPECT_EQ(model.moe_layers.size(), 30U);
+  EXPECT_EQ(model.shared_experts, 1);
+  EXPECT_EQ(model.shared_ffn, 2112);
+  EXPECT_FALSE(model.attention) << "two kinds of heads";
 }
 
 TEST(HfConfig, TakesChangesAsAModelFileDoes) {
