@@ -261,6 +261,7 @@ Explanation explain(const PricedPlan& priced, const GpuModels& gpus,
     }
   }
   result.bounds = explain_bounds(priced, backends);
+  result.fused = fullest_fused_memory(plan, runs.front().timeline);
   return result;
 }
 

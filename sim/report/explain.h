@@ -10,6 +10,7 @@
 #include "sim/model/gpu_model.h"
 #include "sim/plan/backend.h"
 #include "sim/plan/exchange_time.h"
+#include "sim/report/fused_memory.h"
 #include "sim/report/lower_bound.h"
 
 namespace moesim {
@@ -110,6 +111,7 @@ struct Explanation {
   std::vector<StepOfLayer> order;
   std::vector<BoundReport> bounds;
   std::vector<std::pair<std::string, Seconds>> layer;  // makespan per fidelity
+  std::vector<FusedMemory> fused;                      // by the first backend, [pass]
 };
 
 /// Explains a checked plan of one layer that holds explicit rows.

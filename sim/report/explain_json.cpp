@@ -104,6 +104,31 @@ Json bound_json(const BoundReport& report) {
           {"achieved", achieved}};
 }
 
+Json fused_json(const FusedMemory& memory) {
+  const auto bytes = [](const FusedBytes& held) {
+    return Json{{"received_bytes", held.received.value},
+                {"inner_bytes", held.inner.value},
+                {"results_bytes", held.results.value}};
+  };
+  Json waves = Json::array(), moments = Json::array();
+  for (const FusedWave& wave : memory.waves) {
+    waves.push_back({{"rows", wave.rows},
+                     {"sent_s", wave.sent.value},
+                     {"begins_s", wave.begins.value},
+                     {"ends_s", wave.ends.value},
+                     {"left_s", wave.left.value},
+                     {"most", bytes(wave.most)}});
+  }
+  for (const auto& [from, held] : memory.moments) {
+    moments.push_back({{"from_s", from.value}, {"held", bytes(held)}});
+  }
+  return {{"pass", name_of(memory.pass)},
+          {"gpu", memory.gpu.value},
+          {"waves", waves},
+          {"moments", moments},
+          {"peak", bytes(memory.peak)}};
+}
+
 }  // namespace
 
 Json explain_json(const Explanation& explanation, const Topology& topology) {
@@ -114,7 +139,11 @@ Json explain_json(const Explanation& explanation, const Topology& topology) {
   }
   for (const BoundReport& report : explanation.bounds) bounds.push_back(bound_json(report));
   for (const auto& [fidelity, time] : explanation.layer) layer[fidelity] = time.value;
-  return {{"steps", steps}, {"lower_bounds", bounds}, {"layer_s", layer}};
+  Json explained = {{"steps", steps}, {"lower_bounds", bounds}, {"layer_s", layer}};
+  for (const FusedMemory& memory : explanation.fused) {
+    explained["fused"].push_back(fused_json(memory));
+  }
+  return explained;
 }
 
 }  // namespace moesim

@@ -139,6 +139,19 @@ Table bound_table(const Explanation& e) {
   return table;
 }
 
+Table fused_table(const FusedMemory& memory) {
+  Table table(fmt::format("{} fused", name_of(memory.pass)), 1,
+              {"wave", "rows", "sent from", "computed from", "to", "back at", "received", "inner",
+               "results", "together"});
+  for (std::size_t w = 0; w < memory.waves.size(); ++w) {
+    const FusedWave& wave = memory.waves[w];
+    table.rows.push_back({static_cast<std::int64_t>(w + 1), wave.rows, wave.sent, wave.begins,
+                          wave.ends, wave.left, wave.most.received, wave.most.inner,
+                          wave.most.results, wave.most.total()});
+  }
+  return table;
+}
+
 bool has_pass(const Explanation& e, Pass pass) {
   for (const PhaseReport& phase : e.phases) {
     if (phase.pass == pass) return true;
@@ -162,6 +175,12 @@ Printout explain_text(const Explanation& e, const Topology& topology) {
     add(name + ": what moves", reach_table(e, pass));
     add(name + ": links (* the busiest of the phase)", link_table(e, pass, topology));
     add(name + ": times of the exchanges", time_table(e, pass));
+    for (const FusedMemory& memory : e.fused) {
+      if (memory.pass != pass) continue;
+      add(fmt::format("{}: what {} holds of the fused layer, the most while a wave is under way",
+                      name, gpu_name(topology, memory.gpu)),
+          fused_table(memory));
+    }
   }
   add("what no dispatch can beat, and all exchanges of the stage by themselves", bound_table(e));
   std::string alone = "\nlayer by itself:";

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "sim/report/fused_memory.h"
 #include "sim/report/spans.h"
 
 namespace moesim {
@@ -142,7 +143,22 @@ void TimelineEvents::add(const PricedPlan& plan, const Timeline& timeline,
   out_.slice({{cluster(), 0}, at(Seconds(0)), at(timeline.makespan), name, "step"});
   for (std::size_t op = 0; op < timeline.ops.size(); ++op) add_op(plan, timeline, op);
   add_loads(plan, timeline);
+  for (const GpuId gpu : case_.ranks) add_fused(plan, timeline, gpu);
   offset_ = at(timeline.makespan);
+}
+
+void TimelineEvents::add_fused(const PricedPlan& plan, const Timeline& timeline, GpuId gpu) {
+  for (const FusedMemory& memory : fused_memory(plan.plan(), timeline, gpu)) {
+    const std::string name =
+        fmt::format("fused layer {}, {} [B]", memory.layer, name_of(memory.pass));
+    for (const auto& [from, held] : memory.moments) {
+      const auto bytes = [](Bytes b) { return static_cast<double>(b.value); };
+      out_.counter(process(gpu), name, at(from),
+                   {{"received rows", bytes(held.received)},
+                    {"between products", bytes(held.inner)},
+                    {"results", bytes(held.results)}});
+    }
+  }
 }
 
 void TimelineEvents::add_op(const PricedPlan& plan, const Timeline& timeline, std::size_t index) {

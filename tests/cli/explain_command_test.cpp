@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/run.h"
@@ -47,6 +48,83 @@ TEST(ExplainCommand, JsonHoldsTheFiguresCountedByHand) {
   EXPECT_EQ(bound["other_host_bytes"], 18000);
   EXPECT_EQ(bound["port"], "into node0");
   EXPECT_NEAR(bound["bound_s"].get<double>(), 14.4e-6, 1e-12);
+}
+
+Outcome fused_layer(const std::string& command, std::vector<std::string> more) {
+  std::vector<std::string> all = {command,
+                                  "--topology",
+                                  "h800-rail",
+                                  "--set",
+                                  "topology.nodes=1",
+                                  "--set",
+                                  "topology.node.gpu=h20-measured",
+                                  "--set",
+                                  "model.weights=fp8",
+                                  "--model",
+                                  "qwen3-30b-a3b",
+                                  "--synth",
+                                  "tokens=16384,sequences=8,layers=1",
+                                  "--tokens-per-rank",
+                                  "2048",
+                                  "--policy",
+                                  "megamoe-hopper",
+                                  "--pass",
+                                  "forward",
+                                  "--attention",
+                                  "false",
+                                  "--layers",
+                                  "recorded"};
+  all.insert(all.end(), more.begin(), more.end());
+  return run_moesim(all, Surroundings{.data = MOESIM_ROOT});
+}
+
+TEST(ExplainCommand, ShowsAFusedLayerWaveByWave) {
+  const Scratch scratch;
+  const Outcome outcome = fused_layer("explain", {"--json", scratch.file("e.json")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("holds of the fused layer"));
+  EXPECT_THAT(outcome.out, HasSubstr("received"));
+  const Json page = Json::parse(content(scratch.file("e.json")));
+  ASSERT_EQ(page["fused"].size(), 1u);
+  const Json& fused = page["fused"][0];
+  ASSERT_GT(fused["waves"].size(), 2u);
+  double before = -1, rows = 0;
+  for (const Json& wave : fused["waves"]) {
+    EXPECT_GE(wave["begins_s"], wave["sent_s"]);
+    EXPECT_GT(wave["ends_s"], wave["begins_s"]);
+    EXPECT_GT(wave["left_s"].get<double>(), before);
+    before = wave["left_s"];
+    rows += wave["rows"].get<double>();
+  }
+  EXPECT_NEAR(rows, 2048 * 8, 1000);
+  std::int64_t most = 0;
+  for (const Json& moment : fused["moments"]) {
+    std::int64_t sum = 0;
+    for (const Json& bytes : moment["held"]) sum += bytes.get<std::int64_t>();
+    most = std::max(most, sum);
+  }
+  std::int64_t peak = 0;
+  for (const Json& bytes : fused["peak"]) peak += bytes.get<std::int64_t>();
+  EXPECT_EQ(most, peak);
+  EXPECT_EQ(fused["moments"].back()["held"]["results_bytes"], 0);
+  // Other layers have no such table.
+  EXPECT_THAT(explain({}).out, Not(HasSubstr("fused layer")));
+}
+
+TEST(ExplainCommand, TheTimelineCountsWhatAFusedLayerHolds) {
+  const Scratch scratch;
+  const Outcome outcome = fused_layer("run", {"--timeline", scratch.file("t.json")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json events = Json::parse(content(scratch.file("t.json")))["traceEvents"];
+  double most = 0;
+  int slices = 0;
+  for (const Json& event : events) {
+    if (event["ph"] == "X") slices += event["name"] == "fc1-wave-2" ? 1 : 0;
+    if (event["ph"] != "C" || event["name"] != "fused layer 0, forward [B]") continue;
+    most = std::max(most, event["args"]["results"].get<double>());
+  }
+  EXPECT_EQ(slices, 8);
+  EXPECT_NEAR(most, 2048 * 8 * 2048 * 2, 0.1 * 2048 * 8 * 2048 * 2);
 }
 
 TEST(ExplainCommand, NoPolicyBeatsTheBound) {

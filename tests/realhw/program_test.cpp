@@ -50,6 +50,21 @@ TEST(Program, RowsOfExchangesThatNobodyWaitsForAreNotThere) {
                                  HasSubstr("is to compute rows 0 to"))));
 }
 
+/// What only one kernel could do has no program: the op is named, and nothing is run in its place.
+TEST(Program, WavesOfAFusedKernelAreRefusedByName) {
+  RealCase c(one_layer("megatron"));
+  for (Op& op : c.planned->plan.ops) {
+    if (op.key.type() != OpType{OpKind::fc2, Role::plain, Pass::forward}) continue;
+    auto gemm = std::get<GroupedGemm>(op.kernels()->each().front());
+    gemm.wave = Wave{gemm.m, 16, 1, 1, DataType::fp32, true};
+    op.work = Kernels(Kernel(gemm));
+  }
+  EXPECT_THAT([&] { c.ranks(); },
+              ThrowsMessage<std::runtime_error>(testing::AllOf(
+                  HasSubstr("rank 0, op"), HasSubstr("'fc2' of layer 1"),
+                  HasSubstr("hardware cannot execute waves of a fused kernel yet"))));
+}
+
 /// Poison shows what a program reads too early.
 TEST(Program, APoisonedRowThatIsReadBeforeItIsWrittenIsFound) {
   RealCase c(one_layer("megatron"));

@@ -44,6 +44,12 @@ class Saved(unittest.TestCase):
         # 2 steps x 4 ranks x 16 tokens x 4 layers x 64 columns
         self.assertRegex(saved.stdout, r"hiermoe-hd2 +2 +32768 +32768 +\d+ +0\n")
 
+    def test_fused_kernels_are_refused_by_name(self):
+        done = run(HW, "run", *SCENARIO, "--policy", "flashmoe-interpretation", "--local")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("flashmoe-interpretation: error: hardware cannot execute fused kernels and whole tiles yet; "
+                      "moesim simulates them: 'fc1-wave-1' of layer 0", done.stderr)
+
     @unittest.skipIf(shutil.which("mpirun") is None, "no mpirun")
     def test_over_mpi(self):
         results = []

@@ -8,31 +8,43 @@
 namespace moesim {
 namespace {
 
+/// Rows of tokens on one GPU.
+struct LayerRows {
+  std::int64_t sent = 0, arrived = 0;
+};
+
 /// Bytes of activations that one layer keeps on one GPU for its backward pass: the rank's own
 /// tokens, the rows that arrive, input and output of the experts for every row, and what is between
-/// their matrices.
+/// their matrices. A fused kernel stores rows where experts read them and results where tokens came
+/// from, and without a backward pass only the last matrix's input.
 Bytes activations_of(const LayerWork& work, const MoeModel& model, GpuId gpu,
-                     std::int64_t arrived) {
+                     const LayerRows& moved, bool backward) {
   const Placement& placement = work.assignment().placement();
   const auto first = work.counts.computed().begin() + placement.first_slot(gpu).value;
   std::int64_t rows = 0;
   for (int slot = 0; slot < placement.slots_on(gpu); ++slot) rows += first[slot];
-  const std::int64_t inner = std::int64_t{model.expert_ffn} * model.expert_matrices;
+  const bool fused = !work.chunks.empty() && work.chunks.front().wave;
+  const std::int64_t inner =
+      std::int64_t{model.expert_ffn} * (fused && !backward ? 1 : model.expert_matrices);
+  const std::int64_t stored = fused ? moved.sent + rows : moved.arrived + 2 * rows;
   const std::int64_t elements = model.hidden * work.tokens_per_rank[gpu.index()] +
-                                model.routed_width() * (arrived + 2 * rows) + inner * rows;
+                                model.routed_width() * stored + inner * rows;
   return Bytes(elements * size_of(model.activations));
 }
 
-/// [gpu] rows that arrive in last phases. Rows of earlier phases are passed on and not kept.
-std::vector<std::int64_t> arrived(const LayerWork& work) {
+/// [gpu] rows of last phases. Those of earlier phases are passed on and not kept.
+std::vector<LayerRows> moved_rows(const LayerWork& work) {
   const std::size_t gpus = work.counts.gpus();
   const std::vector<bool> continued = continued_phases(work.dispatch->shape());
-  std::vector<std::int64_t> rows(gpus);
+  std::vector<LayerRows> rows(gpus);
   for (std::size_t p = 0; p < continued.size(); ++p) {
     if (continued[p]) continue;
     const RowTable& counts = work.counts.on_wire()[p];
     for (std::size_t from = 0; from < gpus; ++from) {
-      counts.for_each(from, [&](std::size_t to, std::uint32_t count) { rows[to] += count; });
+      counts.for_each(from, [&](std::size_t to, std::uint32_t count) {
+        rows[to].arrived += count;
+        rows[from].sent += count;
+      });
     }
   }
   return rows;
@@ -46,7 +58,7 @@ MemoryPeaks memory_of(const std::vector<PlannedLayer>& layers, const MoeModel& m
   std::vector<Bytes> gathered_before;  // [gpu] by the layer before, which a prefetch overlaps
   for (const PlannedLayer& layer : layers) {
     const auto experts = memory_of_experts(layer, model, state);
-    const auto rows = arrived(layer);
+    const auto rows = moved_rows(layer);
     result.resize(experts.size());
     gathered_before.resize(experts.size());
     for (std::size_t g = 0; g < experts.size(); ++g) {
@@ -58,7 +70,7 @@ MemoryPeaks memory_of(const std::vector<PlannedLayer>& layers, const MoeModel& m
       gathered = std::max(gathered, gathered_before[g] + experts[g].gathered);
       gathered_before[g] = experts[g].gathered;
       const Bytes active =
-          activations_of(layer, model, GpuId(static_cast<std::int64_t>(g)), rows[g]);
+          activations_of(layer, model, GpuId(static_cast<std::int64_t>(g)), rows[g], backward);
       Bytes& activations = gpu.of(MemoryPart::activations);
       activations = backward ? activations + active : std::max(activations, active);
     }

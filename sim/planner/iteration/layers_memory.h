@@ -12,7 +12,8 @@ namespace moesim {
 /// layers) is not part of it.
 ///  - gathered: of two layers in a row, as one computes while the next is on its way;
 ///  - activations: rows at the gate, after dispatch, and of the experts' inputs, inner matrices and
-///    outputs, kept for the backward pass by all layers; forward only: of one layer.
+///    outputs, kept for the backward pass by all layers; forward only: of one layer. Fused kernels
+///    keep less (docs/placement.md).
 MemoryPeaks memory_of(const std::vector<PlannedLayer>& layers, const MoeModel& model,
                       const TrainingState& state, bool backward);
 

@@ -28,9 +28,8 @@ class BalancersPay : public testing::Test {
     return gain;
   }
 
- private:
-  double time(bool rack, const std::string& policy, std::int64_t tokens, double skew,
-              bool backward) {
+  double time(bool rack, const std::string& policy, std::int64_t tokens, double skew, bool backward,
+              const std::string& change = "schedule=sequential") {
     const int gpus = rack ? 64 : 8;
     std::vector<Override> size = {parse_override("nodes=1")};
     if (rack) {
@@ -52,6 +51,7 @@ class BalancersPay : public testing::Test {
     SystemSpec system =
         read_system(data_file("models/system", policy),
                     {parse_override("dispatch=dedup"), parse_override("schedule=sequential"),
+                     parse_override(change),
                      parse_override(rack ? "transport=nvlink-one-sided" : "transport=nccl-p2p")});
     system.transports = find_transports(system.transport,
                                         [](const std::string&) { return std::vector<Override>(); });
@@ -71,25 +71,31 @@ class BalancersPay : public testing::Test {
         .makespan.value;
   }
 
+ private:
   MoeModel model_ = read_moe_model(data_file("models/moe", "deepseek-v3"));
 };
 
 TEST_F(BalancersPay, WithManyRowsAndSkewOnly) {
-  for (const std::string policy : {"moonep", "llep"}) {
+  for (const std::string policy : {"moonep", "llep", "ultraep-interpretation"}) {
     EXPECT_LT(speedup(true, policy, 64, 0.5, false), 0.6);
     EXPECT_GT(speedup(true, policy, 1024, 0.5, false), 1.2);
     EXPECT_GT(speedup(true, policy, 1024, 0.5, true), 1.3);
   }
-  // Two slots of a rank are few for 64 ranks; in a decode no replica has rows enough.
-  const double quota = speedup(true, "ultraep-interpretation", 1024, 0.5, true);
-  EXPECT_GT(quota, 1.2);
-  EXPECT_LT(quota, speedup(true, "moonep", 1024, 0.5, true));
-  EXPECT_NEAR(speedup(true, "ultraep-interpretation", 64, 0.5, false), 1, 0.01);
   // Eight ranks have 32 experts each: little to balance, and a hot expert is sent once.
   EXPECT_LT(speedup(false, "moonep", 512, 1, false), 0.9);
   EXPECT_GT(speedup(false, "moonep", 4096, 1, true), 1.05);
   EXPECT_GT(speedup(false, "ultraep-interpretation", 4096, 1, true), 1.05);
   EXPECT_GT(speedup(false, "llep", 4096, 1, true), 1.05);
+}
+
+// UltraEP's README at 94cab099, EP 64: update_placement takes 67, 72 and 78 us at imbalances of
+// 1.51, 2.01 and 3.03, before anything else of the layer.
+TEST_F(BalancersPay, TheLayerWaitsForUltraEpsPlan) {
+  const std::string policy = "ultraep-interpretation";
+  const double with = time(true, policy, 1024, 0.5, false);
+  const double planned = with - time(true, policy, 1024, 0.5, false, "placement.planning_time=0 s");
+  EXPECT_GE(planned, 67e-6);
+  EXPECT_LE(planned, 78e-6);
 }
 
 }  // namespace

@@ -43,6 +43,20 @@ TEST_F(MemoryTest, ActivationsOfAllLayersAreKeptForTheBackwardPass) {
             Bytes(layer));
 }
 
+// Its rows come to the experts' input, and results back to the sender: GPU 1 has its own token, 2
+// rows sent and 3 computed. Between matrices, a backward pass needs all and else the last needs 6.
+TEST_F(MemoryTest, AFusedKernelStoresRowsOnce) {
+  LayerWork fused = work();
+  fused.chunks.push_back(work());
+  fused.chunks[0].wave = LayerWave{};
+  const std::vector<PlannedLayer> layers = {PlannedLayer(fused)};
+  const auto activations = [&](bool backward) {
+    return memory_of(layers, model_, {0, 0}, backward)[1].use.of(MemoryPart::activations);
+  };
+  EXPECT_EQ(activations(true), Bytes(2 * (8 * (1 + 2 + 3) + 3 * 6 * 3)));
+  EXPECT_EQ(activations(false), Bytes(2 * (8 * (1 + 2 + 3) + 6 * 3)));
+}
+
 TEST_F(MemoryTest, GatheredExpertsOfTwoLayersInARowAreThereAtOnce) {
   std::vector<PlannedLayer> layers(3, PlannedLayer(work()));
   const std::int64_t gathered[] = {5, 7, 4};

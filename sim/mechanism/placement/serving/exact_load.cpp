@@ -87,32 +87,49 @@ class Exports {
     for (std::size_t e = 0; e < counts.size(); ++e) loads_[e / per_gpu_] += counts[e];
   }
 
-  /// [expert][gpu], the least limit within the tolerance.
+  /// [expert][gpu]
   std::vector<Counts> best() {
     const std::int64_t all = std::accumulate(loads_.begin(), loads_.end(), std::int64_t{0});
     const auto gpus = static_cast<std::int64_t>(gpus_);
-    std::int64_t fails = (all + gpus - 1) / gpus - 1;  // below the mean nothing can do
-    std::int64_t meets = *std::ranges::max_element(loads_);
-    const auto close = std::max<std::int64_t>(
-        1, std::llround(quota_.tolerance * static_cast<double>(all) / static_cast<double>(gpus)));
-    std::vector<Counts> found = parts();
-    if (fails + 1 < meets && hand_over(fails + 1)) return parts_;
-    while (meets - fails > close) {
-      const std::int64_t limit = fails + (meets - fails) / 2;
-      if (hand_over(limit)) {
-        meets = limit;
-        found = parts_;
-      } else {
-        fails = limit;
-      }
-    }
-    return found;
+    const std::int64_t mean = (all + gpus - 1) / gpus, most = *std::ranges::max_element(loads_);
+    if (!meets_near(mean, most)) search(mean, most);
+    return parts_;
   }
 
  private:
+  bool meets_near(std::int64_t mean, std::int64_t most) {
+    const auto above = quota_.tolerance * static_cast<double>(mean);
+    std::int64_t limit = mean + static_cast<std::int64_t>(std::ceil(above - 1e-9));
+    for (int tries = 0; tries < 3; ++tries) {
+      if (hand_over(limit, true)) return true;
+      limit = std::min(most, limit + std::max<std::int64_t>(1, (most + 99) / 100));
+    }
+    return false;
+  }
+
+  /// As upstream in fifths: a limit may fail though a lower one is met.
+  void search(std::int64_t low, std::int64_t high) {
+    if (hand_over(low, false)) return;
+    for (low = std::min(low + 1, high); low < high;) {
+      const std::int64_t range = high - low, probes = std::min<std::int64_t>(range, 4);
+      std::int64_t fails = low - 1;
+      for (std::int64_t i = 0; i < probes; ++i) {
+        const std::int64_t limit = low + (range > 4 ? range * (i + 1) / 5 : i);
+        if (hand_over(limit, false)) {
+          high = limit;
+          break;
+        }
+        fails = limit;
+      }
+      low = fails + 1;
+    }
+    hand_over(high, false);
+  }
+
   std::vector<Counts> parts() const { return at_home(counts_, static_cast<int>(gpus_)); }
 
-  bool hand_over(std::int64_t limit) {
+  bool hand_over(std::int64_t limit, bool evenly) {
+    evenly_ = evenly;
     parts_ = parts();
     room_.assign(gpus_, 0);
     slots_.assign(gpus_, quota_.slots);
@@ -145,14 +162,18 @@ class Exports {
   std::int64_t give(std::size_t expert, std::size_t home, std::int64_t excess) {
     Counts& part = parts_[expert];
     const std::int64_t most = std::min(excess, part[home] - 1);
-    std::size_t best = gpus_;
-    for (std::size_t g = 0; g < gpus_; ++g) {
-      if (g == home || slots_[g] == 0 || part[g] > 0) continue;
-      if (std::min(most, room_[g]) < std::max<std::int64_t>(1, quota_.least)) continue;
-      if (best == gpus_ || room_[g] > room_[best]) best = g;
+    std::vector<std::size_t> able;
+    for (std::size_t g = 0; g < gpus_ && most > 0; ++g) {
+      if (g != home && slots_[g] > 0 && part[g] == 0 && room_[g] > 0) able.push_back(g);
     }
-    if (best == gpus_) return 0;
+    if (able.empty()) return 0;
+    const auto takers = static_cast<std::int64_t>(able.size());
+    const std::int64_t least =
+        evenly_ ? (excess + takers - 1) / takers : std::max<std::int64_t>(1, quota_.least);
+    // The first of the roomiest: who has less room takes no more.
+    const std::size_t best = *std::ranges::max_element(able, {}, [&](auto g) { return room_[g]; });
     const std::int64_t given = std::min(most, room_[best]);
+    if (given < least) return 0;
     part[home] -= given;
     part[best] = given;
     room_[best] -= given;
@@ -166,6 +187,7 @@ class Exports {
   Counts loads_, room_;
   std::vector<int> slots_;
   std::vector<Counts> parts_;
+  bool evenly_ = false;
 };
 
 }  // namespace

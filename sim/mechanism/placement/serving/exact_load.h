@@ -19,18 +19,21 @@ namespace moesim::exact_load {
 /// lower expert. Throws Error unless gpus divides the experts.
 llep::Plan moon_ep(std::span<const std::int64_t> counts, int gpus);
 
-/// UltraEP (Dots-Infra/UltraEP, placement_quota_gpu.cu, as read): limits and what they are.
+/// UltraEP (Dots-Infra/UltraEP, placement.cu, as read): limits and what they are.
 struct Quota {
   int slots = 2;              // of a GPU for received experts
-  std::int64_t least = 1024;  // token-slots worth a replica
-  double tolerance = 0.01;    // of the mean load, at which the search for the limit ends
+  std::int64_t least = 1024;  // token-slots worth a replica, if no limit near the mean is met
+  double tolerance = 0.01;    // of the mean load, by which the first limit is above it
 };
 
-/// The least limit of a GPU's load, within the tolerance, that a greedy hand-over meets: from the
-/// most loaded home on, experts with the most token-slots first, each to the GPU of its domain with
-/// the most room that has a slot left and does not hold it yet. A home keeps a token-slot of each
-/// of its experts. `domain`: so many consecutive GPUs hand over among themselves, each domain with
-/// a limit of its own. Ties as above; each domain is planned by itself. Throws Error as above.
+/// The first limit of a GPU's load that a greedy hand-over meets: from the most loaded home on,
+/// experts with the most token-slots first, each to the GPU of its domain with the most room that
+/// has a slot left and does not hold it yet. A home keeps a token-slot of each of its experts.
+/// Three limits near the mean are tried first: the tolerance above it, and then one and two percent
+/// of the largest load more. In these a replica is worth as much as every GPU that could take the
+/// expert would have of what has to go, evenly. After them the least limit is searched, from the
+/// mean on, with replicas of `least` or more. `domain`: so many consecutive GPUs hand over among
+/// themselves, each domain with a limit of its own. Ties as above. Throws Error as above.
 llep::Plan ultra_ep(std::span<const std::int64_t> counts, int gpus, int domain, const Quota& quota);
 
 /// FEPLB (arXiv 2604.19654), an interpretation: of every home the `dynamic` most loaded experts may

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/serving/exact_load.h"
@@ -47,34 +49,50 @@ class UltraEp final : public Spilling {
   llep::Plan plan_of(const GroupStep& at) const override {
     const auto counts = at.loads.per_expert();
     llep::Plan plan = exact_load::ultra_ep(counts, ep(), domain_, o_.quota);
-    if (o_.at_most > 0 && imbalance(plan) > o_.at_most) refuse(at, counts, imbalance(plan));
+    if (o_.at_most > 0 && !met_by(plan)) refuse(at, counts, plan);
     return plan;
+  }
+
+  /// Of a domain: a mean and `at_most` of it are whole token-slots, rounded up as in the search.
+  struct DomainLoad {
+    std::int64_t largest, sum;
+  };
+  std::vector<DomainLoad> domains_of(const llep::Plan& plan) const {
+    std::vector<DomainLoad> domains;
+    for (auto first = plan.loads.begin(); first != plan.loads.end(); first += domain_) {
+      const auto last = first + domain_;
+      domains.push_back(
+          {*std::max_element(first, last), std::accumulate(first, last, std::int64_t{0})});
+    }
+    return domains;
+  }
+
+  bool met_by(const llep::Plan& plan) const {
+    return std::ranges::all_of(domains_of(plan), [&](const DomainLoad& d) {
+      const auto mean = static_cast<double>((d.sum + domain_ - 1) / domain_);
+      return static_cast<double>(d.largest) <= std::ceil(o_.at_most * mean - 1e-9);
+    });
   }
 
   /// The most that a rank has over the mean of its domain.
   double imbalance(const llep::Plan& plan) const {
     double most = 1;
-    for (std::size_t first = 0; first < plan.loads.size(); first += domain()) {
-      const auto begin = plan.loads.begin() + static_cast<std::ptrdiff_t>(first);
-      const auto end = begin + domain_;
-      const auto sum = static_cast<double>(std::accumulate(begin, end, std::int64_t{0}));
-      if (sum > 0)
-        most = std::max(most, static_cast<double>(*std::max_element(begin, end)) *
-                                  static_cast<double>(domain()) / sum);
+    for (const DomainLoad& d : domains_of(plan)) {
+      if (d.sum == 0) continue;
+      most = std::max(most, static_cast<double>(d.largest) * domain_ / static_cast<double>(d.sum));
     }
     return most;
   }
-  std::size_t domain() const { return static_cast<std::size_t>(domain_); }
 
   [[noreturn]] void refuse(const GroupStep& at, const std::vector<std::int64_t>& counts,
-                           double has) const {
+                           const llep::Plan& plan) const {
     exact_load::Quota more = o_.quota;
     std::string hint = fmt::format(
-        "no number of slots meets it with replicas of {} rows or more: "
-        "lower 'least_rows', or raise 'at_most'",
-        more.least);
+        "no number of slots meets it: lower 'least_rows' ({}) or 'tolerance' ({:g}), or raise "
+        "'at_most'",
+        more.least, more.tolerance);
     while (++more.slots <= context().experts) {
-      if (imbalance(exact_load::ultra_ep(counts, ep(), domain_, more)) > o_.at_most) continue;
+      if (!met_by(exact_load::ultra_ep(counts, ep(), domain_, more))) continue;
       hint = fmt::format("slots: {} would", more.slots);
       break;
     }
@@ -83,8 +101,8 @@ class UltraEp final : public Spilling {
     throw Unsuitable(
         fmt::format("its quota cannot be met: with {} slots of layer {} a rank computes {:.3f} "
                     "times the mean, at most {:g} is asked for",
-                    o_.quota.slots, index < numbers.size() ? numbers[index] : at.layer, has,
-                    o_.at_most),
+                    o_.quota.slots, index < numbers.size() ? numbers[index] : at.layer,
+                    imbalance(plan), o_.at_most),
         hint);
   }
 
@@ -138,10 +156,10 @@ PlacementMaker read_moon_ep(const YamlMap& params) {
   };
 }
 
-// slots: of a rank for received experts (2); least_rows: worth a replica (1024); tolerance: of the
-// mean load, at which the search ends (0.01); at_most: load of a rank over the mean of its NVLink
-// domain that has to be met (absent: whatever the slots allow). received and planning_time as
-// above.
+// slots: of a rank for received experts (2); tolerance: of the mean load, by which the first limit
+// is above it (0.01); least_rows: worth a replica if no limit near it is met (1024); at_most: load
+// of a rank over the mean of its NVLink domain that has to be met (absent: whatever the slots
+// allow). received and planning_time as above.
 PlacementMaker read_ultra_ep(const YamlMap& params) {
   UltraEpOptions o;
   o.quota.slots = static_cast<int>(params.integer("slots", {1, 512}, o.quota.slots));

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/mechanism/mechanisms.h"
+#include "sim/mechanism/placement/serving/flash_lb.h"
 #include "sim/mechanism/placement/serving/serving.h"
 #include "sim/mechanism/placement/serving/swift_balancer.h"
 #include "sim/mechanism/placement/serving/vllm.h"
@@ -12,7 +13,11 @@
 namespace moesim {
 namespace {
 
-enum class VllmPolicy { eplb, swift_balancer };
+enum class VllmPolicy { eplb, swift_balancer, flash_lb };
+
+const char* name_of(VllmPolicy policy) {
+  return policy == VllmPolicy::flash_lb ? "flash-lb" : "swift-balancer";
+}
 
 struct VllmOptions {
   PlanningOptions when;
@@ -29,13 +34,13 @@ class Vllm final : public Serving {
         shape_(shape),
         rule_(o.rule),
         policy_(o.policy),
-        swift_(static_cast<std::size_t>(c.groups.count())) {}
+        swift_(static_cast<std::size_t>(c.groups.count())),
+        flash_(cells()) {}
   /// Throws Unsuitable if the policy does not plan for slots as many as these.
   void require_different_experts() const {
     if (policy_ == VllmPolicy::eplb || shape_.slots / shape_.gpus <= context().experts) return;
-    throw Unsuitable(fmt::format("'swift-balancer' cannot fill {} slots of a GPU with {} different "
-                                 "experts",
-                                 shape_.slots / shape_.gpus, context().experts),
+    throw Unsuitable(fmt::format("'{}' cannot fill {} slots of a GPU with {} different experts",
+                                 name_of(policy_), shape_.slots / shape_.gpus, context().experts),
                      "at most as many slots per GPU as experts");
   }
   std::vector<FirstPlan> first_plans() const override {
@@ -45,11 +50,12 @@ class Vllm final : public Serving {
 
  protected:
   bool due(const GroupLayer& at) const override {
-    if (policy_ == VllmPolicy::swift_balancer) return at.steps % options().interval == 0;
+    if (policy_ != VllmPolicy::eplb) return at.steps % options().interval == 0;
     return vllm::rebalances_after(at.steps, options().interval);
   }
   std::optional<SlotTable> plan(const GroupLayer& at) override {
     if (policy_ == VllmPolicy::swift_balancer) return plan_swift(at);
+    if (policy_ == VllmPolicy::flash_lb) return plan_flash(at);
     return vllm::rebalance(eplb::loads_of(seen(at.cell).sum()), shape_, at.slots);
   }
   /// Unlike upstream, which counts replicas in EPLB's order, by ascending slot.
@@ -83,10 +89,19 @@ class Vllm final : public Serving {
     return plan.slots;
   }
 
+  std::optional<SlotTable> plan_flash(const GroupLayer& at) {
+    flash_lb::StepLoads loads;
+    for (int age = seen(at.cell).size() - 1; age >= 0; --age) {
+      loads.push_back(eplb::loads_of(seen(at.cell).newest(age)));
+    }
+    return flash_[at.cell].rebalance(loads, at.slots);
+  }
+
   eplb::Shape shape_;
   vllm::Rule rule_;
   VllmPolicy policy_;
-  std::vector<SwiftPlans> swift_;  // [EP group]
+  std::vector<SwiftPlans> swift_;       // [EP group]
+  std::vector<flash_lb::Layer> flash_;  // [cell]
 };
 
 }  // namespace
@@ -95,7 +110,8 @@ class Vllm final : public Serving {
 // steps whose loads are summed (1000). Slot p holds expert p modulo experts before the first.
 // slots_per_gpu, groups: as for eplb. Upstream adds no slots unless told (num_redundant_experts).
 // rule: place (token x k + position) or token-hash, modulo the replicas; versions differ.
-// policy: eplb (default) or swift-balancer, which has no groups and first acts after an interval.
+// policy: eplb (default), swift-balancer or flash-lb, which have no groups and first act after an
+// interval.
 // payload (weights), migration (blocks), planning_time (0 us), planning (hidden): as for eplb.
 PlacementMaker read_vllm(const YamlMap& params) {
   constexpr Range steps{1, 1 << 20};
@@ -104,7 +120,8 @@ PlacementMaker read_vllm(const YamlMap& params) {
   o.when.interval = static_cast<int>(params.integer("interval", steps, 3000));
   o.when.window = static_cast<int>(params.integer("window", steps, 1000));
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
-  o.policy = static_cast<VllmPolicy>(params.choice("policy", {"eplb", "swift-balancer"}, 0));
+  o.policy =
+      static_cast<VllmPolicy>(params.choice("policy", {"eplb", "swift-balancer", "flash-lb"}, 0));
   if (o.policy == VllmPolicy::eplb) {
     o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
   } else {

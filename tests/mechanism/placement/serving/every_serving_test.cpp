@@ -158,6 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
         Kind{"{kind: trt-llm, updates_per_iteration: 1}", "trt_llm", false},
         Kind{"{kind: vllm, interval: 2, window: 2}", "vllm"},
         Kind{"{kind: vllm, policy: swift-balancer, interval: 1, window: 2}", "swift_balancer"},
+        Kind{"{kind: vllm, policy: flash-lb, interval: 1, window: 2}", "flash_lb"},
         Kind{"{kind: sglang, interval: 1}", "sglang"},
         Kind{"{kind: sglang, interval: 2, replicas: dynamic, layers_per_chunk: 1}",
              "sglang_chunks"},

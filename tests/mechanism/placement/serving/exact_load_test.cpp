@@ -105,13 +105,14 @@ TEST(UltraEp, KeepsItsLimits) {
     const llep::Plan plan = exact_load::ultra_ep(counts, gpus, domain, quota);
     const auto parts = parts_of(plan, counts, gpus);
     std::vector<int> received(static_cast<std::size_t>(gpus));
+    std::vector<bool> near(static_cast<std::size_t>(domains));
     for (std::size_t e = 0; e < counts.size(); ++e) {
       const std::size_t home = e / static_cast<std::size_t>(per_gpu);
       EXPECT_TRUE(counts[e] == 0 || parts[e][home] > 0) << "a home keeps some";
       for (std::size_t g = 0; g < parts[e].size(); ++g) {
         if (g == home || parts[e][g] == 0) continue;
         ++received[g];
-        EXPECT_GE(parts[e][g], quota.least);
+        if (parts[e][g] < quota.least) near[g / static_cast<std::size_t>(domain)] = true;
         EXPECT_EQ(g / static_cast<std::size_t>(domain), home / static_cast<std::size_t>(domain));
       }
     }
@@ -121,6 +122,14 @@ TEST(UltraEp, KeepsItsLimits) {
                before = loads_of(
                    parts_of(exact_load::ultra_ep(counts, gpus, 1, quota), counts, gpus), gpus);
     EXPECT_LE(std::ranges::max(loads), std::ranges::max(before));
+    // Small replicas only serve a limit near the mean.
+    for (int first = 0; first < gpus; first += domain) {
+      if (!near[static_cast<std::size_t>(first / domain)]) continue;
+      const auto sum = std::accumulate(loads.begin() + first, loads.begin() + first + domain, 0L);
+      const auto most = *std::max_element(before.begin() + first, before.begin() + first + domain);
+      EXPECT_LE(*std::max_element(loads.begin() + first, loads.begin() + first + domain),
+                (sum + domain - 1) / domain + 2 * ((most + 99) / 100));
+    }
   }
 }
 
@@ -131,8 +140,20 @@ TEST(UltraEp, FindsTheLimitThatASlotMeets) {
   EXPECT_EQ(balanced.loads, (Counts{200, 200}));
   EXPECT_EQ(balanced.chunks[0],
             (std::vector<llep::Chunk>{{GpuId(0), 0, 180}, {GpuId(1), 180, 280}}));
-  // Replicas of 150 or more are too large to help: nothing moves.
-  EXPECT_EQ(exact_load::ultra_ep(counts, 2, 2, {1, 150, 0}).loads, (Counts{300, 100}));
+}
+
+// GPUs 0 and 1 have 240 and 40, so 100 have to go, of which one expert has at most 59: no limit
+// near the mean takes such a part. Then two slots give 59 and 41, one gives 59, and none is
+// worth 60.
+TEST(UltraEp, SearchesWithReplicasThatAreWorthIt) {
+  const Counts counts = {60, 60, 60, 60, 10, 10, 10, 10};
+  const auto loads = [&](int slots, std::int64_t least) {
+    return exact_load::ultra_ep(counts, 2, 2, {slots, least, 0}).loads;
+  };
+  EXPECT_EQ(loads(2, 40), (Counts{140, 140}));
+  EXPECT_EQ(loads(1, 40), (Counts{181, 99}));
+  EXPECT_EQ(loads(1, 41), (Counts{240, 40}));  // fifths of the way miss limits of 181 to 199
+  EXPECT_EQ(loads(2, 60), (Counts{240, 40}));
 }
 
 // Homes 0 to 3 have 130, 30, 20 and 20. One dynamic expert each: 100, 20, 10, 15; the others leave
@@ -250,18 +271,20 @@ TEST(ExactLoadPlacement, SaysWhatDoesNotFit) {
     EXPECT_THAT(e.what(), testing::HasSubstr("over NVLink, an EP group has 2 hosts"));
     EXPECT_THAT(e.what(), testing::HasSubstr("ep: 2 or less"));
   }
+  // Only rank 1 has room near the mean of 150, and no expert of rank 0 as much as that has to take.
   const auto quota = [](const std::string& keys) -> std::string {
     try {
-      ServingPlay play("{kind: ultra-ep, at_most: 1.01, " + keys + "}", four_gpus, 8);
-      play.show_counts({400, 400, 10, 10, 10, 10, 10, 10});
+      ServingPlay play("{kind: ultra-ep, at_most: 1.01, " + keys + "}", four_gpus, 16);
+      play.show_counts({60, 60, 60, 60, 10, 10, 10, 10, 40, 40, 40, 40, 40, 40, 40, 40});
       return "";
     } catch (const Unsuitable& e) {
       return e.what();
     }
   };
-  EXPECT_EQ(quota("slots: 2, least_rows: 1"), "");
-  EXPECT_THAT(quota("slots: 1, least_rows: 200"), testing::HasSubstr("its quota cannot be met"));
-  EXPECT_THAT(quota("slots: 1, least_rows: 200"), testing::HasSubstr("lower 'least_rows'"));
+  EXPECT_EQ(quota("slots: 4, least_rows: 1"), "");
+  EXPECT_THAT(quota("slots: 2, least_rows: 1"), testing::HasSubstr("its quota cannot be met"));
+  EXPECT_THAT(quota("slots: 2, least_rows: 1"), testing::HasSubstr("slots: 4 would"));
+  EXPECT_THAT(quota("slots: 2, least_rows: 200"), testing::HasSubstr("lower 'least_rows' (200)"));
 }
 
 }  // namespace
