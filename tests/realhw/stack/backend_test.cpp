@@ -36,6 +36,16 @@ TEST(StackBackend, SaysWhyItSeesNoGpu) {
                   "the backend 'nccl' needs a GPU, and CUDA sees none: the driver is of CUDA "));
 }
 
+TEST(StackBackend, EveryRankSaysWhyTheFirstHasNoId) {
+  emulated::Calls::get().plan(emulated::Mishap::fails, 0, 0, "ncclGetUniqueId");
+  const RunEnd end =
+      run_ranks(2, 1, [](Job& job) { const Communicator made(nccl_library(), job, Seconds(0.2)); });
+  emulated::Calls::get().forget();
+  EXPECT_THAT(end.thrown,
+              testing::Each(testing::HasSubstr(
+                  "NCCL cannot make a communicator id on rank 0: unhandled system error")));
+}
+
 /// A message whose ends are put on streams, or captured and replayed, as each rank says.
 std::string run_message(bool sender_captures, bool receiver_captures) {
   return run_ranks(2, 1,
