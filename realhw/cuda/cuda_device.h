@@ -17,11 +17,14 @@ struct CudaOptions {
   Gemm gemm = Gemm::automatic;
 };
 
-/// GPUs that this process sees; 0 if there is no driver.
-int count_gpus();
-/// "there is no driver (libcuda.so.1)", "the driver is of CUDA 12.2, this program of 13.0", or
-/// CUDA's own words; empty if there are GPUs.
-std::string why_no_gpus();
+/// GPUs that this process sees.
+struct FoundGpus {
+  int count = 0;
+  /// "there is no driver (libcuda.so.1)", "the driver is of CUDA 12.2, this program of 13.0", or
+  /// CUDA's own words; empty if there are GPUs.
+  std::string why_none;
+};
+FoundGpus find_gpus();
 
 /// The `index`-th GPU of the process. Throws std::runtime_error when it cannot be used.
 std::unique_ptr<GpuDevice> make_cuda_device(int index, const CudaOptions& options = {});

@@ -6,16 +6,10 @@
 #include "realhw/cuda/cuda_device.h"
 
 namespace moesim {
+namespace {
 
-int count_gpus() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
-}
-
-std::string why_no_gpus() {
-  int count = 0, driver = 0;
-  const cudaError_t code = cudaGetDeviceCount(&count);
-  if (code == cudaSuccess && count > 0) return "";
+std::string why_none(cudaError_t code) {
+  int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
     return "there is no driver (libcuda.so.1)";
   }
@@ -25,6 +19,15 @@ std::string why_no_gpus() {
                        version(CUDART_VERSION));
   }
   return cudaGetErrorString(code == cudaSuccess ? cudaErrorNoDevice : code);
+}
+
+}  // namespace
+
+FoundGpus find_gpus() {
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaSuccess && count > 0) return {count, ""};
+  return {0, why_none(code)};
 }
 
 }  // namespace moesim

@@ -63,11 +63,11 @@ std::unique_ptr<HardwareBackend> make_nccl_backend(Job& job, NcclParts parts,
 
 std::unique_ptr<HardwareBackend> make_nccl_backend(Job& job, const NcclOptions& options,
                                                    const CudaOptions& cuda) {
-  const int gpus = count_gpus(), local = local_rank(job);
-  if (gpus == 0) {
-    throw Error("the backend 'nccl' needs a GPU, and CUDA sees none: " + why_no_gpus());
+  const FoundGpus gpus = find_gpus();
+  if (gpus.count == 0) {
+    throw Error("the backend 'nccl' needs a GPU, and CUDA sees none: " + gpus.why_none);
   }
-  const int index = local % gpus;
+  const int index = local_rank(job) % gpus.count;
   try {
     const NcclApi& nccl = nccl_library();
     const std::unique_ptr<GpuDevice> gpu = make_cuda_device(index, cuda);

@@ -8,8 +8,8 @@
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  if (moesim::count_gpus() == 0) {
-    std::printf("skipped, no GPU: %s\n", moesim::why_no_gpus().c_str());
+  if (const auto gpus = moesim::find_gpus(); gpus.count == 0) {
+    std::printf("skipped, no GPU: %s\n", gpus.why_none.c_str());
     return 77;
   }
   return RUN_ALL_TESTS();

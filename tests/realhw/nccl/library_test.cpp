@@ -128,7 +128,10 @@ TEST(SharedLibrary, AMissingFunctionIsAnError) {
   EXPECT_THROW(library.find("no_such_function", cosine), std::runtime_error);
 }
 
-TEST(Gpus, AreMissedForAReason) { EXPECT_EQ(why_no_gpus().empty(), count_gpus() > 0); }
+TEST(Gpus, AreMissedForAReason) {
+  const FoundGpus gpus = find_gpus();
+  EXPECT_EQ(gpus.why_none.empty(), gpus.count > 0);
+}
 
 /// NCCL reads its environment when it is loaded.
 TEST(NcclLibrary, LaunchesInTheOrderOfTheHostUnlessToldOtherwise) {

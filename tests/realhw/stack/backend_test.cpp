@@ -7,6 +7,7 @@
 #include "realhw/cuda/device_memory.h"
 #include "realhw/nccl/communicator.h"
 #include "realhw/nccl/nccl_backend.h"
+#include "tests/realhw/emulated/calls.h"
 #include "tests/realhw/stack/ranks.h"
 
 namespace moesim {
@@ -23,6 +24,26 @@ TEST(StackBackend, SaysWhatItsGpuIs) {
   EXPECT_EQ(end.text(), "");
   EXPECT_THAT(said, testing::MatchesRegex("NCCL [0-9.]+, emulated \\(sm_90\\)"));
   EXPECT_EQ(sms, 11);
+}
+
+/// Also if CUDA answers when it is asked again.
+TEST(StackBackend, SaysWhyItSeesNoGpu) {
+  emulated::Calls::get().plan(emulated::Mishap::fails, 0, 0, "cudaGetDeviceCount");
+  const RunEnd end = run_ranks(1, 1, [](Job& job) { make_nccl_backend(job, NcclOptions{}); });
+  emulated::Calls::get().forget();
+  EXPECT_THAT(end.text(),
+              testing::HasSubstr(
+                  "the backend 'nccl' needs a GPU, and CUDA sees none: the driver is of CUDA "));
+}
+
+TEST(StackBackend, EveryRankSaysWhyTheFirstHasNoId) {
+  emulated::Calls::get().plan(emulated::Mishap::fails, 0, 0, "ncclGetUniqueId");
+  const RunEnd end =
+      run_ranks(2, 1, [](Job& job) { const Communicator made(nccl_library(), job, Seconds(0.2)); });
+  emulated::Calls::get().forget();
+  EXPECT_THAT(end.thrown,
+              testing::Each(testing::HasSubstr(
+                  "NCCL cannot make a communicator id on rank 0: unhandled system error")));
 }
 
 /// A message whose ends are put on streams, or captured and replayed, as each rank says.

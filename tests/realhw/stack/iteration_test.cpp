@@ -18,20 +18,30 @@ struct StackOption {
   Changes changes;
 };
 
+const std::vector<StackOption> options = {
+    {"two_stages_two_expert_groups", {{"parallel.ep", "2"}, {"zero", "0"}}},
+    {"sharded_with_overlap",
+     {{"parallel.pp", "4"}, {"parallel.ep", "2"}, {"overlap.gradients", "true"}}},
+    // tp 2, pp 2, ep 2, dp 2
+    {"tensor_groups",
+     {{"parallel.tp", "2"}, {"parallel.etp", "1"}, {"parallel.ep", "2"}, {"batch.global", "8"}}},
+    {"combined", {{"pipeline", "combined-1f1b"}, {"overlap.all_to_all", "true"}}}};
+
 class StackIteration : public testing::TestWithParam<StackOption> {};
 
 TEST_P(StackIteration, ComputesWhatOneProcessDoes) {
   RealIteration real(GetParam().changes);
   drop_scratch(real.step().plan, real.real());
   emulated::watch_every(std::getenv("MOESIM_EMULATED_ALL") == nullptr ? 31 : 1);
-  const bool more = std::getenv("MOESIM_ORDERS") != nullptr;
-  for (const std::uint64_t seed :
-       more ? std::vector<std::uint64_t>{3, 1, 2, 4, 5} : std::vector<std::uint64_t>{3}) {
+  // An order takes as long as a hundred of a step.
+  const auto orders = orders_of_case(100 * options.size(), 1);
+  for (const std::uint64_t seed : orders) {
+    SCOPED_TRACE(testing::Message() << "order " << seed);
     Comparison compared;
     const RunEnd end = run_ranks(real.real().plan.gpus, seed, [&](Job& job) {
-      NcclOptions options;
-      options.timeout = Seconds(1);
-      const auto backend = make_nccl_backend(job, options);
+      NcclOptions nccl;
+      nccl.timeout = Seconds(1);
+      const auto backend = make_nccl_backend(job, nccl);
       const MeasuredStep measured =
           measure_step(job, *backend, real.real(), {.warmup = 1, .repeats = 1});
       if (job.rank() == 0) compared = measured.compared;
@@ -44,19 +54,8 @@ TEST_P(StackIteration, ComputesWhatOneProcessDoes) {
   emulated::watch_every(1);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, StackIteration,
-    testing::Values(
-        StackOption{"two_stages_two_expert_groups", {{"parallel.ep", "2"}, {"zero", "0"}}},
-        StackOption{"sharded_with_overlap",
-                    {{"parallel.pp", "4"}, {"parallel.ep", "2"}, {"overlap.gradients", "true"}}},
-        StackOption{"tensor_groups",
-                    {{"parallel.tp", "2"},
-                     {"parallel.etp", "1"},
-                     {"parallel.ep", "2"},
-                     {"batch.global", "8"}}},
-        StackOption{"combined", {{"pipeline", "combined-1f1b"}, {"overlap.all_to_all", "true"}}}),
-    [](const auto& option) { return std::string(option.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, StackIteration, testing::ValuesIn(options),
+                         [](const auto& option) { return std::string(option.param.name); });
 
 }  // namespace
 }  // namespace moesim

@@ -5,21 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "tests/realhw/emulated/emulated.h"
 #include "tests/realhw/stack/stack_case.h"
 
 namespace moesim {
 namespace {
-
-std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
-  const char* wanted = std::getenv(variable);
-  return wanted == nullptr ? otherwise : std::strtoull(wanted, nullptr, 10);
-}
-/// Over all cases. Many orders can run in pieces: of each case, they begin with $MOESIM_ORDER.
-std::uint64_t orders() { return number_of("MOESIM_ORDERS", 48); }
-std::uint64_t first_order() { return number_of("MOESIM_ORDER", 1); }
 
 struct StackPolicy {
   std::string name;
@@ -36,8 +27,8 @@ TEST_P(StackOrders, ComputeWhatTheRoutingSays) {
   StackCase c(name, nodes, gpus);
   emulated::watch_every(31);
   std::uint64_t decisions = 0;
-  const std::uint64_t end = first_order() + orders() / policies.size();
-  for (std::uint64_t seed = first_order(); seed < end; ++seed) {
+  const std::vector<std::uint64_t> orders = orders_of_case(policies.size(), 48);
+  for (const std::uint64_t seed : orders) {
     const StackCase::Result result = c.run(seed);
     decisions += result.end.decisions;
     ASSERT_EQ(result.end.text(), "") << "order " << seed;

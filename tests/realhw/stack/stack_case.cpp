@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/realhw/stack/stack_case.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
 #include "realhw/core/gemm.h"
 #include "realhw/program/compile.h"
 
@@ -15,9 +19,21 @@ RealCaseOptions options_of(const std::string& policy, int nodes, int gpus) {
   return o;
 }
 
+std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
+  const char* wanted = std::getenv(variable);
+  return wanted == nullptr ? otherwise : std::strtoull(wanted, nullptr, 10);
+}
+
 bool is_idle(const Call& call) { return std::holds_alternative<Scratch>(call); }
 
 }  // namespace
+
+std::vector<std::uint64_t> orders_of_case(std::size_t cases, std::uint64_t otherwise) {
+  const std::uint64_t orders = number_of("MOESIM_ORDERS", otherwise) / cases;
+  std::vector<std::uint64_t> seeds(std::max<std::uint64_t>(orders, 1));
+  std::iota(seeds.begin(), seeds.end(), number_of("MOESIM_ORDER", 1));
+  return seeds;
+}
 
 void drop_scratch(Plan& plan, const RealStep& step) {
   for (int rank = 0; rank < plan.gpus; ++rank) {

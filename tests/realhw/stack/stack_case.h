@@ -3,12 +3,20 @@
 // realhw/cuda on the runtime, cuBLAS and NCCL that are emulated.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "realhw/measure/measure.h"
 #include "realhw/nccl/nccl_backend.h"
 #include "tests/realhw/real_case.h"
 #include "tests/realhw/stack/ranks.h"
 
 namespace moesim {
+
+/// Seeds of the orders of one of `cases`: its part of $MOESIM_ORDERS, else of `otherwise`, at least
+/// one. Many orders can run in pieces: they begin with $MOESIM_ORDER.
+std::vector<std::uint64_t> orders_of_case(std::size_t cases, std::uint64_t otherwise);
 
 /// Attention, gates and codecs of the step's plan become nothing: work that has no meaning takes
 /// time on CPUs.
