@@ -22,29 +22,41 @@ class PortNetwork : public Network {
         classes_(plan),
         links_(classes_.count()),
         ends_(plan.numbers()) {
-    for (const ExchangePrice& price : plan.prices()) {
-      starts_.push_back(price != nullptr ? price->start() : Seconds(0));
+    const std::vector<ExchangePrice>& prices = plan.prices();
+    for (std::size_t p = 0; p < prices.size(); ++p) {
+      begins_.push_back({prices[p] != nullptr ? prices[p]->start() : Seconds(0), classes_.uses(p)});
     }
   }
 
   void join(const Progress::Joined& joined) override {
     if (!joined.all) return;
-    const auto collective = static_cast<std::size_t>(joined.collective);
-    events_.call(*joined.all + starts_[plan_.price_of(joined.op, collective)],
+    const Begin& begins = begin_of(joined.op, joined.collective);
+    for (std::size_t u = 0; u < begins.uses.size(); u += uses_of_line) {
+      __builtin_prefetch(&begins.uses[u]);
+    }
+    events_.call(*joined.all + begins.after,
                  [this, op = joined.op, in = joined.collective] { begin(op, in); });
   }
   bool takes_everyone() const override { return true; }
 
  private:
   using Number = std::uint32_t;  // of an exchange, or of one of collectives apart
+  static constexpr std::size_t uses_of_line = 64 / sizeof(ClassUse);
+  /// How exchanges of one price begin.
+  struct Begin {
+    Seconds after;  // PricedExchange::start
+    std::span<const ClassUse> uses;
+  };
+  const Begin& begin_of(OpId op, std::int32_t collective) const {
+    return begins_[plan_.price_of(op, static_cast<std::size_t>(collective))];
+  }
 
   /// Its bytes begin to move. Exchanges that share a link with it end later than foretold.
   void begin(OpId op, std::int32_t collective) {
     const Seconds now = events_.now();
     const auto number = static_cast<Number>(plan_.number_of(op, collective));
     ends_[number] = now;
-    const std::span<const ClassUse> uses =
-        classes_.uses(plan_.price_of(op, static_cast<std::size_t>(collective)));
+    const std::span<const ClassUse> uses = begin_of(op, collective).uses;
     for (const ClassUse& use : uses) __builtin_prefetch(&links_[use.link_class], 1);
     for (const ClassUse& use : uses) {
       SharedLink<Number>& link = links_[use.link_class];
@@ -70,7 +82,7 @@ class PortNetwork : public Network {
   const PricedPlan& plan_;
   Ended ended_;
   LinkClasses classes_;
-  std::vector<Seconds> starts_;            // [price] PricedExchange::start
+  std::vector<Begin> begins_;              // [price]
   std::vector<SharedLink<Number>> links_;  // [class]
   std::vector<Seconds> ends_;  // [number] of an exchange whose bytes move, unless others begin
 };

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "sim/plan/phases.h"
 #include "sim/plan/waits.h"
 #include "sim/report/intervals.h"
+#include "sim/report/islands.h"
 #include "sim/report/spans.h"
 
 namespace moesim {
@@ -87,47 +89,42 @@ void add_exchange(const Op& op, std::span<const Interval> intervals, std::vector
   }
 }
 
-std::vector<GpuTimes> times_of_gpus(const Plan& plan, const Timeline& timeline) {
-  std::vector<GpuTimes> gpus(static_cast<std::size_t>(plan.gpus));
-  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-    const Op& op = plan.ops[i];
-    const auto& intervals = timeline.ops[i];
-    if (op.exchange() != nullptr) {
-      add_exchange(op, intervals, gpus);
-      continue;
-    }
-    for (std::size_t m = 0; m < intervals.size(); ++m) {
-      GpuTimes& gpu = gpus[op.group[m].index()];
-      if (is_minimum_time(op)) {
-        add_interval(gpu.joined, intervals[m]);
-        add_interval(gpu.moving[part_index(IterationPart::tokens)], intervals[m]);
-      } else if (op.stream == Stream::compute) {
-        const bool of_host = std::holds_alternative<HostWork>(op.kernels()->each().front());
-        const auto part = part_index(of_host ? IterationPart::host : part_of_kernel(op.key.kind));
-        gpu.kernels[part] += intervals[m].end - intervals[m].start;
-        add_interval(gpu.busy, intervals[m]);
-      }
+void add_op(const Op& op, std::span<const Interval> intervals, std::vector<GpuTimes>& gpus) {
+  if (op.exchange() != nullptr) return add_exchange(op, intervals, gpus);
+  const bool moves = is_minimum_time(op);
+  if (!moves && op.stream != Stream::compute) return;
+  const bool of_host = std::holds_alternative<HostWork>(op.kernels()->each().front());
+  const auto part = part_index(of_host ? IterationPart::host : part_of_kernel(op.key.kind));
+  for (std::size_t m = 0; m < intervals.size(); ++m) {
+    GpuTimes& gpu = gpus[op.group[m].index()];
+    if (moves) {
+      add_interval(gpu.joined, intervals[m]);
+      add_interval(gpu.moving[part_index(IterationPart::tokens)], intervals[m]);
+    } else {
+      gpu.kernels[part] += intervals[m].end - intervals[m].start;
+      add_interval(gpu.busy, intervals[m]);
     }
   }
-  return gpus;
 }
 
-/// What waits for nobody is held until it starts: ops follow each other but for their hosts.
-void add_held(const Plan& plan, const Timeline& timeline, std::vector<GpuTimes>& gpus) {
+/// [GPU] What waits for nobody is held until it starts: ops follow each other but for their hosts.
+GpuIntervals held_by_hosts(const Plan& plan, const Timeline& timeline) {
   std::vector<std::vector<Seconds>> ready(plan.ops.size());
   for (std::size_t i = 0; i < plan.ops.size(); ++i) ready[i].resize(plan.ops[i].group.size());
   for_each_wait(plan, [&](OpId earlier, std::size_t its_member, OpId op, std::size_t member) {
     Seconds& at = ready[op.index()][member];
     at = std::max(at, timeline.ops[earlier.index()][its_member].end);
   });
+  GpuIntervals held(static_cast<std::size_t>(plan.gpus));
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     for (std::size_t m = 0; m < ready[i].size(); ++m) {
       const Seconds start = timeline.ops[i][m].start;
       if (ready[i][m] < start) {
-        add_interval(gpus[plan.ops[i].group[m].index()].held, {ready[i][m], start});
+        add_interval(held[plan.ops[i].group[m].index()], {ready[i][m], start});
       }
     }
   }
+  return held;
 }
 
 IterationTimes times_of(GpuTimes gpu, Seconds makespan) {
@@ -175,11 +172,18 @@ bool hosts_take_time(const GpuModels& gpus) {
 
 std::vector<IterationTimes> iteration_times_by_gpu(const Plan& plan, const Timeline& timeline,
                                                    bool hosts) {
-  std::vector<IterationTimes> times;
-  std::vector<GpuTimes> gpus = times_of_gpus(plan, timeline);
-  if (hosts) add_held(plan, timeline, gpus);
-  for (GpuTimes& gpu : gpus) {
-    times.push_back(times_of(std::move(gpu), timeline.makespan));
+  const auto count = static_cast<std::size_t>(plan.gpus);
+  std::vector<IterationTimes> times(count);
+  std::vector<GpuTimes> gpus(count);
+  GpuIntervals held = hosts ? held_by_hosts(plan, timeline) : GpuIntervals(count);
+  const auto counts = [](const Op& op) { return part_of(op) != IterationPart::bubble; };
+  for (const Island& island : islands(plan, counts)) {
+    for (const std::uint32_t op : island.ops) add_op(plan.ops[op], timeline.ops[op], gpus);
+    for (const GpuId gpu : island.gpus) {
+      GpuTimes own = std::exchange(gpus[gpu.index()], {});
+      own.held = std::move(held[gpu.index()]);
+      times[gpu.index()] = times_of(std::move(own), timeline.makespan);
+    }
   }
   return times;
 }

@@ -29,19 +29,22 @@ class EventQueue : public Events {
   void run() override;
 
  private:
-  // Small, as the heap moves each many times.
+  static constexpr int place_bits = 28;  // which leaves 69 billion calls
+  // Small, as the heap moves each many times: four are a cache line.
   struct Event {
     Seconds time;
-    std::int64_t number;
-    std::size_t function;  // in functions_
+    std::uint64_t call;  // the number of the call, and below it the place in functions_
+    std::size_t function() const { return call & ((std::uint64_t{1} << place_bits) - 1); }
   };
+  // Without branches, because nobody foretells which event of several is the earliest.
   static bool is_earlier(const Event& a, const Event& b) {
-    return a.time < b.time || (a.time == b.time && a.number < b.number);
+    return (a.time < b.time) | ((a.time == b.time) & (a.call < b.call));
   }
+  std::size_t earliest_from(std::size_t first) const;
   Event pop();
 
   Seconds now_;
-  std::int64_t calls_ = 0;
+  std::uint64_t calls_ = 0;
   // Event i is earlier than 4 i + 1 to 4 i + 4: half the levels of a binary heap.
   std::vector<Event> heap_;
   std::vector<std::function<void()>> functions_;

@@ -11,13 +11,24 @@ namespace moesim {
 class LostTime {
  public:
   /// From now on; at least 1.
-  void set_factor(Seconds now, double factor);
+  void set_factor(Seconds now, double factor) {
+    if (factor == factor_) return;
+    lost_ = until(now);
+    changed_ = now;
+    factor_ = factor;
+    rate_ = 1 - 1 / factor;
+  }
   double factor() const { return factor_; }
   /// Since the plan began, up to `now`, which is not before the last change.
-  Seconds until(Seconds now) const;
+  Seconds until(Seconds now) const {
+    return factor_ > 1 ? lost_ + (now - changed_) * rate_ : lost_;
+  }
   /// When work ends if nothing changes: `due` if it loses nothing, and until(it began) was
   /// `before`.
-  Seconds end_of(Seconds due, Seconds before, Seconds now) const;
+  Seconds end_of(Seconds due, Seconds before, Seconds now) const {
+    const Seconds delayed = due + (until(now) - before);
+    return factor_ > 1 && delayed > now ? now + (delayed - now) * factor_ : delayed;
+  }
 
  private:
   double factor_ = 1;

@@ -138,17 +138,16 @@ std::unique_ptr<Slowdown::Active> Slowdown::begin(OpId op, std::int32_t collecti
   if (!free_.empty()) free_.pop_back();
   active->op = op;
   active->collective = collective;
-  active->gpus.clear();
+  active->participants.clear();
   const Group& group = plan_.plan()[op].group;
   if (const Collectives* apart = plan_.plan()[op].apart()) {
     for (const GpuId place : apart->members[static_cast<std::size_t>(collective)]) {
-      active->gpus.push_back(group[place.index()]);
+      active->participants.push_back({group[place.index()]});
     }
   } else {
-    active->gpus.assign(group.begin(), group.end());
+    for (const GpuId gpu : group) active->participants.push_back({gpu});
   }
-  active->working = active->gpus.size();
-  active->participants.assign(active->working, {});
+  active->working = active->participants.size();
   active->all_joined = active->together = false;
   return active;
 }
@@ -178,39 +177,32 @@ void Slowdown::start_kernel(OpId op, std::int32_t participant) {
   change(id);
 }
 
+void Slowdown::enter(OpId exchange, Participant& who) {
+  who.inside = true;
+  ++at(who.gpu).exchanging;
+  sms_.enter(exchange, who.gpu);
+  change(who.gpu);
+}
+
 void Slowdown::enter(Number exchange, std::int32_t participant) {
   Active* const into = active_[exchange].get();
   if (into == nullptr) return;  // it ended at the time of the join
-  into->participants[static_cast<std::size_t>(participant)].inside = true;
-  const GpuId id = into->gpus[static_cast<std::size_t>(participant)];
-  ++at(id).exchanging;
-  sms_.enter(into->op, id);
-  change(id);
+  enter(into->op, into->participants[static_cast<std::size_t>(participant)]);
 }
 
 void Slowdown::enter_together(Number exchange) {
   Active* const into = active_[exchange].get();
   if (into == nullptr) return;
-  const Seconds now = events_.now();
-  for (std::size_t p = 0; p < into->gpus.size(); ++p) {
-    const GpuId id = into->gpus[p];
-    Gpu& gpu = at(id);
-    into->participants[p].inside = true;
-    into->participants[p].lost = gpu.lost.until(now);
-    ++gpu.exchanging;
-    sms_.enter(into->op, id);
-    change(id);
-  }
-  into->all_joined = true;
+  for (Participant& who : into->participants) enter(into->op, who);
+  all_joined(exchange);
 }
 
 void Slowdown::all_joined(Number exchange) {
   Active* const joined = active_[exchange].get();
   if (joined == nullptr) return;
   joined->all_joined = true;
-  for (std::size_t p = 0; p < joined->gpus.size(); ++p) {
-    joined->participants[p].lost = at(joined->gpus[p]).lost.until(events_.now());
-  }
+  const Seconds now = events_.now();
+  for (Participant& who : joined->participants) who.lost = at(who.gpu).lost.until(now);
 }
 
 /// Ends the kernels of a GPU that are done by now.

@@ -71,17 +71,17 @@ class Slowdown {
     bool foretell = false;                // its kernels may end before that
   };
   struct Participant {
-    Seconds lost;             // LostTime::until when the last one joined
-    Seconds carried;          // when the network had done its work
+    GpuId gpu;
+    std::uint32_t looks = 0;  // so far: only the last one counts
+    Seconds lost = {};        // LostTime::until when the last one joined
+    Seconds carried = {};     // when the network had done its work
     Seconds awaited = never;  // of the first of a part: when it is looked at next
     bool inside = false;
-    std::uint32_t looks = 0;  // so far: only the last one counts
   };
   /// If kernels slow exchanges: one with data from its first joining on until it has ended for all.
   struct Active {
     OpId op;
     std::int32_t collective = 0;
-    std::vector<GpuId> gpus;  // of the participants
     std::vector<Participant> participants;
     std::size_t working = 0;  // participants for whom it has not ended
     bool all_joined = false;
@@ -99,15 +99,16 @@ class Slowdown {
   void count(OpId op, std::int32_t participant, int by);
   std::unique_ptr<Active> begin(OpId op, std::int32_t collective);
   void enter(Number exchange, std::int32_t participant);
+  void enter(OpId exchange, Participant& who);
   void enter_together(Number exchange);
   void all_joined(Number exchange);
   void start_rest(const Part& part);
   Participant& first_of(const Part& part);
-  Seconds end_of_rest(const Part& part, std::int32_t participant);
+  std::span<Participant> participants(const Part& part);
   void foretell(const Part& part) { await(part, last_end(part)); }
   /// Who ends a part last, and when, if nothing changes.
   struct LastEnd {
-    std::int32_t participant;
+    GpuId gpu;
     Seconds at;
   };
   LastEnd last_end(const Part& part);
@@ -115,9 +116,8 @@ class Slowdown {
   void look(GpuId gpu);
   void look(const Part& part);
   void look_again(const Part& part, std::uint32_t number);
-  std::pair<std::int32_t, std::int32_t> participants(const Part& part) const;
   void end_exchange(const Part& part);
-  void leave(const Part& part, std::int32_t participant);
+  void leave(const Part& part, OpId op, const Participant& who);
   GpuId gpu_of(OpId op, std::int32_t participant) const;
   Gpu& at(GpuId gpu) { return gpus_[gpu.index()]; }
 

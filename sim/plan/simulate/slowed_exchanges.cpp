@@ -31,11 +31,11 @@ void Slowdown::carried(OpId exchange, std::int32_t participant) {
   settle();
 }
 
-/// The first participant of a part, and the one after its last.
-std::pair<std::int32_t, std::int32_t> Slowdown::participants(const Part& part) const {
-  const Active& moved = *active_[part.exchange];
-  const auto count = static_cast<std::int32_t>(moved.participants.size());
-  return {part.first, moved.together ? count : part.first + 1};
+std::span<Slowdown::Participant> Slowdown::participants(const Part& part) {
+  Active& moved = *active_[part.exchange];
+  const std::span from =
+      std::span(moved.participants).subspan(static_cast<std::size_t>(part.first));
+  return moved.together ? from : from.first(1);
 }
 
 Slowdown::Participant& Slowdown::first_of(const Part& part) {
@@ -44,31 +44,22 @@ Slowdown::Participant& Slowdown::first_of(const Part& part) {
 
 /// Starts the rest of the work: the time that each GPU has lost since all had joined.
 void Slowdown::start_rest(const Part& part) {
-  Active& moved = *active_[part.exchange];
+  const bool all_joined = active_[part.exchange]->all_joined;
   const Seconds now = events_.now();
-  const auto [first, last] = participants(part);
-  for (std::int32_t p = first; p < last; ++p) {
-    const auto place = static_cast<std::size_t>(p);
-    Participant& who = moved.participants[place];
+  for (Participant& who : participants(part)) {
     who.carried = now;
-    if (!moved.all_joined) who.lost = at(moved.gpus[place]).lost.until(now);
+    if (!all_joined) who.lost = at(who.gpu).lost.until(now);
   }
   look(part);
 }
 
-Seconds Slowdown::end_of_rest(const Part& part, std::int32_t participant) {
-  const Active& moved = *active_[part.exchange];
-  const auto place = static_cast<std::size_t>(participant);
-  const Participant& who = moved.participants[place];
-  return at(moved.gpus[place]).lost.end_of(who.carried, who.lost, events_.now());
-}
-
 Slowdown::LastEnd Slowdown::last_end(const Part& part) {
-  const auto [first, last] = participants(part);
-  LastEnd result{first, Seconds(0)};
-  for (std::int32_t p = first; p < last; ++p) {
-    const Seconds its_end = end_of_rest(part, p);
-    if (its_end > result.at) result = {p, its_end};
+  const std::span<const Participant> all = participants(part);
+  const Seconds now = events_.now();
+  LastEnd result{all.front().gpu, Seconds(0)};
+  for (const Participant& who : all) {
+    const Seconds its_end = at(who.gpu).lost.end_of(who.carried, who.lost, now);
+    if (its_end > result.at) result = {who.gpu, its_end};
   }
   return result;
 }
@@ -78,7 +69,7 @@ Slowdown::LastEnd Slowdown::last_end(const Part& part) {
 void Slowdown::await(const Part& part, const LastEnd& last) {
   Participant& looks = first_of(part);
   const Active& moved = *active_[part.exchange];
-  auto& parts = at(moved.gpus[static_cast<std::size_t>(last.participant)]).slowest;
+  auto& parts = at(last.gpu).slowest;
   if (std::ranges::find(parts, part) == parts.end()) parts.push_back(part);
   if (last.at >= looks.awaited) return;
   looks.awaited = std::max(last.at, events_.now());
@@ -110,26 +101,24 @@ void Slowdown::end_exchange(const Part& part) {
   Active& ending = *active_[part.exchange];
   const bool together = ending.together;
   ++first_of(part).looks;  // planned looks have an older number and do nothing
-  const auto [first, last] = participants(part);
-  for (std::int32_t p = first; p < last; ++p) leave(part, p);
-  ending.working -= static_cast<std::size_t>(last - first);
+  const std::span<const Participant> all = participants(part);
+  for (const Participant& who : all) leave(part, ending.op, who);
+  ending.working -= all.size();
   const OpId op = ending.op;
-  const std::int32_t who = together ? Progress::everyone_of(ending.collective)
-                                    : static_cast<std::int32_t>(plan_.plan()[op].group.member(
-                                          ending.gpus[static_cast<std::size_t>(part.first)]));
+  const std::int32_t who =
+      together ? Progress::everyone_of(ending.collective)
+               : static_cast<std::int32_t>(plan_.plan()[op].group.member(all.front().gpu));
   if (ending.working == 0) free_.push_back(std::move(active_[part.exchange]));
   ended_(op, who);
 }
 
-void Slowdown::leave(const Part& part, std::int32_t participant) {
-  const Active& left = *active_[part.exchange];
-  const auto place = static_cast<std::size_t>(participant);
-  const GpuId id = left.gpus[place];
-  std::erase(at(id).slowest, part);
-  if (!left.participants[place].inside) return;
-  --at(id).exchanging;
-  sms_.leave(left.op, id);
-  change(id);
+void Slowdown::leave(const Part& part, OpId op, const Participant& who) {
+  Gpu& gpu = at(who.gpu);
+  std::erase(gpu.slowest, part);
+  if (!who.inside) return;
+  --gpu.exchanging;
+  sms_.leave(op, who.gpu);
+  change(who.gpu);
 }
 
 }  // namespace moesim
