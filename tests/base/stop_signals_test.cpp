@@ -34,5 +34,21 @@ TEST(StopSignals, AChildHasItsOwn) {
   EXPECT_EQ(signals.caught(), SIGTERM);
 }
 
+void ignored_by_this_test(int) {}
+
+TEST(StopSignals, HandlersComeBackWithTheLastWatch) {
+  constexpr int watched[] = {SIGINT, SIGTERM};
+  for (const int signal : watched) ::signal(signal, ignored_by_this_test);
+  {
+    const StopSignals outer;
+    { const StopSignals inner; }
+    for (const int signal : watched) {
+      ::raise(signal);
+      EXPECT_EQ(outer.caught(), signal);
+    }
+  }
+  for (const int signal : watched) EXPECT_EQ(::signal(signal, SIG_DFL), ignored_by_this_test);
+}
+
 }  // namespace
 }  // namespace moesim

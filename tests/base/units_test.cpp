@@ -24,6 +24,7 @@ TEST(Units, PrintsFourDigitsInAFittingUnit) {
   EXPECT_EQ(to_string(Bytes(33554432)), "33.55 MB");
   EXPECT_EQ(to_string(BytesPerSecond(50e9)), "50 GB/s");
   EXPECT_EQ(to_string(FlopsPerSecond(989.4e12)), "989.4 TFLOP/s");
+  EXPECT_EQ(to_string(FlopsPerSecond(3)), "3 FLOP/s");
   EXPECT_EQ(to_string(Seconds(0.99999)), "1 s");
 }
 

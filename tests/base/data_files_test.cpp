@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names among the data, and paths.
+#include "sim/base/data_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/base/temporary_folder.h"
+
+namespace moesim {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string missing(const std::string& kind, const std::string& name) {
+  try {
+    return data_file(kind, name);
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+TEST(DataFiles, ModelsLieInTwoFolders) {
+  EXPECT_THAT(data_file("models", "olmoe"), HasSubstr("models/moe/olmoe.yaml"));
+  EXPECT_THAT(data_file("models", "llama-3-8b"), HasSubstr("models/dense/llama-3-8b.yaml"));
+  EXPECT_THAT(data_names("models"), Contains("olmoe"));
+  EXPECT_THAT(data_names("models"), Contains("llama-3-8b"));
+  EXPECT_THAT(missing("models", "olmoo"), HasSubstr("did you mean 'olmoe'?"));
+}
+
+TEST(DataFiles, APathIsTakenAsItIs) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/own.yaml";
+  write_file(path, "x: 1\n");
+  EXPECT_EQ(data_file("models", path), path);
+  EXPECT_EQ(as_named_in("", "models", path), path);
+  EXPECT_THAT(missing("models", folder.path() + "/olmoo.yaml"),
+              HasSubstr("no such file\nhint: did you mean 'olmoe'?"));
+}
+
+TEST(DataFiles, WhatIsNextToAFileComesFirst) {
+  const TemporaryFolder folder;
+  write_file(folder.path() + "/own.yaml", "x: 1\n");
+  const std::string from = folder.path() + "/scenario.yaml";
+  EXPECT_EQ(as_named_in(from, "models", "own.yaml"), folder.path() + "/own.yaml");
+  EXPECT_EQ(as_named_in(from, "models", "other.yaml"), "other.yaml");
+  EXPECT_EQ(as_named_in(from, "models", ""), "");
+}
+
+TEST(DataFiles, TracesAreFoldersAndTopologiesFiles) {
+  EXPECT_THAT(data_names("traces"), Contains("tiny-moe-train"));
+  EXPECT_THAT(data_names("topologies"), Contains("h100-rail"));
+  EXPECT_THAT(data_names("topologies"), Not(Contains(HasSubstr(".calib"))));
+  EXPECT_THAT(data_names("no-such-kind"), testing::IsEmpty());
+  EXPECT_THAT(hint_for_trace("tiny-moe-trian"), HasSubstr("did you mean 'tiny-moe-train'?"));
+  EXPECT_THAT(hint_for_trace("nothing-like-it-at-all"), HasSubstr("looked for in '"));
+  EXPECT_EQ(hint_for_trace("/no/such/folder/nothing"), "");
+}
+
+}  // namespace
+}  // namespace moesim
