@@ -35,6 +35,23 @@ TEST(ByteMatrix, TransposeSwapsSourcesAndDestinations) {
   EXPECT_EQ(t.transposed(), m);
 }
 
+TEST(ByteMatrix, OfSomeRanksHasTheirRowsAndColumns) {
+  const auto m = ByteMatrix::from_dense(3, dense);
+  for (const std::vector<int>& some :
+       std::vector<std::vector<int>>{{0}, {2}, {0, 1}, {0, 2}, {1, 2}}) {
+    const std::vector<GpuId> ids(some.begin(), some.end());
+    const ByteMatrix part = m.among(ids);
+    ASSERT_EQ(part.ranks(), std::ssize(some));
+    for (std::size_t a = 0; a < some.size(); ++a) {
+      for (std::size_t b = 0; b < some.size(); ++b) {
+        EXPECT_EQ(part.at(GpuId(static_cast<int>(a)), GpuId(static_cast<int>(b))),
+                  m.at(ids[a], ids[b]));
+      }
+    }
+  }
+  EXPECT_EQ(m.among(std::vector<GpuId>{GpuId(0), GpuId(1), GpuId(2)}), m);
+}
+
 TEST(ByteMatrix, RefusesEntriesThatDoNotFit) {
   const std::vector<std::int64_t> huge = {0, (std::int64_t{1} << 32) + 1, 1, 0};
   EXPECT_THROW(ByteMatrix::from_dense(2, huge), std::overflow_error);
