@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/temporary_folder.h"
@@ -40,6 +42,15 @@ TEST(DataFiles, APathIsTakenAsItIs) {
   EXPECT_EQ(as_named_in("", "models", path), path);
   EXPECT_THAT(missing("models", folder.path() + "/olmoo.yaml"),
               HasSubstr("no such file\nhint: did you mean 'olmoe'?"));
+}
+
+TEST(DataFiles, TheFolderOfDataIsOne) {
+  const char* set = std::getenv("MOESIM_DATA");
+  const std::string before = set == nullptr ? "" : set;
+  ::setenv("MOESIM_DATA", "/dev/null", 1);
+  EXPECT_THAT(missing("models", "olmoe"),
+              HasSubstr("MOESIM_DATA is '/dev/null', which is not a folder"));
+  set == nullptr ? ::unsetenv("MOESIM_DATA") : ::setenv("MOESIM_DATA", before.c_str(), 1);
 }
 
 TEST(DataFiles, WhatIsNextToAFileComesFirst) {

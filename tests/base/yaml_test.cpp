@@ -55,6 +55,28 @@ TEST(Yaml, ReportsAllMistakesOfAFileInOrder) {
             "hint: did you mean 'latency'?\n");
 }
 
+TEST(Yaml, NumbersKeepToBothEndsOfTheirRange) {
+  const auto share = [](const char* text) {
+    return errors(std::string("share: ") + text + "\n", [](const YamlMap& map) {
+      map.number("share", {0.25, 1});
+    });
+  };
+  EXPECT_EQ(share("0.25"), "");
+  EXPECT_EQ(share("1"), "");
+  EXPECT_THAT(share("0.2"), testing::HasSubstr("'share' is 0.2, must be between 0.25 and 1"));
+  EXPECT_THAT(share("1.01"), testing::HasSubstr("'share' is 1.01, must be between 0.25 and 1"));
+}
+
+TEST(Yaml, UnitsThatPeopleWriteAreGuessed) {
+  const auto rate = [](const char* text) {
+    return errors(std::string("rate: ") + text + "\n",
+                  [](const YamlMap& map) { map.bandwidth("rate"); });
+  };
+  EXPECT_THAT(rate("5 GBps"), testing::HasSubstr("'GB/s'"));
+  EXPECT_THAT(rate("5 Bps"), testing::HasSubstr("'B/s'"));
+  EXPECT_THAT(rate("400 Gb/s"), testing::HasSubstr("'Gbit/s'"));
+}
+
 /// Equal texts share what was read of them, but for what is changed in one of them.
 TEST(Yaml, EqualTextsReadAlikeWhateverWasReadBefore) {
   const std::string text = "{count: 7, more: {bandwidth: 1 GB/s}}";
