@@ -21,13 +21,16 @@ ncclUniqueId id_of_first(const NcclApi& nccl, Job& job) {
       error = nccl.error_string(made);
     }
   }
-  // If it failed, rank 0 sends the error in place of the id, so that no rank waits for an id.
-  const std::string text =
-      job.broadcast(error.empty() ? std::string(id.internal, sizeof id.internal) : error);
-  if (text.size() != sizeof id.internal || !error.empty()) {
-    throw std::runtime_error(fmt::format("NCCL cannot make a communicator id on rank 0: {}", text));
+  // If it failed, rank 0 sends the error in place of the id, so that no rank waits for an id. The
+  // first character tells them apart.
+  constexpr char has_id = '=', has_error = '!';
+  const std::string text = job.broadcast(
+      error.empty() ? has_id + std::string(id.internal, sizeof id.internal) : has_error + error);
+  if (text.size() != 1 + sizeof id.internal || text.front() != has_id) {
+    throw std::runtime_error(fmt::format("NCCL cannot make a communicator id on rank 0: {}",
+                                         std::string_view(text).substr(text.empty() ? 0 : 1)));
   }
-  std::memcpy(id.internal, text.data(), sizeof id.internal);
+  std::memcpy(id.internal, text.data() + 1, sizeof id.internal);
   return id;
 }
 

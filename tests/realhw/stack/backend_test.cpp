@@ -46,6 +46,17 @@ TEST(StackBackend, EveryRankSaysWhyTheFirstHasNoId) {
                   "NCCL cannot make a communicator id on rank 0: unhandled system error")));
 }
 
+/// Also if the cause is as long as an id.
+TEST(StackBackend, NoCauseIsTakenForAnId) {
+  static const std::string cause(sizeof(ncclUniqueId), '?');
+  NcclApi nccl = nccl_library();
+  nccl.get_unique_id = [](ncclUniqueId*) { return ncclSystemError; };
+  nccl.error_string = [](ncclResult_t) { return cause.c_str(); };
+  const RunEnd end =
+      run_ranks(2, 1, [&](Job& job) { const Communicator made(nccl, job, Seconds(0.2)); });
+  EXPECT_THAT(end.thrown, testing::Each(testing::HasSubstr("on rank 0: " + cause)));
+}
+
 /// A message whose ends are put on streams, or captured and replayed, as each rank says.
 std::string run_message(bool sender_captures, bool receiver_captures) {
   return run_ranks(2, 1,
