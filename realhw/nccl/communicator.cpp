@@ -28,7 +28,7 @@ ncclUniqueId id_of_first(const NcclApi& nccl, Job& job) {
       error.empty() ? has_id + std::string(id.internal, sizeof id.internal) : has_error + error);
   if (text.size() != 1 + sizeof id.internal || text.front() != has_id) {
     throw std::runtime_error(fmt::format("NCCL cannot make a communicator id on rank 0: {}",
-                                         std::string_view(text).substr(text.empty() ? 0 : 1)));
+                                         std::string_view(text).substr(1)));
   }
   std::memcpy(id.internal, text.data() + 1, sizeof id.internal);
   return id;

@@ -2,7 +2,7 @@
 #include "sim/report/fused_memory.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -46,8 +46,10 @@ bool waits_for_rows(const Plan& plan, const Op& op) {
   });
 }
 
-std::map<FusedPassKey, FusedPass> fused_passes(const Plan& plan) {
-  std::map<FusedPassKey, FusedPass> passes;
+using FusedPasses = std::map<FusedPassKey, FusedPass>;
+
+FusedPasses fused_passes(const Plan& plan) {
+  FusedPasses passes;
   for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
     const Op& op = plan[id];
     if (op.key.layer < 0) continue;
@@ -155,11 +157,9 @@ class FusedGpu {
   std::vector<FusedHeld> held_;
 };
 
-}  // namespace
-
-std::vector<FusedMemory> fused_memory(const Plan& plan, const Timeline& timeline, GpuId gpu) {
+std::vector<FusedMemory> memory_on(const Plan& plan, const FusedPasses& passes,
+                                   const Timeline& timeline, GpuId gpu) {
   std::vector<FusedMemory> result;
-  const auto passes = fused_passes(plan);
   for (const auto& [key, pass] : passes) {
     FusedGpu on(plan, timeline, gpu);
     const auto& [layer, microbatch, direction] = key;
@@ -175,10 +175,23 @@ std::vector<FusedMemory> fused_memory(const Plan& plan, const Timeline& timeline
   return result;
 }
 
+}  // namespace
+
+std::vector<FusedMemory> fused_memory(const Plan& plan, const Timeline& timeline,
+                                      std::span<const GpuId> gpus) {
+  const FusedPasses passes = fused_passes(plan);
+  std::vector<FusedMemory> result;
+  for (const GpuId gpu : gpus) {
+    std::ranges::move(memory_on(plan, passes, timeline, gpu), std::back_inserter(result));
+  }
+  return result;
+}
+
 std::vector<FusedMemory> fullest_fused_memory(const Plan& plan, const Timeline& timeline) {
+  const FusedPasses passes = fused_passes(plan);
   std::vector<FusedMemory> fullest;
   for (int g = 0; g < plan.gpus; ++g) {
-    for (FusedMemory& memory : fused_memory(plan, timeline, GpuId(g))) {
+    for (FusedMemory& memory : memory_on(plan, passes, timeline, GpuId(g))) {
       const auto same = std::ranges::find_if(fullest, [&](const FusedMemory& other) {
         return std::tie(other.layer, other.microbatch, other.pass) ==
                std::tie(memory.layer, memory.microbatch, memory.pass);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -39,12 +40,13 @@ struct FusedMemory {
   FusedBytes peak;                                      // the first of the fullest moments
 };
 
-/// [pass of a fused layer], in the plan's order; none if no layer's products wait for exchanges in
-/// waves. Rows are held from the start of their exchange until the last product that reads them,
-/// what is between the products from the first to the last one. If the plan has the layer's
-/// backward pass, both stay until it ends, with all outputs of the first product. Results are held
-/// from the start of their exchange until the pass ends.
-std::vector<FusedMemory> fused_memory(const Plan& plan, const Timeline& timeline, GpuId gpu);
+/// [pass of a fused layer on a GPU], GPU by GPU and in the plan's order; none if no layer's
+/// products wait for exchanges in waves. Rows are held from the start of their exchange until the
+/// last product that reads them, what is between the products from the first to the last one. If
+/// the plan has the layer's backward pass, both stay until it ends, with all outputs of the first
+/// product. Results are held from the start of their exchange until the pass ends.
+std::vector<FusedMemory> fused_memory(const Plan& plan, const Timeline& timeline,
+                                      std::span<const GpuId> gpus);
 
 /// For every pass the GPU that is fullest in it, the lowest of several.
 std::vector<FusedMemory> fullest_fused_memory(const Plan& plan, const Timeline& timeline);

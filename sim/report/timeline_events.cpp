@@ -143,17 +143,17 @@ void TimelineEvents::add(const PricedPlan& plan, const Timeline& timeline,
   out_.slice({{cluster(), 0}, at(Seconds(0)), at(timeline.makespan), name, "step"});
   for (std::size_t op = 0; op < timeline.ops.size(); ++op) add_op(plan, timeline, op);
   add_loads(plan, timeline);
-  for (const GpuId gpu : case_.ranks) add_fused(plan, timeline, gpu);
+  add_fused(plan, timeline);
   offset_ = at(timeline.makespan);
 }
 
-void TimelineEvents::add_fused(const PricedPlan& plan, const Timeline& timeline, GpuId gpu) {
-  for (const FusedMemory& memory : fused_memory(plan.plan(), timeline, gpu)) {
+void TimelineEvents::add_fused(const PricedPlan& plan, const Timeline& timeline) {
+  for (const FusedMemory& memory : fused_memory(plan.plan(), timeline, case_.ranks)) {
     const std::string name =
         fmt::format("fused layer {}, {} [B]", memory.layer, name_of(memory.pass));
     for (const auto& [from, held] : memory.moments) {
       const auto bytes = [](Bytes b) { return static_cast<double>(b.value); };
-      out_.counter(process(gpu), name, at(from),
+      out_.counter(process(memory.gpu), name, at(from),
                    {{"received rows", bytes(held.received)},
                     {"between products", bytes(held.inner)},
                     {"results", bytes(held.results)}});

@@ -3,6 +3,8 @@
 // part of it, and what an iteration's tokens are.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <vector>
 
 #include "sim/model/moe_model.h"
@@ -57,5 +59,21 @@ struct HeldIteration {
     return static_cast<std::int64_t>(stages.front().gpus.size()) / tp;
   }
 };
+
+struct DividedSize {
+  const char* what;
+  std::int64_t size;
+};
+
+/// What a tensor group divides evenly, of the model and of a microbatch with so many tokens.
+inline std::array<DividedSize, 6> divided_sizes(const MoeModel& model, std::int64_t rows) {
+  const AttentionShape& attention = *model.attention->shape;
+  return {{{"tokens of a microbatch", rows},
+           {"words", model.vocabulary},
+           {"heads", attention.heads},
+           {"heads of keys and values", attention.kv_heads},
+           {"columns of dense FFNs", model.dense_ffn},
+           {"columns of shared experts", std::int64_t{model.shared_experts} * model.shared_ffn}}};
+}
 
 }  // namespace moesim

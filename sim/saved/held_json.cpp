@@ -17,17 +17,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr int most_of_model = 1 << 30;
 
-std::vector<std::int32_t> numbers_of(std::span<const GpuId> gpus) {
-  std::vector<std::int32_t> numbers;
-  for (const GpuId gpu : gpus) numbers.push_back(gpu.value);
-  return numbers;
-}
-
 std::vector<GpuId> gpus_in(const Json& json, int gpus) {
-  std::vector<GpuId> list;
-  for (const int gpu : whole_numbers<int>(json)) {
-    if (gpu < 0 || gpu >= gpus) throw Error(fmt::format("GPU {} is not of the plan", gpu));
-    list.emplace_back(gpu);
+  std::vector<GpuId> list = ids<GpuId>(json);
+  for (const GpuId gpu : list) {
+    if (gpu.value < 0 || gpu.value >= gpus) {
+      throw Error(fmt::format("GPU {} is not of the plan", gpu.value));
+    }
   }
   return list;
 }
@@ -126,9 +121,9 @@ Json stage_json(const HeldStage& stage) {
   }
   for (const auto& of_part : stage.rings) {
     Json& list = rings.emplace_back(Json::array());
-    for (const auto& ring : of_part) list.push_back(numbers_of(ring));
+    for (const auto& ring : of_part) list.push_back(values(ring));
   }
-  return {{"gpus", numbers_of(stage.gpus)}, {"chunks", chunks}, {"rings", rings}};
+  return {{"gpus", values(stage.gpus.list())}, {"chunks", chunks}, {"rings", rings}};
 }
 
 HeldStage read_stage(const Json& json, int layers, int gpus) {
@@ -178,15 +173,11 @@ void check_parts(const HeldIteration& held) {
 }
 
 void check_division(const HeldIteration& held) {
-  const MoeModel& model = held.model;
-  const AttentionShape& attention = *model.attention->shape;
-  const std::int64_t shared = std::int64_t{model.shared_experts} * model.shared_ffn;
-  for (const std::int64_t size :
-       {held.rows(), static_cast<std::int64_t>(held.stages.front().gpus.size()),
-        std::int64_t{model.vocabulary}, std::int64_t{attention.heads},
-        std::int64_t{attention.kv_heads}, std::int64_t{model.dense_ffn}, shared}) {
+  const auto divide = [&held](std::int64_t size) {
     if (size % held.tp != 0) throw Error(fmt::format("tp = {} does not divide {}", held.tp, size));
-  }
+  };
+  divide(static_cast<std::int64_t>(held.stages.front().gpus.size()));
+  for (const DividedSize& of : divided_sizes(held.model, held.rows())) divide(of.size);
 }
 
 /// The members of a stage at a place of their tensor groups, in ascending order.

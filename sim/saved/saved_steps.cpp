@@ -62,11 +62,15 @@ StepsOrigin read_origin(const Json& json) {
 }
 
 ExecutableStep read_step_of(const Json& json, const std::string& place, const SavedPolicy& policy,
-                            const Topology& cluster) {
+                            const SavedSteps& of) {
   ExecutableStep step = read_step(json, fmt::format("{}, the plan of {}", place, policy.name));
-  if (step.plan.gpus != cluster.gpu_count()) {
-    throw Error(
-        fmt::format("the plan has {} GPUs, the cluster {}", step.plan.gpus, cluster.gpu_count()));
+  if (step.plan.gpus != of.cluster.gpu_count()) {
+    throw Error(fmt::format("the plan has {} GPUs, the cluster {}", step.plan.gpus,
+                            of.cluster.gpu_count()));
+  }
+  if (step.iteration.has_value() != of.origin.iteration) {
+    throw Error(of.origin.iteration ? "has no iteration, which line 1 says it is"
+                                    : "has an iteration, and line 1 says that it is a step");
   }
   return step;
 }
@@ -105,7 +109,7 @@ SavedSteps read_steps(const std::string& path) {
     SavedPolicy& policy = steps.policies[p];
     for (const std::string& hash : hashes[p]) {
       policy.steps.push_back(lines.next(hash, [&](const Json& json, const std::string& place) {
-        return read_step_of(json, place, policy, steps.cluster);
+        return read_step_of(json, place, policy, steps);
       }));
     }
   }

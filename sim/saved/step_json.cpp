@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <limits>
+#include <map>
+#include <utility>
 
 #include "sim/base/error.h"
 #include "sim/plan/text.h"
@@ -15,24 +15,6 @@ namespace moesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <class Tag>
-std::vector<std::int32_t> values(const std::vector<Id<Tag>>& ids) {
-  std::vector<std::int32_t> result;
-  for (const auto id : ids) result.push_back(id.value);
-  return result;
-}
-
-template <class IdType>
-std::vector<IdType> ids(const Json& json) {
-  const auto numbers = whole_numbers<std::int64_t>(json);
-  for (const std::int64_t number : numbers) {
-    if (number < -1 || number > std::numeric_limits<std::int32_t>::max()) {
-      throw Error(fmt::format("{} is not an id", number));
-    }
-  }
-  return {numbers.begin(), numbers.end()};
-}
 
 Json layer_json(const ServedLayer& layer) {
   const Placement& placement = layer.placement;
@@ -109,15 +91,11 @@ void check_layer(const ServedLayer& layer, int gpus) {
   check_choices(layer);
 }
 
-const ServedLayer* layer_of(const std::vector<ServedLayer>& layers, const OpKey& key) {
-  const auto found = std::ranges::find_if(layers, [&](const ServedLayer& layer) {
-    return layer.number == key.layer && layer.microbatch == key.microbatch;
-  });
-  return found == layers.end() ? nullptr : &*found;
-}
+using LayersByKey = std::map<std::pair<int, int>, const ServedLayer*>;  // [layer, microbatch]
 
-void check_op(const std::vector<ServedLayer>& layers, const Op& op) {
-  const ServedLayer* layer = layer_of(layers, op.key);
+void check_op(const LayersByKey& layers, const Op& op) {
+  const auto found = layers.find({op.key.layer, op.key.microbatch});
+  const ServedLayer* layer = found == layers.end() ? nullptr : found->second;
   const auto fail = [&](const std::string& what) {
     throw Error(fmt::format("op {} of layer {}: {}", op.label.text(), op.key.layer, what));
   };
@@ -144,8 +122,12 @@ void check_op(const std::vector<ServedLayer>& layers, const Op& op) {
 }
 
 void check(const RoutedPlan& routed) {
-  for (const ServedLayer& layer : routed.layers) check_layer(layer, routed.plan.gpus);
-  for (const Op& op : routed.plan.ops) check_op(routed.layers, op);
+  LayersByKey layers;
+  for (const ServedLayer& layer : routed.layers) {
+    check_layer(layer, routed.plan.gpus);
+    layers.try_emplace({layer.number, layer.microbatch}, &layer);
+  }
+  for (const Op& op : routed.plan.ops) check_op(layers, op);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "sim/mechanism/unsuitable.h"
+#include "sim/saved/held_iteration.h"
 
 namespace moesim {
 namespace {
@@ -37,19 +38,15 @@ std::vector<ExecutionRule> rules_of_spec(const IterationSpec& spec) {
            "routing: recorded"}};
 }
 
-/// What a tensor group divides evenly.
 std::vector<ExecutionRule> rules_of_tensor_group(const IterationSpec& spec, const MoeModel& model) {
   const int tp = spec.parallel.tp;
-  const auto divides = [tp](const char* what, std::int64_t size) {
-    return ExecutionRule{size % tp != 0, fmt::format("{} {} over tp = {}", size, what, tp),
-                         "a multiple of tp, or another tp"};
-  };
-  return {divides("tokens of a microbatch", std::int64_t{spec.micro_batch} * spec.sequence),
-          divides("words", model.vocabulary),
-          divides("heads", model.attention->shape->heads),
-          divides("heads of keys and values", model.attention->shape->kv_heads),
-          divides("columns of dense FFNs", model.dense_ffn),
-          divides("columns of shared experts", model.shared_experts * model.shared_ffn)};
+  std::vector<ExecutionRule> rules;
+  for (const auto& [what, size] :
+       divided_sizes(model, std::int64_t{spec.micro_batch} * spec.sequence)) {
+    rules.push_back({size % tp != 0, fmt::format("{} {} over tp = {}", size, what, tp),
+                     "a multiple of tp, or another tp"});
+  }
+  return rules;
 }
 
 std::vector<ExecutionRule> rules_of_attention(const AttentionShape& shape) {

@@ -96,14 +96,14 @@ std::vector<double> gained_on_average(int drafts, double accepted) {
 }
 
 void read_engine_of(const YamlMap& serving, const ServingSpec& pass, const std::string& file,
-                    EngineRun& run) {
+                    const HostModel& software, EngineRun& run) {
   const auto value = serving.get("engine");
   run.engine.options.drafts = pass.drafts;
   if (!value) return;
   const std::string preset =
       value->is_scalar() ? value->string() : value->map().string("preset", "");
   try {
-    if (!preset.empty()) run.engine = engine_named(preset, file);
+    if (!preset.empty()) run.engine = engine_named(preset, file, software);
   } catch (const Error& e) {
     value->error(e.diagnostics().front().message, e.diagnostics().front().hint);
   }
@@ -113,7 +113,7 @@ void read_engine_of(const YamlMap& serving, const ServingSpec& pass, const std::
   if (serving.find("memory_fraction")) run.engine.memory = {pass.kv_fraction, false};
   if (!pass.pad.empty()) options.graph_sizes = pass.pad;
   if (!pass.graphs) options.graph_sizes.clear();
-  if (value->is_map()) read_engine_keys(value->map(), run.engine);
+  if (value->is_map()) read_engine_keys(value->map(), software, run.engine);
   if (options.drafts != pass.drafts) {
     value->error(fmt::format("'{}' has {} drafts, 'serving.drafts' is {}", value->path(),
                              options.drafts, pass.drafts),
@@ -212,12 +212,12 @@ void read_deployment(const YamlMap& serving, EngineRun& run) {
 
 bool has_requests(const YamlMap& serving) { return serving.find("requests").has_value(); }
 
-EngineRun read_engine_run(const YamlMap& serving, const ServingSpec& pass,
-                          const std::string& file) {
+EngineRun read_engine_run(const YamlMap& serving, const ServingSpec& pass, const std::string& file,
+                          const HostModel& software) {
   EngineRun run;
   run.router.kind = RouterOptions::Kind::least_requests;
   run.prices.decode_tokens = 1 + pass.drafts;
-  read_engine_of(serving, pass, file, run);
+  read_engine_of(serving, pass, file, software, run);
   read_requests(serving.find("requests")->map(), file, run);
   if (const auto value = serving.find("router")) {
     run.engine.options.router = read_router(*value, run.engine.options.router);

@@ -52,6 +52,8 @@ bool has_requests(const YamlMap& serving);
 
 /// Reads the keys of a run; mistakes are recorded. `drafts` and `accepted` of the pass say what
 /// decoding sequences gain unless the engine does. Paths are looked for next to `file`.
-EngineRun read_engine_run(const YamlMap& serving, const ServingSpec& pass, const std::string& file);
+/// `software`: its host, for what that of the engine does not state.
+EngineRun read_engine_run(const YamlMap& serving, const ServingSpec& pass, const std::string& file,
+                          const HostModel& software);
 
 }  // namespace moesim

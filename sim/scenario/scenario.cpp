@@ -177,11 +177,12 @@ namespace {
 
 /// Null if serving has no requests.
 std::shared_ptr<const EngineRun> engine_run_in(const YamlMap& map, const Scenario& s,
-                                               const std::string& path) {
+                                               const std::string& path, const HostModel& software) {
   if (!s.iteration || !s.iteration->serving) return nullptr;
   const YamlMap serving = map.find("serving")->map();
   if (!has_requests(serving)) return nullptr;
-  return std::make_shared<const EngineRun>(read_engine_run(serving, *s.iteration->serving, path));
+  return std::make_shared<const EngineRun>(
+      read_engine_run(serving, *s.iteration->serving, path, software));
 }
 
 /// The scenario without keys of policies. For one policy (`of_one`) changes of others reach
@@ -203,7 +204,7 @@ Scenario parse_common(const std::string& text, const std::string& path,
   const Software software = read_software_of(s, map, flagged);
   const bool ep_flagged = std::ranges::find(keys, "ep", &Override::path) != keys.end();
   s.iteration = read_iteration(map, ep_flagged, path, software);
-  s.engine_run = engine_run_in(map, s, path);
+  s.engine_run = engine_run_in(map, s, path, software.host);
   if (s.engine_run && !s.iteration->host) s.iteration->host = s.engine_run->engine.host;
   s.synth = synth_in(map, keys);
   const bool dense = leaves_out_as_dense(map, s);
@@ -251,10 +252,6 @@ Scenario parse_common(const std::string& text, const std::string& path,
   s.set = std::move(all);
   return s;
 }
-
-}  // namespace
-
-namespace {
 
 /// Reads the scenario once more for instances that decode and have keys of their own.
 void add_decode_pool(const std::string& text, const std::string& path,

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 
 #include "tests/plan/fixtures.h"
@@ -63,7 +64,7 @@ class FusedMemoryTest : public testing::Test {
     add(std::move(op), wave, start, end);
   }
   std::vector<FusedMemory> memory(int gpu = 1) const {
-    return fused_memory(plan_, timeline_, GpuId(gpu));
+    return fused_memory(plan_, timeline_, std::array{GpuId(gpu)});
   }
 
   Plan plan_{"p", 2, {}};
@@ -135,7 +136,7 @@ TEST_F(FusedMemoryTest, EqualsABruteForceOverTime) {
     }
     Seconds ends;
     for (const Interval& time : times) ends = std::max(ends, time.end);
-    const auto held = fused_memory(plan_, timeline, GpuId(1))[0];
+    const auto held = fused_memory(plan_, timeline, std::array{GpuId(1)})[0];
     for (int at = 0; at < 70; ++at) {
       const Seconds now(at + 0.5);
       const auto during = [&](Seconds from, Seconds to) { return from <= now && now < to; };

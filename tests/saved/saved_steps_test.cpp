@@ -25,22 +25,11 @@ using testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
 struct Planned {
-  explicit Planned(const std::string& topology = "hiermoe-a6000")
-      : scenario(read_scenario("", {{"topology", topology, "t"},
-                                    {"model", "tiny-moe", "m"},
-                                    {"trace", MOESIM_ROOT "/traces/tiny-moe-train", "r"},
-                                    {"policy", "[dedup, deepspeed, laer]", "p"},
-                                    {"transport", "ideal", "t"},  // files hold none
-                                    {"steps", "'2:4'", "s"},
-                                    {"tokens_per_rank", "8", "k"},
-                                    {"layers", "[1, 3]", "l"},
-                                    {"set", "topology.nodes=2", "--set"},
-                                    {"set", "topology.node.gpus=2", "--set"}})),
+  explicit Planned(Scenario of)
+      : scenario(std::move(of)),
         inputs(open_inputs(scenario)),
         origin(origin_of(scenario, inputs, inputs.clusters[0], "1.2.3")),
-        policies(plan_all(scenario, inputs, inputs.clusters[0])) {
-    policies.push_back({"elsewhere", "needs attention", {}});
-  }
+        policies(plan_all(scenario, inputs, inputs.clusters[0])) {}
 
   const Topology& cluster() const { return inputs.clusters[0].topology; }
   std::string packed() const { return pack_steps(origin, cluster(), policies); }
@@ -51,8 +40,23 @@ struct Planned {
   std::vector<SavedPolicy> policies;
 };
 
+Planned plan_steps() {
+  Planned p(read_scenario("", {{"topology", "hiermoe-a6000", "t"},
+                               {"model", "tiny-moe", "m"},
+                               {"trace", MOESIM_ROOT "/traces/tiny-moe-train", "r"},
+                               {"policy", "[dedup, deepspeed, laer]", "p"},
+                               {"transport", "ideal", "t"},  // files hold none
+                               {"steps", "'2:4'", "s"},
+                               {"tokens_per_rank", "8", "k"},
+                               {"layers", "[1, 3]", "l"},
+                               {"set", "topology.nodes=2", "--set"},
+                               {"set", "topology.node.gpus=2", "--set"}}));
+  p.policies.push_back({"elsewhere", "needs attention", {}});
+  return p;
+}
+
 const Planned& planned() {
-  static const Planned p;
+  static const Planned p = plan_steps();
   return p;
 }
 
@@ -155,7 +159,7 @@ TEST_F(SavedStepsFile, PacksTheSameStepsIntoTheSameBytes) {
   const std::string packed = planned().packed();
   const SavedSteps steps = read(packed);
   EXPECT_EQ(pack_steps(steps.origin, steps.cluster, steps.policies), packed);
-  EXPECT_EQ(Planned().packed(), packed);
+  EXPECT_EQ(plan_steps().packed(), packed);
 }
 
 TEST_F(SavedStepsFile, RefusesWhatIsCutShort) {
@@ -236,31 +240,15 @@ TEST_F(SavedStepsFile, RefusesWhatDoesNotFitTogether) {
 }
 
 /// An iteration of two stages of four GPUs each, with tensor groups of two.
-struct PlannedIteration {
-  PlannedIteration()
-      : scenario(read_scenario(MOESIM_ROOT "/scenarios/iteration-hardware.yaml",
-                               {{"transport", "ideal", "t"},  // files hold none
-                                {"parallel.tp", "2", "t"},
-                                {"parallel.etp", "1", "e"},
-                                {"parallel.ep", "2", "e"},
-                                {"batch.global", "4", "b"},
-                                {"pipeline", "interleaved", "p"},
-                                {"parallel.vpp", "2", "v"}})),
-        inputs(open_inputs(scenario)),
-        origin(origin_of(scenario, inputs, inputs.clusters[0], "1.2.3")),
-        policies(plan_all(scenario, inputs, inputs.clusters[0])) {}
-
-  const Topology& cluster() const { return inputs.clusters[0].topology; }
-  std::string packed() const { return pack_steps(origin, cluster(), policies); }
-
-  Scenario scenario;
-  Inputs inputs;
-  StepsOrigin origin;
-  std::vector<SavedPolicy> policies;
-};
-
-const PlannedIteration& planned_iteration() {
-  static const PlannedIteration p;
+const Planned& planned_iteration() {
+  static const Planned p(read_scenario(MOESIM_ROOT "/scenarios/iteration-hardware.yaml",
+                                       {{"transport", "ideal", "t"},  // files hold none
+                                        {"parallel.tp", "2", "t"},
+                                        {"parallel.etp", "1", "e"},
+                                        {"parallel.ep", "2", "e"},
+                                        {"batch.global", "4", "b"},
+                                        {"pipeline", "interleaved", "p"},
+                                        {"parallel.vpp", "2", "v"}}));
   return p;
 }
 
@@ -336,6 +324,8 @@ TEST_F(SavedStepsFile, RefusesAnIterationThatDoesNotFitTogether) {
   EXPECT_THAT(stage([](Json& j) { j["rings"][0] = Json::array(); }), HasSubstr("have no ring"));
   EXPECT_THAT(broken([](Json& j) { j["layers"].push_back(j["layers"][0]); }),
               HasSubstr("is there twice"));
+  EXPECT_THAT(broken([](Json& j) { j.erase("iteration"); }),
+              HasSubstr(":2: error: has no iteration, which line 1 says it is"));
 }
 
 TEST_F(SavedStepsFile, CountsItsSteps) {

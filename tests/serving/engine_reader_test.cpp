@@ -50,6 +50,12 @@ TEST(EngineFiles, PresetsAreReadAndDiffer) {
 TEST(EngineFiles, HostsOfPassesWithoutGraphs) {
   EXPECT_FALSE(engine_named("vllm").host) << "as its software says";
   EXPECT_EQ(engine_named("sglang").host->per_kernel, Seconds(36e-6));
+  HostModel software;
+  software.grouped = true;
+  software.graphs = {GraphModule::mlp};
+  const HostModel host = *engine_named("sglang", "", software).host;
+  EXPECT_EQ(host.per_kernel, Seconds(36e-6));
+  EXPECT_TRUE(host.grouped && host.graphs == software.graphs) << "what it does not say";
   EXPECT_EQ(model_of("host: {per_kernel: 2 us, per_module: 3 us}\n").host->per_module,
             Seconds(3e-6));
   EXPECT_FALSE(model_of("host: none\n").host->takes_time());

@@ -137,7 +137,7 @@ RouterOptions read_router(const YamlValue& value, RouterOptions absent) {
   return router;
 }
 
-void read_engine_keys(const YamlMap& map, EngineModel& model) {
+void read_engine_keys(const YamlMap& map, const HostModel& software, EngineModel& model) {
   EngineOptions& options = model.options;
   read_count(map, "max_sequences", options.max_sequences);
   read_count(map, "max_tokens", options.max_tokens);
@@ -162,7 +162,7 @@ void read_engine_keys(const YamlMap& map, EngineModel& model) {
   if (const auto value = map.find("kv")) read_kv(value->map(), model);
   if (const auto value = map.find("memory")) read_memory(value->map(), model.memory);
   if (const auto value = map.find("host")) {
-    model.host = read_host_model(*value, model.host.value_or(HostModel()));
+    model.host = read_host_model(*value, model.host.value_or(software));
   }
   if (const auto value = map.find("drafts")) read_drafts(value->map(), options);
   if (const auto value = map.find("rebalance")) {
@@ -184,7 +184,7 @@ EngineOptions EngineModel::for_ranks(int ranks) const {
   return of;
 }
 
-EngineModel read_engine(const std::string& path) {
+EngineModel read_engine(const std::string& path, const HostModel& software) {
   const auto document = YamlDocument::from_file(path);
   EngineModel model;
   {
@@ -195,14 +195,15 @@ EngineModel read_engine(const std::string& path) {
     model.options.name = model.name;
     model.options.version = map.string("version");
     if (const auto launch = map.find("launch")) read_launch(launch->map(), model.launch);
-    read_engine_keys(map, model);
+    read_engine_keys(map, software, model);
   }
   document->finish();
   return model;
 }
 
-EngineModel engine_named(const std::string& name, const std::string& from) {
-  return read_engine(data_file("models/engine", name, from));
+EngineModel engine_named(const std::string& name, const std::string& from,
+                         const HostModel& software) {
+  return read_engine(data_file("models/engine", name, from), software);
 }
 
 }  // namespace moesim

@@ -51,13 +51,15 @@ struct EngineModel {
   EngineOptions for_ranks(int ranks) const;
 };
 
-/// Throws Error with all mistakes.
-EngineModel read_engine(const std::string& path);
+/// `software`: the host of its software, for what `host` does not state. Throws Error with all
+/// mistakes.
+EngineModel read_engine(const std::string& path, const HostModel& software = {});
 /// The preset of a name, or a file.
-EngineModel engine_named(const std::string& name, const std::string& from = "");
+EngineModel engine_named(const std::string& name, const std::string& from = "",
+                         const HostModel& software = {});
 
 /// Reads the keys of an engine over what `model` has. Mistakes are recorded.
-void read_engine_keys(const YamlMap& map, EngineModel& model);
+void read_engine_keys(const YamlMap& map, const HostModel& software, EngineModel& model);
 RouterOptions read_router(const YamlValue& value, RouterOptions absent);
 
 }  // namespace moesim

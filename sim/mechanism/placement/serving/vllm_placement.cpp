@@ -15,9 +15,7 @@ namespace {
 
 enum class VllmPolicy { eplb, swift_balancer, flash_lb };
 
-const char* name_of(VllmPolicy policy) {
-  return policy == VllmPolicy::flash_lb ? "flash-lb" : "swift-balancer";
-}
+const std::vector<std::string> policy_names = {"eplb", "swift-balancer", "flash-lb"};
 
 struct VllmOptions {
   PlanningOptions when;
@@ -40,7 +38,8 @@ class Vllm final : public Serving {
   void require_different_experts() const {
     if (policy_ == VllmPolicy::eplb || shape_.slots / shape_.gpus <= context().experts) return;
     throw Unsuitable(fmt::format("'{}' cannot fill {} slots of a GPU with {} different experts",
-                                 name_of(policy_), shape_.slots / shape_.gpus, context().experts),
+                                 policy_names[static_cast<std::size_t>(policy_)],
+                                 shape_.slots / shape_.gpus, context().experts),
                      "at most as many slots per GPU as experts");
   }
   std::vector<FirstPlan> first_plans() const override {
@@ -120,8 +119,7 @@ PlacementMaker read_vllm(const YamlMap& params) {
   o.when.interval = static_cast<int>(params.integer("interval", steps, 3000));
   o.when.window = static_cast<int>(params.integer("window", steps, 1000));
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
-  o.policy =
-      static_cast<VllmPolicy>(params.choice("policy", {"eplb", "swift-balancer", "flash-lb"}, 0));
+  o.policy = static_cast<VllmPolicy>(params.choice("policy", policy_names, 0));
   if (o.policy == VllmPolicy::eplb) {
     o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
   } else {
