@@ -49,6 +49,7 @@ struct RunOptions {
   int workers = 0;
   bool bounds = false, elasticities = false, pictures = false, intervals = false;
   bool every_gpu = false;
+  bool every_microbatch = false;
   std::string timeline, timeline_ranks;
   int timeline_steps = 1;
   std::string expected, tolerance = "1 %";
@@ -58,6 +59,7 @@ struct RunOptions {
                               pictures || output.page_asked()};
     options.keep_finished = true;
     options.every_gpu = every_gpu;
+    options.every_microbatch = every_microbatch;
     options.finished = [lines = std::make_shared<DoneLines>()](const FinishedRun& run) {
       if (run.of > 1) lines->add(line_of(run));
     };
@@ -199,6 +201,8 @@ CommandLine add(CommandLine& app, const std::string& name, const std::string& de
                    "adds what 10 % more of each resource is worth, by simulating again");
   command.add_flag("--every-gpu", options->every_gpu,
                    "simulates every GPU, also where balanced ones do the same and one would do");
+  command.add_flag("--every-microbatch", options->every_microbatch,
+                   "simulates every microbatch, also where the steady state of few would do");
   const auto keep_timeline = [options](const std::string& path) {
     claim_output(path);
     options->timeline = path;

@@ -25,6 +25,8 @@ bool carries_tokens(Stream stream) { return stream == Stream::ep || stream == St
 
 bool carries_parameters(Stream stream) { return stream == Stream::param || stream == Stream::dp; }
 
+bool is_between_stages(Stream stream) { return stream >= Stream::pp_down; }
+
 const char* name_of(Stage stage) {
   switch (stage) {
     case Stage::dispatch:

@@ -43,6 +43,7 @@ const char* name_of(Stream stream);
 bool runs_kernels(Stream stream);        // the others run exchanges
 bool carries_tokens(Stream stream);      // to and from experts
 bool carries_parameters(Stream stream);  // or their gradients
+bool is_between_stages(Stream stream);   // of a pipeline
 
 /// What an op is for: dispatch, experts and combine are the ways of the tokens (backward of combine
 /// has the shape of dispatch and the reverse); gather, reduce and migrate move expert parameters,

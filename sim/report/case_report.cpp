@@ -156,6 +156,11 @@ void add_iteration(Json& json, const CaseResult& c) {
                {"ops", m.ops},
                {"peak_memory", fullest_json(m.fullest)}});
   if (m.simulated_gpus > 0) json["simulated_gpus"] = m.simulated_gpus;
+  if (m.simulated_microbatches > 0) {
+    json["simulated_microbatches"] = m.simulated_microbatches;
+    json["continued_error_s"] = m.continued_error.value;
+    json["continued_drift_s"] = m.continued_drift.value;
+  }
   if (m.serving) json["serving"] = serving_json(c);
   if (m.stage_turns.empty()) return;
   json["turns_s"] = turns_json(mean_of(m.stage_turns));

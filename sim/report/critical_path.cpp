@@ -17,7 +17,9 @@ struct PathPlace {
 
 class PathWalk {
  public:
-  PathWalk(const Plan& plan, const Timeline& timeline) : plan_(plan), timeline_(timeline) {
+  PathWalk(const Plan& plan, const Timeline& timeline, const Continued* continued)
+      : plan_(plan), timeline_(timeline), continued_(continued) {
+    if (continued != nullptr) periods_left_ = continued->times;
     for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
       auto& of_stream = on_stream_.at(static_cast<std::size_t>(plan[id].stream));
       position_.push_back(of_stream.size());
@@ -30,7 +32,7 @@ class PathWalk {
     if (!at) return {};
     until_ = timeline_.makespan;
     idle(*at, interval(*at).end);
-    while (at) at = step(*at);
+    while (at) at = a_period_later(step(*at));
     std::ranges::reverse(path_);
     return std::move(path_);
   }
@@ -74,6 +76,18 @@ class PathWalk {
     add({at.op, gpu(at), gpu(slowest), {}, wait, false, mean_wait(slowest)}, begin);
     idle(slowest, before ? interval(*before).end : Seconds(0));
     return before;
+  }
+
+  /// In a steady state the path goes on from the same op a period later, once for each that the
+  /// whole step has in addition.
+  std::optional<PathPlace> a_period_later(std::optional<PathPlace> at) {
+    if (!at || periods_left_ == 0) return at;
+    const std::int32_t later = continued_->later[at->op.index()];
+    if (later < 0) return at;
+    --periods_left_;
+    const PathPlace same{OpId(later), at->member};
+    until_ += interval(same).end - interval(*at).end;
+    return same;
   }
 
   /// The mean wait of the participants that joined an exchange before this one.
@@ -150,6 +164,8 @@ class PathWalk {
 
   const Plan& plan_;
   const Timeline& timeline_;
+  const Continued* continued_;  // null: the timeline is all there is
+  int periods_left_ = 0;        // that the path has not gone through yet
   std::array<std::vector<OpId>, stream_count> on_stream_;
   std::vector<std::size_t> position_;  // [op] in the list of its stream
   Seconds until_;                      // where the path has come to
@@ -163,8 +179,9 @@ const char* name_of(PathWait wait) {
   return names[static_cast<std::size_t>(wait)];
 }
 
-std::vector<PathSegment> critical_path(const Plan& plan, const Timeline& timeline) {
-  return PathWalk(plan, timeline).run();
+std::vector<PathSegment> critical_path(const Plan& plan, const Timeline& timeline,
+                                       const Continued* continued) {
+  return PathWalk(plan, timeline, continued).run();
 }
 
 }  // namespace moesim

@@ -7,6 +7,7 @@
 
 #include "sim/plan/plan.h"
 #include "sim/plan/timeline.h"
+#include "sim/report/continued.h"
 
 namespace moesim {
 
@@ -39,7 +40,9 @@ struct PathSegment {
 
 /// From time zero to the makespan; each segment begins where the one before ends. Ties go to the
 /// GPU that the path is on, to data before the stream, then to the lowest id. Segments of no length
-/// are left out.
-std::vector<PathSegment> critical_path(const Plan& plan, const Timeline& timeline);
+/// are left out. In a steady state the path goes through the repeated ops as often as the whole
+/// step has them.
+std::vector<PathSegment> critical_path(const Plan& plan, const Timeline& timeline,
+                                       const Continued* continued = nullptr);
 
 }  // namespace moesim

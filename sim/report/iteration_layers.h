@@ -12,6 +12,7 @@ namespace moesim {
 /// over the GPUs of its pipeline stage. `stages`: [GPU] its stage, below 0 if another
 /// stands for it. Throws as add_step.
 std::map<int, LayerMetrics> iteration_layers(const PricedPlan& plan, const Timeline& timeline,
-                                             const std::vector<int>& stages);
+                                             const std::vector<int>& stages,
+                                             const Continued* continued = nullptr);
 
 }  // namespace moesim

@@ -74,41 +74,48 @@ struct GpuTimes {
   std::array<std::vector<Interval>, iteration_part_count> moving;
 };
 
-void add_exchange(const Op& op, std::span<const Interval> intervals, std::vector<GpuTimes>& gpus) {
+void add_exchange(const Op& op, std::span<const Interval> intervals, const Interval& window,
+                  std::vector<GpuTimes>& gpus) {
   const IterationPart part = part_of_exchange(op);
   if (part == IterationPart::bubble) return;
   const std::vector<Seconds> begins = moving_from(op, intervals);
   const Collectives* apart = op.apart();
   for (std::size_t m = 0; m < intervals.size(); ++m) {
+    const Interval joined = within(intervals[m], window);
+    if (!(joined.start < joined.end)) continue;
     GpuTimes& gpu = gpus[op.group[m].index()];
-    add_interval(gpu.joined, intervals[m]);
+    add_interval(gpu.joined, joined);
     const auto in = apart != nullptr ? static_cast<std::size_t>(apart->of[m].collective) : 0;
-    const Seconds begin = begins[in];
-    const Seconds end = intervals[m].end;
-    if (begin < end) add_interval(gpu.moving[part_index(part)], {begin, end});
+    const Seconds begin = std::max(begins[in], joined.start);
+    if (begin < joined.end) add_interval(gpu.moving[part_index(part)], {begin, joined.end});
   }
 }
 
-void add_op(const Op& op, std::span<const Interval> intervals, std::vector<GpuTimes>& gpus) {
-  if (op.exchange() != nullptr) return add_exchange(op, intervals, gpus);
+void add_op(const Op& op, std::span<const Interval> intervals, const Interval& window,
+            std::vector<GpuTimes>& gpus) {
+  if (op.exchange() != nullptr) return add_exchange(op, intervals, window, gpus);
   const bool moves = is_minimum_time(op);
   if (!moves && op.stream != Stream::compute) return;
   const bool of_host = std::holds_alternative<HostWork>(op.kernels()->each().front());
   const auto part = part_index(of_host ? IterationPart::host : part_of_kernel(op.key.kind));
   for (std::size_t m = 0; m < intervals.size(); ++m) {
+    const Interval worked = within(intervals[m], window);
+    if (!(worked.start < worked.end)) continue;
     GpuTimes& gpu = gpus[op.group[m].index()];
     if (moves) {
-      add_interval(gpu.joined, intervals[m]);
-      add_interval(gpu.moving[part_index(IterationPart::tokens)], intervals[m]);
+      add_interval(gpu.joined, worked);
+      add_interval(gpu.moving[part_index(IterationPart::tokens)], worked);
     } else {
-      gpu.kernels[part] += intervals[m].end - intervals[m].start;
-      add_interval(gpu.busy, intervals[m]);
+      gpu.kernels[part] += worked.end - worked.start;
+      add_interval(gpu.busy, worked);
     }
   }
 }
 
 /// [GPU] What waits for nobody is held until it starts: ops follow each other but for their hosts.
-GpuIntervals held_by_hosts(const Plan& plan, const Timeline& timeline) {
+/// Of a window what ends in it.
+GpuIntervals held_by_hosts(const Plan& plan, const Timeline& timeline,
+                           const Interval* window = nullptr) {
   std::vector<std::vector<Seconds>> ready(plan.ops.size());
   for (std::size_t i = 0; i < plan.ops.size(); ++i) ready[i].resize(plan.ops[i].group.size());
   for_each_wait(plan, [&](OpId earlier, std::size_t its_member, OpId op, std::size_t member) {
@@ -119,17 +126,37 @@ GpuIntervals held_by_hosts(const Plan& plan, const Timeline& timeline) {
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     for (std::size_t m = 0; m < ready[i].size(); ++m) {
       const Seconds start = timeline.ops[i][m].start;
-      if (ready[i][m] < start) {
-        add_interval(held[plan.ops[i].group[m].index()], {ready[i][m], start});
+      if (!(ready[i][m] < start)) continue;
+      std::vector<Interval>& of_gpu = held[plan.ops[i].group[m].index()];
+      if (window == nullptr) {
+        add_interval(of_gpu, {ready[i][m], start});
+      } else if (window->start < start && start <= window->end) {
+        of_gpu.push_back({ready[i][m], start});
       }
     }
   }
   return held;
 }
 
-IterationTimes times_of(GpuTimes gpu, Seconds makespan) {
+/// When ops were held within a period, if what ends in it has begun periods before: it does so in
+/// every period.
+std::vector<Interval> held_in_each(const std::vector<Interval>& ended, const Interval& window) {
+  std::vector<Interval> held;
+  const Seconds period = window.end - window.start;
+  for (const auto& [start, end] : ended) {
+    for (Interval later{start, end}; later.start < window.end;
+         later = {later.start + period, later.end + period}) {
+      const Interval part = within(later, window);
+      if (part.start < part.end) held.push_back(part);
+    }
+  }
+  return held;
+}
+
+/// Of a stretch of time, which all of the intervals lie in.
+IterationTimes times_of(GpuTimes gpu, const Interval& window) {
   IterationTimes times;
-  times.iteration = makespan;
+  times.iteration = window.end - window.start;
   times.parts = gpu.kernels;
   std::vector<Interval> told = united(std::move(gpu.busy));
   const std::vector<Interval> busy = told;
@@ -147,9 +174,9 @@ IterationTimes times_of(GpuTimes gpu, Seconds makespan) {
   const auto joined = united(std::move(gpu.joined));
   times.overlapped = inside(joined, busy);
   tell(IterationPart::waiting, joined);
-  const Seconds bubble = outside({{Seconds(0), makespan}}, told);
+  const Seconds bubble = outside({window}, told);
   times.parts[part_index(IterationPart::bubble)] += bubble;
-  times.busiest = makespan - bubble;
+  times.busiest = times.iteration - bubble;
   return times;
 }
 
@@ -166,33 +193,52 @@ const char* name_of(IterationPart part) {
   return names.at(part_index(part));
 }
 
+void IterationTimes::add(const IterationTimes& other, int times) {
+  iteration += other.iteration * times;
+  for (std::size_t p = 0; p < parts.size(); ++p) parts[p] += other.parts[p] * times;
+  slowest_compute += other.slowest_compute * times;
+  overlapped += other.overlapped * times;
+  busiest += other.busiest * times;
+}
+
 bool hosts_take_time(const GpuModels& gpus) {
   return std::ranges::any_of(gpus, [](const auto& gpu) { return gpu->host.takes_time(); });
 }
 
 std::vector<IterationTimes> iteration_times_by_gpu(const Plan& plan, const Timeline& timeline,
-                                                   bool hosts) {
+                                                   bool hosts, const Continued* continued) {
   const auto count = static_cast<std::size_t>(plan.gpus);
   std::vector<IterationTimes> times(count);
   std::vector<GpuTimes> gpus(count);
-  GpuIntervals held = hosts ? held_by_hosts(plan, timeline) : GpuIntervals(count);
-  const auto counts = [](const Op& op) { return part_of(op) != IterationPart::bubble; };
-  for (const Island& island : islands(plan, counts)) {
-    for (const std::uint32_t op : island.ops) add_op(plan.ops[op], timeline.ops[op], gpus);
+  GpuIntervals held(count), held_later(count);
+  if (hosts) held = held_by_hosts(plan, timeline);
+  if (hosts && continued != nullptr) {
+    held_later = held_by_hosts(plan, timeline, &continued->window);
+    for (auto& of_gpu : held_later) of_gpu = held_in_each(of_gpu, continued->window);
+  }
+  const auto add = [&](const Island& island, const Interval& window, GpuIntervals& held_in_window,
+                       int more) {
+    for (const std::uint32_t op : island.ops) add_op(plan.ops[op], timeline.ops[op], window, gpus);
     for (const GpuId gpu : island.gpus) {
       GpuTimes own = std::exchange(gpus[gpu.index()], {});
-      own.held = std::move(held[gpu.index()]);
-      times[gpu.index()] = times_of(std::move(own), timeline.makespan);
+      own.held = std::move(held_in_window[gpu.index()]);
+      times[gpu.index()].add(times_of(std::move(own), window), more);
     }
+  };
+  const auto counts = [](const Op& op) { return part_of(op) != IterationPart::bubble; };
+  for (const Island& island : islands(plan, counts)) {
+    add(island, {Seconds(0), timeline.makespan}, held, 1);
+    if (continued != nullptr) add(island, continued->window, held_later, continued->times);
   }
   return times;
 }
 
 IterationTimes iteration_times(const Plan& plan, const Timeline& timeline, bool hosts,
-                               const std::vector<GpuId>& only) {
+                               const std::vector<GpuId>& only, const Continued* continued) {
   IterationTimes sum;
   sum.iteration = timeline.makespan;
-  const auto all = iteration_times_by_gpu(plan, timeline, hosts);
+  if (continued != nullptr) sum.iteration += continued->left_out();
+  const auto all = iteration_times_by_gpu(plan, timeline, hosts, continued);
   const std::size_t count = only.empty() ? all.size() : only.size();
   for (std::size_t i = 0; i < count; ++i) {
     const IterationTimes& gpu = all[only.empty() ? i : only[i].index()];
@@ -207,10 +253,11 @@ IterationTimes iteration_times(const Plan& plan, const Timeline& timeline, bool 
   return sum;
 }
 
-double expert_load_max_over_mean(const Plan& plan) {
+double expert_load_max_over_mean(const Plan& plan, const Continued* continued) {
   double sum = 0;
   int count = 0;
-  for (const Op& op : plan.ops) {
+  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+    const Op& op = plan.ops[i];
     if (op.key.type() != OpType{OpKind::fc1}) continue;
     std::int64_t all = 0, most = 0;
     for (std::size_t m = 0; m < op.group.size(); ++m) {
@@ -221,9 +268,10 @@ double expert_load_max_over_mean(const Plan& plan) {
       most = std::max(most, rows);
     }
     if (all == 0) continue;
-    sum +=
-        static_cast<double>(most) * static_cast<double>(op.group.size()) / static_cast<double>(all);
-    ++count;
+    const int times = continued != nullptr ? continued->count(i) : 1;
+    sum += times * static_cast<double>(most) * static_cast<double>(op.group.size()) /
+           static_cast<double>(all);
+    count += times;
   }
   return count > 0 ? sum / count : 0;
 }

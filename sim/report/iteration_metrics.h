@@ -10,6 +10,7 @@
 #include "sim/model/gpu_model.h"
 #include "sim/plan/plan.h"
 #include "sim/plan/timeline.h"
+#include "sim/report/continued.h"
 
 namespace moesim {
 
@@ -43,6 +44,8 @@ struct IterationTimes {
   Seconds busiest;          // of the GPU with the shortest bubble: all but that
 
   Seconds of(IterationPart part) const { return parts[static_cast<std::size_t>(part)]; }
+  /// Those of one GPU, of a stretch of time that it has so many times more.
+  void add(const IterationTimes& other, int times);
   bool operator==(const IterationTimes&) const = default;
 };
 
@@ -51,13 +54,15 @@ bool hosts_take_time(const GpuModels& gpus);
 
 /// [GPU] of each by itself: `slowest_compute` is its own. `hosts`: see above.
 std::vector<IterationTimes> iteration_times_by_gpu(const Plan& plan, const Timeline& timeline,
-                                                   bool hosts = false);
+                                                   bool hosts = false,
+                                                   const Continued* continued = nullptr);
 /// Times of the mean GPU; of those of `only`, if some stand for all (representatives.h).
 IterationTimes iteration_times(const Plan& plan, const Timeline& timeline, bool hosts = false,
-                               const std::vector<GpuId>& only = {});
+                               const std::vector<GpuId>& only = {},
+                               const Continued* continued = nullptr);
 
 /// Rows of the routed experts of the busiest GPU over those of the mean one, by GPUs that work on
 /// the same layer: the mean over layers and microbatches.
-double expert_load_max_over_mean(const Plan& plan);
+double expert_load_max_over_mean(const Plan& plan, const Continued* continued = nullptr);
 
 }  // namespace moesim

@@ -67,15 +67,15 @@ Traffic traffic_of(const Op& op, const Reached& units, std::span<const ExchangeP
 
 }  // namespace
 
-void MovedBytes::add(OpId exchange) {
+void MovedBytes::add(OpId exchange, int times) {
   const Op& op = plan_.plan()[exchange];
   const Moved once{exchange, op.key.layer, carries_tokens(op.stream),
-                   op.key.stage == Stage::migrate, 1};
+                   op.key.stage == Stage::migrate, times};
   std::vector<Moved>& moved = moved_[plan_.price_of(exchange)];
   const auto known = std::ranges::find_if(moved, [&](const Moved& m) {
     return m.layer == once.layer && m.tokens == once.tokens && m.migrates == once.migrates;
   });
-  known == moved.end() ? moved.push_back(once) : static_cast<void>(++known->times);
+  known == moved.end() ? moved.push_back(once) : static_cast<void>(known->times += times);
 }
 
 void MovedBytes::add_to(std::map<int, LayerMetrics>& layers) {

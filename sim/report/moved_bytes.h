@@ -18,7 +18,7 @@ class MovedBytes {
   /// The plan must outlive it.
   explicit MovedBytes(const PricedPlan& plan) : plan_(plan), moved_(plan.prices().size()) {}
 
-  void add(OpId exchange);
+  void add(OpId exchange, int times = 1);
   /// Adds them to the layers' traffic, migrated bytes and link bytes; begins anew. Throws
   /// std::logic_error if bytes are not on the links that they need.
   void add_to(std::map<int, LayerMetrics>& layers);

@@ -20,6 +20,7 @@ namespace {
 struct Span {
   Seconds first{std::numeric_limits<double>::infinity()};
   Seconds last{0};
+  int times = 1;
   void cover(std::span<const Interval> intervals) {
     for (const Interval& i : intervals) {
       first = std::min(first, i.start);
@@ -32,21 +33,28 @@ struct Span {
 /// Choices that every GPU computes, forward: [gpu].
 using GpuLoads = std::vector<std::int64_t>;
 
-void add_load(GpuLoads& loads, const Op& op, int gpus) {
+void add_load(GpuLoads& loads, const Op& op, int times, int gpus) {
   if (op.key.type() != OpType{OpKind::fc1}) return;
   loads.resize(static_cast<std::size_t>(gpus));
   for (std::size_t m = 0; m < op.group.size(); ++m) {
     const auto* gemm = std::get_if<GroupedGemm>(&op.kernels()->of(m));
     if (gemm == nullptr) continue;
-    loads[op.group[m].index()] += std::accumulate(gemm->m.begin(), gemm->m.end(), std::int64_t{0});
+    loads[op.group[m].index()] +=
+        times * std::accumulate(gemm->m.begin(), gemm->m.end(), std::int64_t{0});
   }
 }
 
 /// Mean over GPUs of the time in exchanges that no compute hides.
-Seconds exposed(const GpuIntervals& exchanging, const GpuIntervals& busy) {
+Seconds exposed(const GpuIntervals& exchanging, const GpuIntervals& busy,
+                const Continued* continued = nullptr) {
   double sum = 0;
   for (std::size_t g = 0; g < exchanging.size(); ++g) {
-    sum += outside(united(exchanging[g]), busy[g]).value;
+    std::vector<Interval> all = united(exchanging[g]);
+    sum += outside(all, busy[g]).value;
+    if (continued == nullptr) continue;
+    for (Interval& each : all) each = within(each, continued->window);
+    std::erase_if(all, [](const Interval& each) { return !(each.start < each.end); });
+    sum += outside(all, busy[g]).value * continued->times;
   }
   return Seconds(sum / static_cast<double>(std::max<std::size_t>(1, exchanging.size())));
 }
@@ -56,8 +64,9 @@ class StepMetrics {
  public:
   /// `stages`: [GPU] its stage of the pipeline; empty: there is one.
   StepMetrics(const PricedPlan& priced, const Timeline& timeline,
-              const std::vector<int>& stages = {})
+              const std::vector<int>& stages = {}, const Continued* continued = nullptr)
       : stages_(stages),
+        continued_(continued),
         plan_(priced.plan()),
         timeline_(timeline),
         moved_(priced),
@@ -86,21 +95,22 @@ class StepMetrics {
     }
     // Parameters may travel long before or after.
     const bool of_pass = carries_tokens(op.stream) || op.stream == Stream::compute;
-    if (of_pass) span_of(op.key).cover(intervals);
+    const int times = continued_ != nullptr ? continued_->count(index) : 1;
+    if (of_pass) span_of(op.key, times).cover(intervals);
     if (last_layer_ == nullptr || last_number_ != op.key.layer) {
       last_layer_ = &layers_[last_number_ = op.key.layer];
       last_exchanging_ = nullptr;
     }
     LayerMetrics& layer = *last_layer_;
     if (op.kernels() == nullptr) {
-      moved_.add(OpId(static_cast<std::int64_t>(index)));
-      return add_exchange(op, intervals, layer);
+      moved_.add(OpId(static_cast<std::int64_t>(index)), times);
+      return add_exchange(op, intervals, times, layer);
     }
     if (op.stream != Stream::compute) return;
     for (const Interval& of_gpu : intervals) {
-      layer.compute += (of_gpu.end - of_gpu.start) * share_of_[op.group[0].index()];
+      layer.compute += (of_gpu.end - of_gpu.start) * (times * share_of_[op.group[0].index()]);
     }
-    add_load(loads_[op.key.layer], op, plan_.gpus);
+    add_load(loads_[op.key.layer], op, times, plan_.gpus);
   }
 
   /// Metrics of layers that each have a stage.
@@ -111,7 +121,7 @@ class StepMetrics {
       // GPUs of other stages have no share in it.
       const auto own = first_with_part(number);
       const double with = gpus_with_[own.index()];
-      layer.exposed = exposed(exchanging_[number], busy) * (plan_.gpus / with);
+      layer.exposed = exposed(exchanging_[number], busy, continued_) * (plan_.gpus / with);
     }
     return layers_;
   }
@@ -134,9 +144,10 @@ class StepMetrics {
   std::size_t gpus() const { return static_cast<std::size_t>(plan_.gpus); }
 
   /// Ops that follow each other are mostly of one pass.
-  Span& span_of(const OpKey& key) {
+  Span& span_of(const OpKey& key, int times) {
     const PassKey pass(key.layer, key.pass, key.microbatch);
     if (last_span_ == nullptr || pass != last_pass_) last_span_ = &spans_[last_pass_ = pass];
+    last_span_->times = times;  // of its last op: weight gradients may be a turn of their own
     return *last_span_;
   }
 
@@ -156,7 +167,7 @@ class StepMetrics {
     for (const auto& [key, span] : spans_) {
       const auto& [number, pass, microbatch] = key;
       LayerMetrics& layer = layers_[number];
-      (pass == Pass::forward ? layer.forward : layer.backward) += span.length();
+      (pass == Pass::forward ? layer.forward : layer.backward) += span.length() * span.times;
     }
     for (auto& [number, loads] : loads_) {
       if (loads.empty()) continue;
@@ -191,7 +202,8 @@ class StepMetrics {
     return intervals;
   }
 
-  void add_exchange(const Op& op, std::span<const Interval> intervals, LayerMetrics& layer) {
+  void add_exchange(const Op& op, std::span<const Interval> intervals, int times,
+                    LayerMetrics& layer) {
     const bool tokens = carries_tokens(op.stream);
     if (last_exchanging_ == nullptr) {
       last_exchanging_ = &exchanging_[op.key.layer];
@@ -200,7 +212,7 @@ class StepMetrics {
     GpuIntervals& of_layer = *last_exchanging_;
     for (std::size_t p = 0; p < intervals.size(); ++p) {
       const std::size_t gpu = op.group[p].index();
-      const Seconds time = (intervals[p].end - intervals[p].start) * share_of_[gpu];
+      const Seconds time = (intervals[p].end - intervals[p].start) * (times * share_of_[gpu]);
       (tokens ? layer.communication : layer.parameters) += time;
       if (!tokens && op.key.stage == Stage::reduce) layer.gradients += time;
       add_interval(of_layer[gpu], intervals[p]);
@@ -211,6 +223,7 @@ class StepMetrics {
   using PassKey = std::tuple<int, Pass, int>;  // layer, microbatch
 
   const std::vector<int> stages_;
+  const Continued* continued_;    // null: the timeline is all there is
   std::vector<int> gpus_with_;    // [gpu] GPUs of the stage that it belongs to
   std::vector<double> share_of_;  // [gpu] 1 / that
   const Plan& plan_;
@@ -240,8 +253,9 @@ void add_step(RunMetrics& run, const PricedPlan& plan, const Timeline& timeline)
 }
 
 std::map<int, LayerMetrics> iteration_layers(const PricedPlan& plan, const Timeline& timeline,
-                                             const std::vector<int>& stages) {
-  StepMetrics step(plan, timeline, stages);
+                                             const std::vector<int>& stages,
+                                             const Continued* continued) {
+  StepMetrics step(plan, timeline, stages, continued);
   for (std::size_t i = 0; i < plan.plan().ops.size(); ++i) {
     const Op& op = plan.plan().ops[i];
     const bool around = op.key.layer < 0 || part_of(op) == IterationPart::dense;

@@ -15,6 +15,12 @@ bool may_stand_for_others(const PolicyRun& run, const ComparisonOptions& asked) 
          });
 }
 
+bool may_continue(const PolicyRun& run, const ComparisonOptions& asked) {
+  const bool draws = run.timeline != nullptr || asked.pictures;
+  return !draws && !asked.every_microbatch && !asked.bounds && !asked.least_times &&
+         !asked.elasticities;
+}
+
 PlanToRun::PlanToRun(Plan& whole, const ClusterInput& cluster, bool may_stand_for_others)
     : of_all_(whole, cluster.topology) {
   if (may_stand_for_others) representatives_ = moesim::representatives(whole, cluster.gpus);

@@ -15,6 +15,9 @@ namespace moesim {
 /// that is asked for needs the whole plan.
 bool may_stand_for_others(const PolicyRun& run, const ComparisonOptions& asked);
 
+/// Whether an iteration of fewer microbatches may be simulated and its steady state go on.
+bool may_continue(const PolicyRun& run, const ComparisonOptions& asked);
+
 class PlanToRun {
  public:
   /// Takes the ops of `whole`, which must outlive it, if some GPUs may stand for all and do.

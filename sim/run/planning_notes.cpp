@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/base/counted.h"
+#include "sim/base/units.h"
 
 namespace moesim {
 
@@ -31,6 +32,33 @@ std::vector<std::string> planning_notes(const Planner& planner, const ClusterInp
         fmt::format("started cold at step {}: no step before it was seen (--warmup {} shows them)",
                     cluster.first_step, cluster.first_step));
   }
+  return notes;
+}
+
+std::vector<std::string> iteration_notes(const Planner& planner, const ClusterInput& cluster,
+                                         const IterationFigures& figures) {
+  std::vector<std::string> notes = planner.layer_planner().notes();
+  if (const FullestGpu& gpu = figures.fullest; !gpu.fits()) {
+    notes.push_back(fmt::format("does not fit (!): GPU {} has {} and needs {} {}", gpu.gpu.value,
+                                to_string(gpu.memory), to_string(gpu.peak), gpu.when));
+  }
+  if (const int few = figures.simulated_gpus; few > 0) {
+    notes.push_back(
+        fmt::format("simulated by {} of {} GPUs, because the others do the same (--every-gpu: all)",
+                    few, cluster.topology.gpu_count()));
+  }
+  if (const int few = figures.simulated_microbatches; few > 0) {
+    notes.push_back(
+        fmt::format("simulated {} of {} microbatches and continued their steady state: within {}, "
+                    "parts within {} (--every-microbatch: all)",
+                    few, planner.shape().microbatches, to_string(figures.continued_error),
+                    to_string(figures.continued_drift)));
+  }
+  if (const std::string why = planner.layer_planner().forced(); !why.empty()) notes.push_back(why);
+  if (!planner.plans_from_loads() || planner.replanned()) return notes;
+  notes.push_back(
+      fmt::format("never planned from loads: it has seen too few {} (--warmup N shows it N more)",
+                  planner.spec().serves() ? "steps" : "iterations"));
   return notes;
 }
 

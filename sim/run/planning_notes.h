@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run's planners had no chance to do.
+// Sentences below a run's table.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "sim/planner/iteration/planner.h"
+#include "sim/report/metrics.h"
 #include "sim/scenario/inputs.h"
 
 namespace moesim {
@@ -20,5 +21,10 @@ struct PlanningRecord {
 /// without having seen the steps before. Sentences whose subject is the policy.
 std::vector<std::string> planning_notes(const Planner& planner, const ClusterInput& cluster,
                                         const PlanningRecord& record);
+
+/// Notes on iterations: that they do not fit, that fewer GPUs or microbatches were simulated than
+/// there are, and on a policy that never decided from loads.
+std::vector<std::string> iteration_notes(const Planner& planner, const ClusterInput& cluster,
+                                         const IterationFigures& figures);
 
 }  // namespace moesim

@@ -5,50 +5,27 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "sim/base/units.h"
-#include "sim/model/model_flops.h"
 #include "sim/report/iteration_layers.h"
 #include "sim/run/backends.h"
 #include "sim/run/bounds.h"
 #include "sim/run/elasticities.h"
 #include "sim/run/forecast.h"
 #include "sim/run/memory_views.h"
+#include "sim/run/metrics_of_no_step.h"
 #include "sim/run/plan_to_run.h"
 #include "sim/run/planning_notes.h"
 #include "sim/run/serving_views.h"
+#include "sim/run/steady_state.h"
 #include "sim/run/step_timelines.h"
 #include "sim/run/turn_times.h"
 
 namespace moesim {
 namespace {
-
-double flop_per_token(const PolicyRun& run) {
-  if (!run.inputs.model.missing_of_whole().empty() || run.scenario.iteration->serving) return 0;
-  FlopCount count;
-  count.sequence = run.scenario.iteration->sequence;
-  return training_flops(run.inputs.model, count).total();
-}
-
-double mean_peak(const ClusterInput& cluster, DataType type) {
-  double sum = 0;
-  for (const auto& gpu : cluster.gpus) {
-    const auto peak = gpu->peak.find(type);
-    if (peak == gpu->peak.end()) return 0;
-    sum += peak->second.value;
-  }
-  return sum / static_cast<double>(cluster.gpus.size());
-}
-
-Bytes smallest_gpu(const ClusterInput& cluster) {
-  Bytes least = cluster.gpus.front()->memory;
-  for (const auto& gpu : cluster.gpus) least = std::min(least, gpu->memory);
-  return least;
-}
 
 Bytes most_held(const MemoryPeaks& peaks) { return peaks[fullest(peaks).index()].use.total(); }
 
@@ -60,7 +37,18 @@ struct Simulated {
   Fidelity fidelity;
   bool first;                              // of the run
   const Representatives& representatives;  // nobody if all were simulated
+  const Continued* continued = nullptr;    // what the whole has in addition, if it is shortened
 };
+
+/// [GPU] its stage; below 0 if another stands for it.
+std::vector<int> stages_of_simulated(const PlannedStep& planned,
+                                     const Representatives& representatives) {
+  const std::vector<int> all = stages_of(planned.memory);
+  if (representatives.empty()) return all;
+  std::vector<int> stages(all.size(), -1);
+  for (const GpuId gpu : representatives.gpus) stages[gpu.index()] = all[gpu.index()];
+  return stages;
+}
 
 /// Plans, simulates and measures, in this order for every step.
 class Measuring {
@@ -71,12 +59,14 @@ class Measuring {
         outcome_(outcome),
         few_(may_stand_for_others(run, asked)),
         steps_(run.scenario, run.inputs, run.cluster, run.system,
-               {.routing = run.routing, .join_alike = few_}),
+               {.routing = run.routing,
+                .join_alike = few_,
+                .fewer_microbatches = may_continue(run, asked)}),
         fidelities_(run.scenario.fidelities),
         backends_(make_backends(fidelities_, run.scenario.p2p_order, run.cluster)),
         timelines_(run.timeline, run.number, names(), run.cluster.topology, planner()) {
     outcome.fixed = !planner().plans_from_loads();
-    outcome.metrics.assign(backends_.size(), begun());
+    outcome.metrics.assign(backends_.size(), metrics_of_no_step(run, planner()));
     if (asked.pictures) outcome.pictures.resize(backends_.size());
   }
 
@@ -85,21 +75,14 @@ class Measuring {
     for (int i = 0; i < steps_.count(); ++i) {
       PlannedStep planned = steps_.plan(i);
       steps_.require_memory(planned);
-      const bool first = i == 0;
-      if (asked_.bounds && first) {
+      if (asked_.bounds && i == 0) {
         outcome_.bounds = bounds_of(steps_.planner(), planned, run_.cluster, run_.scenario);
       }
       change.add(planned.change);
-      const PlanToRun to_run(planned.plan, run_.cluster, few_);
-      const PricedPlan& priced = to_run.priced();
-      report_progress(backends_, priced, i, steps_.count(), progress);
-      for (std::size_t f = 0; f < backends_.size(); ++f) {
-        const Timeline timeline = backends_[f]->run(priced);
-        const Simulated step{planned,        priced, timeline,
-                             fidelities_[f], first,  to_run.representatives()};
-        add(outcome_.metrics[f], step);
-        if (asked_.pictures) draw(outcome_.pictures[f], step);
-        timelines_.add(f, planned, priced, timeline, i, title(i));
+      std::size_t done = simulate(planned, i, 0, progress);
+      if (done < backends_.size()) {
+        steps_.planner().plan_every_microbatch(planned);
+        done = simulate(planned, i, done, progress);
       }
       progress(i + 1, steps_.count());
     }
@@ -108,6 +91,35 @@ class Measuring {
   }
 
  private:
+  /// At the fidelities from one on, up to the first at which a shortened pipeline is not steady.
+  /// Returns that.
+  std::size_t simulate(PlannedStep& planned, int i, std::size_t from, const JobProgress& progress) {
+    const PlanToRun to_run(planned.plan, run_.cluster, few_);
+    const PricedPlan& priced = to_run.priced();
+    report_progress(backends_, priced, i, steps_.count(), progress);
+    for (std::size_t f = from; f < backends_.size(); ++f) {
+      const Timeline timeline = backends_[f]->run(priced);
+      std::optional<Continued> continued;
+      if (planned.shortened != nullptr) {
+        continued =
+            steady_state(priced, timeline, *planned.shortened,
+                         stages_of_simulated(planned, to_run.representatives()), run_.cluster.gpus);
+        if (!continued) return f;
+      }
+      const Simulated step{planned,
+                           priced,
+                           timeline,
+                           fidelities_[f],
+                           i == 0,
+                           to_run.representatives(),
+                           continued ? &*continued : nullptr};
+      add(outcome_.metrics[f], step);
+      if (asked_.pictures) draw(outcome_.pictures[f], step);
+      timelines_.add(f, planned, priced, timeline, i, title(i));
+    }
+    return backends_.size();
+  }
+
   const Planner& planner() const { return steps_.planner(); }
   bool iterations() const { return !planner().spec().only_layers; }
 
@@ -125,26 +137,11 @@ class Measuring {
                                                       : fmt::format("step {}", steps_.number(i));
   }
 
-  /// Metrics of no step yet.
-  RunMetrics begun() const {
-    RunMetrics metrics;
-    metrics.gpu_memory = smallest_gpu(run_.cluster);
-    metrics.replans = planner().layer_planner().replans_in_warmup();
-    if (!iterations()) return metrics;
-    metrics.iteration.emplace();
-    metrics.iteration->flop_per_token = flop_per_token(run_);
-    metrics.iteration->peak_flops = mean_peak(run_.cluster, planner().spec().gemm_type());
-    if (planner().spec().serves()) {
-      metrics.iteration->serving = serving_figures(planner(), run_.inputs.model);
-    }
-    return metrics;
-  }
-
   void add(RunMetrics& metrics, const Simulated& step) const {
     metrics.tokens = planner().spec().serves() ? output_tokens(planner()) : step.planned.tokens;
     iterations() ? add_iteration(metrics, step) : add_layers(metrics, step);
-    metrics.path.add(path_sums(critical_path(step.priced.plan(), step.timeline), step.priced,
-                               run_.cluster.gpus));
+    metrics.path.add(path_sums(critical_path(step.priced.plan(), step.timeline, step.continued),
+                               step.priced, run_.cluster.gpus));
     if (asked_.least_times) {
       metrics.least =
           metrics.least.value_or(Seconds(0)) + least_time(step.priced, run_.cluster.gpus);
@@ -189,10 +186,16 @@ class Measuring {
     IterationFigures& figures = *metrics.iteration;
     const Plan& plan = step.priced.plan();
     figures.simulated_gpus = static_cast<int>(step.representatives.gpus.size());
-    figures.ops = std::accumulate(plan.ops.begin(), plan.ops.end(), std::int64_t{0},
-                                  [](std::int64_t ops, const Op& op) {
-                                    return ops + static_cast<std::int64_t>(op.collectives());
-                                  });
+    figures.ops = 0;
+    for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+      const std::int64_t times = step.continued != nullptr ? step.continued->count(i) : 1;
+      figures.ops += times * static_cast<std::int64_t>(plan.ops[i].collectives());
+    }
+    if (step.continued != nullptr) {
+      figures.simulated_microbatches = step.planned.shortened->pipeline.microbatches();
+      figures.continued_error = std::max(figures.continued_error, step.continued->error);
+      figures.continued_drift = std::max(figures.continued_drift, step.continued->drift);
+    }
     const FullestGpu fullest = fullest_of(step.planned.memory, run_.cluster.gpus);
     if (figures.serving) {
       figures.serving->free_cache_tokens = free_cache_tokens(
@@ -200,28 +203,26 @@ class Measuring {
     }
     if (figures.fullest.peak < fullest.peak) figures.fullest = fullest;
     const bool hosts = hosts_take_time(run_.cluster.gpus);
-    figures.add(iteration_times(plan, step.timeline, hosts, step.representatives.gpus),
-                expert_load_max_over_mean(plan));
+    figures.add(
+        iteration_times(plan, step.timeline, hosts, step.representatives.gpus, step.continued),
+        expert_load_max_over_mean(plan, step.continued));
     add_layer_figures(metrics, step);
-    metrics.steps.push_back(step.timeline.makespan);
-    const Pipeline& pipeline = planner().shape().pipeline;
+    const bool goes_on = step.continued != nullptr;
+    metrics.steps.push_back(step.timeline.makespan +
+                            (goes_on ? step.continued->left_out() : Seconds(0)));
+    const Pipeline& pipeline =
+        goes_on ? step.planned.shortened->pipeline : planner().shape().pipeline;
     if (!step.first || pipeline.stages() == 1) return;
-    figures.stage_turns =
-        turn_times_by_stage(plan, step.timeline, pipeline, stages_of_simulated(step));
-  }
-
-  /// [GPU] its stage; below 0 if another stands for it.
-  static std::vector<int> stages_of_simulated(const Simulated& step) {
-    const std::vector<int> all = stages_of(step.planned.memory);
-    if (step.representatives.empty()) return all;
-    std::vector<int> stages(all.size(), -1);
-    for (const GpuId gpu : step.representatives.gpus) stages[gpu.index()] = all[gpu.index()];
-    return stages;
+    figures.stage_turns = turn_times_by_stage(
+        plan, step.timeline, pipeline, stages_of_simulated(step.planned, step.representatives),
+        step.continued);
   }
 
   void add_layer_figures(RunMetrics& metrics, const Simulated& step) const {
     if (!asked_.layers) return;
-    const auto layers = iteration_layers(step.priced, step.timeline, stages_of_simulated(step));
+    const auto layers =
+        iteration_layers(step.priced, step.timeline,
+                         stages_of_simulated(step.planned, step.representatives), step.continued);
     for (const auto& [number, layer] : layers) metrics.layers[number].add(layer);
   }
 
@@ -234,7 +235,8 @@ class Measuring {
 
   void end(RunMetrics& metrics, const RoutingChange& change) const {
     metrics.loss = planner().layer_planner().loss(change);
-    iterations() ? note_iterations(metrics) : note_layers(metrics);
+    if (!iterations()) return note_layers(metrics);
+    metrics.notes = iteration_notes(planner(), run_.cluster, *metrics.iteration);
   }
 
   void note_layers(RunMetrics& metrics) const {
@@ -245,27 +247,6 @@ class Measuring {
     metrics.notes.push_back(fmt::format(
         "would take {} of experts and activations with all MoE layers of the model; a GPU has {}",
         to_string(metrics.model_memory), to_string(metrics.gpu_memory)));
-  }
-
-  void note_iterations(RunMetrics& metrics) const {
-    metrics.notes = planner().layer_planner().notes();
-    if (const FullestGpu& gpu = metrics.iteration->fullest; !gpu.fits()) {
-      metrics.notes.push_back(fmt::format("does not fit (!): GPU {} has {} and needs {} {}",
-                                          gpu.gpu.value, to_string(gpu.memory), to_string(gpu.peak),
-                                          gpu.when));
-    }
-    if (const int few = metrics.iteration->simulated_gpus; few > 0) {
-      metrics.notes.push_back(fmt::format(
-          "simulated by {} of {} GPUs, because the others do the same (--every-gpu: all)", few,
-          run_.cluster.topology.gpu_count()));
-    }
-    if (const std::string why = planner().layer_planner().forced(); !why.empty()) {
-      metrics.notes.push_back(why);
-    }
-    if (!planner().plans_from_loads() || planner().replanned()) return;
-    metrics.notes.push_back(
-        fmt::format("never planned from loads: it has seen too few {} (--warmup N shows it N more)",
-                    planner().spec().serves() ? "steps" : "iterations"));
   }
 
   const PolicyRun& run_;

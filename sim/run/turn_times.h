@@ -7,6 +7,7 @@
 #include "sim/plan/plan.h"
 #include "sim/plan/timeline.h"
 #include "sim/planner/pipeline/pipeline.h"
+#include "sim/report/continued.h"
 #include "sim/report/turn_times.h"
 
 namespace moesim {
@@ -17,7 +18,7 @@ namespace moesim {
 ///    begins no earlier than the turn before it has ended: so every moment counts once.
 ///  - Transfers between stages, and exchanges between replicas, are not part of a turn.
 std::vector<TurnTimes> turn_times_by_stage(const Plan& plan, const Timeline& timeline,
-                                           const Pipeline& pipeline,
-                                           const std::vector<int>& stages);
+                                           const Pipeline& pipeline, const std::vector<int>& stages,
+                                           const Continued* continued = nullptr);
 
 }  // namespace moesim

@@ -24,7 +24,8 @@ class PolicyPlanner {
   struct Options {
     RoutingSource routing = RoutingSource::recorded;
     bool explicit_rows = false;
-    bool join_alike = false;  // of iterations: Spec::join_alike
+    bool join_alike = false;          // of iterations: Spec::join_alike
+    bool fewer_microbatches = false;  // of iterations: Spec::fewer_microbatches
   };
   /// Shows the planner the warm-up. All but the options must outlive it. Throws as Planner.
   PolicyPlanner(const Scenario& scenario, const Inputs& inputs, const ClusterInput& cluster,

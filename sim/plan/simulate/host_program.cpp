@@ -80,7 +80,18 @@ Seconds held(const Issue& issue, Seconds duration) {
   return std::max(issue.time * (1 - others), issue.time - duration * others);
 }
 
+/// Host work on the stream of kernels, which all hosts wait for.
+bool is_work_of_host(const Op& op) {
+  return op.stream == Stream::compute && op.kernels() != nullptr &&
+         std::holds_alternative<HostWork>(op.kernels()->each().front());
+}
+
 }  // namespace
+
+bool is_waited_for(const HostModel& host, const Op& op) {
+  return is_work_of_host(op) ||
+         std::ranges::find(host.waits_for, op.key.kind) != host.waits_for.end();
+}
 
 HostProgram::HostProgram(const Plan& plan, const GpuModels& gpus, const Duration& duration)
     : plan_(plan) {
@@ -94,9 +105,7 @@ HostProgram::HostProgram(const Plan& plan, const GpuModels& gpus, const Duration
 }
 
 bool HostProgram::waits(const Op& op) const {
-  if (waits_for_.at(static_cast<std::size_t>(op.key.kind))) return true;
-  return op.stream == Stream::compute && op.kernels() != nullptr &&
-         std::holds_alternative<HostWork>(op.kernels()->each().front());
+  return waits_for_.at(static_cast<std::size_t>(op.key.kind)) || is_work_of_host(op);
 }
 
 void HostProgram::issue_all(const GpuModels& gpus, const Duration& duration) {

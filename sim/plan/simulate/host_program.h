@@ -12,6 +12,9 @@
 
 namespace moesim {
 
+/// Whether a host waits for the end of this op on its GPU before it issues the next one.
+bool is_waited_for(const HostModel& host, const Op& op);
+
 /// Every GPU has a host, which issues the GPU's ops in the order of the plan and runs ahead of it
 /// without bound, but for what it waits for (waits). An op starts no earlier than it was issued. A
 /// captured op is issued with the graph that it belongs to: ops of one layer, microbatch and pass

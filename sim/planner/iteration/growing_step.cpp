@@ -49,8 +49,8 @@ GrowingStep::GrowingStep(const DecidedStep& step, Plan& plan)
     : step_(step),
       plan_(plan),
       cells_apart_(are_apart(step)),
-      transfers_(stages_, step.shape.pipeline, step.shape.layers, joins_on(step), cells_apart_) {
-  const int stages = step.shape.pipeline.stages();
+      transfers_(stages_, step.pipeline, step.shape.layers, joins_on(step), cells_apart_) {
+  const int stages = step.pipeline.stages();
   for (int r = 0; r < stages; ++r) {
     stages_.emplace_back(plan, step.shape.grid, r, step.model, step.spec);
   }
@@ -59,7 +59,7 @@ GrowingStep::GrowingStep(const DecidedStep& step, Plan& plan)
 }
 
 void GrowingStep::add_all() {
-  const Pipeline& pipeline = step_.shape.pipeline;
+  const Pipeline& pipeline = step_.pipeline;
   if (step_.spec.serves() && step_.shape.microbatches > 1) {
     for (int stage = 0; stage < pipeline.stages(); ++stage) add_parts_of_batch(stage);
     return;
@@ -112,12 +112,12 @@ StepMemory GrowingStep::memory() const {
 
 /// The stages that hold the same layers as stage r, itself the first.
 std::vector<int> GrowingStep::copies_of(int r) const {
-  if (step_.shape.pipeline.copies() == 1) return {r};
-  return {r, step_.shape.pipeline.stages() - 1 - r};
+  if (step_.pipeline.copies() == 1) return {r};
+  return {r, step_.pipeline.stages() - 1 - r};
 }
 
 void GrowingStep::add_optimizers() {
-  const Pipeline& pipeline = step_.shape.pipeline;
+  const Pipeline& pipeline = step_.pipeline;
   for (int first = 0; first < pipeline.stages() / pipeline.copies(); ++first) {
     std::vector<const StageSpace*> stages;
     std::vector<StageLayers*> layers;
@@ -145,7 +145,7 @@ void GrowingStep::add_stage(int r) {
   StageLayers& layers = *step_.layers[static_cast<std::size_t>(r)];
   blocks_.push_back(std::make_unique<BlockOps>(stage, joins_on(step_), cells_apart_));
   auto& chunks = chunks_.emplace_back();
-  for (int chunk = 0; chunk < step_.shape.pipeline.chunks(); ++chunk) {
+  for (int chunk = 0; chunk < step_.pipeline.chunks(); ++chunk) {
     ChunkParts& parts = *chunks.emplace_back(std::make_unique<ChunkParts>(
         ChunkParts{stage, *blocks_.back(), layers.planner().schedule()}));
     for (const auto& of_microbatch : layers.of_chunk(chunk)) {
@@ -158,7 +158,7 @@ void GrowingStep::add_stage(int r) {
   }
   done_.emplace_back(stage.everybody().size());
   left_.emplace_back(chunks.size(), 0);
-  for (const Turn& turn : step_.shape.pipeline.of(r)) {
+  for (const Turn& turn : step_.pipeline.of(r)) {
     for (const StageWork* work : {&turn.work, turn.beside ? &*turn.beside : nullptr}) {
       if (work == nullptr) continue;
       if (ends_gradients(*work)) ++left(r, work->chunk);
@@ -222,13 +222,13 @@ void GrowingStep::add(int stage, const StageWork& work) {
 void GrowingStep::add_parts_of_batch(int stage) {
   std::vector<ChunkPass*> made;
   std::vector<PassPieces> parts;
-  for (const Turn& turn : step_.shape.pipeline.of(stage)) {
+  for (const Turn& turn : step_.pipeline.of(stage)) {
     made.push_back(&begin(stage, turn.work, {}));
     parts.push_back(made.back()->forward());
   }
   add_interleaved(parts);
   for (std::size_t i = 0; i < made.size(); ++i) {
-    end(*made[i], stage, step_.shape.pipeline.of(stage)[i].work);
+    end(*made[i], stage, step_.pipeline.of(stage)[i].work);
   }
 }
 

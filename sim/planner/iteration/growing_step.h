@@ -19,6 +19,7 @@ namespace moesim {
 /// What a step is planned from, once its layers are decided. All of it outlives the plan's growth.
 struct DecidedStep {
   const IterationShape& shape;
+  const Pipeline& pipeline;  // that is planned: of the shape, or a shorter one
   const Spec& spec;
   const MoeModel& model;
   const Topology& topology;

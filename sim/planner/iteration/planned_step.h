@@ -8,6 +8,7 @@
 
 #include "sim/planner/iteration/step_memory.h"
 #include "sim/planner/layer/layer_planner.h"
+#include "sim/planner/pipeline/shortened.h"
 
 namespace moesim {
 
@@ -29,8 +30,9 @@ struct PlannedStep {
   Plan plan;
   std::vector<PlannedLayer> layers;  // stage by stage, microbatch by microbatch
   RoutingChange change;
-  std::int64_t tokens = 0;  // of all replicas
-  StepMemory memory;
+  std::int64_t tokens = 0;                       // of all replicas
+  StepMemory memory;                             // of the whole pipeline
+  const ShortenedPipeline* shortened = nullptr;  // that the plan is of, if not of the whole
 
   Seconds planning() const;  // of the host, over all layers
   bool replanned() const;    // slots of any layer, from loads

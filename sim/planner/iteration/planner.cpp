@@ -91,6 +91,7 @@ Planner::Planner(const SystemSpec& system, const Topology& topology, const MoeMo
       microbatches_(spec_.only_layers ? Microbatches()
                                       : make_microbatches(trace, shape_, spec_.spec)) {
   check_can_plan(spec_.spec);
+  if (spec_.fewer_microbatches) shortened_ = shortened(shape_.pipeline, microbatches_.distinct);
   expert_model_ = with_parts_of_experts(model, shape_.grid.size(ParallelAxis::etp));
   if (!spec_.only_layers) layers = iteration_layers();
   for (int stage = 0; stage < shape_.grid.stages(); ++stage) {
@@ -202,8 +203,16 @@ PlannedStep Planner::plan(std::span<const NumberedBatch> microbatches, int numbe
   if (shape_.pipeline.order().size() <= 2) {
     step.plan.ops.reserve(about_ops(step.layers, spec_.backward));
   }
+  step.shortened = shortened_ ? &*shortened_ : nullptr;
+  grow(step);
+  return step;
+}
+
+void Planner::grow(PlannedStep& step) {
   unless_unsuitable([&] {
-    const DecidedStep decided{shape_, spec_, model_, topology_, whole_, layers_};
+    const Pipeline& planned =
+        step.shortened != nullptr ? step.shortened->pipeline : shape_.pipeline;
+    const DecidedStep decided{shape_, planned, spec_, model_, topology_, whole_, layers_};
     GrowingStep grown(decided, step.plan);
     grown.add_all();
     if (!spec_.only_layers) step.memory = grown.memory();
@@ -212,7 +221,13 @@ PlannedStep Planner::plan(std::span<const NumberedBatch> microbatches, int numbe
     step.memory.peaks = memory_of(step.layers, expert_model_, spec_.state, spec_.backward);
   }
   check_plan(step.plan);
-  return step;
+}
+
+void Planner::plan_every_microbatch(PlannedStep& step) {
+  PlannedStep whole = empty_step(step.plan.name);
+  step.plan = std::move(whole.plan);
+  step.shortened = nullptr;
+  grow(step);
 }
 
 PlannedStep Planner::layer_with_rows(const PlannedStep& planned, std::size_t layer) {

@@ -35,6 +35,8 @@ class Planner {
   /// The same of tokens that the mechanisms take for those of a step of this number; for a spec of
   /// one microbatch. The batch must outlive the result.
   PlannedStep plan(const Batch& batch, int number);
+  /// Plans the step anew, as it was decided, with all microbatches. Before the next one is planned.
+  void plan_every_microbatch(PlannedStep& step);
   /// Shows an iteration to the mechanisms without a plan of it.
   void warm_up(int iteration);
 
@@ -72,6 +74,7 @@ class Planner {
   PlannedStep empty_step(std::string name) const;
   PlannedStep plan(std::span<const NumberedBatch> microbatches, int number);
   std::vector<NumberedBatch> microbatches_of(int iteration) const;
+  void grow(PlannedStep& step);
   void decide(std::span<const NumberedBatch> microbatches, PlannedStep& step);
 
   std::string name_;
@@ -83,6 +86,7 @@ class Planner {
   MoeModel expert_model_;  // with experts as wide as the parts of them that a GPU holds
   IterationShape shape_;
   Microbatches microbatches_;
+  std::optional<ShortenedPipeline> shortened_;
   bool replanned_ = false;
   std::vector<std::unique_ptr<Topology>> clusters_;   // [stage]; none if there is only one
   CountedLayers counted_;                             // by the stages that have decided

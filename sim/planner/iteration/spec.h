@@ -24,9 +24,10 @@ struct Spec {
   bool optimizer = true;  // the end of the iteration: sums of gradients, update, new weights
   /// Token lists, for real execution.
   bool explicit_rows = false;
-  bool join_alike = false;   // communicators with equal times are one exchange (alike.h)
-  bool only_layers = false;  // MoE layers and nothing around them
-  bool backward = true;      // after the forward pass
+  bool join_alike = false;          // communicators with equal times are one exchange (alike.h)
+  bool fewer_microbatches = false;  // a steady pipeline is planned shorter (shortened.h)
+  bool only_layers = false;         // MoE layers and nothing around them
+  bool backward = true;             // after the forward pass
   /// Whether it is a pass of a serving engine, which is only forward.
   bool serves() const { return spec.serving.has_value(); }
   /// Whether tensor groups exchange what a pass of serving leaves out: the sums of the embedding

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/run/gpu_turns.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/report/spans.h"
+
+namespace moesim {
+namespace {
+
+bool between_replicas(const Op& op) {
+  return op.stream == Stream::dp || op.key.kind == OpKind::optimizer;
+}
+
+void extend(Interval& turn, const Interval& by) {
+  turn.start = std::min(turn.start, by.start);
+  turn.end = std::max(turn.end, by.end);
+}
+
+/// The first ones wait for the others, which is not work.
+void add_update(const Op& op, std::span<const Interval> times, std::vector<TurnsOfGpu>& gpus) {
+  const Seconds moving = moving_from(times);
+  for (std::size_t m = 0; m < times.size(); ++m) {
+    const Seconds start = op.exchange() != nullptr ? moving : times[m].start;
+    if (start < times[m].end) gpus[op.group[m].index()].update.push_back({start, times[m].end});
+  }
+}
+
+}  // namespace
+
+TurnsOfStage::TurnsOfStage(const Timetable& timetable) : size_(timetable.size()) {
+  for (std::size_t t = 0; t < timetable.size(); ++t) {
+    add(timetable[t].work, t);
+    if (timetable[t].beside) add(*timetable[t].beside, t);
+  }
+}
+
+std::optional<std::size_t> TurnsOfStage::turn_of(const OpKey& key) const {
+  const bool back = key.pass == Pass::backward || key.role == Role::recompute;
+  if (!back) return find(WorkKind::forward, key);
+  if (key.role == Role::wgrad) {
+    if (const auto apart = find(WorkKind::weight_gradient, key)) return apart;
+  }
+  return find(WorkKind::backward, key);
+}
+
+void TurnsOfStage::add(const StageWork& work, std::size_t turn) {
+  const bool inputs = work.kind == WorkKind::input_gradient;
+  turns_[{inputs ? WorkKind::backward : work.kind, work.microbatch, work.chunk}] = turn;
+}
+
+std::optional<std::size_t> TurnsOfStage::find(WorkKind kind, const OpKey& key) const {
+  const auto at = turns_.find({kind, key.microbatch, key.chunk});
+  return at == turns_.end() ? std::nullopt : std::optional(at->second);
+}
+
+std::vector<TurnsOfStage> turns_by_stage(const Pipeline& pipeline) {
+  std::vector<TurnsOfStage> stages;
+  for (int r = 0; r < pipeline.stages(); ++r) stages.emplace_back(pipeline.of(r));
+  return stages;
+}
+
+std::vector<TurnsOfGpu> turns_of_gpus(const Plan& plan, const Timeline& timeline,
+                                      const std::vector<TurnsOfStage>& by_stage,
+                                      const std::vector<int>& stages) {
+  constexpr Seconds never(std::numeric_limits<double>::infinity());
+  std::vector<TurnsOfGpu> gpus(stages.size());
+  for (std::size_t g = 0; g < gpus.size(); ++g) {
+    if (stages[g] < 0) continue;
+    gpus[g].turns.assign(by_stage[static_cast<std::size_t>(stages[g])].size(), {never, Seconds(0)});
+  }
+  for_each_op_of_turns(plan, by_stage, stages, [&](std::size_t i, std::size_t, auto turn) {
+    const Op& op = plan.ops[i];
+    const std::span<const Interval> times = timeline.ops[i];
+    if (is_between_stages(op.stream)) return;
+    if (between_replicas(op)) return add_update(op, times, gpus);
+    if (!turn) return;
+    for (std::size_t m = 0; m < times.size(); ++m) {
+      extend(gpus[op.group[m].index()].turns[*turn], times[m]);
+    }
+  });
+  return gpus;
+}
+
+}  // namespace moesim
