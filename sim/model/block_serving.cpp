@@ -102,10 +102,12 @@ void add_mla(StepList& list, const MoeModel& model, int layer, const ServedToken
   add_latent_scores(list, model, attended_tokens(served, true, {most, 1}), served.cache);
 }
 
-/// The kernels of the rule in chunks, one by one, each a launch of the host: decays, norms of
-/// queries and keys, sums of decays, products of keys (with all other products), their inverse
-/// triangle, w and u, states, outputs. What they pass each other is as in training
-/// (chunk_gated_delta_rule of fla-org/flash-linear-attention 0315a70e).
+/// The kernels of the rule in chunks, one by one, each a launch of the host: decays, copies of
+/// queries, keys and values, norms of queries and keys, sums of decays, products of keys (with all
+/// other products), their inverse triangle, w and u, states, outputs. What they pass each other is
+/// as in training (chunk_gated_delta_rule of fla-org/flash-linear-attention 0315a70e). They need
+/// contiguous rows, which a convolution does not leave (its input_guard, in sgl-project/sglang
+/// 06beed92 and vLLM, too).
 void add_delta_chunks(StepList& list, const MoeModel& model, std::int64_t tokens) {
   const LinearAttention& linear = *model.attention->shape->linear;
   constexpr std::int64_t chunk = 64;  // tokens
@@ -116,8 +118,8 @@ void add_delta_chunks(StepList& list, const MoeModel& model, std::int64_t tokens
     list.memory(OpKind::attention_scores, tokens, {read, written, 0, 0}, {});
   };
   kernel(2 * heads, 2 * heads);
-  kernel(key, key);
-  kernel(key, key);
+  for (const std::int64_t copied : {key, key, v}) kernel(copied, copied);
+  for (const std::int64_t normed : {key, key}) kernel(normed, normed);
   kernel(heads, heads);
   list.step({OpKind::attention_scores,
              GroupedGemm{{tokens}, 4 * linear.value_dim, v, model.activations},
