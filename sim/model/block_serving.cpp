@@ -102,12 +102,12 @@ void add_mla(StepList& list, const MoeModel& model, int layer, const ServedToken
   add_latent_scores(list, model, attended_tokens(served, true, {most, 1}), served.cache);
 }
 
-/// The kernels of the rule in chunks, one by one, each a launch of the host: decays, copies of
-/// queries, keys and values, norms of queries and keys, sums of decays, products of keys (with all
-/// other products), their inverse triangle, w and u, states, outputs. What they pass each other is
-/// as in training (chunk_gated_delta_rule of fla-org/flash-linear-attention 0315a70e). They need
-/// contiguous rows, which a convolution does not leave (its input_guard, in sgl-project/sglang
-/// 06beed92 and vLLM, too).
+/// The kernels of the rule in chunks, one by one, each a launch of the host: decays, norms of
+/// queries and keys, sums of decays, products of keys (with all other products), their inverse
+/// triangle, w and u, states, outputs. What they pass each other is as in training
+/// (chunk_gated_delta_rule of fla-org/flash-linear-attention 0315a70e). They need contiguous rows,
+/// which a convolution does not leave: queries and keys are copied, then values (its input_guard;
+/// sgl-project/sglang 06beed92 has it, too), and a fourth launch finds the prompts with a prefix.
 void add_delta_chunks(StepList& list, const MoeModel& model, std::int64_t tokens) {
   const LinearAttention& linear = *model.attention->shape->linear;
   constexpr std::int64_t chunk = 64;  // tokens
@@ -117,9 +117,12 @@ void add_delta_chunks(StepList& list, const MoeModel& model, std::int64_t tokens
   const auto kernel = [&](std::int64_t read, std::int64_t written) {
     list.memory(OpKind::attention_scores, tokens, {read, written, 0, 0}, {});
   };
+  for (const std::int64_t copied : {2 * key, v}) {
+    list.memory(projections, tokens, {copied, copied, 0, 0}, {});
+  }
   kernel(2 * heads, 2 * heads);
-  for (const std::int64_t copied : {key, key, v}) kernel(copied, copied);
-  for (const std::int64_t normed : {key, key}) kernel(normed, normed);
+  kernel(key, key);
+  kernel(key, key);
   kernel(heads, heads);
   list.step({OpKind::attention_scores,
              GroupedGemm{{tokens}, 4 * linear.value_dim, v, model.activations},
