@@ -142,15 +142,19 @@ TEST(EngineRows, PoolsApartHaveTheRouterAndTheLimitsOfTheirRecipe) {
   EXPECT_FALSE(prompts.engine_run->engine.options.plans_ahead);
 }
 
-/// How efficient products of experts in FP8 are at best; 0: as other products.
-double efficiency_of_experts(const EngineRow& row, const std::string& gpu) {
+/// The GPU as the pool that decodes has it.
+GpuModel gpu_of(const EngineRow& row, const std::string& gpu) {
   std::string why;
   const auto pool = pool_of(row, read_engine_table("inferencex"), row.decode.has_value(), why);
   const Scenario scenario = read_scenario("", pool->flags);
-  const GpuModel model =
-      read_gpu_model(data_file("models/gpu", gpu), scenario.overrides_of("gpu", gpu));
-  const auto found = model.fitted.grouped_gemm.find(DataType::fp8);
-  return found == model.fitted.grouped_gemm.end() ? 0 : found->second.efficiency;
+  return read_gpu_model(data_file("models/gpu", gpu), scenario.overrides_of("gpu", gpu));
+}
+
+/// How efficient products of experts in FP8 are at best; 0: as other products.
+double efficiency_of_experts(const EngineRow& row, const std::string& gpu) {
+  const auto fitted = gpu_of(row, gpu).fitted.grouped_gemm;
+  const auto found = fitted.find(DataType::fp8);
+  return found == fitted.end() ? 0 : found->second.efficiency;
 }
 
 TEST(EngineRows, ExpertsHaveTheKernelsOfTheirEngine) {
@@ -168,6 +172,15 @@ TEST(EngineRows, ExpertsHaveTheKernelsOfTheirEngine) {
   spread.system = "h200_sxm";
   spread.backend = "sglang";
   EXPECT_EQ(efficiency_of_experts(spread, "h200-measured"), 0) << "DeepGEMM";
+}
+
+TEST(EngineRows, VllmsShareOfMemoryIsOfAllButWhatItHoldsItself) {
+  EngineRow row = rows_of(together).front();
+  row.backend = "vllm";
+  row.model = "MiniMaxAI/MiniMax-M2.5";
+  EXPECT_EQ(gpu_of(row, "b200-measured").memory, Bytes(187'230'000'000));
+  row.system = "h100_sxm";
+  EXPECT_EQ(gpu_of(row, "h100-measured").memory, Bytes(80'630'000'000));
 }
 
 TEST(EngineRows, RatesAreLittlesLaw) {
