@@ -157,19 +157,21 @@ def published_fp8(folder):
 PLAIN = ((2688, 1856), (4096, 2688), (1024, 2688), (2048, 5120))  # two matrices per expert: Nemotron
 
 
-def experts(file, dtype, size, distribution="balanced", keep=lambda hidden, ffn, experts: True, weights=0):
+def experts(file, dtype, size, distribution="balanced", keep=lambda hidden, ffn, experts: True, weights=0, of=""):
     """A fused MoE layer of aiconfigurator on one GPU: two GEMMs per expert, activation, weighted sum, casts. With
-    bytes of `weights`, GEMMs of whole tiles."""
+    bytes of `weights`, GEMMs of whole tiles. With `of`, only kernels with that name, of all ranks of experts."""
     def read(folder):
         for r in table(folder / "aiconfigurator" / file):
-            if r["moe_dtype"] != dtype or r["distribution"] != distribution or r["moe_ep_size"] != "1":
+            ranks = int(r["moe_ep_size"])
+            if r["moe_dtype"] != dtype or r["distribution"] != distribution or (ranks != 1 and not of):
                 continue
             tokens, hidden, top_k = int(r["num_tokens"]), int(r["hidden_size"]), int(r["topk"])
-            ffn, groups = int(r["inter_size"]) // int(r["moe_tp_size"]), int(r["num_experts"])
-            if not keep(hidden, int(r["inter_size"]), groups) or ffn < 256:
+            ffn = int(r["inter_size"]) // int(r["moe_tp_size"])
+            groups = int(r.get("num_slots", r["num_experts"])) // ranks
+            if not keep(hidden, int(r["inter_size"]), groups) or ffn < 256 or of not in r["kernel_source"]:
                 continue
             up = 1 if (hidden, int(r["inter_size"])) in PLAIN else 2
-            rows = tokens * top_k
+            rows = max(tokens * top_k // ranks, 1)
             groups = min(groups, rows)
             side = 2 * ((1 + up) * rows * ffn + rows * hidden + tokens * hidden)
             if size < 2:
@@ -289,6 +291,12 @@ FITS = [
               "MoE behind DeepEP, DeepGEMM, SGLang": received("wideep_context_moe_h100_sxm.csv")}),
     Fit("a100 MoE", A100, "bf16", experts(MOE_A100, "bfloat16", 2, "power_law_1.01"), GROUPED),
     Fit("h100 MoE", H100, "bf16", experts(MOE_H100, "bfloat16", 2), GROUPED),
+    Fit("h100 MoE fp8 block, Triton", H100, "fp8", experts(MOE_H100, "fp8_block", 1, of="triton"), GROUPED,
+        least_flop=1e7),
+    Fit("h100 MoE fp8 block, CUTLASS", H100, "fp8", experts(MOE_H100, "fp8_block", 1, of="cutlass"), GROUPED,
+        least_flop=1e7),
+    Fit("h100 MoE fp8 block, TensorRT-LLM", H100, "fp8", experts("wideep_moe_perf_h100_sxm_trtllm1.3.0rc10.csv",
+        "fp8_block", 1, "power_law_1.01_eplb", of="cutlass"), GEMM, {"group_rows": 0.0}, 1e7),
     Fit("h100 MoE of Mixtral", H100, "bf16", experts(MOE_H100, "bfloat16", 2, keep=tuned), GROUPED),
     Fit("a100 attention", A100, "bf16", prefill("context_attention_a100_sxm_vllm0.14.0.csv"), ATTENTION,
         {"memory": 0.8, "sharpness": 1.0, "half_width": 0.0}),

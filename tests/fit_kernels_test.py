@@ -68,6 +68,34 @@ class FitKernels(unittest.TestCase):
         self.assertTrue(err.startswith("fit_kernels.py: no fit 'a100 atention'\nhint: one of a100 gemm, "), err)
 
 
+def expert_rows(kernel, efficiency, ranks):
+    """Layers of 64 experts on so many ranks, bound by their products at a part of H100's peak, and 40 us."""
+    for tokens in (1024, 2048, 4096, 8192, 16384, 32768):
+        for hidden in (2048, 4096, 6144):
+            for ffn in (512, 1024, 2048):
+                rows = tokens * 8 // ranks
+                side = 2 * (3 * rows * ffn + rows * hidden + tokens * hidden) + 3 * (tokens * hidden + rows * ffn)
+                time = 40e-6 + 6 * rows * hidden * ffn / (efficiency * 1978.9e12) + side / 3.35e12
+                yield f"{kernel},fp8_block,{tokens},{hidden},{ffn},8,64,1,{ranks},balanced,{time * 1e3!r}"
+
+
+class FitExperts(unittest.TestCase):
+    def test_kernels_are_told_apart_by_name_on_all_ranks(self):
+        columns = ("kernel_source,moe_dtype,num_tokens,hidden_size,inter_size,topk,num_experts,moe_tp_size,moe_ep_size,"
+                   "distribution,latency")
+        lines = [columns, *expert_rows("triton", 0.1, 1), *expert_rows("cutlass", 0.2, 4)]
+        with tempfile.TemporaryDirectory() as folder:
+            tables = Path(folder) / "aiconfigurator"
+            tables.mkdir()
+            (tables / "moe_perf_h100_sxm_vllm0.24.0.csv").write_text("\n".join(lines) + "\n")
+            for name, efficiency in (("Triton", 0.1), ("CUTLASS", 0.2)):
+                code, out, err = fit(folder, f"h100 MoE fp8 block, {name}")
+                self.assertEqual(code, 0, err)
+                self.assertIn("of 54 rows", out)
+                found = float(re.search(r"efficiency: ([0-9.]+)", out)[1])
+                self.assertAlmostEqual(found, efficiency, delta=0.1 * efficiency)
+
+
 class FitServingKernels(unittest.TestCase):
     def test_finds_what_made_the_table(self):
         """Decode at 0.9 of H100's bandwidth, with 100 keys of every sequence besides, and 10 us."""

@@ -105,7 +105,9 @@ void add_mla(StepList& list, const MoeModel& model, int layer, const ServedToken
 /// The kernels of the rule in chunks, one by one, each a launch of the host: decays, norms of
 /// queries and keys, sums of decays, products of keys (with all other products), their inverse
 /// triangle, w and u, states, outputs. What they pass each other is as in training
-/// (chunk_gated_delta_rule of fla-org/flash-linear-attention 0315a70e).
+/// (chunk_gated_delta_rule of fla-org/flash-linear-attention 0315a70e). They need contiguous rows,
+/// which a convolution does not leave: queries and keys are copied, then values (its input_guard;
+/// sgl-project/sglang 06beed92 has it, too), and a fourth launch finds the prompts with a prefix.
 void add_delta_chunks(StepList& list, const MoeModel& model, std::int64_t tokens) {
   const LinearAttention& linear = *model.attention->shape->linear;
   constexpr std::int64_t chunk = 64;  // tokens
@@ -115,6 +117,9 @@ void add_delta_chunks(StepList& list, const MoeModel& model, std::int64_t tokens
   const auto kernel = [&](std::int64_t read, std::int64_t written) {
     list.memory(OpKind::attention_scores, tokens, {read, written, 0, 0}, {});
   };
+  for (const std::int64_t copied : {2 * key, v}) {
+    list.memory(projections, tokens, {copied, copied, 0, 0}, {});
+  }
   kernel(2 * heads, 2 * heads);
   kernel(key, key);
   kernel(key, key);

@@ -8,11 +8,13 @@
 
 #include <algorithm>
 
+#include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/temporary_folder.h"
 #include "sim/evidence/engine_report.h"
 #include "sim/evidence/engine_table.h"
+#include "sim/model/gpu_model.h"
 #include "sim/scenario/engine_run.h"
 #include "sim/scenario/scenario.h"
 
@@ -138,6 +140,47 @@ TEST(EngineRows, PoolsApartHaveTheRouterAndTheLimitsOfTheirRecipe) {
   EXPECT_EQ(prompts.engine_run->router.front_ends, 8);
   EXPECT_EQ(prompts.engine_run->engine.options.max_sequences, 2);
   EXPECT_FALSE(prompts.engine_run->engine.options.plans_ahead);
+}
+
+/// The GPU as the pool that decodes has it.
+GpuModel gpu_of(const EngineRow& row, const std::string& gpu) {
+  std::string why;
+  const auto pool = pool_of(row, read_engine_table("inferencex"), row.decode.has_value(), why);
+  const Scenario scenario = read_scenario("", pool->flags);
+  return read_gpu_model(data_file("models/gpu", gpu), scenario.overrides_of("gpu", gpu));
+}
+
+/// How efficient products of experts in FP8 are at best; 0: as other products.
+double efficiency_of_experts(const EngineRow& row, const std::string& gpu) {
+  const auto fitted = gpu_of(row, gpu).fitted.grouped_gemm;
+  const auto found = fitted.find(DataType::fp8);
+  return found == fitted.end() ? 0 : found->second.efficiency;
+}
+
+TEST(EngineRows, ExpertsHaveTheKernelsOfTheirEngine) {
+  EngineRow row = rows_of(together).front();
+  row.system = "h200_sxm";
+  EXPECT_EQ(efficiency_of_experts(row, "h200-measured"), 0.403) << "Triton";
+  row.backend = "vllm";
+  EXPECT_EQ(efficiency_of_experts(row, "h200-measured"), 0.701) << "CUTLASS";
+  row.backend = "trtllm";
+  EXPECT_EQ(efficiency_of_experts(row, "h200-measured"), 0.442) << "its own";
+  row.precision = "fp4";
+  row.system = "b200_sxm";
+  EXPECT_EQ(efficiency_of_experts(row, "b200-measured"), 0.235) << "those of the GPU";
+  EngineRow spread = rows_of(apart).front();
+  spread.system = "h200_sxm";
+  spread.backend = "sglang";
+  EXPECT_EQ(efficiency_of_experts(spread, "h200-measured"), 0) << "DeepGEMM";
+}
+
+TEST(EngineRows, VllmsShareOfMemoryIsOfAllButWhatItHoldsItself) {
+  EngineRow row = rows_of(together).front();
+  row.backend = "vllm";
+  row.model = "MiniMaxAI/MiniMax-M2.5";
+  EXPECT_EQ(gpu_of(row, "b200-measured").memory, Bytes(187'230'000'000));
+  row.system = "h100_sxm";
+  EXPECT_EQ(gpu_of(row, "h100-measured").memory, Bytes(80'630'000'000));
 }
 
 TEST(EngineRows, RatesAreLittlesLaw) {

@@ -152,9 +152,13 @@ TEST(ServedBlocks, OfLinearAttentionPassPromptsFromKernelToKernel) {
   // of all value heads have 4,096 elements per token, triangles (a) 32 x 64, states 4,096 x 128
   // / 64.
   constexpr std::int64_t k = 4096, v = 4096, a = 2048, states = 8192, key = 2048, heads = 32;
-  Bytes moved;
+  Bytes moved, copied;
   int kernels = 0;
   for (const BlockKernel& each : attention_of("qwen3-next-80b-a3b", 0, {{0, 1000, 1}})) {
+    if (each.kind == OpKind::attention_projections &&
+        std::holds_alternative<MemoryBound>(each.kernel)) {
+      copied += memory_traffic_of(each.kernel);
+    }
     if (each.kind != OpKind::attention_scores) continue;
     ++kernels;
     if (std::holds_alternative<MemoryBound>(each.kernel)) moved += memory_traffic_of(each.kernel);
@@ -162,6 +166,10 @@ TEST(ServedBlocks, OfLinearAttentionPassPromptsFromKernelToKernel) {
   EXPECT_EQ(kernels, 9);
   const std::int64_t in_training = 7 * k + 6 * v + 6 * a + 2 * states;
   EXPECT_EQ(moved, Bytes(1000 * 2 * (in_training + 4 * key + 6 * heads)));
+  // Heads are put in order, convolved, and made contiguous: 2 x 16 x 128 + 2 x 32 x 128 with gates
+  // and rates; all but these; all but these.
+  const std::int64_t convolved = 2 * key + v, projected = convolved + v + 2 * heads;
+  EXPECT_EQ(copied, Bytes(1000 * 2 * 2 * (projected + 2 * convolved)));
 }
 
 TEST(ServedBlocks, OfTheHeadComputeTheTokensThatContinue) {
