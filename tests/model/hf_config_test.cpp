@@ -151,6 +151,7 @@ TEST_P(HfConfigTest, GivesTheModelThatIsShipped) {
   EXPECT_EQ(read.shared_experts * read.shared_ffn, shipped.shared_experts * shipped.shared_ffn);
   EXPECT_EQ(read.shared_gate, shipped.shared_gate);
   EXPECT_EQ(read.router_bias, shipped.router_bias);
+  EXPECT_EQ(read.hash_layers, shipped.hash_layers);
   EXPECT_EQ(read.expert_bias, shipped.expert_bias);
   EXPECT_EQ(read.activations, shipped.activations);
   EXPECT_EQ(read.gate_score, shipped.gate_score);
