@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/mechanism/placement/serving/free_balance.h"
+#include "tests/mechanism/hand_steps.h"
 #include "tests/mechanism/placement/serving/serving_play.h"
 
 namespace moesim {
@@ -45,6 +46,25 @@ TEST(Foretold, ExpertsWithoutForeseenRowsAreServedAtHome) {
   ServingPlay play("{kind: probe, predictor: step}", pair_of_gpus, 4);
   play.show_counts({8, 4, 0, 0});
   EXPECT_EQ(served(play.show_counts({0, 0, 6, 6}), play.loads()), (Served{0, 12}));
+}
+
+/// Ops of a kind in the plan of the first step, whose layer has 7 of 8 rows for rank 0.
+int ops_of(OpKind kind, const std::string& placement, int hash_layers) {
+  const HandSteps steps(1, 2, 4, {{0}, {0}, {0}, {0}, {0}, {1}, {1}, {2}}, 1, 0, hash_layers);
+  int count = 0;
+  for (const Op& op : steps.last("identity", placement, "dedup").plan.ops) {
+    count += op.key.kind == kind ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(HashLayers, AreKnownBeforeTheirGate) {
+  const std::string after = "{kind: moon-ep, planning_time: 50 us}";
+  EXPECT_EQ(ops_of(OpKind::planning, after, 0), 1);
+  EXPECT_EQ(ops_of(OpKind::planning, after, 1), 0) << "nothing waits for a plan made before";
+  const std::string predicted = "{kind: probe, predictor: step}";
+  EXPECT_EQ(ops_of(OpKind::parameter_exchange, predicted, 0), 0) << "no step was seen";
+  EXPECT_EQ(ops_of(OpKind::parameter_exchange, predicted, 1), 1) << "the loads are known";
 }
 
 TEST(FreeBalance, SwapsTheTwoThatLevelMost) {
