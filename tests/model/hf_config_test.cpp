@@ -112,7 +112,7 @@ const HfModel hf_models[] = {
       "compress_ratios": [0, 0, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128,
       4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 0],
       "index_n_heads": 64, "index_head_dim": 128, "index_topk": 512, "hc_mult": 4,
-      "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 6,
+      "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 6, "num_hash_layers": 3,
       "moe_intermediate_size": 2048, "scoring_func": "sqrtsoftplus", "vocab_size": 129280,
       "num_nextn_predict_layers": 1, "torch_dtype": "bfloat16"})"},
     {"nemotron-3-nano",
