@@ -81,7 +81,11 @@ struct LayerDecision {
   bool planning_blocks = false;             // the layer waits for it
   std::vector<ExpertMemory> memory;         // [gpu]; empty: whole experts in all slots
   GradientLayout gradients = GradientLayout::homes;
-  SlotTable gradient_homes;  // [gpu] experts whose gradients it holds; empty: by first slots
+  SlotTable gradient_homes;    // [gpu] experts whose gradients it holds; empty: by first slots
+  bool shared_routed = false;  // slots hold the shared expert, too: the one behind the last
+
+  /// Routing is known before the pass: nothing waits for the gate, or for planning.
+  void known_ahead() { after_gate = planning_blocks = false; }
 };
 
 /// What a planner may know when it is made; it may keep the reference.
@@ -99,6 +103,12 @@ struct PlacementContext {
   std::function<LoadMatrix(int step, int layer)> recorded;
   int warmup = 0;                 // steps before first_step that planners are shown
   std::vector<int> numbers = {};  // [replayed layer] its number in the model
+
+  /// Whether routing follows from token ids: it is known before the pass (hash_layers).
+  bool knows_routing(int layer) const {
+    const auto index = static_cast<std::size_t>(layer);
+    return (index < numbers.size() ? numbers[index] : layer) < model.hash_layers;
+  }
 };
 
 /// Something that a planner decides from the loads of earlier steps, over and over.
@@ -118,6 +128,9 @@ class Placer {
   virtual bool reacts() const { return false; }
   /// Whether it looks at routing at all.
   virtual bool looks() const { return true; }
+  /// Whether the shared expert is one more choice of every token, of the expert behind the last
+  /// one. If so, `now` has that choice, last of each token, and its loads.
+  virtual bool routes_shared() const { return false; }
   /// By how much expert weights are compressed before they compute: 1 leaves them as they are.
   virtual double compression() const { return 1; }
   /// When it first decides from loads; nothing if it never does.

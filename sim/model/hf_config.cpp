@@ -221,6 +221,9 @@ std::string experts_of(HfKeys& keys, const HfArchitecture& is, std::int64_t laye
   text += layers_of(keys, is, layers);
   text += shared_of(keys, is, width);
   text += fmt::format("gate: {}\n", gate_of(keys, is));
+  if (const auto hashed = keys.number({"num_hash_layers"}, 1)) {
+    text += fmt::format("hash_layers: {}\n", *hashed);
+  }
   if (is.router_bias) text += "router_bias: true\n";
   if (std::string_view(is.type) == "gpt_oss") text += "expert_bias: true\n";
   return text;

@@ -54,6 +54,7 @@ struct MoeModel {
   int shared_experts = 0;
   int shared_ffn = 0;        // total intermediate width of one shared expert
   bool shared_gate = false;  // one learned weight per token for the shared experts
+  int hash_layers = 0;       // the first layers whose experts follow from token ids
   bool router_bias = false;  // one number per expert
   bool expert_bias = false;  // of both products of a routed expert
   DataType activations = DataType::bf16;

@@ -128,6 +128,14 @@ void read_experts(const YamlMap& map, MoeModel& model) {
           "leave it out: experts then take whole rows");
     }
   }
+  if (const auto hashed = map.find("hash_layers")) {
+    model.hash_layers = static_cast<int>(hashed->integer({0, 1 << 20}));
+    if (map.good({"layers", "hash_layers"}) && model.hash_layers > model.layers) {
+      hashed->error(
+          fmt::format("'hash_layers' is {}, but 'layers' is {}", model.hash_layers, model.layers),
+          "the first layers that are routed by token ids");
+    }
+  }
   model.router_bias = map.boolean("router_bias", false);
   model.expert_bias = map.boolean("expert_bias", false);
   read_shared_experts(map, model);

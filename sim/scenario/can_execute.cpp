@@ -33,6 +33,7 @@ std::vector<ExecutionRule> rules_of_spec(const IterationSpec& spec) {
           {spec.collective != ReplicaCollective::ring, "collectives of replicas but rings",
            "collective: ring"},
           {!(spec.recompute == Recompute()), "recomputation", "leave recompute out"},
+          {spec.stash.has_value(), "a paged stash of activations", "leave paged_stash out"},
           {spec.optimizer != OptimizerKind::adam, "any optimizer but Adam", "optimizer: adam"},
           {spec.routing != std::vector{RoutingSource::recorded}, "balanced routing",
            "routing: recorded"}};
@@ -72,6 +73,7 @@ std::vector<ExecutionRule> rules_of_model(const MoeModel& model) {
       {model.tied_embeddings, "a head that shares the embedding's weights",
        "--set model.tied_embeddings=false"},
       {model.shared_gate, "a gate of the shared experts", as_recorded},
+      {model.hash_layers > 0, "layers routed by token ids", "--set model.hash_layers=0"},
       {model.router_bias, "a bias of the router", as_recorded},
       {model.expert_bias, "biases of experts", as_recorded}};
   if (!model.pattern.empty()) return rules;  // its layers may have no attention at all

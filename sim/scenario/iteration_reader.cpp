@@ -10,14 +10,15 @@
 #include "sim/base/error.h"
 #include "sim/planner/parallel/layout_text.h"
 #include "sim/scenario/overlap_reader.h"
+#include "sim/scenario/replay_reader.h"
 #include "sim/scenario/serving_reader.h"
 
 namespace moesim {
 
 const std::vector<std::string> iteration_keys = {
-    "parallel",     "batch",      "pipeline", "recompute",    "zero",
-    "precision",    "overlap",    "routing",  "microbatches", "optimizer",
-    "update_bytes", "collective", "host",     "software",     "serving"};
+    "parallel", "batch",    "pipeline",     "recompute",  "zero",         "precision",
+    "overlap",  "routing",  "microbatches", "optimizer",  "update_bytes", "collective",
+    "host",     "software", "serving",      "paged_stash"};
 
 bool is_iteration_key(const std::string& path) {
   const std::string key = path.substr(0, path.find_first_of(".="));
@@ -198,26 +199,8 @@ void read_state(const YamlMap& scenario, const Software& software, IterationSpec
   }
   const auto recompute = scenario.find("recompute");
   spec.recompute = recompute ? read_recompute(*recompute) : software.recompute;
+  if (const auto value = scenario.find("paged_stash")) spec.stash = read_paged_stash(*value);
   check_replicate(scenario, spec);
-}
-
-void read_replay(const YamlMap& scenario, IterationSpec& spec) {
-  if (const auto value = scenario.find("microbatches")) {
-    spec.distinct_microbatches = static_cast<int>(value->map().integer("distinct", degree));
-  }
-  const auto value = scenario.find("routing");
-  if (!value) return;
-  spec.routing.clear();
-  const auto items = value->is_list() ? value->list() : std::vector<YamlValue>{*value};
-  if (items.empty()) value->error("'routing' is an empty list");
-  for (const YamlValue& item : items) {
-    const auto source = static_cast<RoutingSource>(item.choice(routing_source_names));
-    if (std::ranges::find(spec.routing, source) != spec.routing.end() &&
-        scenario.good({"routing"})) {
-      item.error(fmt::format("'routing' has '{}' twice", item.string()));
-    }
-    spec.routing.push_back(source);
-  }
 }
 
 SpecPlaces places_of(const YamlMap& scenario, const std::string& file) {

@@ -133,6 +133,11 @@ void add_iteration(Json& json, const IterationSpec& spec) {
   }
   json["optimizer"] = word(optimizer_names, spec.optimizer);
   if (spec.update_bytes > 0) json["update_bytes"] = spec.update_bytes;
+  if (spec.stash) {
+    json["paged_stash"] = {{"rank_capacity", spec.stash->rank_capacity},
+                           {"factor", spec.stash->factor},
+                           {"page", spec.stash->page}};
+  }
   if (spec.host) json["host"] = host_json(*spec.host);
   if (spec.collective != ReplicaCollective::ring) {
     json["collective"] = word(replica_collective_names, spec.collective);

@@ -18,7 +18,8 @@ namespace moesim {
 /// Steps of equal tokens, dealt evenly to all GPUs.
 class HandSteps {
  public:
-  HandSteps(int nodes, int gpus, int experts, const Rows& tokens, int steps)
+  HandSteps(int nodes, int gpus, int experts, const Rows& tokens, int steps, int shared_ffn = 0,
+            int hash_layers = 0)
       : topology_(bare_nodes(nodes, gpus)),
         info_{"t", "toy", experts, static_cast<int>(tokens[0].size()), {0}, Phase::synthetic, ""},
         trace_(info_, recorded(tokens, steps)) {
@@ -26,6 +27,9 @@ class HandSteps {
     model_.experts = experts;
     model_.top_k = info_.top_k;
     model_.expert_ffn = 128;
+    model_.shared_experts = shared_ffn > 0 ? 1 : 0;
+    model_.shared_ffn = shared_ffn;
+    model_.hash_layers = hash_layers;
     const auto each = static_cast<std::int64_t>(tokens.size()) / topology_.gpu_count();
     for (int s = 0; s < steps; ++s) {
       Batch& batch = batches_.emplace_back(Batch{s, {}});

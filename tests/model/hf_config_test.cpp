@@ -112,7 +112,7 @@ const HfModel hf_models[] = {
       "compress_ratios": [0, 0, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128,
       4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 0],
       "index_n_heads": 64, "index_head_dim": 128, "index_topk": 512, "hc_mult": 4,
-      "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 6,
+      "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 6, "num_hash_layers": 3,
       "moe_intermediate_size": 2048, "scoring_func": "sqrtsoftplus", "vocab_size": 129280,
       "num_nextn_predict_layers": 1, "torch_dtype": "bfloat16"})"},
     {"nemotron-3-nano",
@@ -151,6 +151,7 @@ TEST_P(HfConfigTest, GivesTheModelThatIsShipped) {
   EXPECT_EQ(read.shared_experts * read.shared_ffn, shipped.shared_experts * shipped.shared_ffn);
   EXPECT_EQ(read.shared_gate, shipped.shared_gate);
   EXPECT_EQ(read.router_bias, shipped.router_bias);
+  EXPECT_EQ(read.hash_layers, shipped.hash_layers);
   EXPECT_EQ(read.expert_bias, shipped.expert_bias);
   EXPECT_EQ(read.activations, shipped.activations);
   EXPECT_EQ(read.gate_score, shipped.gate_score);

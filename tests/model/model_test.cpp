@@ -31,6 +31,24 @@ INSTANTIATE_TEST_SUITE_P(All, ShippedModel, testing::ValuesIn(data_names("models
                            return name;
                          });
 
+TEST(ModelFile, LayersRoutedByTokenIdsAreLayersOfTheModel) {
+  const auto parsed = [](int hashed) {
+    return parse_moe_model(
+        "name: t\nsource: test\nhidden: 8\nlayers: 2\nexperts: 4\ntop_k: 1\n"
+        "moe_layers: {first: 0, count: 2}\nexpert_ffn: 8\nexpert_matrices: 2\n"
+        "activations: bf16\nweights: bf16\nhash_layers: " +
+            std::to_string(hashed) + "\n",
+        "t");
+  };
+  EXPECT_EQ(parsed(2).hash_layers, 2);
+  try {
+    parsed(3);
+    ADD_FAILURE();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("'hash_layers' is 3, but 'layers' is 2"));
+  }
+}
+
 TEST(ShippedModels, AreAllThere) {
   EXPECT_THAT(data_names("models/moe"),
               testing::IsSupersetOf({"deepseek-v3",         "deepseek-v3-half",

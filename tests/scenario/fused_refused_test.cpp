@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/base/data_files.h"
 #include "sim/mechanism/unsuitable.h"
 #include "sim/scenario/can_execute.h"
+#include "tests/plan/fixtures.h"
 
 namespace moesim {
 namespace {
@@ -31,6 +33,20 @@ TEST(FusedLayers, AreRefusedByHardware) {
                 testing::HasSubstr("hardware cannot execute fused kernels and whole tiles"));
     EXPECT_THAT(e.what(), testing::HasSubstr("'fc1-wave-1' of layer 3"));
   }
+}
+
+TEST(StaticShapes, AreRefusedByHardware) {
+  MoeModel model = read_moe_model(data_file("models/moe", "olmoe"));
+  model.activations = model.weights = DataType::fp32;
+  Scenario scenario;
+  scenario.gradient_bytes = 4;
+  scenario.iteration.emplace();
+  const auto error = [&] { return test::error_of([&] { check_can_execute(scenario, model); }); };
+  EXPECT_EQ(error(), "");
+  model.hash_layers = 1;
+  EXPECT_THAT(error(), testing::HasSubstr("hardware cannot execute layers routed by token ids"));
+  scenario.iteration->stash.emplace();
+  EXPECT_THAT(error(), testing::HasSubstr("hardware cannot execute a paged stash"));
 }
 
 }  // namespace

@@ -100,6 +100,7 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
         "parallel: {pp: 4, ep: 2}\npipeline: v-half\n",
         "parallel: {pp: 4, first_stage_layers: 2, last_stage_layers: 3}\nrecompute: [mlp, full]\n",
         "recompute: [moe_act, layernorm]\nrouting: balanced\nmicrobatches: {distinct: 2}\n",
+        "paged_stash: {rank_capacity: 2, factor: 1.25, page: 32}\n",
         "parallel: {pp: 4, embedding_as_layer: true, loss_as_layer: true}\nep: 2\n",
         "parallel: {pp: 4, ep: 2}\npipeline: combined-1f1b\noverlap: {all_to_all: false}\n",
         "host: {per_kernel: 10 us, graphs: [attn, moe_router], waits_for: [stage-transfer]}\n"}) {

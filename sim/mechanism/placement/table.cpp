@@ -30,6 +30,9 @@ PlacementMaker read_llep(const YamlMap& params);
 PlacementMaker read_moon_ep(const YamlMap& params);
 PlacementMaker read_ultra_ep(const YamlMap& params);
 PlacementMaker read_feplb(const YamlMap& params);
+PlacementMaker read_waterfill(const YamlMap& params);
+PlacementMaker read_probe(const YamlMap& params);
+PlacementMaker read_free_balance(const YamlMap& params);
 PlacementMaker read_predictive(const YamlMap& params);
 PlacementMaker read_craft(const YamlMap& params);
 PlacementMaker read_lazarus(const YamlMap& params);
@@ -85,6 +88,12 @@ const std::vector<PlacementMechanism>& placement_mechanisms() {
        read_ultra_ep},
       {"feplb", "whole experts to other GPUs of the NVLink domain, after the gate (FEPLB)",
        read_feplb},
+      {"waterfill", "the shared expert as a choice of its own, for ranks with few rows (SGLang)",
+       read_waterfill, true},
+      {"probe", "copies for the next layer by a predicted gate (PROBE, an interpretation)",
+       read_probe, true},
+      {"free-balance", "experts swapped before the gate (FreeBalance, an interpretation)",
+       read_free_balance, true},
       {"predictive-replication", "copies by predicted load, an interpretation", read_predictive},
       {"craft", "a budget of replicas for the layers that gain most, by a profile (CRAFT)",
        read_craft},

@@ -61,6 +61,26 @@ void add_shared(PassBytes& bytes, const Spec& options, Bytes weights, Bytes grad
   if (options.spec.zero > 1) bytes.backward += gradients;
 }
 
+double mean_rows(const ReplayedLayer& layer, std::size_t gpus) {
+  double rows = 0;
+  for (GpuId gpu(0); gpu.index() < gpus; ++gpu.value) {
+    for (const std::int64_t of_slot : layer.computed(gpu)) rows += static_cast<double>(of_slot);
+  }
+  return rows / static_cast<double>(gpus);
+}
+
+/// The experts' buffer has one shape: its rows are there while the block works. What is kept of
+/// them is copied to the stash.
+void put_in_stash(PassBytes& bytes, const PagedStash& stash, std::int64_t rows, double mean,
+                  Bytes row) {
+  bytes.kept = Bytes(0);
+  bytes.paged = stash.paged(rows);
+  bytes.mean = mean;
+  const Bytes buffer = row * stash.buffer_rows(mean);
+  bytes.forward += buffer;
+  bytes.backward += buffer;
+}
+
 }  // namespace
 
 std::vector<HeldBlock> blocks_of(const StagePart& part, const MoeModel& model) {
@@ -121,13 +141,18 @@ std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk) {
   return blocks;
 }
 
+Bytes kept_expert_row(const StageSpace& stage) {
+  const auto etp = static_cast<int>(stage.groups(ParallelAxis::etp).front().size());
+  return kept_expert_activations(stage.model(), 1, etp, stage.shard().gemm_type,
+                                 stage.options().spec.recompute);
+}
+
 std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
                                                  const ChunkLayers& layers) {
   const MoeModel& model = stage.model();
-  const Recompute& recompute = stage.options().spec.recompute;
   const DataType type = stage.shard().gemm_type;
   const auto etp = static_cast<int>(stage.groups(ParallelAxis::etp).front().size());
-  const Bytes row = kept_expert_activations(model, 1, etp, type, recompute);
+  const Bytes row = kept_expert_row(stage);
   const Bytes whole_row = kept_expert_activations(model, 1, etp, type, {});
   const std::int64_t element = size_of(model.activations);
   const std::int64_t ffn = (model.expert_ffn + etp - 1) / etp, width = model.routed_width();
@@ -138,6 +163,8 @@ std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
     const auto memory = memory_of_experts(work, stage.expert_model(), stage.options().state);
     const bool shared = work.decision.gradients == GradientLayout::summed;  // by itself
     auto& of_layer = result.emplace_back(work.counts.gpus());
+    const auto& stash = stage.options().spec.stash;
+    const double mean = mean_rows(replayed, work.counts.gpus());
     for (GpuId gpu(0); gpu.index() < of_layer.size(); ++gpu.value) {
       const auto of_slots = replayed.computed(gpu);
       const std::int64_t rows = std::accumulate(of_slots.begin(), of_slots.end(), std::int64_t{0});
@@ -151,6 +178,10 @@ std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
       bytes.waiting = (whole_row + Bytes(width * element)) * rows;
       bytes.forward = Bytes(moved * width * element);
       bytes.backward = Bytes(std::max(moved * width, rows * (width + inner)) * element);
+      if (stash) {
+        stash->check_buffer(rows, mean, work.number);
+        put_in_stash(bytes, *stash, rows, mean, row);
+      }
       const ExpertMemory& experts = memory[gpu.index()];
       bytes.gathered = experts.gathered;
       if (!shared) add_shared(bytes, stage.options(), experts.weights, experts.gradients);

@@ -18,6 +18,9 @@ struct PassBytes {
   Bytes forward;   // in addition to what is kept, while it works
   Bytes backward;  // in addition to what is kept and there again
   Bytes gathered;  // parameters of other GPUs, and their gradients
+  // Rows that a paged stash keeps in place of `kept`: in whole pages, and the mean of all GPUs.
+  std::int64_t paged = 0;
+  double mean = 0;
   bool operator==(const PassBytes&) const = default;
 };
 
@@ -31,6 +34,9 @@ struct ChunkBlock {
 /// The blocks of a part of the model.
 std::vector<HeldBlock> blocks_of(const StagePart& part, const MoeModel& model);
 std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk);
+
+/// What routed experts keep of a row from the forward to the backward pass.
+Bytes kept_expert_row(const StageSpace& stage);
 
 /// [MoE layer of the chunk][GPU of the stage] of a microbatch with these rows.
 std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,

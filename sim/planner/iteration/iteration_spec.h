@@ -11,6 +11,7 @@
 #include "sim/model/moe_model.h"
 #include "sim/model/recompute.h"
 #include "sim/model/software.h"
+#include "sim/planner/iteration/paged_stash.h"
 #include "sim/planner/iteration/serving_spec.h"
 #include "sim/planner/parallel/grid.h"
 #include "sim/planner/parallel/layer_layout.h"
@@ -73,7 +74,8 @@ struct IterationSpec {
   std::vector<RoutingSource> routing = {RoutingSource::recorded};  // cases side by side
   int distinct_microbatches = 0;  // recorded ones that are replayed by turns; 0: all there are
   OptimizerKind optimizer = OptimizerKind::adam;
-  int update_bytes = 0;           // per parameter of its own that it takes while it updates
+  int update_bytes = 0;  // per parameter of its own that it takes while it updates
+  std::optional<PagedStash> stash = {};
   std::optional<HostModel> host;  // of all GPUs, in place of what their models say
   ReplicaCollective collective = ReplicaCollective::ring;
   std::optional<ServingSpec> serving =

@@ -37,6 +37,10 @@ class StageMemory::Walk {
     }
   }
 
+  /// The most that was in a paged stash at once: rows in whole pages, and means.
+  std::int64_t most_paged() const { return most_paged_; }
+  double most_mean() const { return most_mean_; }
+
  private:
   /// A work on its way through the blocks of its chunk.
   class Side {
@@ -55,6 +59,11 @@ class StageMemory::Walk {
     const ChunkBlock& block() const { return at(done_); }
     /// Sums over the block at work.
     Bytes sum(Bytes PassBytes::*part) const { return sum(block(), part); }
+    /// Rows of the block at work in a paged stash; null: it has no routed experts.
+    const PassBytes* stashed() const {
+      if (block().moe < 0) return nullptr;
+      return &experts_[static_cast<std::size_t>(block().moe)][gpu_];
+    }
     Bytes working() const {
       if (!left()) return Bytes(0);
       if (work_.kind == WorkKind::forward) return sum(&PassBytes::forward);
@@ -95,6 +104,7 @@ class StageMemory::Walk {
   void step(Side& side, const Side* beside, int turn, const Seen& seen) {
     const WorkKind kind = side.work().kind;
     if (kind == WorkKind::forward) live_ += side.sum(&PassBytes::kept);
+    stash(side, kind == WorkKind::forward ? 1 : is_backward(kind) ? -1 : 0);
     MemoryUse use;
     use.of(MemoryPart::activations) = live_;
     use.of(MemoryPart::working) = side.working();
@@ -112,9 +122,20 @@ class StageMemory::Walk {
     side.next();
   }
 
+  void stash(const Side& side, int sign) {
+    const PassBytes* bytes = side.stashed();
+    if (bytes == nullptr) return;
+    paged_ += sign * bytes->paged;
+    mean_ += sign * bytes->mean;
+    most_paged_ = std::max(most_paged_, paged_);
+    most_mean_ = std::max(most_mean_, mean_);
+  }
+
   const StageMemory& of_;
   std::size_t gpu_;
   Bytes live_;
+  std::int64_t paged_ = 0, most_paged_ = 0;
+  double mean_ = 0, most_mean_ = 0;
 };
 
 StageMemory::StageMemory(const StageSpace& stage, const Pipeline& pipeline, int number,
@@ -189,7 +210,17 @@ MemoryPeak StageMemory::peak(GpuId own) const {
     peak.use.of(MemoryPart::working) = update(own);
   }
   peak.use += state(own);
+  peak.use.of(MemoryPart::activations) += stash(own);
   return peak;
+}
+
+Bytes StageMemory::stash(GpuId own) const {
+  const auto& stash = stage_.options().spec.stash;
+  if (!stash) return Bytes(0);
+  Walk walk(*this, own);
+  walk.run([](const MemoryUse&, int, const StageWork&, const HeldBlock&) {});
+  stash->check_stash(walk.most_paged(), walk.most_mean(), number_);
+  return kept_expert_row(stage_) * stash->stash_rows(walk.most_mean());
 }
 
 bool StageMemory::holds_as_first(GpuId own) const {
@@ -208,7 +239,11 @@ std::vector<MemoryUse> StageMemory::curve(GpuId own) const {
     if (use.total() > most.total()) most = use;
   });
   if (update(own).value > 0) result.emplace_back().of(MemoryPart::working) = update(own);
-  for (MemoryUse& use : result) use += state(own);
+  const Bytes pages = stash(own);
+  for (MemoryUse& use : result) {
+    use += state(own);
+    use.of(MemoryPart::activations) += pages;
+  }
   return result;
 }
 

@@ -35,6 +35,9 @@ class StageMemory {
   using Experts = std::vector<std::vector<PassBytes>>;  // [MoE layer of the chunk][GPU]
   class Walk;
 
+  /// Of a paged stash, if there is one. Throws Unsuitable if it overflows.
+  Bytes stash(GpuId own) const;
+
   void add_state();
   void add_cache();
   void add_experts(const LayerWork& work);

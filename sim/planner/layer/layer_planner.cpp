@@ -114,6 +114,7 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
         return system.schedule.make({topology, model});
       })) {
   check_trace(system, trace);
+  if (placer_->routes_shared()) shared_choice_.emplace(trace.info().experts);
   if (schedule_->chunking().count == 0) {
     unless_unsuitable([&] {
       chunk_count_.emplace(placing_.groups, model, options_.gemm_type.value_or(model.weights),
@@ -143,8 +144,8 @@ Loss LayerPlanner::loss(const RoutingChange& change) const {
 }
 
 LoadMatrix LayerPlanner::loads_of(const Batch& batch, IdRows ids) const {
-  return joint_loads(count_loads(batch, ids, trace_.info().experts), placing_.groups,
-                     options_.tensor_sharers);
+  return joint_loads(count_loads(batch, ids, placing_.experts + (shared_choice_ ? 1 : 0)),
+                     placing_.groups, options_.tensor_sharers);
 }
 
 /// Loads of a counted step or one of the warm-up before them.
@@ -153,8 +154,7 @@ LoadMatrix LayerPlanner::recorded_loads(int step, int layer) const {
   const auto in_warmup = static_cast<std::size_t>(from_first + std::ssize(options_.warmup));
   const Batch& batch = from_first < 0 ? options_.warmup[in_warmup]
                                       : options_.batches[static_cast<std::size_t>(from_first)];
-  const int index = options_.layers[static_cast<std::size_t>(layer)];
-  return loads_of(batch, trace_.step(batch.step).ids(index));
+  return loads_of(batch, recorded(batch, static_cast<std::size_t>(layer)).ids);
 }
 
 /// Decides as for steps that are planned, and drops what was decided.
@@ -172,10 +172,6 @@ void LayerPlanner::warm_up() {
   }
 }
 
-RoutedTokens LayerPlanner::recorded(const Batch& batch, std::size_t layer) const {
-  return {batch, trace_.step(batch.step).ids(options_.layers[layer])};
-}
-
 RoutedTokens LayerPlanner::routed(const Batch& batch, std::size_t layer, const Assignment* placed,
                                   RoutingChange& change) {
   return routing_->apply({trace_.step(batch.step), options_.layers[layer], batch, placed}, change);
@@ -186,13 +182,14 @@ LayerPlanner::Decided LayerPlanner::decide(const Batch& batch, int step, std::si
                                            RoutingChange& change, bool begins_iteration) {
   const bool gate_first = !routing_->after_placement();
   const RoutedTokens seen =
-      gate_first ? routed(batch, layer, nullptr, change) : recorded(batch, layer);
+      complete(gate_first ? routed(batch, layer, nullptr, change) : recorded(batch, layer));
   const LoadMatrix loads = placer_->looks() ? loads_of(seen.batch, seen.ids) : LoadMatrix();
   LayerDecision decision = placer_->decide(
       {step, static_cast<int>(layer), seen.batch, seen.ids, loads, begins_iteration});
+  if (placing_.knows_routing(static_cast<int>(layer))) decision.known_ahead();
   check_shared(decision, placing_.groups, options_.tensor_sharers);
   if (gate_first) return {std::move(decision), seen};
-  const RoutedTokens tokens = routed(batch, layer, &decision.assignment, change);
+  const RoutedTokens tokens = complete(routed(batch, layer, &decision.assignment, change));
   return {std::move(decision), tokens};
 }
 
@@ -279,7 +276,7 @@ ChosenExperts LayerPlanner::add_rows(LayerWork& work, const Batch& batch, std::s
                                      RoutingChange& change) {
   return unless_unsuitable([&] {
     const Assignment* placed = routing_->after_placement() ? &work.assignment() : nullptr;
-    const RoutedTokens routed_tokens = routed(batch, layer, placed, change);
+    const RoutedTokens routed_tokens = complete(routed(batch, layer, placed, change));
     const LayerTokens tokens{routed_tokens.batch, routed_tokens.ids, work.assignment()};
     work.rows = work.dispatch->rows(tokens);
     add_chunk_rows(work, tokens, placing_.groups, schedule_->chunking());

@@ -15,6 +15,7 @@
 #include "sim/planner/layer/chunk_count.h"
 #include "sim/planner/layer/gradient_sum.h"
 #include "sim/planner/layer/replayed_layer.h"
+#include "sim/planner/layer/shared_choice.h"
 #include "sim/planner/schedule/schedule.h"
 #include "sim/planner/system.h"
 #include "sim/topology/topology.h"
@@ -107,9 +108,15 @@ class LayerPlanner {
     LayerDecision decision;
     RoutedTokens tokens;
   };
-  RoutedTokens recorded(const Batch& batch, std::size_t layer) const;
+  RoutedTokens recorded(const Batch& batch, std::size_t layer) const {
+    return {batch, trace_.step(batch.step).ids(options_.layers[layer])};
+  }
   RoutedTokens routed(const Batch& batch, std::size_t layer, const Assignment* placed,
                       RoutingChange& change);
+  /// With the choice of the shared expert, if the placement routes it.
+  RoutedTokens complete(const RoutedTokens& tokens) {
+    return shared_choice_ ? shared_choice_->add_to(tokens) : tokens;
+  }
   Decided decide(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
                  bool begins_iteration);
   std::vector<LayerWork> chunks(const LayerWork& work, const LayerTokens& tokens) const;
@@ -138,8 +145,9 @@ class LayerPlanner {
   std::unique_ptr<Placer> placer_;
   std::unique_ptr<Dispatch> dispatch_;
   std::unique_ptr<Schedule> schedule_;
-  std::optional<ChunkCount> chunk_count_;  // if the schedule leaves it open
-  int kernel_sms_ = 0;                     // multiprocessors of a GPU, if chunks are tiles
+  std::optional<SharedChoice> shared_choice_;  // if the placement routes the shared expert
+  std::optional<ChunkCount> chunk_count_;      // if the schedule leaves it open
+  int kernel_sms_ = 0;                         // multiprocessors of a GPU, if chunks are tiles
 };
 
 /// Choices of every source rank for every expert.

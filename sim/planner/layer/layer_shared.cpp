@@ -16,7 +16,7 @@ constexpr std::int64_t most_shared_apart = 256;
 
 void LayerOps::add_shared_experts(const Step& s, std::span<const Role> roles) {
   const std::int64_t shared = shared_width();
-  if (shared == 0) return;
+  if (shared == 0 || s.work.decision.shared_routed) return;
   const std::int64_t up = shared * (model_.expert_matrices - 1);
   const auto gemm = [&](std::int64_t n, std::int64_t k) {
     return [&s, n, k, this](GpuId gpu) { return GroupedGemm{{s.tokens(gpu)}, n, k, gemm_type()}; };

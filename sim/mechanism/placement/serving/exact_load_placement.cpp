@@ -26,15 +26,6 @@ class MoonEp final : public Spilling {
   }
 };
 
-/// Hosts of an EP group are its NVLink domains.
-int domain_of(const EpGroups& groups) {
-  const auto nodes = groups.nodes();
-  if (!nodes) {
-    throw Unsuitable("its NVLink domains have to be hosts of equally many consecutive GPUs");
-  }
-  return nodes->gpus_per_node;
-}
-
 struct UltraEpOptions {
   exact_load::Quota quota;
   double at_most = 0;  // load of a rank over its domain's mean; 0: as the slots allow
@@ -43,7 +34,7 @@ struct UltraEpOptions {
 class UltraEp final : public Spilling {
  public:
   UltraEp(const PlacementContext& c, const SpillOptions& s, const UltraEpOptions& o)
-      : Spilling(c, s), o_(o), domain_(domain_of(c.groups)) {}
+      : Spilling(c, s), o_(o), domain_(nvlink_domain(c.groups)) {}
 
  private:
   llep::Plan plan_of(const GroupStep& at) const override {
@@ -113,7 +104,7 @@ class UltraEp final : public Spilling {
 class Feplb final : public Spilling {
  public:
   Feplb(const PlacementContext& c, const SpillOptions& s, int dynamic)
-      : Spilling(c, s), dynamic_(dynamic), domain_(domain_of(c.groups)) {
+      : Spilling(c, s), dynamic_(dynamic), domain_(nvlink_domain(c.groups)) {
     const int owned = c.experts / c.groups.size();
     if (dynamic > owned) {
       throw Unsuitable(fmt::format("{} dynamic experts of a rank, which owns {}", dynamic, owned),
@@ -129,13 +120,6 @@ class Feplb final : public Spilling {
   int dynamic_;
   int domain_;
 };
-
-SpillOptions read_spill_options(const YamlMap& params) {
-  SpillOptions o;
-  o.keeps = params.choice("received", {"regather", "keep"}, 1) == 1;
-  o.planning = params.seconds("planning_time", Seconds(0));
-  return o;
-}
 
 }  // namespace
 

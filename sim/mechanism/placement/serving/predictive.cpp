@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "sim/mechanism/mechanisms.h"
+#include "sim/mechanism/placement/serving/adjacent_layers.h"
 #include "sim/mechanism/placement/serving/eplb.h"
-#include "sim/mechanism/placement/serving/path_profile.h"
 #include "sim/mechanism/placement/serving/prediction.h"
 #include "sim/mechanism/placement/serving/serving.h"
 
@@ -32,7 +32,7 @@ class Predictive final : public Serving {
         base_(std::move(base)),
         cells_(cells(), Cell{Window<LoadMatrix>(o.lag + 1), prediction::Ema(o.beta),
                              std::vector<double>(base_.size())}),
-        profiles_(static_cast<std::size_t>(c.layers), PathProfile(c.experts)) {}
+        adjacent_(c.layers, c.experts) {}
   bool reacts() const override { return o_.predictor == Predictor::oracle; }
   std::vector<FirstPlan> first_plans() const override {
     return {{.after = std::max(options().first, o_.lag)}};
@@ -60,18 +60,8 @@ class Predictive final : public Serving {
     mine.newest.add(at.loads);
     if (mine.newest.size() >= o_.lag) mine.ema.add(mine.newest.newest(o_.lag - 1));
   }
-  /// Profiles which choices follow those of the layer before, of all EP groups together.
   void observe_all(const LayerRoutingNow& now) override {
-    if (o_.predictor != Predictor::adjacent) return;
-    const auto choices = chosen(now);
-    if (now.layer > 0) {
-      for (std::size_t t = 0; t < choices.size(); ++t) {
-        for (const ExpertId from : before_[t]) {
-          profiles_[static_cast<std::size_t>(now.layer)].add({from}, choices[t]);
-        }
-      }
-    }
-    before_ = choices;
+    if (o_.predictor == Predictor::adjacent) adjacent_.observe(now);
   }
 
  private:
@@ -80,23 +70,6 @@ class Predictive final : public Serving {
     prediction::Ema ema;            // of all but the newest lag - 1
     std::vector<double> gpu_loads;  // [rank] predicted
   };
-
-  /// [token] the experts it chose, over all ranks.
-  std::vector<std::vector<ExpertId>> chosen(const LayerRoutingNow& now) const {
-    std::vector<std::vector<ExpertId>> choices;
-    for (const auto& runs : now.batch.ranks) {
-      for (const TokenRun& run : runs) {
-        for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
-          auto& of_token = choices.emplace_back();
-          for (int k = 0; k < now.ids.top_k(); ++k) {
-            const int expert = now.ids.at(t, k);
-            if (expert < context().experts) of_token.emplace_back(expert);
-          }
-        }
-      }
-    }
-    return choices;
-  }
 
   /// Loads of the step that follows `steps` others; empty when unknown.
   std::vector<double> predict(const GroupLayer& at) const {
@@ -109,8 +82,7 @@ class Predictive final : public Serving {
       case Predictor::adjacent:
         if (at.layer > 0) {  // that layer has seen this step already: the newest is not for us
           const Cell& before = cells_[cell(at.layer - 1, at.group)];
-          return expect_after(profiles_[static_cast<std::size_t>(at.layer)],
-                              eplb::loads_of(before.newest.newest(1)));
+          return adjacent_.expect(at.layer, eplb::loads_of(before.newest.newest(1)));
         }
         [[fallthrough]];
       case Predictor::last:
@@ -125,9 +97,8 @@ class Predictive final : public Serving {
   PredictiveOptions o_;
   GroupNodes nodes_;
   SlotTable base_;
-  std::vector<Cell> cells_;                    // [cell]
-  std::vector<PathProfile> profiles_;          // [layer]
-  std::vector<std::vector<ExpertId>> before_;  // [token] of the layer before
+  std::vector<Cell> cells_;  // [cell]
+  AdjacentLayers adjacent_;
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 PlanningOptions when_spilling(const SpillOptions& o) {
   PlanningOptions options;
   options.planning = o.planning;
-  options.planning_blocks = true;
+  options.planning_blocks = !o.before_gate;
   return options;
 }
 
@@ -30,7 +30,8 @@ StepSlots Spilling::in_step(const GroupStep& at) {
   llep::Plan& plan = plans_[static_cast<std::size_t>(at.group)];
   plan = plan_of(at);
   StepSlots step{llep::table(plan)};
-  step.planned = step.after_gate = true;
+  step.planned = true;
+  step.after_gate = !options_.before_gate;
   // One per expert and GPU, though a plan may cut two chunks for the same.
   const std::int64_t parameters = context().model.expert_parameters();
   const Bytes weights = bytes_of(parameters, context().model.weights);
@@ -44,7 +45,7 @@ StepSlots Spilling::in_step(const GroupStep& at) {
 }
 
 Assignment Spilling::assign(const GroupStep& at, Placement slots) {
-  const llep::Plan& plan = plans_[static_cast<std::size_t>(at.group)];
+  const llep::Plan& plan = plan_now(at);
   if (plan.transfers.empty()) return Assignment(slots, slots.gpus());
   return Assignment(std::move(slots), llep::shares(plan, at.loads));
 }
@@ -91,6 +92,21 @@ std::vector<ExpertMemory> Spilling::memory_of(const Placement& placement) const 
     memory.push_back(gpu);
   }
   return memory;
+}
+
+SpillOptions read_spill_options(const YamlMap& params) {
+  SpillOptions o;
+  o.keeps = params.choice("received", {"regather", "keep"}, 1) == 1;
+  o.planning = params.seconds("planning_time", Seconds(0));
+  return o;
+}
+
+int nvlink_domain(const EpGroups& groups) {
+  const auto nodes = groups.nodes();
+  if (!nodes) {
+    throw Unsuitable("its NVLink domains have to be hosts of equally many consecutive GPUs");
+  }
+  return nodes->gpus_per_node;
 }
 
 llep::Plan native_plan(std::size_t experts, int gpus) {
