@@ -59,6 +59,8 @@ void Measuring::add_to(CommandLine& command, int compared) {
   command.add_option("--repeats", options_.repeats, "how often a step runs and counts (default 5)")
       .range(1, 1000000);
   backend_.add_to(command);
+  command.add_option("--timeline", timeline_,
+                     "writes what ran when, of the median repeats, to a file for ui.perfetto.dev");
   command
       .add_option("--check", options_.compared,
                   fmt::format("tokens of a rank and layer that are compared with the reference "
@@ -69,11 +71,15 @@ void Measuring::add_to(CommandLine& command, int compared) {
 
 std::optional<Measurement> Measuring::measure(Job& job, const std::function<void()>& check) const {
   std::unique_ptr<StepSource> source;
+  std::optional<MeasuredTimeline> timeline;
   const bool first = job.rank() == 0;
   const bool readable = agreed(job, [&] {
     source = source_.open();
     check_ranks(source->cluster().name(), source->cluster().gpu_count(), job.ranks());
     if (first) check();
+    if (first && !timeline_.empty()) {
+      timeline.emplace(timeline_, source->cluster(), source->policies().size() > 1);
+    }
   });
   if (!readable) return std::nullopt;
   std::unique_ptr<HardwareBackend> backend;
@@ -88,13 +94,16 @@ std::optional<Measurement> Measuring::measure(Job& job, const std::function<void
     std::fflush(out_);
   }
   const auto policies = m.source->policies();
+  MeasureOptions options = options_;
+  options.timeline = timeline ? &*timeline : nullptr;
   const bool planned = agreed(job, [&] {
     for (std::size_t i = 0; i < policies.size(); ++i) {
       if (first && policies.size() > 1) {
         fmt::print(stderr, "{} of {}: {}\n", i + 1, policies.size(), policies[i]);
       }
-      m.cases.push_back(measure_if_suitable(job, *backend, *m.source, i, options_));
+      m.cases.push_back(measure_if_suitable(job, *backend, *m.source, i, options));
     }
+    if (timeline) timeline->finish();
   });
   if (!planned || !any_suits(m.cases, first)) return std::nullopt;
   return m;

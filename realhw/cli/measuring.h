@@ -46,6 +46,7 @@ class Measuring {
   SourceFlags source_;
   MeasureOptions options_;
   BackendFlags backend_;
+  std::string timeline_;
   std::FILE* out_ = stdout;
 };
 

@@ -61,12 +61,16 @@ Measured measure(Job& job, HardwareBackend& backend, StepSource& source, std::si
   Measured result;
   result.policy = source.policies()[policy];
   source.begin(policy);
+  if (options.timeline != nullptr) options.timeline->begin(result.policy);
   while (const auto step = source.next()) {
     add_facts(result.metrics, *step);
     const RealStep real = real_step(*step, source.origin());
     const MeasuredStep measured = measure_step(job, backend, real, options);
     result.compared += measured.compared;
     if (job.rank() == 0) add_measured(result, step->plan, measured, source.cluster());
+    if (options.timeline != nullptr) {
+      options.timeline->add(step->plan, measured.median(), step->number);
+    }
   }
   return result;
 }

@@ -4,6 +4,7 @@
 
 #include "realhw/core/step_runner.h"
 #include "realhw/job/job.h"
+#include "realhw/measure/measured_timeline.h"
 #include "realhw/measure/results.h"
 #include "realhw/measure/step_source.h"
 
@@ -13,6 +14,7 @@ struct MeasureOptions {
   int warmup = 1;     // runs before the runs that count, besides the one that is compared
   int repeats = 5;    // runs that count
   int compared = -1;  // tokens of a rank and layer, -1: all
+  MeasuredTimeline* timeline = nullptr;  // on rank 0: takes the median repeat of every step
 };
 
 /// Runs a step once, then timed, then once more as when timed but on poisoned memory; the first and

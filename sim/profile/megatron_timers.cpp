@@ -52,7 +52,8 @@ void read_megatron_timers(const std::string& path, Profile& profile) {
   ProfileTicks now = 0;
   std::string line;
   while (lines.next(line)) {
-    const double ms = number_behind(line, "elapsed time per iteration (ms):");
+    double ms = number_behind(line, "elapsed time per iteration (ms):");
+    if (ms < 0) ms = number_behind(line, "elapsed_time_per_iteration_ms=");  // of ALCF's fork
     if (ms > 0 && ms < 1e7 && now < longest_log && rank.steps.size() < most_iterations) {
       const auto length = static_cast<ProfileTicks>(ms * 1e9);
       rank.steps.emplace_back(now, now + length);

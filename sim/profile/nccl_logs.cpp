@@ -113,6 +113,22 @@ int count_of_ranks(const std::string& text) {
   return count;
 }
 
+/// Whose records the lines of NCCL's inspector are: each line says it, or since its format v4.3 the
+/// line before a batch of them.
+struct InspectorBatch {
+  void take(const FlatObject& line) {
+    if (line.in("header", "rank").empty()) return;
+    id = line.in("header", "id");
+    rank = rank_in(line.in("header", "rank"));
+    ranks = std::max(0, rank_in(line.in("header", "n_ranks")));
+    dumped = profile_moment(line.in("metadata", "dump_timestamp_us"));
+  }
+
+  std::string id;
+  int rank = -1, ranks = 0;
+  ProfileMoment dumped;
+};
+
 }  // namespace
 
 void read_flight_recorder(const std::string& path, const KernelTable& table, Profile& profile) {
@@ -155,23 +171,26 @@ void read_nccl_inspector(const std::string& path, const KernelTable& table, Prof
   CollectiveFile file(path, "NCCL inspector", table, profile);
   FlatJson json(path, "");
   std::map<std::string, int> communicators;
+  InspectorBatch batch;
   FlatObject line;
   while (json.next(line)) {
-    const std::string_view name = line.in("coll_perf", "coll");
+    batch.take(line);
+    const bool point_to_point = !line.in("p2p_perf", "p2p").empty();
+    const char* const perf = point_to_point ? "p2p_perf" : "coll_perf";
+    const std::string prefix = point_to_point ? "p2p" : "coll";
+    const std::string_view name = line.in(perf, prefix);
     if (name.empty()) continue;
     ExchangeFacts facts;
-    facts.in_bytes = std::clamp<std::int64_t>(
-        flat_whole(line.in("coll_perf", "coll_msg_size_bytes")), 0, most_message);
-    facts.ranks = std::max(0, rank_in(line.in("header", "n_ranks")));
-    facts.sequence = flat_whole(line.in("coll_perf", "coll_sn"));
+    facts.in_bytes = std::clamp<std::int64_t>(flat_whole(line.in(perf, prefix + "_msg_size_bytes")),
+                                              0, most_message);
+    facts.ranks = batch.ranks;
+    if (!point_to_point) facts.sequence = flat_whole(line.in(perf, "coll_sn"));
     // Identities of communicators are the same on all their ranks, and say nothing of the host.
-    const std::string id(line.in("header", "id"));
     const int number =
-        communicators.try_emplace(id, static_cast<int>(communicators.size())).first->second;
+        communicators.try_emplace(batch.id, static_cast<int>(communicators.size())).first->second;
     facts.group = group_number(fmt::format("communicator {} of {}", number, facts.ranks), profile);
-    file.add(rank_in(line.in("header", "rank")), name,
-             profile_moment(line.in("metadata", "dump_timestamp_us")),
-             profile_length(line.in("coll_perf", "coll_exec_time_us")), facts);
+    file.add(batch.rank, name, batch.dumped,
+             profile_length(line.in(perf, prefix + "_exec_time_us")), facts);
   }
   file.finish(json.bytes());
 }

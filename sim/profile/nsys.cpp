@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -120,6 +121,7 @@ void read_nsys(const std::string& path, const KernelTable& table, Profile& profi
   std::ranges::sort(launches);
   if (builders.empty()) throw error_in(path, "holds no kernels of GPUs");
   profile.producer = "Nsight Systems";
+  profile.bytes += static_cast<std::int64_t>(std::filesystem::file_size(path));
   const bool one_gpu = builders.size() == 1 || !profile.ranks.empty();
   for (auto& [device, builder] : builders) {
     builder.join_launches(launches);

@@ -21,7 +21,9 @@ JsonSort sort_of_json(std::string_view start) {
     return JsonSort::kineto;
   }
   if (has("\"rocprofiler-sdk-tool\"")) return JsonSort::rocprof;
-  if (has("\"coll_perf\"")) return JsonSort::inspector;
+  if (has("\"coll_perf\"") || has("\"p2p_perf\"") || has("\"dump_stats\"")) {
+    return JsonSort::inspector;
+  }
   if (has("\"pg_config\"") || has("\"entries\"") || has("\"time_discovered_started_ns\"")) {
     return JsonSort::flight_recorder;
   }
@@ -56,7 +58,8 @@ void read_file_of_profile(const std::string& path, const KernelTable& table,
     const std::string_view start = blocks.next();
     if (start.starts_with("SQLite format 3")) return read_nsys(path, table, profile);
     // Its lines begin with a date in brackets, as a list does.
-    if (start.find("elapsed time per iteration") != start.npos) {
+    if (start.find("elapsed time per iteration") != start.npos ||
+        start.find("elapsed_time_per_iteration_ms") != start.npos) {
       return read_megatron_timers(path, profile);
     }
   }

@@ -74,4 +74,11 @@ void TraceEvents::flush() {
   text_.clear();
 }
 
+std::string start_of_events(const std::string& version, const std::string& shown) {
+  return fmt::format(
+      "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"moesim\":{},\"shown\":{}}},\n"
+      "\"traceEvents\":[\n{{\"ph\":\"M\",\"name\":\"moesim\",\"pid\":0,\"args\":{{}}}}",
+      nlohmann::json(version).dump(), nlohmann::json(shown).dump());
+}
+
 }  // namespace moesim

@@ -53,4 +53,9 @@ class TraceEvents {
   std::int64_t arrows_ = 0;
 };
 
+/// A file of events is this, what TraceEvents writes, and `end_of_events`. `shown`: what it holds,
+/// for people.
+std::string start_of_events(const std::string& version, const std::string& shown);
+inline constexpr std::string_view end_of_events = "\n]}\n";
+
 }  // namespace moesim

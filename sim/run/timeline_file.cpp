@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "sim/base/counted.h"
@@ -117,10 +116,7 @@ void TimelineFile::finish(const std::vector<bool>& has_result) const {
     file.write(text);
     bytes += std::ssize(text);
   };
-  write(
-      fmt::format("{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"moesim\":{},\"shown\":{}}},\n"
-                  "\"traceEvents\":[\n{{\"ph\":\"M\",\"name\":\"moesim\",\"pid\":0,\"args\":{{}}}}",
-                  nlohmann::json(request_.version).dump(), nlohmann::json(shown).dump()));
+  write(start_of_events(request_.version, shown));
   for (std::size_t w = 0; w < parts_.size(); ++w) {
     if (!has_result[w]) continue;
     parts_[w].read([&](std::string_view text) {
@@ -128,7 +124,7 @@ void TimelineFile::finish(const std::vector<bool>& has_result) const {
       write(text);
     });
   }
-  write("\n]}\n");
+  write(end_of_events);
   file.finish();
   if (!request_.says) return;
   fmt::print(stderr, "timeline: {}: {}; {}, {}; ui.perfetto.dev or chrome://tracing open it\n",

@@ -77,6 +77,25 @@ class Validation(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("not valid: a mean absolute error of ", done.stdout)
 
+    def test_a_recorded_run_read_as_a_profile_validates_alike(self):
+        cluster = self.described("100mbit")
+        recorded, measured = self.folder / "timeline.json", self.folder / "measured.json"
+        done = self.on_cluster("100mbit", "run", "--topology", cluster, "--model", "tiny-moe", "--set",
+                               "model.expert_ffn=32", "--attention", "false", "--trace", "traces/tiny-moe-train",
+                               "--tokens-per-rank", "256", "--steps", "0", "--policy", "alltoall", "--repeats", "3",
+                               "--timeline", recorded, "--json", measured)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        own, read = self.folder / "own.json", self.folder / "read.json"
+        done = self.call(MOESIM, "validate", measured, "--tolerance", "1000%", "--json", own)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        scenario = self.folder / "scenario.yaml"
+        scenario.write_text(json.dumps(json.loads(measured.read_text())["scenario"]))
+        done = self.call(MOESIM, "validate", "profile", recorded, "--scenario", scenario, "--json", read)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        step = json.loads(own.read_text())["results"][0]["policies"][0]
+        wall = {side: json.loads(read.read_text())[side]["wall_s"] for side in ("measured", "simulated")}
+        self.assertAlmostEqual(wall["simulated"] / wall["measured"], step["simulated_s"] / step["measured_s"], delta=0.02)
+
     def test_an_iteration_takes_what_links_of_their_rates_say(self):
         scenario = self.folder / "iteration.yaml"
         scenario.write_text(ITERATION)

@@ -49,6 +49,7 @@ TEST(KernelTable, NamesWhatRuns) {
       {"void cudnn::ops::scalePackedTensor_kernel<float, float>(long)", "elementwise"},
       {"void compute_cuda_kernel<long>(long*, long*, long*, long, long)", "copy"},
       {"void at::to_dense_representation_kernel<float>(long, long, long)", "copy"},
+      {"void fft2d_r2c_16x16<float>(float2 *)", "conv"},
       {"_copy_page_indices_kernel", "cache"},
       {"compute_position_kernel", "elementwise"},
       {"void (anonymous namespace)::resolve_future_token_ids_kernel<long>(x)", "elementwise"},

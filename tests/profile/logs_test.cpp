@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include <filesystem>
+
 #include "sim/profile/profile_text.h"
 #include "tests/profile/files.h"
 
@@ -52,6 +54,38 @@ TEST(NcclInspector, IsRead) {
   EXPECT_THAT(profile_text(ProfileReport(read), 5).text(), testing::Not(HasSubstr("host7")));
 }
 
+TEST(NcclInspector, TakesRanksFromTheLineBeforeABatch) {
+  const ProfileFiles files;
+  const auto batch = [](int rank, const char* id) {
+    return fmt::format(
+        R"({{"header": {{"id": "{}", "rank": {}, "n_ranks": 8}}, "metadata": {{"inspector_output_format_version": "v4.3", "dump_timestamp_us": 1748030377748202}}, "dump_stats": {{"coll_records": 1, "p2p_records": 1}}}})"
+        "\n"
+        R"({{"coll_perf": {{"coll": "ReduceScatter", "coll_sn": 7, "coll_msg_size_bytes": 4096, "coll_exec_time_us": 61}}}})"
+        "\n"
+        R"({{"p2p_perf": {{"p2p": "Send", "p2p_sn": 8, "p2p_peer": 1, "p2p_msg_size_bytes": 512, "p2p_exec_time_us": 9}}}})"
+        "\n"
+        R"({{"proxy_trace": {{"record_type": "proxy_op", "rank": 5}}}})"
+        "\n",
+        id, rank);
+  };
+  const ReadProfile read = read_files({files.write("a.log", batch(3, "0xa") + batch(5, "0xb"))});
+  ASSERT_EQ(read.profile.ranks.size(), 2U);
+  for (const int at : {0, 1}) {
+    const ProfiledRank& rank = read.profile.ranks[at];
+    EXPECT_EQ(rank.rank, at == 0 ? 3 : 5);
+    ASSERT_EQ(rank.kernels.size(), 2U);
+    const bool first = rank.kernels[0].kind == KernelKind::reduce_scatter;
+    const ProfiledKernel& sent = rank.kernels[first ? 1 : 0];
+    EXPECT_EQ(sent.kind, KernelKind::send_recv);
+    EXPECT_EQ(sent.length, 9 * us);
+    EXPECT_EQ(rank.exchanges[sent.exchange].sequence, -1) << "no one shares it with the peer";
+    EXPECT_EQ(rank.exchanges[sent.exchange].in_bytes, 512);
+    EXPECT_EQ(rank.exchanges[sent.exchange].ranks, 8);
+    EXPECT_EQ(read.profile.groups[rank.exchanges[sent.exchange].group],
+              at == 0 ? "communicator 0 of 8" : "communicator 1 of 8");
+  }
+}
+
 TEST(NcclProfiler, IsReadWithBareNames) {
   const ProfileFiles files;
   const ReadProfile read = read_files({files.write("a.json",
@@ -95,6 +129,7 @@ TEST(Nsys, IsRead) {
   EXPECT_EQ(time.traffic_only, 3 * us);
   EXPECT_EQ(time.idle, 2 * us);
   EXPECT_EQ(time.host, 1 * us);
+  EXPECT_EQ(read.profile.bytes, static_cast<std::int64_t>(std::filesystem::file_size(path)));
 }
 
 TEST(Nsys, RefusesOthersDatabases) {
@@ -120,6 +155,19 @@ TEST(MegatronLog, GivesStepsAndTimers) {
   EXPECT_THAT(text, HasSubstr("2 steps"));
   EXPECT_THAT(text, HasSubstr("forward-backward"));
   EXPECT_THAT(error_of_files({files.write("other.log", "hello\n")}), HasSubstr("of no profiler"));
+}
+
+TEST(MegatronLog, IsReadWithUnderscores) {
+  const ProfileFiles files;
+  const ReadProfile read = read_files({files.write(
+      "train.log",
+      "[2026-01-01 00:00:00][INFO][training:1609] -  iteration=       1/      10 | "
+      "consumed_samples=         8 | elapsed_time_per_iteration_ms=1500.5 | lm loss=11.1 |\n"
+      "(min, max) time across ranks (ms):\n"
+      "    optimizer ......................................: (40.10, 41.20)\n")});
+  ASSERT_EQ(read.profile.ranks.at(0).steps.size(), 1U);
+  EXPECT_EQ(read.profile.ranks[0].steps[0].second, 1'500'500 * us);
+  EXPECT_DOUBLE_EQ(read.profile.timers.at("optimizer").at(0).first, 0.0401);
 }
 
 }  // namespace

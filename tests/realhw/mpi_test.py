@@ -66,6 +66,25 @@ class MpiRun(unittest.TestCase):
         self.assertIn("dropped choices", done.stdout)
         self.assertIn("8 ranks on 1 host", done.stdout)
 
+    def test_timelines_hold_the_median_repeats(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, result = pathlib.Path(folder) / "timeline.json", pathlib.Path(folder) / "result.json"
+            done = run("run", *SCENARIO, "--policy", "megatron", "--policy", "laer", "--repeats", "3", "--timeline",
+                       str(path), "--json", str(result))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            timeline, cases = json.loads(path.read_text()), json.loads(result.read_text())["cases"]
+        self.assertIn("moesim", timeline["otherData"])
+        events = timeline["traceEvents"]
+        names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+        for case in cases:
+            ranks = {pid for pid, name in names.items() if name.startswith(case["policy"]) and "rank" in name}
+            self.assertEqual(len(ranks), 8)
+            ops = [e for e in events if e["ph"] == "X" and e["pid"] in ranks]
+            # The steps follow each other, each as long as its median repeat.
+            length = max(e["ts"] + e["dur"] for e in ops) - min(e["ts"] for e in ops)
+            medians = sum(sorted(step["repeats_s"])[1] for step in case["measured_steps"])
+            self.assertAlmostEqual(length * 1e-6 / medians, 1, delta=0.01)
+
     def test_whole_iterations_compute_right_numbers(self):
         small = ["--set", "model.hidden=32", "--set", "model.attention.head_dim=8", "--sequence", "8"]
         combined = ["--pipeline", "combined-1f1b", "--set", "overlap.all_to_all=true"]
