@@ -53,6 +53,14 @@ TEST(Checkpoints, NothingFailsInTheLimit) {
   EXPECT_NEAR(hour.lost.value, 360, 1e-5);
   EXPECT_NEAR(hour.writing.value, 360, 1e-5);
   EXPECT_NEAR(hour.redone, 0, 1e-5);
+  EXPECT_DOUBLE_EQ(hour_of(job_of(1800), 54).failures, 2);
+}
+
+TEST(Checkpoints, AreAStepApartAtLeastAndAYearAtMost) {
+  FailingJob job = job_of(100);
+  job.step = Seconds(1000);
+  EXPECT_EQ(best_steps(job), 1);
+  EXPECT_EQ(best_steps(job_of(1e18)), 365 * 24 * 360);
 }
 
 /// Plays a job with failures drawn one by one.
