@@ -17,9 +17,11 @@ class LentTerminal {
  public:
   explicit LentTerminal(unsigned short columns) : master_(::posix_openpt(O_RDWR | O_NOCTTY)) {
     if (master_ < 0 || ::grantpt(master_) != 0 || ::unlockpt(master_) != 0) return;
-    stream_ = std::fopen(::ptsname(master_), "r+");
+    const int file = ::open(::ptsname(master_), O_RDWR | O_NOCTTY);
+    if (file < 0) return;
     const winsize size{24, columns, 0, 0};
-    if (stream_ != nullptr) ::ioctl(::fileno(stream_), TIOCSWINSZ, &size);
+    ::ioctl(file, TIOCSWINSZ, &size);
+    stream_ = ::fdopen(file, "r+");
   }
   LentTerminal(const LentTerminal&) = delete;
   LentTerminal& operator=(const LentTerminal&) = delete;
