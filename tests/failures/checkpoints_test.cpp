@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 namespace moesim {
@@ -54,6 +55,7 @@ TEST(Checkpoints, NothingFailsInTheLimit) {
   EXPECT_NEAR(hour.writing.value, 360, 1e-5);
   EXPECT_NEAR(hour.redone, 0, 1e-5);
   EXPECT_DOUBLE_EQ(hour_of(job_of(1800), 54).failures, 2);
+  EXPECT_DOUBLE_EQ(useful_share(job_of(std::numeric_limits<double>::infinity()), 54), 0.9);
 }
 
 TEST(Checkpoints, AreAStepApartAtLeastAndAYearAtMost) {

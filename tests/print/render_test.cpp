@@ -129,6 +129,7 @@ TEST(Render, JsonHasTablesByName) {
   EXPECT_EQ(rows[1]["policy"], "a,\"b\"");
   EXPECT_EQ(rows[1]["step [s]"], 0.0010051);
   EXPECT_EQ(rows[0]["memory [B]"], 2000);
+  EXPECT_TRUE(json.text.starts_with("{\n \"cases\": [\n"));
 }
 
 TEST(Render, MarkdownHasTheBlocksAsTables) {
@@ -180,7 +181,8 @@ TEST(Render, WhatARowDoesNotSayIsEmpty) {
   EXPECT_EQ(render(gaps(), {.columns = {"load", "step"}}).text,
             "policy  load  step\na\nb|c        1   2 s\n");
   EXPECT_THAT(render(gaps(), {.format = PrintFormat::markdown}).text,
-              HasSubstr("| policy | step |\n| --- | ---: |\n| a |  |\n| b\\|c | 2 s |\n"));
+              AllOf(HasSubstr("| policy | step |\n| --- | ---: |\n| a |  |\n| b\\|c | 2 s |\n"),
+                    HasSubstr("| policy | load |\n")));
 }
 
 TEST(Render, WhatHasNoNumberComesLast) {
@@ -210,6 +212,12 @@ TEST(Render, NamesAreCutBeforeFiguresGo) {
   EXPECT_EQ(render(Printout().add(table), {.width = 40, .hint = false}).text,
             "policy                     step  speedup\n"
             "predictive-r..erpretation  2 ms    1.00x\n");
+  // Of equally long ones the first.
+  Table two("t", 2, {"a", "b", "x", "y"});
+  two.rows = {{"aaaaaaaaaabbbbbbbbbb", "ccccccccccdddddddddd", "1", "2"}};
+  EXPECT_EQ(render(Printout().add(two), {.width = 47}).text,
+            "a                    b                     x  y\n"
+            "aaaaaaaaa..bbbbbbbb  ccccccccccdddddddddd  1  2\n");
 }
 
 TEST(Render, SentencesAreWrappedBesideTheirNames) {
@@ -220,6 +228,9 @@ TEST(Render, SentencesAreWrappedBesideTheirNames) {
             "name  description                               GPUs\n"
             "rail  nodes of eight with one NIC per GPU on a    32\n"
             "      rail-optimized fabric\n");
+  EXPECT_EQ(Printout().add(table).text(),
+            "name  description                                                     GPUs\n"
+            "rail  nodes of eight with one NIC per GPU on a rail-optimized fabric    32\n");
 }
 
 }  // namespace
