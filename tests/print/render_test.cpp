@@ -155,6 +155,8 @@ TEST(Render, ColoursOnlyWhereTheyAreAskedFor) {
             "rail      dedup            1.50      2 kB\n"
             "rail      a,\"b\"            1.10  33.55 MB\n"
             "\x1b[2m# note: one\x1b[0m\n");
+  EXPECT_EQ(render(Printout().add("# one\n# two\nthree\n"), {.color = true}).text,
+            "\x1b[2m# one\x1b[0m\n\x1b[2m# two\x1b[0m\nthree\n");
 }
 
 /// A row that ends before the last column, and blocks of which one says nothing.
