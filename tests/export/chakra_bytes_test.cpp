@@ -87,7 +87,7 @@ std::string nodes_of(const std::string& file) {
     protozero::pbf_reader message(at, size);
     if (text.empty()) {
       while (message.next()) {
-        text += message.tag() == 1 ? message.get_string() : " " + attribute(message.get_message());
+        text += message.tag() == 2 ? " " + attribute(message.get_message()) : message.get_string();
       }
     } else {
       text += node(message);
