@@ -230,6 +230,10 @@ TEST(Render, SentencesAreWrappedBesideTheirNames) {
             "name  description                               GPUs\n"
             "rail  nodes of eight with one NIC per GPU on a    32\n"
             "      rail-optimized fabric\n");
+  EXPECT_EQ(render(Printout().add(table), {.width = 60}).text,
+            "name  description                                       GPUs\n"
+            "rail  nodes of eight with one NIC per GPU on a            32\n"
+            "      rail-optimized fabric\n");
   EXPECT_EQ(Printout().add(table).text(),
             "name  description                                                     GPUs\n"
             "rail  nodes of eight with one NIC per GPU on a rail-optimized fabric    32\n");
