@@ -198,6 +198,12 @@ TEST(Render, WhatHasNoNumberComesLast) {
   EXPECT_EQ(sorted("-policy"), "policy  step\nslow       2\nnone       -\nfast       1\n");
 }
 
+TEST(Render, ALineAsLongAsTheTerminalIsWideStays) {
+  const Printout line = Printout().add("# aaaa bbbb\n");
+  EXPECT_EQ(render(line, {.width = 11}).text, "# aaaa bbbb\n");
+  EXPECT_EQ(render(line, {.width = 10}).text, "# aaaa\n#   bbbb\n");
+}
+
 TEST(Align, ColumnsAreAsWideAsTheirWidestCell) {
   EXPECT_EQ(align({{"a", "1"}, {"bcd", "22", "x"}}, 1), "a     1\nbcd  22  x\n");
   EXPECT_EQ(align({{"a", ""}, {"b", "2"}}, 2), "a\nb  2\n");
@@ -220,6 +226,8 @@ TEST(Render, NamesAreCutBeforeFiguresGo) {
   EXPECT_EQ(render(Printout().add(two), {.width = 47}).text,
             "a                    b                     x  y\n"
             "aaaaaaaaa..bbbbbbbb  ccccccccccdddddddddd  1  2\n");
+  EXPECT_THAT(render(Printout().add(two), {.width = 45}).text,
+              HasSubstr("aaaaaaaa..bbbbbbbb  ccccccccc..dddddddd  1  2\n"));
 }
 
 TEST(Render, SentencesAreWrappedBesideTheirNames) {
