@@ -228,6 +228,8 @@ TEST(Render, NamesAreCutBeforeFiguresGo) {
             "aaaaaaaaa..bbbbbbbb  ccccccccccdddddddddd  1  2\n");
   EXPECT_THAT(render(Printout().add(two), {.width = 45}).text,
               HasSubstr("aaaaaaaa..bbbbbbbb  ccccccccc..dddddddd  1  2\n"));
+  EXPECT_THAT(render(Printout().add(two), {.width = 20, .hint = false}).text,
+              HasSubstr("aaaaa..bbbbb  ccccc..ddddd\n"));
 }
 
 TEST(Render, SentencesAreWrappedBesideTheirNames) {

@@ -47,10 +47,11 @@ class Terminal : public testing::Test {
 };
 
 TEST_F(Terminal, HasItsWidthAndColors) {
-  const LentTerminal wide(120), narrow(10), unknown(0);
+  const LentTerminal wide(120), narrow(1), unknown(0);
   if (wide.stream() == nullptr) GTEST_SKIP() << "there are no terminals";
   EXPECT_TRUE(is_terminal(wide.stream()));
   EXPECT_EQ(terminal_width(wide.stream()), 120);
+  EXPECT_TRUE(is_terminal(narrow.stream()));
   EXPECT_EQ(terminal_width(narrow.stream()), 40);  // the narrowest
   EXPECT_EQ(terminal_width(unknown.stream()), 0);
   EXPECT_FALSE(is_terminal(unknown.stream()));
