@@ -77,6 +77,13 @@ class Mutants(unittest.TestCase):
                 self.assertEqual(room.sources, sorted((ROOT / name).rglob("*.cpp")))
                 self.assertIn(room.binary, mutate.targets(".*"))
 
+    @unittest.skipUnless((ROOT / "build/build.ninja").exists(), "there is no ./build")
+    def test_it_finds_what_does_not_compile(self):
+        unit = mutate.Room("sim/base").units[0]
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertFalse(unit.compile(unit.sources[0], pathlib.Path(folder) / "a.o", "int f() { return g; }\n"))
+        self.assertEqual(unit.errors, [(1, 18)])
+
     @unittest.skipUnless((ROOT / "build/build.ninja").exists() and mutate.targets(mutate.KERNELS), "./build is without the GPU code")
     def test_rooms_of_gpu_code_have_tests_and_all_of_their_sources(self):
         for name in mutate.GPU_ROOMS:

@@ -56,6 +56,7 @@ TEST(EnginePlacement, OfSglangHasEveryLayerOfTheModel) {
 TEST(EnginePlacement, OfEplbMapsAreInverse) {
   const auto maps = nlohmann::json::parse(engine_placement_text(example, "eplb"));
   EXPECT_EQ(maps["layers"], nlohmann::json({3, 5}));
+  EXPECT_EQ(maps["log2phy"][0], nlohmann::json::parse("[[0, 5], [2, -1], [1, 4], [3, -1]]"));
   for (std::size_t layer = 0; layer < 2; ++layer) {
     for (int expert = 0; expert < 4; ++expert) {
       const auto& slots_of = maps["log2phy"][layer][static_cast<std::size_t>(expert)];
@@ -84,6 +85,8 @@ TEST(EnginePlacement, RefusesWhatEnginesCannotHold) {
   for (const std::string& format : engine_formats()) {
     EXPECT_THAT(message({3, 2, {{1, slots({{0, 1}, {2}})}}}, format),
                 testing::HasSubstr("layer 1: rank 1 has 1 slots, rank 0 of layer 1 has 2"));
+    EXPECT_THAT(message({4, 3, {{1, slots({{0, 1}, {2, 3}})}, {2, slots({{0}, {1, 2}})}}}, format),
+                testing::HasSubstr("layer 2: rank 0 has 1 slots, rank 0 of layer 1 has 2"));
   }
   EXPECT_THAT(message(example, "trt-llm"), testing::HasSubstr("did you mean 'trtllm'?"));
 }

@@ -8,14 +8,17 @@
 #include <sstream>
 #include <tuple>
 
+#include "tests/export/fixtures.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {
 namespace {
 
 using test::exchange;
+using test::gpus;
 using test::kernels;
 using test::matrix;
+using test::reads;
 
 /// What a schedule says, by a reader that knows only the format.
 struct Schedule {
@@ -55,14 +58,6 @@ Schedule read(const std::string& text) {
   }
   return schedule;
 }
-
-GpuModels gpus(int count) {
-  auto model = std::make_shared<GpuModel>();
-  model->memory_bandwidth = BytesPerSecond(1e9);
-  return {static_cast<std::size_t>(count), model};
-}
-
-Kernel reads(std::int64_t bytes) { return MemoryBound{Bytes(bytes), Bytes(0)}; }
 
 /// Three GPUs: one computes for 3 us, two for 5 us, then 0 -> 1, 2 -> 1 and 1 -> 1 exchange.
 Plan small_plan() {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 namespace moesim {
@@ -53,6 +54,15 @@ TEST(Checkpoints, NothingFailsInTheLimit) {
   EXPECT_NEAR(hour.lost.value, 360, 1e-5);
   EXPECT_NEAR(hour.writing.value, 360, 1e-5);
   EXPECT_NEAR(hour.redone, 0, 1e-5);
+  EXPECT_DOUBLE_EQ(hour_of(job_of(1800), 54).failures, 2);
+  EXPECT_DOUBLE_EQ(useful_share(job_of(std::numeric_limits<double>::infinity()), 54), 0.9);
+}
+
+TEST(Checkpoints, AreAStepApartAtLeastAndAYearAtMost) {
+  FailingJob job = job_of(100);
+  job.step = Seconds(1000);
+  EXPECT_EQ(best_steps(job), 1);
+  EXPECT_EQ(best_steps(job_of(1e18)), 365 * 24 * 360);
 }
 
 /// Plays a job with failures drawn one by one.

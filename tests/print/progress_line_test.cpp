@@ -11,6 +11,18 @@ TEST(ProgressLine, TellsRateAndTimeLeft) {
   EXPECT_EQ(pace_text(60, 0.1, 0, ""), "9 min left");
   EXPECT_EQ(pace_text(3600, 0.25, 0, ""), "3 h 0 min left");
   EXPECT_EQ(pace_text(3, 0, 6, "steps"), "2 steps/s");
+  EXPECT_EQ(pace_text(3, 1.5, 6, "steps"), "2 steps/s");
+  EXPECT_EQ(pace_text(3, 1, 6, "steps"), "2 steps/s, 0 s left");
+  EXPECT_EQ(pace_text(0, 0.5, 6, "steps"), "0 s left");
+}
+
+TEST(ProgressLine, DurationsAreRoundedUp) {
+  EXPECT_EQ(duration_text(0.2), "1 s");
+  EXPECT_EQ(duration_text(119), "119 s");
+  EXPECT_EQ(duration_text(119.5), "2 min");
+  EXPECT_EQ(duration_text(7199), "119 min");
+  EXPECT_EQ(duration_text(7200), "2 h 0 min");
+  EXPECT_EQ(duration_text(2 * 3600 + 61), "2 h 1 min");
 }
 
 }  // namespace

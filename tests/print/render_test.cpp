@@ -129,6 +129,7 @@ TEST(Render, JsonHasTablesByName) {
   EXPECT_EQ(rows[1]["policy"], "a,\"b\"");
   EXPECT_EQ(rows[1]["step [s]"], 0.0010051);
   EXPECT_EQ(rows[0]["memory [B]"], 2000);
+  EXPECT_TRUE(json.text.starts_with("{\n \"cases\": [\n"));
 }
 
 TEST(Render, MarkdownHasTheBlocksAsTables) {
@@ -143,7 +144,74 @@ TEST(Render, MarkdownHasTheBlocksAsTables) {
 
 TEST(Render, ColoursOnlyWhereTheyAreAskedFor) {
   EXPECT_THAT(rendered({}), Not(HasSubstr("\x1b[")));
-  EXPECT_THAT(rendered({.color = true}), HasSubstr("\x1b[1mtopology"));
+  EXPECT_EQ(rendered({.color = true}),
+            "\x1b[2m# header\x1b[0m\n"
+            "\x1b[1mtopology  policy      step  speedup\x1b[0m\n"
+            "rail      dedup       2 ms    1.00x\n"
+            "rail      a,\"b\"   1.005 ms    1.99x\n"
+            "\n"
+            "# what is held\n"
+            "\x1b[1mtopology  policy  load max/mean    memory\x1b[0m\n"
+            "rail      dedup            1.50      2 kB\n"
+            "rail      a,\"b\"            1.10  33.55 MB\n"
+            "\x1b[2m# note: one\x1b[0m\n");
+  EXPECT_EQ(render(Printout().add("# one\n# two\nthree\n"), {.color = true}).text,
+            "\x1b[2m# one\x1b[0m\n\x1b[2m# two\x1b[0m\nthree\n");
+}
+
+/// A row that ends before the last column, and blocks of which one says nothing.
+Printout gaps() {
+  Table table("gaps", 1, {"policy", "step", "memory", "load"});
+  table.columns[2].block = 1;
+  table.columns[2].telling = false;
+  table.columns[3].block = 2;
+  table.rows = {{"a"}, {"b|c", Seconds(2), Bytes(3), "1"}};
+  return Printout().add(table);
+}
+
+TEST(Render, WhatARowDoesNotSayIsEmpty) {
+  EXPECT_EQ(gaps().text(),
+            "policy  step\n"
+            "a\n"
+            "b|c      2 s\n"
+            "\n"
+            "policy  load\n"
+            "a\n"
+            "b|c        1\n");
+  EXPECT_EQ(render(gaps(), {.format = PrintFormat::csv}).text,
+            "policy,step [s],memory [B],load\na,,,\nb|c,2,3,1\n");
+  EXPECT_EQ(render(gaps(), {.columns = {"load", "step"}}).text,
+            "policy  load  step\na\nb|c        1   2 s\n");
+  EXPECT_THAT(render(gaps(), {.format = PrintFormat::markdown}).text,
+              AllOf(HasSubstr("| policy | step |\n| --- | ---: |\n| a |  |\n| b\\|c | 2 s |\n"),
+                    HasSubstr("| policy | load |\n")));
+}
+
+TEST(Render, WhatHasNoNumberComesLast) {
+  Table table("t", 1, {"policy", "step"});
+  table.rows = {{"none", "-"}, {"slow", 2}, {"fast", 1}};
+  const auto sorted = [&](const std::string& by) {
+    return render(Printout().add(table), {.sort = by}).text;
+  };
+  EXPECT_EQ(sorted("step"), "policy  step\nfast       1\nslow       2\nnone       -\n");
+  EXPECT_EQ(sorted("-step"), "policy  step\nslow       2\nfast       1\nnone       -\n");
+  EXPECT_EQ(sorted("-policy"), "policy  step\nslow       2\nnone       -\nfast       1\n");
+}
+
+TEST(Render, ALineAsLongAsTheTerminalIsWideStays) {
+  const Printout line = Printout().add("# aaaa bbbb\n");
+  EXPECT_EQ(render(line, {.width = 11}).text, "# aaaa bbbb\n");
+  EXPECT_EQ(render(line, {.width = 10}).text, "# aaaa\n#   bbbb\n");
+}
+
+TEST(Align, ColumnsAreAsWideAsTheirWidestCell) {
+  EXPECT_EQ(align({{"a", "1"}, {"bcd", "22", "x"}}, 1), "a     1\nbcd  22  x\n");
+  EXPECT_EQ(align({{"a", ""}, {"b", "2"}}, 2), "a\nb  2\n");
+}
+
+TEST(ColumnFlag, IsTheNameInSmallLettersAndDashes) {
+  EXPECT_EQ(column_flag("load max/mean"), "load-max-mean");
+  EXPECT_EQ(column_flag(" (GPU #2) "), "gpu-#2");
 }
 
 TEST(Render, NamesAreCutBeforeFiguresGo) {
@@ -152,6 +220,16 @@ TEST(Render, NamesAreCutBeforeFiguresGo) {
   EXPECT_EQ(render(Printout().add(table), {.width = 40, .hint = false}).text,
             "policy                     step  speedup\n"
             "predictive-r..erpretation  2 ms    1.00x\n");
+  // Of equally long ones the first.
+  Table two("t", 2, {"a", "b", "x", "y"});
+  two.rows = {{"aaaaaaaaaabbbbbbbbbb", "ccccccccccdddddddddd", "1", "2"}};
+  EXPECT_EQ(render(Printout().add(two), {.width = 47}).text,
+            "a                    b                     x  y\n"
+            "aaaaaaaaa..bbbbbbbb  ccccccccccdddddddddd  1  2\n");
+  EXPECT_THAT(render(Printout().add(two), {.width = 45}).text,
+              HasSubstr("aaaaaaaa..bbbbbbbb  ccccccccc..dddddddd  1  2\n"));
+  EXPECT_THAT(render(Printout().add(two), {.width = 20, .hint = false}).text,
+              HasSubstr("aaaaa..bbbbb  ccccc..ddddd\n"));
 }
 
 TEST(Render, SentencesAreWrappedBesideTheirNames) {
@@ -162,6 +240,13 @@ TEST(Render, SentencesAreWrappedBesideTheirNames) {
             "name  description                               GPUs\n"
             "rail  nodes of eight with one NIC per GPU on a    32\n"
             "      rail-optimized fabric\n");
+  EXPECT_EQ(render(Printout().add(table), {.width = 60}).text,
+            "name  description                                       GPUs\n"
+            "rail  nodes of eight with one NIC per GPU on a            32\n"
+            "      rail-optimized fabric\n");
+  EXPECT_EQ(Printout().add(table).text(),
+            "name  description                                                     GPUs\n"
+            "rail  nodes of eight with one NIC per GPU on a rail-optimized fabric    32\n");
 }
 
 }  // namespace

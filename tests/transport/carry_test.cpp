@@ -52,6 +52,15 @@ TEST(Carry, WhatDoesNotScaleWithBytesDoesNotScaleWithTheBandwidth) {
   EXPECT_NEAR(time.transfer.value / us, 10 + 100, 1e-3);
 }
 
+TEST(Carry, PartsOfAByteCountOnALinkOfAnotherBandwidth) {
+  // 1 MB/s whatever the size: 5 bytes are 7.5 of the measured link, which take 7.5 us.
+  const Transport t = transport_of(
+      "links:\n  - {class: nvlink, of: 150 GB/s, rates: [{size: 1 B, rate: 1 MB/s}, "
+      "{size: 100 B, rate: 1 MB/s}]}\n");
+  const ExchangeTime time = time_by(t, small_cluster(1), to_peers(4, 1, 1, 1, 5));
+  EXPECT_NEAR(time.transfer.value / us, 7.5, 1e-9);
+}
+
 TEST(Carry, BetweenTwoMeasuredLinksTheGeometricMeanHolds) {
   const Transport t = transport_of(
       "links:\n  - {class: nvlink, of: 50 GB/s, efficiency: 0.5}\n"
@@ -133,6 +142,24 @@ TEST(Carry, FlagsGoToAllExpertsHoweverFewRowsThereAre) {
   EXPECT_NEAR(
       price(small_cluster(3), GroupTraffic{five, other}, {&t, false})->alone.overhead.value / us,
       3 + 20 * 4 / 5., 1e-9);
+}
+
+TEST(Carry, RowsForItselfAndNoRoundsCostNothing) {
+  const Transport t = transport_of("start_up: 3 us\nflags: 20 us\n"),
+                  rows = transport_of("start_up: 3 us\nper_row: 4 us\n");
+  const Topology cluster = small_cluster(1);
+  const ByteMatrix itself = to_peers(4, 0, 1, 5, 1);
+  EXPECT_EQ(time_by(rows, cluster, itself).total(), Seconds(3 * us));
+  const std::vector<GpuId> members = {GpuId(0), GpuId(1), GpuId(2), GpuId(3)};
+  const GroupTraffic nothing{itself, members, false, 0};
+  EXPECT_EQ(price(cluster, nothing, {&t, false})->alone.total(), Seconds(0));
+}
+
+TEST(Carry, ALinkAsSlowAsItsRatesYieldsThatPart) {
+  const Transport t = transport_of("links:\n  - {class: nvlink, of: 100 GB/s, efficiency: 0.25}\n");
+  const auto priced = price(small_cluster(1), to_peers(4, 1, 1, 1'000, 1000), {&t, false});
+  ASSERT_FALSE(priced->loads.uses.empty());
+  for (const LinkUse& use : priced->loads.uses) EXPECT_NEAR(use.part, 0.25, 1e-12);
 }
 
 TEST(Carry, OnlyTheStatedNetworkIsKnown) {

@@ -37,6 +37,10 @@ TEST(TransportFile, MistakesAreTold) {
        "  - {class: nic, of: 5 GB/s, efficiency: 1}\n",
        "'of' ascends within a class and network"},
       {"links:\n  - {class: nic, of: 5 GB/s, efficiency: 1}\n"
+       "  - {class: nic, of: 5 GB/s, efficiency: 1}\n",
+       "'of' ascends within a class and network"},
+      {"start_up: 1.5 s\n", "start_up"},
+      {"links:\n  - {class: nic, of: 5 GB/s, efficiency: 1}\n"
        "  - {class: nic, of: 10 GB/s, efficiency: 0.4}\n",
        "would take longer than of 5 GB/s"},
       {"links:\n  - {class: nic, of: 5 GB/s, efficiency: 1}\n"

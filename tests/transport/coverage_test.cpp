@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a transport says of the links of small clusters that it was measured on, or was not.
+#include "sim/transport/coverage.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/transport/fixtures.h"
+
+namespace moesim::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+Transport with_links(const std::string& links) { return transport_of("links:\n" + links); }
+
+const char* const nvlink_100 = "  - {class: nvlink, of: 100 GB/s, efficiency: 0.5}\n";
+const char* const nic_10 = "  - {class: nic, of: 10 GB/s, efficiency: 0.5}\n";
+const char* const efa_10 = "  - {class: nic, network: efa, of: 10 GB/s, efficiency: 0.5}\n";
+
+/// A cluster whose NVLink has a table of its own.
+Topology with_table(int nodes) {
+  return std::move(
+      parse_topology(fmt::format("source: test\nexchange_overhead: 7 us\nnodes: {}\nnode:\n"
+                                 "  gpu: test\n  gpus: 4\n  nvlink: {{kind: switch, bandwidth: "
+                                 "[{{size: 1 MB, rate: 90 GB/s}}], latency: 0 us}}\n  nics: "
+                                 "{{count: 4, bandwidth: 10 GB/s, latency: 0 us}}\n"
+                                 "fabric: {{kind: {}}}\n",
+                                 nodes, nodes == 1 ? "none" : "switch"),
+                     "cluster.yaml")
+          .topology);
+}
+
+TEST(UnmeasuredLinks, WithoutATransportAllAreByDataSheet) {
+  EXPECT_THAT(unmeasured_links(nullptr, small_cluster(2)), ElementsAre("nvlink", "nic"));
+  EXPECT_THAT(unmeasured_links(nullptr, small_cluster(2, "network: efa\n")),
+              ElementsAre("nvlink", "nic (efa)"));
+  const Transport ideal = transport_of("");
+  EXPECT_THAT(unmeasured_links(&ideal, small_cluster(2)), ElementsAre("nvlink", "nic"));
+}
+
+TEST(UnmeasuredLinks, NicsCountOnlyBetweenHosts) {
+  EXPECT_THAT(unmeasured_links(nullptr, small_cluster(1)), ElementsAre("nvlink"));
+  EXPECT_THAT(unmeasured_links(nullptr, small_cluster(3)), ElementsAre("nvlink", "nic"));
+}
+
+TEST(UnmeasuredLinks, WhatHasATableOrWasMeasuredIsNone) {
+  EXPECT_THAT(unmeasured_links(nullptr, with_table(1)), IsEmpty());
+  EXPECT_THAT(unmeasured_links(nullptr, with_table(2)), ElementsAre("nic"));
+  EXPECT_THAT(unmeasured_links(nullptr, small_cluster(2, "measured_with: nccl-p2p\n")), IsEmpty());
+  const Transport nvlink = with_links(nvlink_100), nic = with_links(nic_10),
+                  both = with_links(std::string(nvlink_100) + efa_10);
+  EXPECT_THAT(unmeasured_links(&nvlink, small_cluster(2)), ElementsAre("nic"));
+  EXPECT_THAT(unmeasured_links(&nic, small_cluster(2)), ElementsAre("nvlink"));
+  EXPECT_THAT(unmeasured_links(&both, small_cluster(2, "network: efa\n")), IsEmpty());
+  EXPECT_THAT(unmeasured_links(&both, small_cluster(2, "network: ib\n")), ElementsAre("nic (ib)"));
+}
+
+TEST(UnmeasuredLinks, RatesOfAnotherBandwidthCountAndAssumedOnesDoNot) {
+  const Transport faster = with_links("  - {class: nvlink, of: 900 GB/s, efficiency: 0.5}\n"),
+                  assumed = with_links(
+                      "  - {class: nvlink, of: 100 GB/s, efficiency: 0.5, assumed: true}\n");
+  EXPECT_THAT(unmeasured_links(&faster, small_cluster(1)), IsEmpty());
+  EXPECT_THAT(unmeasured_links(&assumed, small_cluster(1)), ElementsAre("nvlink"));
+}
+
+TEST(Coverage, TellsOfEveryClassWhereItsTimesComeFrom) {
+  const Transport both = with_links(std::string(nvlink_100) + efa_10);
+  EXPECT_EQ(coverage_of(both, small_cluster(2, "network: efa\n")), "nvlink, nic calibrated");
+  EXPECT_EQ(coverage_of(both, small_cluster(2, "network: ib\n")),
+            "nvlink calibrated, nic by data sheet (ib not measured)");
+  EXPECT_EQ(coverage_of(both, small_cluster(2)),
+            "nvlink calibrated, nic by data sheet (no network is stated)");
+  EXPECT_EQ(coverage_of(both, with_table(1)).substr(0, 18), "nvlink as measured");
+  EXPECT_EQ(coverage_of(with_links(nic_10), small_cluster(2)),
+            "nvlink by data sheet (not measured), nic calibrated");
+}
+
+TEST(Coverage, RatesOfOtherLinksAreNamedOnlyWhereNoneIsNear) {
+  const Transport near = with_links("  - {class: nvlink, of: 97 GB/s, efficiency: 0.5}\n"),
+                  assumed = with_links(
+                      "  - {class: nvlink, of: 100 GB/s, efficiency: 0.5, assumed: true}\n"),
+                  two = with_links(
+                      "  - {class: nvlink, of: 50 GB/s, efficiency: 0.5}\n"
+                      "  - {class: nvlink, of: 200 GB/s, efficiency: 0.5}\n");
+  const auto nvlink_by = [](const Transport& transport) {
+    const std::string text = coverage_of(transport, small_cluster(2));
+    return text.substr(0, text.find(", nic"));
+  };
+  EXPECT_EQ(nvlink_by(near), "nvlink calibrated");
+  EXPECT_EQ(nvlink_by(assumed), "nvlink assumed");
+  EXPECT_EQ(nvlink_by(two), "nvlink of 100 GB/s from measurements at 50 GB/s and 200 GB/s");
+}
+
+TEST(Transport, WhatStatesAnythingIsNotIdeal) {
+  EXPECT_TRUE(transport_of("").ideal());
+  for (const char* const stated :
+       {"start_up: 3 us\n", "host: 1 us\n", "combine: {start_up: 3 us}\n", "fused: true\n",
+        "sms: 4\n", "per_row: 1 us\n",
+        "links:\n  - {class: nvlink, of: 100 GB/s, efficiency: 1}\n"}) {
+    const Transport transport = transport_of(stated);
+    EXPECT_FALSE(transport.ideal()) << stated;
+    EXPECT_NE(coverage_of(transport, small_cluster(1)), "") << stated;
+  }
+}
+
+}  // namespace
+}  // namespace moesim::test
