@@ -70,7 +70,8 @@ std::int32_t MaxMin::join_sets(const std::int32_t* hops) {
 /// Forgets flows that have ended, whose ids are free from then on.
 void MaxMin::tidy(Set& set) {
   const auto forget = [this](std::vector<Flow>& flows) {
-    std::erase_if(flows, [this](Flow id) { return fixed_[static_cast<std::size_t>(id)] == has_ended; });
+    std::erase_if(flows,
+                  [this](Flow id) { return fixed_[static_cast<std::size_t>(id)] == has_ended; });
   };
   for (const std::int32_t link : set.links) {
     if (link_at(link).flows.size() > static_cast<std::size_t>(link_at(link).open)) {

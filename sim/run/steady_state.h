@@ -15,7 +15,8 @@ namespace moesim {
 
 /// The last period before the pipeline runs out of microbatches, if every GPU does in it what it
 /// did a period before: ops depend only on ops, so it goes on like that while turns repeat.
-///  - A period takes what it takes on the critical path; `error` is three times what other turns that
+///  - A period takes what it takes on the critical path; `error` is three times what other turns
+///  that
 ///    start in it differ by, in all periods left out.
 ///  - A host must wait for its GPU in every period, or issue it in less time: a lead that shrinks
 ///    would end.
