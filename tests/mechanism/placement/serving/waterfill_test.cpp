@@ -12,12 +12,12 @@ namespace moesim {
 namespace {
 
 using testing::ElementsAre;
-constexpr int ranks = 4, experts = 8, top_k = 2;
+constexpr int filled_ranks = 4, routed_experts = 8, routed_choices = 2;
 using Choose = std::vector<int> (*)(int rank, int token);
 
 Rows tokens_of(int each, Choose choose) {
   Rows tokens;
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < filled_ranks; ++rank) {
     for (int t = 0; t < each; ++t) tokens.push_back(choose(rank, t));
   }
   return tokens;
@@ -27,18 +27,18 @@ Rows tokens_of(int each, Choose choose) {
 std::vector<int> skewed(int, int token) { return {0, token % 3 == 0 ? 2 : 1}; }
 std::vector<int> mild(int rank, int token) {
   if (token % 8 == 0) return {0, 1};
-  return {(token + rank) % experts, (token + rank + 3) % experts};
+  return {(token + rank) % routed_experts, (token + rank + 3) % routed_experts};
 }
 
 /// The shared rows [source][rank] that a plan deals out.
 std::vector<std::vector<std::int64_t>> shared_rows(const PlannedStep& planned, int each) {
   const Assignment& assignment = planned.layers[0].assignment();
   std::vector<std::vector<std::int64_t>> rows;
-  for (int source = 0; source < ranks; ++source) {
+  for (int source = 0; source < filled_ranks; ++source) {
     std::vector<std::int64_t> slots(static_cast<std::size_t>(assignment.placement().slots()));
-    add_choices(assignment, GpuId(source), ExpertId(experts), each, slots);
-    auto& of_rank = rows.emplace_back(ranks);
-    for (const SlotId slot : assignment.placement().slots_of(ExpertId(experts))) {
+    add_choices(assignment, GpuId(source), ExpertId(routed_experts), each, slots);
+    auto& of_rank = rows.emplace_back(filled_ranks);
+    for (const SlotId slot : assignment.placement().slots_of(ExpertId(routed_experts))) {
       of_rank[assignment.placement().gpu_of(slot).index()] = slots[slot.index()];
     }
   }
@@ -46,7 +46,7 @@ std::vector<std::vector<std::int64_t>> shared_rows(const PlannedStep& planned, i
 }
 
 PlannedStep planned(int each, Choose choose, const std::string& placement = "waterfill") {
-  return HandSteps(1, ranks, experts, tokens_of(each, choose), 1, 128)
+  return HandSteps(1, filled_ranks, routed_experts, tokens_of(each, choose), 1, 128)
       .last("identity", placement, "dedup");
 }
 
@@ -69,7 +69,7 @@ TEST(Waterfill, FewTokensStayAtHome) {
 
 std::vector<std::int64_t> rows_of_ranks(const PlannedStep& planned) {
   const Placement& placement = planned.layers[0].assignment().placement();
-  std::vector<std::int64_t> rows(ranks);
+  std::vector<std::int64_t> rows(filled_ranks);
   for (int s = 0; s < placement.slots(); ++s) {
     rows[placement.gpu_of(SlotId(s)).index()] +=
         planned.layers[0].counts.slots[static_cast<std::size_t>(s)];
@@ -79,10 +79,10 @@ std::vector<std::int64_t> rows_of_ranks(const PlannedStep& planned) {
 
 TEST(Waterfill, LevelsRowsAndSendsNoneToNewRanksAboveTheTarget) {
   const auto level = rows_of_ranks(planned(64, mild));
-  EXPECT_EQ(level[0] + level[1] + level[2] + level[3], 64 * ranks * (top_k + 1));
+  EXPECT_EQ(level[0] + level[1] + level[2] + level[3], 64 * filled_ranks * (routed_choices + 1));
   // Alone, rank 0 has 176 routed rows and 64 shared ones.
   EXPECT_EQ(level[0], 176 + 16);
-  const HandSteps steps(1, ranks, experts, tokens_of(64, skewed), 1, 128);
+  const HandSteps steps(1, filled_ranks, routed_experts, tokens_of(64, skewed), 1, 128);
   // What is new stays on its rank: shared rows of ranks 1, 2 and 3 whose tokens visited only
   // others.
   EXPECT_EQ(steps.rows("waterfill", "dedup"), steps.rows("contiguous", "dedup") + 42 + 55 + 57);
@@ -99,7 +99,7 @@ TEST(Waterfill, TheSharedExpertIsNoKernelOfItsOwn) {
 }
 
 TEST(Waterfill, EveryDispatchDeliversItOnNodesToo) {
-  const HandSteps steps(2, 2, experts, tokens_of(64, mild), 2, 128);
+  const HandSteps steps(2, 2, routed_experts, tokens_of(64, mild), 2, 128);
   for (const std::string dispatch : {"alltoall", "dedup", "deepep-normal", "hybrid-ep"}) {
     for (const PlannedStep& step : steps.all("identity", "waterfill", dispatch)) {
       EXPECT_EQ(step.layers[0].counts.slots.size(), 12u) << dispatch;
@@ -111,7 +111,7 @@ TEST(Waterfill, EveryDispatchDeliversItOnNodesToo) {
 TEST(Waterfill, RefusesWhatItCannotServe) {
   const auto error = [](int shared, bool backward) {
     return test::error_of([&] {
-      HandSteps(1, ranks, experts, tokens_of(1, mild), 1, shared)
+      HandSteps(1, filled_ranks, routed_experts, tokens_of(1, mild), 1, shared)
           .all("identity", "waterfill", "dedup", backward);
     });
   };
