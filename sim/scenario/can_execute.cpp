@@ -149,6 +149,13 @@ void check_can_execute(const Plan& plan) {
   }
 }
 
+void check_can_execute(const LayerDecision& decision) {
+  if (!decision.shared_routed) return;
+  throw Unsuitable(
+      "hardware cannot execute shared experts on ranks that are chosen yet; moesim simulates them",
+      "a placement other than waterfill");
+}
+
 void check_can_execute(const std::vector<ServedLayer>& layers) {
   std::map<int, SlotTable> of_first;
   for (const ServedLayer& layer : layers) {

@@ -15,6 +15,8 @@ void check_can_execute(const Scenario& scenario, const MoeModel& model);
 void check_can_execute(const PlannedStep& step, const MoeModel& model);
 /// Throws Unsuitable for a plan with layers that one kernel exchanges and computes.
 void check_can_execute(const Plan& plan);
+/// Throws Unsuitable for a shared expert on ranks that are chosen.
+void check_can_execute(const LayerDecision& decision);
 /// Throws Unsuitable for experts that change places between microbatches.
 void check_can_execute(const std::vector<ServedLayer>& layers);
 

@@ -103,6 +103,7 @@ ExecutableStep ExecutableSteps::next() {
   const Planner& planner = steps_.planner();
   const bool iteration = !planner.spec().only_layers;
   check_can_execute(planned.plan);
+  for (const PlannedLayer& layer : planned.layers) check_can_execute(layer.decision);
   if (iteration) check_can_execute(planned, model_);
   step.planning = planned.planning();
   step.dropped_choices = planned.change.dropped_choices;

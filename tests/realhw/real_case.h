@@ -43,13 +43,14 @@ inline Topology small_cluster(int nodes, int gpus) {
       .topology;
 }
 
-/// The presets that hardware executes: fused kernels and dense models are only simulated
-/// (can_execute.h).
+/// The presets that hardware executes: fused kernels, dense models and shared experts on chosen
+/// ranks are only simulated (can_execute.h).
 inline std::vector<std::string> executed_policies() {
   std::vector<std::string> names = data_names("models/system");
   std::erase_if(names, [](const std::string& name) {
     const SystemSpec system = read_system(data_file("models/system", name));
-    return system.dispatch.name == "fused" || system.placement.for_dense_models;
+    return system.dispatch.name == "fused" || system.placement.for_dense_models ||
+           system.placement.name == "waterfill";
   });
   return names;
 }

@@ -35,6 +35,14 @@ TEST(FusedLayers, AreRefusedByHardware) {
   }
 }
 
+TEST(ChosenRanks, OfSharedExpertsAreRefusedByHardware) {
+  LayerDecision decision(Assignment(contiguous_placement(4, 2, 2), 2));
+  EXPECT_NO_THROW(check_can_execute(decision));
+  decision.shared_routed = true;
+  EXPECT_THAT(test::error_of([&] { check_can_execute(decision); }),
+              testing::HasSubstr("hardware cannot execute shared experts on ranks"));
+}
+
 TEST(StaticShapes, AreRefusedByHardware) {
   MoeModel model = read_moe_model(data_file("models/moe", "olmoe"));
   model.activations = model.weights = DataType::fp32;
