@@ -103,7 +103,7 @@ void run_papers(const PapersOptions& options) {
   const auto results = judged(std::move(tables), std::move(predictions));
   Printout printout = papers_text(results, MOESIM_VERSION);
   if (leaves_iterations_out(options) && !options.headlines) {
-    printout.add("# whole iterations take 20 minutes of CPU time: --iterations\n");
+    printout.add("# whole iterations take four minutes of CPU time: --iterations\n");
     printout.add("# passes of serving engines: --serving\n");
   }
   options.output.write([&] { return papers_json(results, MOESIM_VERSION); }, printout);
@@ -141,7 +141,7 @@ void add_tables(CommandLine& command, const SharedOptions& options) {
       "only what systems are known for: claim, scenario, published, simulated, why");
   command
       .add_flag("--iterations", options->iterations,
-                "only whole training iterations, which take 20 minutes of CPU time")
+                "only whole training iterations, which take four minutes of CPU time")
       .excludes(headlines);
   command.add_flag("--serving", options->serving, "only passes of serving engines")
       .excludes(headlines);
