@@ -78,7 +78,7 @@ class PathWalk {
     return before;
   }
 
-  /// In a steady state the path goes on from the same op a period later, once for each that the
+  /// In a steady state the path continues from the same op a period later, once for each that the
   /// whole step has in addition.
   std::optional<PathPlace> a_period_later(std::optional<PathPlace> at) {
     if (!at || periods_left_ == 0) return at;

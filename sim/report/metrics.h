@@ -98,7 +98,7 @@ struct IterationFigures {
   double load_max_over_mean = 0;               // see expert_load_max_over_mean
   std::int64_t ops = 0;                        // of a plan
   int simulated_gpus = 0;                      // that stand for all; 0: all of them were
-  int simulated_microbatches = 0;              // whose steady state goes on; 0: all were
+  int simulated_microbatches = 0;              // whose steady state continues; 0: all were
   Seconds continued_error, continued_drift;    // Continued::error and drift, the most
   FullestGpu fullest = {};                     // of all iterations
   std::vector<TurnTimes> stage_turns = {};     // if there is a pipeline: of the first iteration

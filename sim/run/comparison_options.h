@@ -31,7 +31,7 @@ struct ComparisonOptions {
   bool pictures = false;      // what reports draw, TimeBounds included
   bool layers = false;        // of iterations, too: what each layer takes and moves
   bool every_gpu = false;     // simulates GPUs, too, that others could stand for
-  bool every_microbatch = false;  // simulates those, too, that a steady state goes on for
+  bool every_microbatch = false;  // simulates those, too, that a steady state continues for
   std::optional<TimelineRequest> timeline = {};
   std::function<void(const FinishedRun&)> finished = nullptr;  // as they end
   JobsHeard heard = {};

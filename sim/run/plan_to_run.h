@@ -15,7 +15,7 @@ namespace moesim {
 /// that is asked for needs the whole plan.
 bool may_stand_for_others(const PolicyRun& run, const ComparisonOptions& asked);
 
-/// Whether an iteration of fewer microbatches may be simulated and its steady state go on.
+/// Whether an iteration of fewer microbatches may be simulated and its steady state continued.
 bool may_continue(const PolicyRun& run, const ComparisonOptions& asked);
 
 class PlanToRun {

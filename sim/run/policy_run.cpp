@@ -37,6 +37,7 @@ struct Simulated {
   Fidelity fidelity;
   bool first;                              // of the run
   const Representatives& representatives;  // nobody if all were simulated
+  const std::vector<int>& stages;          // stages_of_simulated
   const Continued* continued = nullptr;    // what the whole has in addition, if it is shortened
 };
 
@@ -79,10 +80,10 @@ class Measuring {
         outcome_.bounds = bounds_of(steps_.planner(), planned, run_.cluster, run_.scenario);
       }
       change.add(planned.change);
-      std::size_t done = simulate(planned, i, 0, progress);
+      const std::size_t done = simulate(planned, i, 0, progress);
       if (done < backends_.size()) {
         steps_.planner().plan_every_microbatch(planned);
-        done = simulate(planned, i, done, progress);
+        simulate(planned, i, done, progress);
       }
       progress(i + 1, steps_.count());
     }
@@ -96,23 +97,19 @@ class Measuring {
   std::size_t simulate(PlannedStep& planned, int i, std::size_t from, const JobProgress& progress) {
     const PlanToRun to_run(planned.plan, run_.cluster, few_);
     const PricedPlan& priced = to_run.priced();
+    const std::vector<int> stages = stages_of_simulated(planned, to_run.representatives());
     report_progress(backends_, priced, i, steps_.count(), progress);
     for (std::size_t f = from; f < backends_.size(); ++f) {
       const Timeline timeline = backends_[f]->run(priced);
       std::optional<Continued> continued;
       if (planned.shortened != nullptr) {
-        continued =
-            steady_state(priced, timeline, *planned.shortened,
-                         stages_of_simulated(planned, to_run.representatives()), run_.cluster.gpus);
+        continued = steady_state(priced, timeline, *planned.shortened, stages, run_.cluster.gpus);
         if (!continued) return f;
       }
-      const Simulated step{planned,
-                           priced,
-                           timeline,
-                           fidelities_[f],
-                           i == 0,
-                           to_run.representatives(),
-                           continued ? &*continued : nullptr};
+      const Simulated step{planned,  priced,
+                           timeline, fidelities_[f],
+                           i == 0,   to_run.representatives(),
+                           stages,   continued ? &*continued : nullptr};
       add(outcome_.metrics[f], step);
       if (asked_.pictures) draw(outcome_.pictures[f], step);
       timelines_.add(f, planned, priced, timeline, i, title(i));
@@ -213,16 +210,13 @@ class Measuring {
     const Pipeline& pipeline =
         goes_on ? step.planned.shortened->pipeline : planner().shape().pipeline;
     if (!step.first || pipeline.stages() == 1) return;
-    figures.stage_turns = turn_times_by_stage(
-        plan, step.timeline, pipeline, stages_of_simulated(step.planned, step.representatives),
-        step.continued);
+    figures.stage_turns =
+        turn_times_by_stage(plan, step.timeline, pipeline, step.stages, step.continued);
   }
 
   void add_layer_figures(RunMetrics& metrics, const Simulated& step) const {
     if (!asked_.layers) return;
-    const auto layers =
-        iteration_layers(step.priced, step.timeline,
-                         stages_of_simulated(step.planned, step.representatives), step.continued);
+    const auto layers = iteration_layers(step.priced, step.timeline, step.stages, step.continued);
     for (const auto& [number, layer] : layers) metrics.layers[number].add(layer);
   }
 

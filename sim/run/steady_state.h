@@ -14,7 +14,7 @@
 namespace moesim {
 
 /// The last period before the pipeline runs out of microbatches, if every GPU does in it what it
-/// did a period before: ops depend only on ops, so it goes on like that while turns repeat.
+/// did a period before: ops depend only on ops, so it continues like that while turns repeat.
 ///  - A period takes what it takes on the critical path; `error` is three times what other turns
 ///    differ by that start in it, in all periods left out.
 ///  - A host must wait for its GPU in every period, or issue it in less time: a lead that shrinks

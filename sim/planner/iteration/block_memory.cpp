@@ -164,7 +164,7 @@ std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
     const bool shared = work.decision.gradients == GradientLayout::summed;  // by itself
     auto& of_layer = result.emplace_back(work.counts.gpus());
     const auto& stash = stage.options().spec.stash;
-    const double mean = mean_rows(replayed, work.counts.gpus());
+    const double mean = stash ? mean_rows(replayed, work.counts.gpus()) : 0;
     for (GpuId gpu(0); gpu.index() < of_layer.size(); ++gpu.value) {
       const auto of_slots = replayed.computed(gpu);
       const std::int64_t rows = std::accumulate(of_slots.begin(), of_slots.end(), std::int64_t{0});

@@ -224,8 +224,7 @@ void Planner::grow(PlannedStep& step) {
 }
 
 void Planner::plan_every_microbatch(PlannedStep& step) {
-  PlannedStep whole = empty_step(step.plan.name);
-  step.plan = std::move(whole.plan);
+  step.plan = empty_step(step.plan.name).plan;
   step.shortened = nullptr;
   grow(step);
 }
