@@ -34,12 +34,20 @@ HttpAnswer page_answer(std::string body, std::string type = "application/json") 
   return {200, std::move(type), std::move(body), page_headers()};
 }
 
-/// A number in a query; -1 if it is none.
-std::int64_t number_in(const HttpRequest& request, const std::string& key) {
-  const std::string text = request.parameter(key);
+/// -1 if a text is none.
+std::int64_t number_of(const std::string& text) {
   std::int64_t number = -1;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
   return failed == std::errc() && end == text.data() + text.size() ? number : -1;
+}
+
+std::int64_t number_in(const HttpRequest& request, const std::string& key) {
+  return number_of(request.parameter(key));
+}
+
+std::string first_header(const HttpRequest& request, const char* name) {
+  const auto values = request.header(name);
+  return values.empty() ? "" : values.front();
 }
 
 bool is_word(const std::string& word) {
@@ -120,7 +128,7 @@ HttpAnswer PageRoutes::answer_known(const HttpRequest& request) {
   if (what == "POST /api/check") {
     const std::string path =
         drop_path(options_.drops, request.parameter("set"), request.parameter("path"));
-    return state_of(runs_.start("", check_request(path)), unseen);
+    return state_of(runs_.start("", -1, check_request(path)), unseen);
   }
   if (what == "POST /api/report") return report_of(request);
   return refusal(404, "there is nothing here");
@@ -128,8 +136,9 @@ HttpAnswer PageRoutes::answer_known(const HttpRequest& request) {
 
 HttpAnswer PageRoutes::start_run(const HttpRequest& request) {
   read_asked(request.body);  // says what is wrong with it at once
-  const auto client = request.header("X-Moesim-Client");
-  const std::int64_t run = runs_.start(client.empty() ? "" : client.front(), request.body);
+  const std::int64_t asked = number_of(first_header(request, "X-Moesim-Asked"));
+  const std::int64_t run =
+      runs_.start(first_header(request, "X-Moesim-Client"), asked, request.body);
   // Quick runs are answered in one go; of others the page hears how far they are.
   const auto until = std::chrono::steady_clock::now() + first_wait;
   std::optional<RunState> state = runs_.wait(run, unseen, first_wait);

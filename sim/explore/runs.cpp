@@ -70,21 +70,34 @@ void Runs::end_process() {
   process_ = {};
 }
 
-std::int64_t Runs::start(const std::string& client, const std::string& request) {
+bool Runs::is_overtaken(const std::string& client, std::int64_t asked) const {
+  return asked >= 0 && std::ranges::any_of(states_, [&](const auto& state) {
+           return state.second.client == client && state.second.asked > asked;
+         });
+}
+
+std::int64_t Runs::start(const std::string& client, std::int64_t asked,
+                         const std::string& request) {
   const std::lock_guard guard(mutex_);
+  const bool overtaken = !client.empty() && is_overtaken(client, asked);
+  const std::int64_t run = ++last_;
+  states_[run].client = client;
+  states_[run].asked = asked;
+  forget_old();
+  if (overtaken) {
+    withdraw(run);
+    return run;
+  }
   if (!client.empty()) {
-    std::erase_if(queue_, [&](std::int64_t run) {
-      if (states_[run].client != client) return false;
-      withdraw(run);
+    std::erase_if(queue_, [&](std::int64_t before) {
+      if (states_[before].client != client) return false;
+      withdraw(before);
       return true;
     });
     if (RunState* now = current(); now && now->client == client) cancel_wanted_ = true;
   }
-  const std::int64_t run = ++last_;
-  states_[run].client = client;
   requests_[run] = request;
   queue_.push_back(run);
-  forget_old();
   changed_.notify_all();
   [[maybe_unused]] const ssize_t written = ::write(wake_[1], "r", 1);
   return run;

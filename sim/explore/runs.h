@@ -20,7 +20,8 @@ namespace moesim {
 /// How far a run is; texts are JSON if not said otherwise.
 struct RunState {
   enum class Stage { waiting, running, done, failed, cancelled } stage = Stage::waiting;
-  std::string client;  // a name
+  std::string client;       // a name
+  std::int64_t asked = -1;  // which request of the client's
   std::string opened;
   double progress = 0;
   std::string note;  // a sentence
@@ -39,8 +40,10 @@ class Runs {
   Runs(const Runs&) = delete;
   Runs& operator=(const Runs&) = delete;
 
-  /// Cancels what the client (empty: nobody's) asked for before. Returns the run's number.
-  std::int64_t start(const std::string& client, const std::string& request);
+  /// Cancels what the client (empty: nobody's) asked for before. Requests may overtake each other
+  /// on their way: one that is not the client's newest by `asked` (-1: unknown, so the newest) is
+  /// cancelled at once. Returns the run's number.
+  std::int64_t start(const std::string& client, std::int64_t asked, const std::string& request);
   void cancel(std::int64_t run);
   /// The state after a change since `seen`, at the end, or after `longest`; nothing of an unknown
   /// run, or one that ended long ago.
@@ -63,6 +66,7 @@ class Runs {
   void take_frames();
   void hear(const std::string& frame);
   void hand_out();
+  bool is_overtaken(const std::string& client, std::int64_t asked) const;
   void withdraw(std::int64_t run);  // one that waits
   void cancel_asked();
   void process_died();

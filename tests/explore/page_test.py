@@ -116,6 +116,19 @@ class Steps(PageTest):
             self.press_button("Undo")
             self.settle()
 
+    def test_a_request_that_is_overtaken_replaces_nothing(self):
+        self.page.value("""(() => {
+            const send = fetch;
+            let delayed = 0;
+            window.fetch = async (path, more) => {
+                if (path === "/api/run" && !delayed++) await new Promise(done => setTimeout(done, 150));
+                return send(path, more);
+            };
+        })()""")
+        self.slide("s-nodes", -1)
+        self.settle()
+        self.assertEqual(self.text("output[for=s-nodes]"), "4")
+
     def test_sliders_change_the_answer_as_compare_does(self):
         self.slide("s-nodes", -1)
         self.settle()

@@ -266,8 +266,11 @@ class Drops(ServerTest):
 
 
 class LongRuns(ServerTest):
-    def begin(self, client):
-        status, text, _ = self.served.ask("POST", "/api/run", LONG, {"X-Moesim-Client": client})
+    def headers(self, client, asked):
+        return {"X-Moesim-Client": client} | ({} if asked is None else {"X-Moesim-Asked": str(asked)})
+
+    def begin(self, client, asked=None):
+        status, text, _ = self.served.ask("POST", "/api/run", LONG, self.headers(client, asked))
         self.assertEqual(status, 200, text)
         state = json.loads(text)
         self.assertIn(state["state"], ("waiting", "running"))
@@ -289,6 +292,14 @@ class LongRuns(ServerTest):
         state = self.served.run(STEP, "drags")
         self.assertEqual(state["state"], "done")
         self.assertEqual([self.state(run) for run in runs], ["cancelled"] * 3)
+
+    def test_a_run_that_was_overtaken_on_its_way_replaces_nothing(self):
+        newest = self.begin("overtakes", 2)
+        late = json.loads(self.served.ask("POST", "/api/run", STEP, self.headers("overtakes", 1))[1])
+        self.assertEqual(late["state"], "cancelled")
+        self.assertIn(self.state(newest), ("waiting", "running"))
+        self.assertEqual(self.served.follow(*self.served.ask("POST", "/api/run", STEP, self.headers("overtakes", 3))[:2])["state"], "done")
+        self.assertEqual(self.state(newest), "cancelled")
 
     def test_the_server_answers_while_it_simulates(self):
         run = self.begin("waits")

@@ -10,11 +10,13 @@ const CLIENT = crypto.randomUUID();
 
 class Refused extends Error {}
 
+let asked = 0;  // by which the server knows which request is the newest, whatever overtakes it
+
 async function ask(path, {body, type = "application/json"} = {}) {
   let answer;
   try {
     answer = await fetch(path, {method: body === undefined ? "GET" : "POST", body,
-      headers: {"X-Moesim-Token": token, "X-Moesim-Client": CLIENT, ...(body === undefined ? {} : {"Content-Type": type})}});
+      headers: {"X-Moesim-Token": token, "X-Moesim-Client": CLIENT, "X-Moesim-Asked": ++asked, ...(body === undefined ? {} : {"Content-Type": type})}});
   } catch {
     throw new Refused("moesim does not answer: it has ended, or another program has its port. Start moesim explore again.");
   }
