@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +15,7 @@
 #include "sim/base/error.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/files.h"
+#include "sim/base/platform.h"
 #include "sim/base/processes.h"
 
 namespace moesim {
@@ -25,11 +25,9 @@ Error cannot_write(const std::string& path, int reason) {
   return error_in(path, fmt::format("cannot be written: {}", std::strerror(reason)));
 }
 
-/// A file without a name in the folder of `path`; -1 if the file system has none such.
-int open_nameless(const std::string& path, int access) {
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  if (folder.empty()) folder = ".";
-  return ::open(folder.c_str(), O_TMPFILE | access | O_CLOEXEC, 0666);
+int open_nameless_beside(const std::string& path, int access) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return open_nameless(folder.empty() ? "." : folder, access);
 }
 
 /// A file that was not there: a link that somebody planted is not followed.
@@ -37,20 +35,18 @@ int open_new(const std::string& path, int access) {
   return ::open(path.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | access | O_CLOEXEC, 0666);
 }
 
-std::string link_to(int file) { return fmt::format("/proc/self/fd/{}", file); }
-
 }  // namespace
 
 std::string fresh_name_beside(const std::string& path) {
   std::uint64_t bits = 0;
-  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) throw cannot_write(path, errno);
+  draw_random(&bits, sizeof bits);
   return fmt::format("{}.tmp-{:016x}", path, bits);
 }
 
 FileInParts::FileInParts(const std::string& path)
     : path_(output_target(path)), temporary_(fresh_name_beside(path_)) {
-  file_ = open_nameless(path_, O_WRONLY);
-  nameless_ = file_ >= 0 && is_there(link_to(file_));
+  file_ = open_nameless_beside(path_, O_WRONLY);
+  nameless_ = file_ >= 0 && is_there(path_of_open(file_));
   if (nameless_) return;
   if (file_ >= 0) ::close(file_);
   file_ = open_new(temporary_, O_WRONLY);
@@ -84,7 +80,7 @@ void FileInParts::write(std::string_view bytes) {
 void FileInParts::prepare() {
   if (::fsync(file_) != 0) fail(errno);
   if (std::exchange(nameless_, false)) {
-    const std::string link = link_to(file_);
+    const std::string link = path_of_open(file_);
     if (::linkat(AT_FDCWD, link.c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
       fail(errno);
     }
@@ -100,7 +96,7 @@ void FileInParts::finish() {
 }
 
 NamelessFile::NamelessFile(const std::string& path) : path_(path) {
-  file_ = open_nameless(path, O_RDWR);
+  file_ = open_nameless_beside(path, O_RDWR);
   if (file_ >= 0) return;
   const std::string name = fresh_name_beside(path);
   file_ = open_new(name, O_RDWR);

@@ -2,10 +2,10 @@
 // Memory that is about to be filled.
 #pragma once
 
-#include <sys/mman.h>
-
 #include <cstddef>
 #include <cstdint>
+
+#include "sim/base/platform.h"
 
 namespace moesim {
 
@@ -17,7 +17,7 @@ void expect_to_fill(const T* reserved, std::size_t count) {
   const auto begin = (reinterpret_cast<std::uintptr_t>(reserved) + page - 1) / page * page;
   const auto end = reinterpret_cast<std::uintptr_t>(reserved + count) / page * page;
   if (end < begin + 16 * page) return;
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  expect_large_pages(reinterpret_cast<void*>(begin), end - begin);
 }
 
 }  // namespace moesim

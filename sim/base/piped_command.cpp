@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,9 +12,11 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/platform.h"
 #include "sim/base/processes.h"
 
 namespace moesim {
@@ -70,8 +70,11 @@ PipedCommand::~PipedCommand() {
 
 void PipedCommand::start() {
   std::array<int, 2> in{}, out{}, complaints{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in.data()) != 0 ||
-      ::pipe2(out.data(), O_CLOEXEC) != 0 || ::pipe2(complaints.data(), O_CLOEXEC) != 0) {
+  try {
+    in = make_socket_pair();
+    out = make_pipe();
+    complaints = make_pipe();
+  } catch (const std::system_error&) {
     throw Error(fmt::format("'{}' cannot be started: no more pipes", command_));
   }
   child_ = fork_bound();
@@ -138,7 +141,7 @@ bool PipedCommand::exchange(std::string_view& rest, Clock::time_point deadline) 
     if ((ends[1].revents & POLLIN) == 0) close_end(complaints_);  // nothing more comes
   }
   if (ends[2].revents != 0) {
-    const ssize_t sent = ::send(in_, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = send_now(in_, rest);
     if (sent > 0) rest.remove_prefix(static_cast<std::size_t>(sent));
     if (sent < 0 && errno != EAGAIN && errno != EINTR) rest = {};  // its end shows on the other
   }

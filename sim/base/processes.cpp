@@ -3,7 +3,6 @@
 
 #include <signal.h>
 #include <spawn.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <mutex>
 #include <system_error>
 
+#include "sim/base/platform.h"
 #include "sim/base/wire.h"
 
 namespace moesim {
@@ -33,8 +33,7 @@ pid_t fork_bound() {
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child != 0) return child;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);  // it ended before the kernel knew
+  end_with(parent);
   return 0;
 }
 

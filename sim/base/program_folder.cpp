@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/program_folder.h"
 
-#include <system_error>
+#include "sim/base/platform.h"
 
 namespace moesim {
 
-std::filesystem::path program_folder() {
-  std::error_code unknown;
-  return std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
-}
+std::filesystem::path program_folder() { return own_program().parent_path(); }
 
 bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
   const auto relative = path.lexically_relative(folder);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/stop_signals.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstdio>
-#include <system_error>
+
+#include "sim/base/platform.h"
 
 namespace moesim {
 namespace {
@@ -52,9 +51,7 @@ void leave_parent() {
 StopSignals::StopSignals() {
   leave_parent();
   if (watchers++ > 0) return;
-  if (signal_pipe[0] < 0 && ::pipe2(signal_pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
-    throw std::system_error(errno, std::generic_category(), "cannot make a pipe for signals");
-  }
+  if (signal_pipe[0] < 0) signal_pipe = make_pipe(false);
   noting = ::getpid();
   forget_signals();
   struct sigaction note = {};

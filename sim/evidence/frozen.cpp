@@ -10,6 +10,7 @@
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/json.h"
+#include "sim/base/platform.h"
 
 namespace moesim {
 namespace {
@@ -55,7 +56,7 @@ FrozenPredictions read_document(const Json& document) {
 }  // namespace
 
 FrozenBy frozen_by_this(const std::string& version) {
-  return {version, hash_of(read_file("/proc/self/exe")),
+  return {version, hash_of(read_file(own_program())),
           fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))};
 }
 

@@ -2,17 +2,15 @@
 #include "sim/explore/access.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
 #include <charconv>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 
+#include "sim/base/platform.h"
 #include "sim/html/explore_page.h"
 
 namespace moesim {
@@ -54,9 +52,7 @@ std::optional<HttpAnswer> check_body(const HttpRequest& request) {
 
 std::string random_token() {
   std::array<unsigned char, 16> bytes;
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    throw std::system_error(errno, std::generic_category(), "cannot draw a token");
-  }
+  draw_random(bytes.data(), bytes.size());
   std::string text;
   for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
   return text;

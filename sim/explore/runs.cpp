@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/explore/runs.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "sim/base/platform.h"
 #include "sim/base/processes.h"
 #include "sim/base/stop_signals.h"
 
@@ -24,11 +24,6 @@ constexpr std::size_t most_kept = 32;      // ended runs that may still be asked
 constexpr std::chrono::seconds to_end(3);  // for a run that was cancelled
 constexpr std::chrono::milliseconds parent_look(200);
 
-void make_pipe(int (&ends)[2]) {
-  if (::pipe2(ends, O_CLOEXEC) == 0) return;
-  throw std::system_error(errno, std::generic_category(), "cannot make a pipe");
-}
-
 std::string failure_json(const std::string& text) {
   return nlohmann::ordered_json{{"error", text}, {"kind", "failure"}}.dump();
 }
@@ -36,9 +31,7 @@ std::string failure_json(const std::string& text) {
 }  // namespace
 
 Runs::Runs(SimulatingOptions options) : options_(std::move(options)) {
-  make_pipe(wake_);
-  ::fcntl(wake_[0], F_SETFL, O_NONBLOCK);
-  ::fcntl(wake_[1], F_SETFL, O_NONBLOCK);
+  wake_ = make_pipe(false);
   ::signal(SIGPIPE, SIG_IGN);  // the process may end before it has read a request
   start_process();
 }
@@ -50,8 +43,7 @@ Runs::~Runs() {
 }
 
 void Runs::start_process() {
-  int in[2];
-  make_pipe(in);
+  const std::array<int, 2> in = make_pipe();
   std::fflush(nullptr);
   const ChildProcess child = start_child([&](int out) {
     ::close(in[1]);  // else the end of the parent would not end its requests

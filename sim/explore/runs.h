@@ -77,7 +77,7 @@ class Runs {
   const pid_t parent_ = ::getppid();  // before an address is printed: whoever reads it may end
   SimulatingOptions options_;
   Process process_;
-  int wake_[2] = {-1, -1};
+  std::array<int, 2> wake_ = {-1, -1};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::int64_t last_ = 0;

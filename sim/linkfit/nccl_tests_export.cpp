@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/linkfit/nccl_tests_export.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -17,6 +15,7 @@
 #include "sim/base/file_in_parts.h"
 #include "sim/base/files.h"
 #include "sim/base/json.h"
+#include "sim/base/platform.h"
 #include "sim/plan/phases.h"
 
 namespace fs = std::filesystem;
@@ -168,7 +167,7 @@ bool holds_export(const fs::path& folder) {
 void replace(const fs::path& fresh, const fs::path& folder, bool exists) {
   if (!exists) return fs::rename(fresh, folder);
   // Both change places in one go; file systems that cannot do it move one after the other.
-  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0) {
+  if (swap_names(fresh, folder)) {
     fs::remove_all(fresh);
     return;
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/run/worker_pool.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,6 +15,7 @@
 #include <system_error>
 #include <vector>
 
+#include "sim/base/platform.h"
 #include "sim/base/processes.h"
 #include "sim/base/stop_signals.h"
 
@@ -81,10 +81,7 @@ std::optional<std::int64_t> WorkerPool::next_piece() {
 }
 
 void WorkerPool::start(std::int64_t piece) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    throw std::system_error(errno, std::generic_category(), "cannot make a pipe for a worker");
-  }
+  const std::array<int, 2> ends = make_pipe();
   std::fflush(nullptr);
   const ChildProcess child = start_child([&](int out) { return run_pieces(work_, ends[0], out); });
   ::close(ends[0]);

@@ -2,16 +2,15 @@
 #include "sim/run/workers.h"
 
 #include <fmt/format.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstdio>
 #include <numeric>
 #include <stdexcept>
 
 #include "sim/base/cause.h"
+#include "sim/base/platform.h"
 #include "sim/base/stopped_child.h"
 #include "sim/mechanism/unsuitable.h"
 #include "sim/print/progress_line.h"
@@ -61,18 +60,10 @@ Message run_to_end(const WorkerJob<std::string>& job, const JobProgress& progres
   }
 }
 
-/// A run frees and takes arrays of many megabytes all the time: their pages are kept for the next,
-/// because each costs a fault when it comes anew from the kernel. The child ends with its job.
-void keep_freed_memory() {
-#ifdef __GLIBC__
-  ::mallopt(M_MMAP_MAX, 0);
-  ::mallopt(M_TRIM_THRESHOLD, INT_MAX);
-  ::mallopt(M_TOP_PAD, 64 << 20);
-#endif
-}
-
 /// In the child.
 bool run_job(const WorkerJob<std::string>& job, const PoolWork::Tell& tell_bytes) {
+  // A run frees and takes arrays of many megabytes all the time: each page that comes anew from the
+  // kernel costs a fault.
   keep_freed_memory();
   const auto tell = [&](const Message& message) {
     // Nobody reads: nobody wants the result either.

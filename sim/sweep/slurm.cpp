@@ -11,6 +11,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "sim/base/platform.h"
 #include "sim/base/processes.h"
 
 namespace moesim {
@@ -105,14 +106,13 @@ std::pair<std::string, std::string> submit(const SlurmJobs& jobs) {
 
 std::vector<std::string> own_words_without_slurm() {
   std::vector<std::string> words;
-  std::istringstream line(read_file("/proc/self/cmdline"));
   bool value = false;
-  for (std::string word; std::getline(line, word, '\0');) {
+  for (const std::string& word : own_words()) {
     const bool flag = word == "--slurm";
     if (!flag && !value && !word.starts_with("--slurm=")) words.push_back(word);
     value = flag;
   }
-  words[0] = std::filesystem::read_symlink("/proc/self/exe");
+  words[0] = own_program();
   return words;
 }
 

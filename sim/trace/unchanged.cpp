@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/platform.h"
 
 namespace moesim {
 namespace {
@@ -59,8 +60,8 @@ bool WatchedFile::changed() const {
   };
   // Who writes over a file may set its mtime back, as rsync --times does; the ctime stays.
   return now.st_dev == status_.st_dev && now.st_ino == status_.st_ino &&
-         (now.st_size != status_.st_size || differs(now.st_mtim, status_.st_mtim) ||
-          differs(now.st_ctim, status_.st_ctim));
+         (now.st_size != status_.st_size || differs(written_at(now), written_at(status_)) ||
+          differs(changed_at(now), changed_at(status_)));
 }
 
 void check_unchanged_files() {

@@ -29,4 +29,4 @@ class Moesim(MesonPackage):
     def meson_args(self):
         features = {"simgrid": "+simgrid", "mpi": "+mpi", "cuda": "+cuda", "nccl": "+cuda"}
         state = {name: "enabled" if self.spec.satisfies(variant) else "disabled" for name, variant in features.items()}
-        return [f"-D{name}={value}" for name, value in state.items()] + ["-Dunity=on", "-Dwerror=false", "-Dtests=false"]
+        return [f"-D{name}={value}" for name, value in state.items()] + ["-Dunity=on", "-Dtests=false"]
