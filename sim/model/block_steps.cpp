@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/block_steps.h"
 
+#include <tuple>
+
 namespace moesim {
 namespace {
 
@@ -128,6 +130,19 @@ void StepList::norm(OpKind kind, std::int64_t rows, std::int64_t width, const Re
 }
 
 bool starts(const MoeModel& model, int layer) { return layer == 0 || layer >= model.layers; }
+
+int first_with_same(const MoeModel& model, int layer, BlockKind block) {
+  if (block != BlockKind::attention && block != BlockKind::mamba) return 0;
+  const auto traits = [&](int of) {
+    const int kind = kind_of_layer(model, of);
+    const auto* shape = block == BlockKind::attention ? &*model.attention->shape : nullptr;
+    return std::tuple(starts(model, of), shape != nullptr && shape->is_full(kind),
+                      shape != nullptr ? shape->ratio_of(kind) : 0);
+  };
+  int first = 0;
+  while (traits(first) != traits(layer)) ++first;
+  return first;
+}
 
 BlockSteps steps_of(const MoeModel& model, int layer, BlockKind block, const BlockShard& shard) {
   require_whole(model);

@@ -55,6 +55,9 @@ std::vector<BlockKernel> wgrad_kernels(const MoeModel& model, int layer, BlockKi
 std::vector<BlockKernel> recomputed_kernels(const MoeModel& model, int layer, BlockKind block,
                                             const BlockShard& shard, const Recompute& recompute);
 
+/// The first layer on which this block has the same kernels, as `layer` or before.
+int first_with_same(const MoeModel& model, int layer, BlockKind block);
+
 /// Bytes that one GPU keeps of one microbatch between forward and backward, without the routed
 /// experts' rows; shared experts and router with them.
 Bytes kept_activations(const MoeModel& model, int layer, BlockKind block, const BlockShard& shard,

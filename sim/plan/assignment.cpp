@@ -56,96 +56,107 @@ Assignment::Assignment(const Placement& placement, int ep)
     : Assignment(placement, group_table(placement, ep)) {}
 
 Assignment::Assignment(Placement placement, std::vector<std::vector<SlotId>> slot_of)
-    : placement_(std::move(placement)), slot_of_(std::move(slot_of)) {
-  const auto experts = static_cast<std::size_t>(placement_.experts());
-  if (slot_of_.size() != static_cast<std::size_t>(placement_.gpus())) {
+    : Assignment(checked(std::move(placement), std::move(slot_of))) {}
+
+Assignment::Table Assignment::checked(Placement its_placement,
+                                      std::vector<std::vector<SlotId>> slot_of) {
+  Table table{std::move(its_placement), std::move(slot_of)};
+  const Placement& placement = table.placement;
+  const auto experts = static_cast<std::size_t>(placement.experts());
+  if (table.slot_of.size() != static_cast<std::size_t>(placement.gpus())) {
     throw Error(fmt::format("an assignment for {} ranks on a placement over {} GPUs",
-                            slot_of_.size(), placement_.gpus()));
+                            table.slot_of.size(), placement.gpus()));
   }
-  gpu_of_.reserve(slot_of_.size() * experts);
-  for (std::size_t rank = 0; rank < slot_of_.size(); ++rank) {
-    if (slot_of_[rank].size() != experts) {
+  table.gpu_of.reserve(table.slot_of.size() * experts);
+  for (std::size_t rank = 0; rank < table.slot_of.size(); ++rank) {
+    if (table.slot_of[rank].size() != experts) {
       throw Error(fmt::format("the assignment of rank {} lists {} slots for {} experts", rank,
-                              slot_of_[rank].size(), experts));
+                              table.slot_of[rank].size(), experts));
     }
     for (std::size_t expert = 0; expert < experts; ++expert) {
-      const SlotId slot = slot_of_[rank][expert];
-      if (slot.value < 0 || slot.value >= placement_.slots()) {
+      const SlotId slot = table.slot_of[rank][expert];
+      if (slot.value < 0 || slot.value >= placement.slots()) {
         throw Error(
             fmt::format("rank {} takes expert {} from slot {}, but there are slots 0-{} only", rank,
-                        expert, slot.value, placement_.slots() - 1));
+                        expert, slot.value, placement.slots() - 1));
       }
-      if (placement_.expert_in(slot).index() != expert) {
+      if (placement.expert_in(slot).index() != expert) {
         throw Error(fmt::format("rank {} takes expert {} from slot {}, which holds expert {}", rank,
-                                expert, slot.value, placement_.expert_in(slot).value));
+                                expert, slot.value, placement.expert_in(slot).value));
       }
-      gpu_of_.push_back(placement_.gpu_of(slot));
+      table.gpu_of.push_back(placement.gpu_of(slot));
     }
   }
+  return table;
 }
 
-Assignment::Assignment(Placement placement, const std::vector<std::vector<Shares>>& shares)
-    : Assignment(std::move(placement), first_slots(shares)) {
+Assignment::Assignment(Placement placement, const std::vector<std::vector<Shares>>& shares) {
+  Table table = checked(std::move(placement), first_slots(shares));
   bool split = false;
-  first_share_.push_back(0);
+  table.first_share.push_back(0);
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
     for (std::size_t expert = 0; expert < shares[rank].size(); ++expert) {
       const Shares& all = shares[rank][expert];
       split |= all.size() > 1;
       for (const Share& share : all) {
-        if (share.count < 1 || share.slot.value < 0 || share.slot.value >= placement_.slots() ||
-            placement_.expert_in(share.slot).index() != expert) {
+        if (share.count < 1 || share.slot.value < 0 ||
+            share.slot.value >= table.placement.slots() ||
+            table.placement.expert_in(share.slot).index() != expert) {
           throw Error(fmt::format("rank {} gives {} choices of expert {} to slot {}", rank,
                                   share.count, expert, share.slot.value));
         }
-        shares_.push_back(share);
+        table.shares.push_back(share);
       }
-      first_share_.push_back(shares_.size());
+      table.first_share.push_back(table.shares.size());
     }
   }
-  if (split) return;
-  first_share_.clear();
-  shares_.clear();
+  if (!split) {
+    table.first_share.clear();
+    table.shares.clear();
+  }
+  table_ = std::make_shared<const Table>(std::move(table));
 }
 
 Assignment Assignment::part(GpuId first, int ranks) const {
-  const std::int64_t before = placement_.first_slot(first).value;
-  const auto rows = slot_of_.begin() + first.value;
+  if (first.value == 0 && ranks == placement().gpus()) return *this;
+  const std::int64_t before = placement().first_slot(first).value;
+  const auto rows = table_->slot_of.begin() + first.value;
   std::vector<std::vector<SlotId>> slot_of(rows, rows + ranks);
   for (auto& row : slot_of) {
     for (SlotId& slot : row) slot = SlotId(slot.value - before);
   }
-  Assignment part(Placement(placement_.experts(), placement_.table(first, ranks)),
-                  std::move(slot_of));
-  if (!split()) return part;
-  const auto experts = static_cast<std::size_t>(placement_.experts());
-  const auto starts = first_share_.begin() + static_cast<std::ptrdiff_t>(first.index() * experts);
+  Table part = checked(Placement(placement().experts(), placement().table(first, ranks)),
+                       std::move(slot_of));
+  if (!split()) return Assignment(std::move(part));
+  const auto experts = static_cast<std::size_t>(placement().experts());
+  const auto starts =
+      table_->first_share.begin() + static_cast<std::ptrdiff_t>(first.index() * experts);
   const std::size_t from = *starts;
   for (std::size_t i = 0; i <= static_cast<std::size_t>(ranks) * experts; ++i) {
-    part.first_share_.push_back(starts[static_cast<std::ptrdiff_t>(i)] - from);
+    part.first_share.push_back(starts[static_cast<std::ptrdiff_t>(i)] - from);
   }
-  for (std::size_t i = 0; i < part.first_share_.back(); ++i) {
-    const Share& share = shares_[from + i];
-    part.shares_.push_back({SlotId(share.slot.value - before), share.count});
+  for (std::size_t i = 0; i < part.first_share.back(); ++i) {
+    const Share& share = table_->shares[from + i];
+    part.shares.push_back({SlotId(share.slot.value - before), share.count});
   }
-  return part;
+  return Assignment(std::move(part));
 }
 
 Assignment Assignment::joined(std::span<const Assignment> parts) {
   SlotTable table;
   bool split = false;
   for (const Assignment& part : parts) {
-    for (auto& slots : part.placement_.table()) table.push_back(std::move(slots));
+    for (auto& slots : part.placement().table()) table.push_back(std::move(slots));
     split |= part.split();
   }
-  const int experts = parts.front().placement_.experts();
+  const int experts = parts.front().placement().experts();
   std::vector<std::vector<SlotId>> slot_of;
   std::vector<Share> shares;
   std::vector<std::size_t> first_share = {0};
   std::int64_t before = 0;  // slots of the parts before
   for (const Assignment& part : parts) {
-    for (int rank = 0; rank < part.placement_.gpus(); ++rank) {
-      auto& row = slot_of.emplace_back(part.slot_of_[static_cast<std::size_t>(rank)]);
+    for (int rank = 0; rank < part.placement().gpus(); ++rank) {
+      auto& row = slot_of.emplace_back(part.table_->slot_of[static_cast<std::size_t>(rank)]);
       for (SlotId& slot : row) slot = SlotId(before + slot.value);
       for (int e = 0; split && e < experts; ++e) {
         if (part.split()) {
@@ -158,13 +169,14 @@ Assignment Assignment::joined(std::span<const Assignment> parts) {
         first_share.push_back(shares.size());
       }
     }
-    before += part.placement_.slots();
+    before += part.placement().slots();
   }
-  Assignment all(Placement(experts, table), std::move(slot_of));
-  if (!split) return all;
-  all.shares_ = std::move(shares);
-  all.first_share_ = std::move(first_share);
-  return all;
+  Table all = checked(Placement(experts, table), std::move(slot_of));
+  if (split) {
+    all.shares = std::move(shares);
+    all.first_share = std::move(first_share);
+  }
+  return Assignment(std::move(all));
 }
 
 AssignmentWalk::AssignmentWalk(const Assignment& assignment)

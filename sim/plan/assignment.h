@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/plan/placement.h"
@@ -24,7 +26,8 @@ struct Share {
 /// if every count is 1.
 using Shares = std::vector<Share>;
 
-/// The slots that serve each (source rank, expert) of one layer.
+/// The slots that serve each (source rank, expert) of one layer. Copies share them: layers whose
+/// experts are alike have one table.
 class Assignment {
  public:
   /// Every rank uses a replica in its own group of `ep` consecutive ranks, or any replica if the
@@ -37,40 +40,53 @@ class Assignment {
   /// expert, or if a count is below 1.
   Assignment(Placement placement, const std::vector<std::vector<Shares>>& shares);
 
-  const Placement& placement() const { return placement_; }
+  const Placement& placement() const { return table_->placement; }
   /// Whether some rank spreads the choices of an expert over several slots.
-  bool split() const { return !shares_.empty(); }
+  bool split() const { return !table_->shares.empty(); }
   /// The slot that serves the first choice, and all others too if the assignment is not split.
   SlotId slot(GpuId source, ExpertId expert) const {
-    return slot_of_[source.index()][expert.index()];
+    return table_->slot_of[source.index()][expert.index()];
   }
-  GpuId gpu(GpuId source, ExpertId expert) const { return placement_.gpu_of(slot(source, expert)); }
+  GpuId gpu(GpuId source, ExpertId expert) const {
+    return placement().gpu_of(slot(source, expert));
+  }
   /// The GPU that serves each expert for one source rank: placement().experts() entries. Only for
   /// assignments that are not split.
   const GpuId* gpus(GpuId source) const {
-    return gpu_of_.data() + source.index() * static_cast<std::size_t>(placement_.experts());
+    return table_->gpu_of.data() + source.index() * static_cast<std::size_t>(placement().experts());
   }
   /// The shares of a (source rank, expert) of a split assignment.
   std::span<const Share> shares(GpuId source, ExpertId expert) const {
     const std::size_t i =
-        source.index() * static_cast<std::size_t>(placement_.experts()) + expert.index();
-    return {shares_.data() + first_share_[i], first_share_[i + 1] - first_share_[i]};
+        source.index() * static_cast<std::size_t>(placement().experts()) + expert.index();
+    const auto& first = table_->first_share;
+    return {table_->shares.data() + first[i], first[i + 1] - first[i]};
   }
-  /// The assignment of `ranks` ranks, beginning with `first`. Both ranks and slots are renumbered
-  /// from 0. Throws Error if one of these ranks uses a slot of any other rank, or if an expert has
-  /// no slot on them.
+  /// The assignment of `ranks` ranks, beginning with `first`; itself if these are all. Both ranks
+  /// and slots are renumbered from 0. Throws Error if one of these ranks uses a slot of any other
+  /// rank, or if an expert has no slot on them.
   Assignment part(GpuId first, int ranks) const;
   /// Joins assignments into one. The ranks and slots of each part are renumbered so that they
   /// follow those of the part before. All parts must have the same experts.
   static Assignment joined(std::span<const Assignment> parts);
-  bool operator==(const Assignment&) const = default;
+  bool operator==(const Assignment& other) const {
+    return table_ == other.table_ || *table_ == *other.table_;
+  }
 
  private:
-  Placement placement_;
-  std::vector<std::vector<SlotId>> slot_of_;
-  std::vector<GpuId> gpu_of_;             // [rank][expert], flat
-  std::vector<std::size_t> first_share_;  // [rank][expert], flat; empty unless split
-  std::vector<Share> shares_;
+  struct Table {
+    Placement placement;
+    std::vector<std::vector<SlotId>> slot_of = {};
+    std::vector<GpuId> gpu_of = {};             // [rank][expert], flat
+    std::vector<std::size_t> first_share = {};  // [rank][expert], flat; empty unless split
+    std::vector<Share> shares = {};
+    bool operator==(const Table&) const = default;
+  };
+  explicit Assignment(Table table) : table_(std::make_shared<const Table>(std::move(table))) {}
+  /// A table without shares, checked.
+  static Table checked(Placement placement, std::vector<std::vector<SlotId>> slot_of);
+
+  std::shared_ptr<const Table> table_;
 };
 
 /// Walks the choices of a layer in token order and says which slot serves each.

@@ -233,5 +233,45 @@ TEST(Blocks, ReadTheEmbeddingsTableOnlyForItsGradient) {
   EXPECT_TRUE(wgrad_kernels(model, 0, BlockKind::embedding, shard).empty());  // nobody delays it
 }
 
+std::vector<std::pair<OpKind, Kernel>> listed(const std::vector<BlockKernel>& kernels) {
+  std::vector<std::pair<OpKind, Kernel>> list;
+  for (const BlockKernel& k : kernels) list.emplace_back(k.kind, k.kernel);
+  return list;
+}
+
+/// Of mixers, forward and backward, in training; and in a pass of serving.
+TEST(Blocks, HaveTheKernelsOfTheFirstLayerWithTheSame) {
+  BlockShard training;
+  training.tokens = 4096;
+  training.attended = 2048;
+  const BlockShard served = serving_shard(
+      {{{.context = 900, .tokens = 1, .count = 3}}, DataType::bf16}, 1, DataType::bf16);
+  int firsts = 0, layers = 0;
+  for (const std::string& name : whole_models()) {
+    const MoeModel model = shipped_model(name);
+    for (int layer = 0; layer < model.layers + model.mtp; ++layer) {
+      const auto mixer = blocks_of_layer(model, layer).mixer;
+      if (!mixer) continue;
+      const int first = first_with_same(model, layer, *mixer);
+      firsts += first == layer ? 1 : 0;
+      ++layers;
+      ASSERT_LE(first, layer);
+      const auto kernels = [&](int of) {
+        auto all = listed(forward_kernels(model, of, *mixer, training));
+        for (const auto& more : {dgrad_kernels(model, of, *mixer, training),
+                                 wgrad_kernels(model, of, *mixer, training),
+                                 forward_kernels(model, of, *mixer, served)}) {
+          const auto list = listed(more);
+          all.insert(all.end(), list.begin(), list.end());
+        }
+        return all;
+      };
+      EXPECT_EQ(kernels(first), kernels(layer)) << name << " layer " << layer;
+    }
+    EXPECT_EQ(first_with_same(model, model.layers - 1, BlockKind::head), 0);
+  }
+  EXPECT_LT(firsts, layers / 4);
+}
+
 }  // namespace
 }  // namespace moesim

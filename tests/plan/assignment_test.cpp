@@ -86,6 +86,14 @@ TEST(JoinedAssignments, NumberRanksAndSlotsOnAndPartsAreWhatTheyWere) {
   EXPECT_GT(split, 10);  // of parts that are split and parts that are not
 }
 
+TEST(Assignments, ShareTheirTableWithCopiesAndWithThePartThatIsTheWhole) {
+  std::mt19937 random(6);
+  const Assignment all = drawn_assignment(random, 4, 3, 2);
+  const Assignment copy = all, part = all.part(GpuId(0), 3);
+  EXPECT_EQ(&copy.placement(), &all.placement());
+  EXPECT_EQ(&part.placement(), &all.placement());
+}
+
 TEST(AssignmentChoices, AddUpAsManySharesAreWalked) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 40; ++trial) {

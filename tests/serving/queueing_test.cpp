@@ -52,5 +52,38 @@ TEST(Queueing, EvenArrivalsNeverWaitAndBurstsWaitLonger) {
             2 * wait_of({ArrivalLaw::Kind::poisson, 0.5, 1}).first);
 }
 
+/// Poisson arrivals of 10 tokens in and 20 out; passes of 1 s, whatever their batch.
+ServingRun run_with_cache(std::int64_t tokens) {
+  RequestDraw draw;
+  draw.count = 400;
+  draw.seed = 5;
+  draw.arrivals = {ArrivalLaw::Kind::poisson, 2, 1};
+  draw.input = {LengthLaw::Kind::fixed, 10};
+  draw.output = {LengthLaw::Kind::fixed, 20};
+  FormulaPrices prices([](const ServingBatch&) { return 1.0; });
+  EngineOptions engine;
+  engine.kv.block = 1;
+  engine.kv.capacity = tokens;
+  return run_serving(one_engine(engine, prices), draw_requests(draw));
+}
+
+TEST(Queueing, WithAnInfiniteCacheNobodyWaitsForAnother) {
+  const ServingRun run = run_with_cache(no_limit);
+  for (const RequestOutcome& request : run.requests) {
+    EXPECT_LE((request.first - request.arrival).value, 2 + tiny) << "a pass under way, its own";
+    EXPECT_NEAR((request.finish - request.first).value, 19, tiny);
+  }
+  const InstanceSummary& unbounded = run.instances[0];
+  EXPECT_EQ(unbounded.ranks.preemptions, 0);
+  EXPECT_EQ(unbounded.kv_left, 0);
+
+  // Twice what is held between passes: sequences that end within one are still in it.
+  const ServingRun enough = run_with_cache(2 * unbounded.kv_tokens_most);
+  EXPECT_EQ(enough.end, run.end);
+  EXPECT_EQ(enough.gaps, run.gaps);
+  const ServingRun less = run_with_cache(unbounded.kv_tokens_most / 2);
+  EXPECT_GT(less.end, run.end);
+}
+
 }  // namespace
 }  // namespace moesim

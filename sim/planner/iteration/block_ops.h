@@ -24,7 +24,8 @@ struct WorkCell {
 
 /// Blocks with sequence parallelism (Korthikanti et al., arXiv 2205.05198): activations between
 /// blocks are split over the tensor group; a block gathers them before its first product and
-/// scatters the sums of its last. Kernels are made once for all microbatches.
+/// scatters the sums of its last. Kernels are made once for all microbatches and for all layers
+/// that have the same.
 class BlockOps {
  public:
   /// All must outlive it. `joins_on`: the cluster, if cells with equal times are to be one op,

@@ -89,7 +89,7 @@ void StageLayers::plan(std::span<const NumberedBatch> microbatches,
       planned_[chunk].push_back(std::move(made));
     }
   }
-  if (planner_.options().join_alike) join_alike();
+  share_traffic();
 }
 
 namespace {
@@ -103,23 +103,25 @@ std::vector<ReplayedLayer*> with_chunks(ReplayedLayer& layer) {
 
 }  // namespace
 
-/// Layers that move the same rows are looked at once.
-void StageLayers::join_alike() {
-  std::vector<ReplayedLayer*> seen;
+/// Layers that move the same rows are looked at once, and priced once.
+void StageLayers::share_traffic() {
+  std::map<const void*, std::vector<ReplayedLayer*>> seen;  // by the rows of their first GPU
   KnownCollectives known;
   for (const auto& chunk : planned_) {
     for (const auto& microbatch : chunk) {
       for (ReplayedLayer& layer : microbatch->replayed) {
         for (ReplayedLayer* part : with_chunks(layer)) {
+          const auto& rows = part->work().counts.on_wire();
+          auto& twins = seen[rows.empty() ? nullptr : rows.front().block_of(0)];
           if (std::ranges::any_of(
-                  seen, [&](const ReplayedLayer* twin) { return part->share_traffic(*twin); })) {
+                  twins, [&](const ReplayedLayer* twin) { return part->share_traffic(*twin); })) {
             continue;
           }
           // Explicit rows are those of one communicator.
-          if (part->work().rows.empty()) {
+          if (planner_.options().join_alike && part->work().rows.empty()) {
             part->join_communicators(!are_alike(*part, cluster_), known);
           }
-          seen.push_back(part);
+          twins.push_back(part);
         }
       }
     }

@@ -62,7 +62,7 @@ class StageLayers {
   }
 
  private:
-  void join_alike();
+  void share_traffic();
 
   int stage_;
   const Topology& cluster_;

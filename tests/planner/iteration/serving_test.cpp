@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <set>
 
 #include "sim/model/kv_cache.h"
 #include "sim/planner/iteration/rank_kernels.h"
@@ -89,6 +90,32 @@ TEST(ServingPlan, SharedExpertsOfFewTokensRunNextToTheOthers) {
     EXPECT_EQ(tokens == 256 ? others : apart, 0);
     EXPECT_GT(tokens == 256 ? apart : others, 0);
   }
+}
+
+TEST(ServingPlan, LayersThatReplayOneRecordedLayerShareKernelsAndTraffic) {
+  const MoeModel model = test::whole(6);
+  MoeModel recorded = model;
+  recorded.moe_layers = {1, 2};  // in turn for all five
+  const RoutingTrace trace = test::tokens_for(recorded, 256, 16);
+  const Topology topology = test::h100_nodes(1);
+  Planner planner(test::policy("deepep-low-latency"), topology, model, trace,
+                  serving({{{.context = 9, .tokens = 1, .count = 6}}}, {.ep = 8, .etp = 1}));
+  const PlannedStep step = planner.plan(0);
+  std::set<const void*> matrices, scores;
+  int exchanges = 0, attentions = 0;
+  for (const Op& op : step.plan.ops) {
+    if (op.exchange() != nullptr) {
+      matrices.insert(op.exchange()->traffic.identity().first);
+      ++exchanges;
+    } else if (op.key.kind == OpKind::attention_scores) {
+      scores.insert(&op.kernels()->each());
+      ++attentions;
+    }
+  }
+  EXPECT_LE(matrices.size(), 2u);
+  EXPECT_EQ(exchanges, 2 * 5);
+  EXPECT_EQ(scores.size(), 2u);  // of the first layer, and of all others
+  EXPECT_EQ(attentions, 6);
 }
 
 TEST(ServingPlan, EveryTokenReachesItsExperts) {
