@@ -132,16 +132,18 @@ void fit_host(const Profile& profile, ProfileFit& fit) {
 std::map<std::string, std::vector<Sample>> link_samples(const Profile& profile,
                                                         const FitOptions& options) {
   std::map<std::string, std::vector<Sample>> samples;
-  const auto waits = waits_of(profile);
+  const auto waits = waits_of(profile), lags = lags_of(profile);
   for (std::size_t r = 0; r < profile.ranks.size(); ++r) {
     const ProfiledRank& rank = profile.ranks[r];
     const std::vector<bool> single = undisturbed(rank);
     for (std::size_t k = 0; k < rank.kernels.size(); ++k) {
       const ProfiledKernel& kernel = rank.kernels[k];
       if (!single[k] || kernel.exchange < 0) continue;
-      const auto [link, bytes] =
-          link_of(rank.exchanges[static_cast<std::size_t>(kernel.exchange)], kernel.kind, options);
-      const ProfileTicks moving = kernel.length - (waits[r].empty() ? 0 : waits[r][k]);
+      const ExchangeFacts& facts = rank.exchanges[static_cast<std::size_t>(kernel.exchange)];
+      const auto [link, bytes] = link_of(facts, kernel.kind, options);
+      // Bytes of the busiest link are those of all ranks.
+      const ProfileTicks lag = facts.link_bytes > 0 ? lags[r][k] : 0;
+      const ProfileTicks moving = kernel.length - (waits[r].empty() ? 0 : waits[r][k]) + lag;
       if (!link.empty() && bytes > 0 && moving > 0) {
         samples[link].push_back({Bytes(bytes), seconds_of(moving)});
       }
