@@ -98,7 +98,7 @@ class Validation(unittest.TestCase):
         self.assertAlmostEqual(wall["simulated"] / wall["measured"], step["simulated_s"] / step["measured_s"], delta=0.02)
         for kind in ("dispatch", "combine"):
             for side in ("measured", "simulated"):
-                ops = sum(op[side + "_s"] for op in step["ops"] if op["op"].startswith(kind + "-alltoall"))
+                ops = sum(op[side + "_s"] for op in step["ops"] if op["name"].startswith(kind + "-alltoall"))
                 self.assertAlmostEqual(profile[side]["kinds_s"][kind] / ops, 1, delta=0.02, msg=f"{kind}, {side}")
 
     def test_an_iteration_takes_what_links_of_their_rates_say(self):
