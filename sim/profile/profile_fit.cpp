@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
@@ -87,10 +88,37 @@ bool names_class(const Profile& profile, const std::string& link) {
   });
 }
 
+/// Whether no size is more than half an octave from another one.
+bool are_of_one_size(const std::vector<Sample>& samples) {
+  const auto [least, most] = std::ranges::minmax(samples, {}, &Sample::bytes);
+  return static_cast<double>(most.bytes.value) <=
+         std::numbers::sqrt2 * static_cast<double>(least.bytes.value);
+}
+
+/// One size tells a rate, and no latency.
+LinkFit rate_of_one_size(const std::vector<Sample>& samples) {
+  std::vector<double> bytes, rates;
+  for (const Sample& sample : samples) {
+    bytes.push_back(static_cast<double>(sample.bytes.value));
+    rates.push_back(bytes.back() / sample.time.value);
+  }
+  const BandwidthTable::Point point{Bytes(std::llround(median_of(bytes))),
+                                    BytesPerSecond(median_of(rates))};
+  LinkFit fit;
+  fit.samples = static_cast<int>(samples.size());
+  fit.knots.push_back({point, fit.samples, -1});
+  fit.residuals.push_back({point.size, point.time(), 0});
+  return fit;
+}
+
 void fit_links(const Profile& profile, const FitOptions& options, ProfileFit& fit) {
   for (const auto& [name, samples] : link_samples(profile, options)) {
     try {
-      LinkOfProfile link{name, {fit_link(samples), {}, {}}, names_class(profile, name)};
+      const bool one_size = are_of_one_size(samples);
+      LinkOfProfile link{name,
+                         {one_size ? rate_of_one_size(samples) : fit_link(samples), {}, {}},
+                         names_class(profile, name)};
+      if (one_size) fit.notes.push_back(name + ": exchanges of one size give a rate, no latency");
       Log log;
       log.kind = "profile";
       log.what = fmt::format("{}, {} of a profile", name, counted(samples.size(), "exchange"));
@@ -103,7 +131,7 @@ void fit_links(const Profile& profile, const FitOptions& options, ProfileFit& fi
       }
       fit.links.push_back(std::move(link));
     } catch (const Error&) {
-      fit.notes.push_back(fmt::format("{}: exchanges of fewer than two sizes give no table", name));
+      fit.notes.push_back(name + ": times of exchanges grow too little to tell a rate");
     }
   }
 }

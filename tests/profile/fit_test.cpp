@@ -131,6 +131,28 @@ TEST(ProfileFit, FitsLinks) {
   EXPECT_TRUE(fit.links[0].calibrated.held.has_value());
 }
 
+TEST(ProfileFit, ExchangesOfOneSizeGiveARate) {
+  MadeProfile made;
+  for (int i = 0; i < 9; ++i) {  // 1 MB to 1.4 MB at 100 GB/s
+    const double bytes = 1e6 + 5e4 * i;
+    made.exchange(made.now(), bytes / 100e9 * 1e6, std::llround(bytes));
+  }
+  const ProfileFit fit = fit_profile(made.profile(), parse_gpu_model(made_gpu, "made"), {});
+  ASSERT_EQ(fit.links.size(), 1U);
+  const LinkFit& link = fit.links[0].calibrated.fit;
+  EXPECT_EQ(link.fixed.value, 0);
+  for (const std::int64_t bytes : {1000, 1'200'000, 1 << 30}) {
+    EXPECT_NEAR(link.table().time(Bytes(bytes)).value / (static_cast<double>(bytes) / 100e9), 1,
+                1e-4);
+  }
+  const std::string text = calibration_yaml(fit.links[0].calibrated, {"one", "", Seconds(0)});
+  EXPECT_NE(text.find("latency: 0 us  # not measured"), std::string::npos) << text;
+  // Times that hardly grow tell none.
+  MadeProfile flat;
+  for (int i = 10; i < 20; ++i) flat.exchange(flat.now(), 5, std::int64_t{1} << i);
+  EXPECT_TRUE(fit_profile(flat.profile(), parse_gpu_model(made_gpu, "made"), {}).links.empty());
+}
+
 TEST(ProfileFit, FindsTheHostsTimePerKernel) {
   MadeProfile made;
   for (int i = 0; i < 10; ++i) {
