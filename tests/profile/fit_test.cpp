@@ -91,6 +91,19 @@ TEST(ProfileFit, UnevenGroupsTakeTheLineThroughTheirSums) {
   }
 }
 
+TEST(ProfileFit, SmallerBatchesTakeLess) {
+  // Times that do not ascend are noise: the larger size does not take less.
+  MadeProfile made;
+  for (const auto& [bytes, time] : {std::pair(1000000, 11.0), {1200000, 9.0}, {1400000, 14.0}}) {
+    made.work({OpType{OpKind::activation}, MemoryBound{Bytes(bytes), Bytes(0)}}, time);
+  }
+  const TimeCurve curve = tables_of(shape_times(made.profile()), 1).memory_bound.at(0).bytes;
+  EXPECT_EQ(curve.at(1000000), curve.at(1200000));
+  EXPECT_NEAR(curve.at(500000).value, 5e-6, 0.5e-6);
+  EXPECT_NEAR(curve.at(1400000).value, 14e-6, 1e-9);
+  EXPECT_EQ(curve.at(125000), curve.at(1000));
+}
+
 TEST(ProfileFit, FindsTheSlowDownNextToExchanges) {
   MadeProfile made;
   made.work(product({100}), 10);
