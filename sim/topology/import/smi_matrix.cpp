@@ -143,10 +143,14 @@ void set_nics(const SmiMatrix& matrix, NodeFacts& node) {
 ClusterFacts smi_facts(const std::string& text, const std::string& name) {
   const SmiMatrix matrix = matrix_in(text, name);
   NodeFacts node;
-  std::set<std::string> numa;
+  std::set<std::string> numa, gpus;
   std::vector<GpuPair> pairs;
   for (const SmiMatrix::Row& row : matrix.rows) {
     if (!is_device(row.device, "GPU")) continue;
+    if (!gpus.insert(row.device).second) {
+      throw error_in(name, row.device + " has two rows", "the output of one nvidia-smi topo -m",
+                     row.line);
+    }
     ++node.gpus;
     if (const std::string n = numa_of(row); !n.empty() && n != "N/A") numa.insert(n);
     for (std::size_t c = 0; c < row.cells.size(); ++c) {
