@@ -148,10 +148,10 @@ bool PipedCommand::exchange(std::string_view& rest, Clock::time_point deadline) 
   return ends[0].revents == 0 || read_more(out_, answer_);
 }
 
-std::string PipedCommand::ask(const std::string& line) {
+std::string PipedCommand::ask(const std::string& line, std::string_view bytes) {
   if (child_ < 0) throw Error(fmt::format("'{}' has ended", command_));
   const Clock::time_point begin = Clock::now(), deadline = begin + limit_;
-  const std::string sent = line + '\n';
+  const std::string sent = fmt::format("{}\n{}", line, bytes);
   std::string_view rest = sent;
   std::size_t looked = 0, found = std::string::npos;
   while (true) {

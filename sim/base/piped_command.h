@@ -27,10 +27,10 @@ class PipedCommand {
   PipedCommand(const PipedCommand&) = delete;
   PipedCommand& operator=(const PipedCommand&) = delete;
 
-  /// Writes a line and returns the line that answers it, both without their ends. Throws Error,
-  /// with the end of what the command said on standard error, if it ends, does not answer in time,
-  /// or answers more than most_answer bytes; it is not asked again then.
-  std::string ask(const std::string& line);
+  /// Writes a line, then `bytes` as they are, and returns the line that answers, both lines without
+  /// their ends. Throws Error, with the end of what the command said on standard error, if it ends,
+  /// does not answer in time, or answers more than most_answer bytes; it is not asked again then.
+  std::string ask(const std::string& line, std::string_view bytes = {});
   /// How long the last answer took.
   Seconds took() const { return took_; }
 

@@ -97,12 +97,13 @@ std::string calibration_yaml(const Calibrated& result, const CalibrationText& te
       "# Written by `moesim calibrate`; see docs/calibration.md.\n"
       "name: {}\n"
       "source: {}\n"
-      "latency: {}  # measured; of one link, two on a route\n"
+      "latency: {}  # {}\n"
       "{}"
       "bandwidth:  # measured; by the bytes that one exchange puts on the link\n",
       quoted(text.name),
       quoted(text.source.empty() ? logs.front().what : logs.front().what + "; " + text.source),
       microseconds(latency),
+      fit.knots.size() > 1 ? "measured; of one link, two on a route" : "not measured",
       text.nominal.empty()
           ? ""
           : fmt::format("nominal: {}  # given; of the measured link\n", text.nominal));

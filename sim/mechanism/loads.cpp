@@ -21,9 +21,11 @@ LoadMatrix LoadMatrix::totals() const {
 }
 
 LoadMatrix LoadMatrix::rows(GpuId first, int count) const {
-  LoadMatrix part(count, experts_);
+  LoadMatrix part;
+  part.sources_ = count;
+  part.experts_ = experts_;
   const auto from = counts_.begin() + static_cast<std::ptrdiff_t>(index(first, ExpertId(0)));
-  std::copy_n(from, part.counts_.size(), part.counts_.begin());
+  part.counts_.assign(from, from + std::ptrdiff_t{count} * experts_);
   return part;
 }
 

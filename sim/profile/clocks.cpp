@@ -97,7 +97,7 @@ ClockFit align_clocks(Profile& profile) {
   ClockFit fit;
   const SharedExchanges shared = shared_exchanges(profile);
   fit.matched = static_cast<int>(shared.size());
-  std::vector<bool> aligned(profile.ranks.size(), false);
+  std::vector<bool> aligned(profile.ranks.size(), profile.one_clock);
   if (!aligned.empty()) aligned[0] = true;
   for (;;) {  // ranks of groups that share a member with those before
     const auto of = differences(profile, shared, aligned);
@@ -146,6 +146,22 @@ std::vector<std::vector<ProfileTicks>> waits_of(const Profile& profile) {
     }
   }
   return waits;
+}
+
+std::vector<std::vector<ProfileTicks>> lags_of(const Profile& profile) {
+  std::vector<std::vector<ProfileTicks>> lags;
+  for (const ProfiledRank& rank : profile.ranks) lags.emplace_back(rank.kernels.size());
+  for (const auto& [name, members] : shared_exchanges(profile)) {
+    ProfileTicks joined = kernel_of(profile, members.front()).start, ended = joined;
+    for (const auto& m : members) {
+      joined = std::max(joined, kernel_of(profile, m).start);
+      ended = std::max(ended, kernel_of(profile, m).end());
+    }
+    for (const auto& m : members) {
+      lags[m.first][m.second] = ended - std::max(joined, kernel_of(profile, m).end());
+    }
+  }
+  return lags;
 }
 
 }  // namespace moesim

@@ -18,11 +18,16 @@ struct ClockFit {
 };
 
 /// The k-th exchange of a group is the same one on all of its ranks, or that of a sequence number.
-/// Shifts each rank's times by the median difference of ends from a rank that is aligned.
+/// Shifts each rank's times by the median difference of ends from a rank that is aligned, unless
+/// the ranks have one clock.
 ClockFit align_clocks(Profile& profile);
 
 /// [rank][kernel] how long each exchange waited for its last member, at most its own length; all
 /// empty if no exchange is shared.
 std::vector<std::vector<ProfileTicks>> waits_of(const Profile& profile);
+
+/// [rank][kernel] how long after its own end, and after all have joined, an exchange ends on its
+/// last member: a rank that has all of its rows leaves before the others.
+std::vector<std::vector<ProfileTicks>> lags_of(const Profile& profile);
 
 }  // namespace moesim

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/linkfit/robust.h"
 #include "sim/profile/clocks.h"
 
 namespace moesim {
@@ -122,19 +123,47 @@ std::pair<double, double> line_through(const SizesOfTable& sizes) {
   return {first, slope};
 }
 
-TimeCurve curve_through(const SizesOfTable& sizes, bool several_groups) {
-  TimeCurve curve;
-  const SizesOfTable merged = merged_sizes(sizes);
-  for (const auto& [size, time] : merged) curve.add(std::max(1.0, std::round(size)), Seconds(time));
-  if (!several_groups) return curve;
-  // A group may have far fewer or more rows than the mean: the line says what they take.
-  const std::pair<double, double> line = line_through(sizes);
-  const auto at = [&](double m) { return Seconds(line.first + line.second * m); };
-  for (double m = merged.front().first / 2; m >= 1; m /= 2) curve.add(std::round(m), at(m));
-  curve.add(1, at(1));
-  for (double m = merged.back().first * 2; m <= merged.back().first * 64; m *= 2) {
-    curve.add(std::round(m), at(m));
+/// Adds halves of the least size and doubles of the largest one, as a line (intercept, slope) has
+/// them.
+void extend(TimeCurve& curve, std::pair<double, double> line, double least, double most) {
+  const auto [first, slope] = line;
+  const Seconds quickest = curve.points().begin()->second;
+  const double from = curve.points().begin()->first, to = curve.points().rbegin()->first;
+  for (double m = from / 2; m >= least; m /= 2) {
+    curve.add(std::round(m), std::min(quickest, Seconds(first + slope * m)));
   }
+  for (double m = to * 2; m <= most; m *= 2) curve.add(std::round(m), Seconds(first + slope * m));
+}
+
+TimeCurve curve_through(const SizesOfTable& sizes) {
+  const SizesOfTable merged = merged_sizes(sizes);
+  std::vector<double> times;
+  for (const auto& [size, time] : merged) times.push_back(time);
+  times = ascending(times);
+  TimeCurve curve;
+  for (std::size_t i = 0; i < merged.size(); ++i) {
+    curve.add(std::max(1.0, std::round(merged[i].first)), Seconds(times[i]));
+  }
+  return curve;
+}
+
+/// Smaller batches move fewer bytes; the launch of a kernel shows only far below, and sizes within
+/// an octave do not tell it.
+TimeCurve memory_curve(const SizesOfTable& sizes) {
+  TimeCurve curve = curve_through(sizes);
+  const auto& [least, quickest] = *curve.points().begin();
+  const bool tells_launch = curve.points().rbegin()->first >= 2 * least;
+  const std::pair<double, double> in_proportion{0, quickest.value / least};
+  extend(curve, tells_launch ? line_through(sizes) : in_proportion, std::max(1.0, least / 8),
+         least);
+  return curve;
+}
+
+/// One of several groups may have far fewer or more rows than the mean.
+TimeCurve product_curve(const SizesOfTable& sizes, bool several_groups) {
+  TimeCurve curve = curve_through(sizes);
+  const double most = curve.points().rbegin()->first;
+  if (several_groups) extend(curve, line_through(sizes), 1, 64 * most);
   return curve;
 }
 
@@ -192,7 +221,7 @@ KernelTables tables_of(const std::vector<ShapeTimes>& times, double slowdown) {
     const auto& [op, n, k, type, groups] = place;
     const auto of_op = find_op_type(op);
     if (type < 0) {
-      tables.memory_bound.push_back({of_op, curve_through(sizes, false)});
+      tables.memory_bound.push_back({of_op, memory_curve(sizes)});
       continue;
     }
     const DataType of_type = static_cast<DataType>(type);
@@ -201,7 +230,7 @@ KernelTables tables_of(const std::vector<ShapeTimes>& times, double slowdown) {
       tables.gemm.push_back({of_op, n, k, of_type, {}});
     }
     tables.gemm.back().groups.emplace(static_cast<double>(groups),
-                                      curve_through(sizes, groups > 1));
+                                      product_curve(sizes, groups > 1));
   }
   return tables;
 }

@@ -238,6 +238,7 @@ void MoesimTimeline::finish(const std::string& path, Profile& profile) {
     add_rank(process.builder.finish(0), path, profile);
   }
   profile.producer = "moesim";
+  profile.one_clock = before == 0;
   if (profile.ranks.size() == before) throw error_in(path, "shows no rank");
 }
 

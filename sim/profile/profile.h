@@ -114,6 +114,7 @@ struct Profile {
   std::vector<std::string> notes;        // what people should know: "ends early ..."
   std::int64_t bytes = 0;                // of the files, unpacked
   std::int64_t origin_microseconds = 0;  // of all times, since some epoch
+  bool one_clock = false;                // of all ranks: the program aligned them itself
 };
 
 }  // namespace moesim

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
@@ -87,10 +88,37 @@ bool names_class(const Profile& profile, const std::string& link) {
   });
 }
 
+/// Whether no size is more than half an octave from another one.
+bool are_of_one_size(const std::vector<Sample>& samples) {
+  const auto [least, most] = std::ranges::minmax(samples, {}, &Sample::bytes);
+  return static_cast<double>(most.bytes.value) <=
+         std::numbers::sqrt2 * static_cast<double>(least.bytes.value);
+}
+
+/// One size tells a rate, and no latency.
+LinkFit rate_of_one_size(const std::vector<Sample>& samples) {
+  std::vector<double> bytes, rates;
+  for (const Sample& sample : samples) {
+    bytes.push_back(static_cast<double>(sample.bytes.value));
+    rates.push_back(bytes.back() / sample.time.value);
+  }
+  const BandwidthTable::Point point{Bytes(std::llround(median_of(bytes))),
+                                    BytesPerSecond(median_of(rates))};
+  LinkFit fit;
+  fit.samples = static_cast<int>(samples.size());
+  fit.knots.push_back({point, fit.samples, -1});
+  fit.residuals.push_back({point.size, point.time(), 0});
+  return fit;
+}
+
 void fit_links(const Profile& profile, const FitOptions& options, ProfileFit& fit) {
   for (const auto& [name, samples] : link_samples(profile, options)) {
     try {
-      LinkOfProfile link{name, {fit_link(samples), {}, {}}, names_class(profile, name)};
+      const bool one_size = are_of_one_size(samples);
+      LinkOfProfile link{name,
+                         {one_size ? rate_of_one_size(samples) : fit_link(samples), {}, {}},
+                         names_class(profile, name)};
+      if (one_size) fit.notes.push_back(name + ": exchanges of one size give a rate, no latency");
       Log log;
       log.kind = "profile";
       log.what = fmt::format("{}, {} of a profile", name, counted(samples.size(), "exchange"));
@@ -103,7 +131,7 @@ void fit_links(const Profile& profile, const FitOptions& options, ProfileFit& fi
       }
       fit.links.push_back(std::move(link));
     } catch (const Error&) {
-      fit.notes.push_back(fmt::format("{}: exchanges of fewer than two sizes give no table", name));
+      fit.notes.push_back(name + ": times of exchanges grow too little to tell a rate");
     }
   }
 }
@@ -132,16 +160,18 @@ void fit_host(const Profile& profile, ProfileFit& fit) {
 std::map<std::string, std::vector<Sample>> link_samples(const Profile& profile,
                                                         const FitOptions& options) {
   std::map<std::string, std::vector<Sample>> samples;
-  const auto waits = waits_of(profile);
+  const auto waits = waits_of(profile), lags = lags_of(profile);
   for (std::size_t r = 0; r < profile.ranks.size(); ++r) {
     const ProfiledRank& rank = profile.ranks[r];
     const std::vector<bool> single = undisturbed(rank);
     for (std::size_t k = 0; k < rank.kernels.size(); ++k) {
       const ProfiledKernel& kernel = rank.kernels[k];
       if (!single[k] || kernel.exchange < 0) continue;
-      const auto [link, bytes] =
-          link_of(rank.exchanges[static_cast<std::size_t>(kernel.exchange)], kernel.kind, options);
-      const ProfileTicks moving = kernel.length - (waits[r].empty() ? 0 : waits[r][k]);
+      const ExchangeFacts& facts = rank.exchanges[static_cast<std::size_t>(kernel.exchange)];
+      const auto [link, bytes] = link_of(facts, kernel.kind, options);
+      // Bytes of the busiest link are those of all ranks.
+      const ProfileTicks lag = facts.link_bytes > 0 ? lags[r][k] : 0;
+      const ProfileTicks moving = kernel.length - (waits[r].empty() ? 0 : waits[r][k]) + lag;
       if (!link.empty() && bytes > 0 && moving > 0) {
         samples[link].push_back({Bytes(bytes), seconds_of(moving)});
       }

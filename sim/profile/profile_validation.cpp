@@ -111,7 +111,7 @@ StepTimes step_times(const Profile& profile, int steps) {
   times.ranks = static_cast<int>(profile.ranks.size());
   const auto in_profile = static_cast<int>(profile.ranks.front().steps.size());
   times.steps = steps > 0 ? steps : std::max(1, in_profile);
-  const auto waits = waits_of(profile);
+  const auto waits = waits_of(profile), lags = lags_of(profile);
   const double each = 1.0 / times.ranks / times.steps, tick = seconds_of(1).value;
   for (std::size_t r = 0; r < profile.ranks.size(); ++r) {
     const RankTime rank = breakdown(profile.ranks[r], waits[r]);
@@ -120,6 +120,10 @@ StepTimes step_times(const Profile& profile, int steps) {
       const auto& kind = rank.kinds[k];
       times.kinds[k] += seconds_of(kind.time - kind.waiting).value * each;
       times.exposed[k] += kind.exposed * tick * each;
+    }
+    for (std::size_t k = 0; k < lags[r].size(); ++k) {
+      const KernelKind kind = profile.ranks[r].kernels[k].kind;
+      times.kinds[static_cast<std::size_t>(kind)] += seconds_of(lags[r][k]).value * each;
     }
     times.wall += seconds_of(rank.wall).value * each;
     times.work_only += seconds_of(rank.work_only).value * each;

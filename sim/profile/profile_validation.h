@@ -21,8 +21,8 @@ struct StepTimes {
   bool waits = false;  // `kinds` are without waiting for the last rank
 };
 
-/// `steps`: in the profile; 0: as it says, 1 if it says none. Waiting is left out of exchanges if
-/// it is known.
+/// `steps`: in the profile; 0: as it says, 1 if it says none. If waiting is known, exchanges last
+/// from the last rank's start to the last one's end, as moesim-hw measures them.
 StepTimes step_times(const Profile& profile, int steps);
 
 struct ProfileValidation {

@@ -93,8 +93,13 @@ class Validation(unittest.TestCase):
         done = self.call(MOESIM, "validate", "profile", recorded, "--scenario", scenario, "--json", read)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         step = json.loads(own.read_text())["results"][0]["policies"][0]
-        wall = {side: json.loads(read.read_text())[side]["wall_s"] for side in ("measured", "simulated")}
+        profile = json.loads(read.read_text())
+        wall = {side: profile[side]["wall_s"] for side in ("measured", "simulated")}
         self.assertAlmostEqual(wall["simulated"] / wall["measured"], step["simulated_s"] / step["measured_s"], delta=0.02)
+        for kind in ("dispatch", "combine"):
+            for side in ("measured", "simulated"):
+                ops = sum(op[side + "_s"] for op in step["ops"] if op["name"].startswith(kind + "-alltoall"))
+                self.assertAlmostEqual(profile[side]["kinds_s"][kind] / ops, 1, delta=0.02, msg=f"{kind}, {side}")
 
     def test_an_iteration_takes_what_links_of_their_rates_say(self):
         scenario = self.folder / "iteration.yaml"

@@ -91,6 +91,19 @@ TEST(ProfileFit, UnevenGroupsTakeTheLineThroughTheirSums) {
   }
 }
 
+TEST(ProfileFit, SmallerBatchesTakeLess) {
+  // Times that do not ascend are noise: the larger size does not take less.
+  MadeProfile made;
+  for (const auto& [bytes, time] : {std::pair(1000000, 11.0), {1200000, 9.0}, {1400000, 14.0}}) {
+    made.work({OpType{OpKind::activation}, MemoryBound{Bytes(bytes), Bytes(0)}}, time);
+  }
+  const TimeCurve curve = tables_of(shape_times(made.profile()), 1).memory_bound.at(0).bytes;
+  EXPECT_EQ(curve.at(1000000), curve.at(1200000));
+  EXPECT_NEAR(curve.at(500000).value, 5e-6, 0.5e-6);
+  EXPECT_NEAR(curve.at(1400000).value, 14e-6, 1e-9);
+  EXPECT_EQ(curve.at(125000), curve.at(1000));
+}
+
 TEST(ProfileFit, FindsTheSlowDownNextToExchanges) {
   MadeProfile made;
   made.work(product({100}), 10);
@@ -129,6 +142,28 @@ TEST(ProfileFit, FitsLinks) {
     EXPECT_NEAR(time.value / (5e-6 + bytes / 100e9), 1, 0.01);
   }
   EXPECT_TRUE(fit.links[0].calibrated.held.has_value());
+}
+
+TEST(ProfileFit, ExchangesOfOneSizeGiveARate) {
+  MadeProfile made;
+  for (int i = 0; i < 9; ++i) {  // 1 MB to 1.4 MB at 100 GB/s
+    const double bytes = 1e6 + 5e4 * i;
+    made.exchange(made.now(), bytes / 100e9 * 1e6, std::llround(bytes));
+  }
+  const ProfileFit fit = fit_profile(made.profile(), parse_gpu_model(made_gpu, "made"), {});
+  ASSERT_EQ(fit.links.size(), 1U);
+  const LinkFit& link = fit.links[0].calibrated.fit;
+  EXPECT_EQ(link.fixed.value, 0);
+  for (const std::int64_t bytes : {1000, 1'200'000, 1 << 30}) {
+    EXPECT_NEAR(link.table().time(Bytes(bytes)).value / (static_cast<double>(bytes) / 100e9), 1,
+                1e-4);
+  }
+  const std::string text = calibration_yaml(fit.links[0].calibrated, {"one", "", Seconds(0)});
+  EXPECT_NE(text.find("latency: 0 us  # not measured"), std::string::npos) << text;
+  // Times that hardly grow tell none.
+  MadeProfile flat;
+  for (int i = 10; i < 20; ++i) flat.exchange(flat.now(), 5, std::int64_t{1} << i);
+  EXPECT_TRUE(fit_profile(flat.profile(), parse_gpu_model(made_gpu, "made"), {}).links.empty());
 }
 
 TEST(ProfileFit, FindsTheHostsTimePerKernel) {

@@ -3,6 +3,7 @@
 
 usage: policy_test.py MOESIM
 """
+import io
 import json
 import os
 import pathlib
@@ -127,34 +128,48 @@ class Own(unittest.TestCase):
             self.assertGreaterEqual(max(of_rank), least)
             self.assertLess(max(of_rank), 1.06 * least)
 
-    def test_packed_loads_are_those_of_the_lists(self):
-        """A program of today's protocol and one that takes packed loads are asked the same."""
+    def test_loads_as_bytes_are_those_of_the_lists(self):
+        """A program that takes lines and one that takes bytes after them are asked the same."""
         program = pathlib.Path(self.folder) / "heard.py"
-        program.write_text("import json, sys\nfrom moesim import placement\n"
-                           "heard = open(sys.argv[1], 'w')\nkinds = set()\n"
-                           "def lines():\n"
-                           "    for line in sys.stdin:\n"
-                           "        asked = json.loads(line)\n"
-                           "        kinds.add(type(asked['loads']).__name__)\n"
-                           "        if sys.argv[2] == 'lists': asked.pop('packs', None)\n"
-                           "        yield json.dumps(asked)\n"
+        program.write_text("import io, json, sys\nfrom moesim import placement\n"
+                           "heard = open(sys.argv[1], 'w')\n"
+                           "class Stream(io.BufferedReader):\n"
+                           "    taken = 0\n"
+                           "    def read(self, size):\n"
+                           "        self.taken += size\n"
+                           "        return super().read(size)\n"
                            "@placement\ndef mine(ask):\n"
                            "    heard.write(json.dumps([ask['do'], ask['loads']]) + '\\n')\n"
                            "    if ask['do'] == 'split':\n"
                            "        return [[[[ask['slots'][e // 2].index(e) + e // 2 * len(ask['slots'][0]), 1]]\n"
                            "                 for e in range(32)] for _ in range(16)]\n"
-                           "mine.serve(lines())\nprint(sorted(kinds), file=heard)\n", encoding="utf-8")
+                           "stream = Stream(sys.stdin.buffer.raw)\n"
+                           "mine.serve(stream if sys.argv[2] == 'bytes' else sys.stdin)\nprint(stream.taken, file=heard)\n",
+                           encoding="utf-8")
         told = {}
-        for kind in ("lists", "packed"):
+        for kind in ("lists", "bytes"):
             heard = pathlib.Path(self.folder) / kind
             mine = self.external(f"exec {sys.executable} {program} {heard} {kind}", loads="by-rank", splits=True, slots_per_gpu=2)
             ran = moesim("run", mine, "--allow-commands")
             self.assertEqual(ran.returncode, 0, ran.stderr)
-            *told[kind], kinds = heard.read_text(encoding="utf-8").splitlines()
-            self.assertEqual("dict" in kinds, kind == "packed")
-        self.assertEqual(told["lists"], told["packed"])
+            *told[kind], taken = heard.read_text(encoding="utf-8").splitlines()
+            self.assertEqual(int(taken) > 0, kind == "bytes")
+        self.assertEqual(told["lists"], told["bytes"])
         self.assertGreater(len(told["lists"]), 20)
         self.assertTrue(any(json.loads(line)[1][15][31] for line in told["lists"] if '"place"' in line))
+
+    def test_numbers_of_all_widths_are_read(self):
+        from moesim import placement
+        seen = []
+        mine = placement(lambda ask: seen.append(ask["loads"]))
+        lines = b'{"do": "begin", "binary": true, "loads": [1]}\n'
+        for width in (1, 2, 4, 8):
+            lines += json.dumps({"do": "place", "loads": {"shape": [2, 2], "bytes": width}}).encode() + b"\n"
+            lines += b"".join(number.to_bytes(width, "little") for number in (10, 0, 13, 256 ** width - 1))
+        out = io.StringIO()
+        mine.serve(io.BytesIO(lines), out)
+        self.assertEqual(seen[1:], [[[10, 0], [13, 256 ** width - 1]] for width in (1, 2, 4, 8)])
+        self.assertEqual(out.getvalue().splitlines(), ['{"binary": true}'] + ["{}"] * 4)
 
     def test_eplb_in_python_has_the_slots_of_all_vectors(self):
         folder = pathlib.Path(os.environ.get("MOESIM_ORACLES") or ROOT / "../shared/oracles") / "eplb"
@@ -180,9 +195,9 @@ class Own(unittest.TestCase):
             self.skipTest(f"no Python package {error.name}")
         asked = []
 
-        @placement(interval=2)
+        @placement(interval=2, loads="by-rank")
         def in_turn(ask):
-            asked.append(ask["do"])
+            asked.append((ask["do"], ask["loads"]))
             return [[(rank * ask["slots_per_rank"] + slot) % ask["experts"] for slot in range(ask["slots_per_rank"])]
                     for rank in range(ask["ranks"])]
 
@@ -190,7 +205,9 @@ class Own(unittest.TestCase):
         result = compare({"topology": "h100-rail", "model": "gpt-oss-20b", "trace": str(ROOT / "traces/tiny-moe-train")},
                          set={"topology.nodes": 2}, layers="recorded", repeat=32, steps="0:3", policy=["alltoall", in_turn])
         self.assertEqual([case["policy"] for case in result.cases], ["alltoall", "in-turn"])
-        self.assertEqual(set(asked), {"begin", "place"})
+        self.assertEqual({do for do, _ in asked}, {"begin", "place"})
+        by_rank = [loads for do, loads in asked if do == "place"]
+        self.assertTrue(all(len(loads) == 16 and len(loads[15]) == 32 and max(loads[15]) > 0 for loads in by_rank))
         self.assertIn("in-turn", result._repr_html_())
 
     def given(self, name):

@@ -13,15 +13,9 @@ docs/external-policies.md says what is asked.
 """
 
 import array
-import binascii
-import contextlib
+import io
 import json
-import os
-import shlex
-import socket
 import sys
-import tempfile
-import threading
 
 
 class Placement:
@@ -35,13 +29,15 @@ class Placement:
         return self.function(ask)
 
     def serve(self, lines=None, out=None):
-        """Answers requests, a line of JSON each, until their end."""
-        lines, out = lines or sys.stdin, out or sys.stdout
+        """Answers requests, a line of JSON each, until their end. A binary stream may have loads as bytes after a line, other
+        `lines` have lists."""
+        lines, out = lines or sys.stdin.buffer, out or sys.stdout
+        binary = isinstance(lines, io.BufferedIOBase)
         known = {}                     # what the first request says of the cluster
         for line in lines:
             asked = json.loads(line)
             if isinstance(asked.get("loads"), dict):
-                asked["loads"] = _unpacked(**asked["loads"])
+                asked["loads"] = _read_loads(lines, **asked["loads"])
             if asked["do"] == "begin":
                 known = asked
             answer = self.function({**known, **asked})
@@ -49,8 +45,8 @@ class Placement:
                 answer = answer.tolist()
             key = "shares" if asked["do"] == "split" else "slots"
             said = {} if answer is None else {key: answer}
-            if asked["do"] == "begin" and asked.get("packs"):
-                said["packed"] = True
+            if asked["do"] == "begin" and binary and asked.get("binary"):
+                said["binary"] = True
             out.write(json.dumps(said) + "\n")
             out.flush()
 
@@ -69,9 +65,9 @@ def placement(function=None, *, policy=None, **parameters):
     return make(function) if function else make
 
 
-def _unpacked(shape, bytes, base64):
-    """Lists of the numbers that moesim packs into one text."""
-    data = binascii.a2b_base64(base64)
+def _read_loads(stream, shape, bytes):
+    """[rank][expert] of the numbers that follow a line."""
+    data = stream.read(shape[0] * shape[1] * bytes)
     rows = range(0, len(data), shape[1] * bytes)
     if bytes == 1:
         return [list(data[row:row + shape[1]]) for row in rows]
@@ -79,43 +75,3 @@ def _unpacked(shape, bytes, base64):
     if sys.byteorder == "big":
         numbers.byteswap()
     return [numbers[row // bytes:row // bytes + shape[1]].tolist() for row in rows]
-
-
-def _answer(planner, server):
-    with contextlib.suppress(OSError):
-        while True:
-            connection, _ = server.accept()
-            threading.Thread(target=_converse, args=(planner, connection), daemon=True).start()
-
-
-def _converse(planner, connection):
-    with connection, connection.makefile("r", encoding="utf-8") as lines, connection.makefile("w", encoding="utf-8") as out:
-        try:
-            planner.serve(lines, out)
-        except BrokenPipeError:
-            pass
-        except Exception as error:  # noqa: BLE001  moesim shows it
-            with contextlib.suppress(OSError):
-                out.write(f"{type(error).__name__}: {error}\n")
-
-
-@contextlib.contextmanager
-def hosted(policies):
-    """Names for policies of which some are Placements: these are files, whose command asks this process."""
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        names = []
-        for number, item in enumerate(policies):
-            if not isinstance(item, Placement):
-                names.append(item)
-                continue
-            server = stack.enter_context(socket.socket(socket.AF_UNIX))
-            path = os.path.join(folder, f"{number}.socket")
-            server.bind(path)
-            server.listen()
-            threading.Thread(target=_answer, args=(item, server), daemon=True).start()
-            relay = os.path.join(os.path.dirname(__file__), "relay.py")
-            names.append(os.path.join(folder, f"{number}.yaml"))
-            with open(names[-1], "w", encoding="utf-8") as file:
-                file.write(item.text(f"exec {shlex.quote(sys.executable)} {shlex.quote(relay)} {shlex.quote(path)}"))
-        yield names

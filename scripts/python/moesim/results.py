@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import tempfile
 
-from moesim.policy import Placement, hosted
+from moesim.hosting import hosted
+from moesim.policy import Placement
 
 
 class MoesimError(RuntimeError):

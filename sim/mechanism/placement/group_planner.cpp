@@ -77,11 +77,12 @@ LayerDecision GroupPlanner::decide(const LayerRoutingNow& now) {
   SlotTable next = wanted && !asynchronous() ? std::move(*wanted) : layer.slots;
   std::vector<StepSlots> steps;
   std::vector<Assignment> assignments;
+  std::vector<LoadMatrix> loads_by_group;
   for (int g = 0; g < groups().count(); ++g) {
     const Batch batch = groups().part(now.batch, g);
     const SlotTable slots = groups().part(next, g);
-    const LoadMatrix loads = groups().part(now.loads, g);
-    const GroupStep step{at(now, g, batch, slots), now.ids, loads};
+    loads_by_group.push_back(groups().part(now.loads, g));
+    const GroupStep step{at(now, g, batch, slots), now.ids, loads_by_group.back()};
     steps.push_back(in_step(step));
     planned |= steps.back().planned;
     after_gate |= steps.back().after_gate;
@@ -98,7 +99,7 @@ LayerDecision GroupPlanner::decide(const LayerRoutingNow& now) {
   if (asynchronous()) move_behind(decision, now.layer, std::move(wanted), begins);
   finish(decision, layer.slots, steps);
   if (asynchronous()) add_buffers(decision, now.layer);
-  remember(now, begins);
+  remember(now, begins, std::move(loads_by_group));
   return decision;
 }
 
@@ -118,12 +119,13 @@ void GroupPlanner::add_buffers(LayerDecision& decision, int layer) const {
   for (std::size_t g = 0; g < buffered.size(); ++g) decision.memory[g].gathered += buffered[g];
 }
 
-void GroupPlanner::remember(const LayerRoutingNow& now, bool begins) {
+void GroupPlanner::remember(const LayerRoutingNow& now, bool begins,
+                            std::vector<LoadMatrix> loads_by_group) {
   Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
   for (int g = 0; g < groups().count(); ++g) {
     const Batch batch = groups().part(now.batch, g);
     const SlotTable slots = groups().part(layer.slots, g);
-    LoadMatrix loads = groups().part(now.loads, g);
+    LoadMatrix& loads = loads_by_group[static_cast<std::size_t>(g)];
     observe({at(now, g, batch, slots), now.ids, loads});
     if (loads.sources() == 0) continue;
     auto& window = windows_[cell(now.layer, g)];

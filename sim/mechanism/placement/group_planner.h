@@ -119,7 +119,7 @@ class GroupPlanner : public Placer {
                    bool begins);
   void add_buffers(LayerDecision& decision, int layer) const;
   /// Of a step that has been decided on.
-  void remember(const LayerRoutingNow& now, bool begins);
+  void remember(const LayerRoutingNow& now, bool begins, std::vector<LoadMatrix> loads_by_group);
 
   PlacementContext context_;
   PlanningOptions options_;

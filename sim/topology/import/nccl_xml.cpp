@@ -60,8 +60,8 @@ void set_nvlink(const std::vector<LinksOfGpu>& all, NodeFacts& node) {
       });
     };
     node.nvlink = alike(all.size() - 1) ? (all.size() == 2 ? NvlinkShape::pairs : NvlinkShape::mesh)
-                  : alike(1)            ? NvlinkShape::pairs
-                                        : NvlinkShape::mixed;
+                  : alike(1) && all.size() % 2 == 0 ? NvlinkShape::pairs
+                                                    : NvlinkShape::mixed;
   }
 }
 

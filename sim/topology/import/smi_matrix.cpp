@@ -85,10 +85,28 @@ int nvlinks_of(const std::string& cell) {
   return std::stoi(cell.substr(2));
 }
 
+/// Two GPUs, and the NVLinks between them.
+struct GpuPair {
+  std::string first, second;
+  int links = 0;
+};
+
+/// Whether every GPU is joined to exactly one other one, all of them by as many links.
+bool are_two_by_two(const std::vector<GpuPair>& pairs, int gpus, int links) {
+  std::set<std::string> joined;
+  for (const GpuPair& pair : pairs) {
+    if (pair.links == 0) continue;
+    const bool first_peer = joined.insert(pair.first).second && joined.insert(pair.second).second;
+    if (!first_peer || pair.links != links) return false;
+  }
+  return std::ssize(joined) == gpus;
+}
+
 /// By the links of all pairs of GPUs.
-void set_nvlink(const std::vector<int>& pairs, NodeFacts& node) {
+void set_nvlink(const std::vector<GpuPair>& pairs, NodeFacts& node) {
   if (pairs.empty()) return;
-  const auto [least, most] = std::ranges::minmax(pairs);
+  const auto [fewest, busiest] = std::ranges::minmax(pairs, {}, &GpuPair::links);
+  const int least = fewest.links, most = busiest.links;
   node.nvlinks = most;
   if (most == 0) {
     node.nvlink = NvlinkShape::none;
@@ -96,8 +114,8 @@ void set_nvlink(const std::vector<int>& pairs, NodeFacts& node) {
     // Through a switch every pair has all links of a GPU; those of a mesh are shared out.
     node.nvlink = most >= 8 || node.gpus > 4 ? NvlinkShape::behind_switch : NvlinkShape::mesh;
   } else {
-    const auto joined = std::ranges::count_if(pairs, [](int links) { return links > 0; });
-    node.nvlink = joined == node.gpus ? NvlinkShape::pairs : NvlinkShape::mixed;
+    const bool two_by_two = are_two_by_two(pairs, node.gpus, most);
+    node.nvlink = two_by_two ? NvlinkShape::pairs : NvlinkShape::mixed;
   }
 }
 
@@ -125,15 +143,21 @@ void set_nics(const SmiMatrix& matrix, NodeFacts& node) {
 ClusterFacts smi_facts(const std::string& text, const std::string& name) {
   const SmiMatrix matrix = matrix_in(text, name);
   NodeFacts node;
-  std::set<std::string> numa;
-  std::vector<int> pairs;
+  std::set<std::string> numa, gpus;
+  std::vector<GpuPair> pairs;
   for (const SmiMatrix::Row& row : matrix.rows) {
     if (!is_device(row.device, "GPU")) continue;
+    if (!gpus.insert(row.device).second) {
+      throw error_in(name, row.device + " has two rows", "the output of one nvidia-smi topo -m",
+                     row.line);
+    }
     ++node.gpus;
     if (const std::string n = numa_of(row); !n.empty() && n != "N/A") numa.insert(n);
     for (std::size_t c = 0; c < row.cells.size(); ++c) {
       if (!is_device(matrix.columns[c], "GPU") || row.cells[c] == "X") continue;
-      if (matrix.columns[c] > row.device) pairs.push_back(nvlinks_of(row.cells[c]));
+      if (matrix.columns[c] > row.device) {
+        pairs.push_back({row.device, matrix.columns[c], nvlinks_of(row.cells[c])});
+      }
     }
   }
   const auto columns = std::ranges::count_if(

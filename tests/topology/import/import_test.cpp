@@ -87,6 +87,36 @@ TEST(TopologyImport, TerminalsColourMatrices) {
   EXPECT_THAT(imported({underlined}), Not(HasSubstr("nvlink")));
 }
 
+std::string matrix_of_four(const std::vector<std::string>& rows) {
+  std::string text = "     GPU0 GPU1 GPU2 GPU3 CPU Affinity\n";
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    text += "GPU" + std::to_string(r) + " " + rows[r] + " 0-7\n";
+  }
+  return text;
+}
+
+TEST(TopologyImport, PairsOfNvlinkHaveOnePeerEach) {
+  const std::string pairs = imported(
+      {matrix_of_four({"X NV4 SYS SYS", "NV4 X SYS SYS", "SYS SYS X NV4", "SYS SYS NV4 X"})});
+  EXPECT_THAT(pairs, HasSubstr("kind: pairs  # read: f0"));
+  // A ring, a GPU without a peer, pairs that differ.
+  for (const std::vector<std::string>& rows : std::vector<std::vector<std::string>>{
+           {"X NV4 SYS NV4", "NV4 X NV4 SYS", "SYS NV4 X NV4", "NV4 SYS NV4 X"},
+           {"X NV4 SYS SYS", "NV4 X SYS SYS", "SYS SYS X SYS", "SYS SYS SYS X"},
+           {"X NV4 SYS SYS", "NV4 X SYS SYS", "SYS SYS X NV2", "SYS SYS NV2 X"}}) {
+    EXPECT_THAT(imported({matrix_of_four(rows)}), HasSubstr("joins only some pairs"));
+  }
+  const std::string gpu =
+      R"(<pci busid="a" class="0x030200"><gpu dev="0"><nvlink count="4" tclass="0x030200"/></gpu></pci>)";
+  const auto node = [&](int gpus) {
+    std::string text = R"(<system version="1"><cpu numaid="0">)";
+    for (int g = 0; g < gpus; ++g) text += gpu;
+    return text + "</cpu></system>";
+  };
+  EXPECT_THAT(imported({node(4)}), HasSubstr("kind: pairs  # read: f0"));
+  EXPECT_THAT(imported({node(3)}), HasSubstr("joins only some pairs"));
+}
+
 TEST(TopologyImport, NcclDumpsHaveSpeeds) {
   const std::string gpu = [] {
     std::string out;
@@ -223,6 +253,8 @@ TEST(TopologyImport, MistakesAreTold) {
   EXPECT_THAT(import_mistake("<html></html>"), HasSubstr("XML of <html>"));
   EXPECT_THAT(import_mistake("<system version=\"1\"/>"), HasSubstr("without GPUs"));
   EXPECT_THAT(import_mistake("a: 1\n"), HasSubstr("not a description of a cluster"));
+  EXPECT_THAT(import_mistake("GPU0 GPU1\nGPU0 X NV1\nGPU0 NV1 X\n"),
+              HasSubstr("f:3: error: GPU0 has two rows"));
   EXPECT_THROW(topology_text({parse_facts(four_gpus, "a"),
                               parse_facts("<graphs><graph><channel><gpu dev=\"0\"/></channel>"
                                           "</graph></graphs>",

@@ -81,7 +81,7 @@ class External final : public Serving {
             {"nodes", nodes.nodes},
             {"expert_groups", std::max(c.model.gate_groups, 1)},
             {"top_k", c.model.top_k},
-            {"packs", true},
+            {"binary", true},
             {"layers", c.numbers},
             {"loads", std::vector<int>(static_cast<std::size_t>(c.experts), 1)}};
   }

@@ -56,9 +56,12 @@ std::string mistake_in(const Json& lists, const SlotTable& now, int experts, Slo
              : fmt::format("expert {} has no slot", missing - has_slot.begin());
 }
 
-/// One list over all ranks as a list for each, where it fits.
+bool is_one_list(const Json& slots) {
+  return slots.is_array() && !slots.empty() && !slots.front().is_array();
+}
+
+/// One list over all ranks as a list for each; no lists if it does not fit.
 Json by_ranks(const Json& slots, const SlotTable& now) {
-  if (!slots.is_array() || slots.empty() || slots.front().is_array()) return slots;
   Json lists = Json::array();
   std::size_t next = 0;
   for (const auto& rank : now) {
@@ -84,11 +87,13 @@ void PlannerProcess::lied(const std::string& what) const {
 
 Json PlannerProcess::answer(const Json& asked, const LoadMatrix* loads) {
   std::string question = asked.dump();
+  PackedLoads given;
   if (loads != nullptr) {
+    if (packed_) given = packed(*loads);
     question.back() = ',';  // a text is many times as fast as a tree of numbers
-    question += "\"loads\":" + (packed_ ? packed(*loads) : lists_of(*loads)) + '}';
+    question += "\"loads\":" + (packed_ ? given.shape : lists_of(*loads)) + '}';
   }
-  const std::string line = process_.ask(question);
+  const std::string line = process_.ask(question, given.bytes);
   try {
     return parse_json(line, {command_, 1});
   } catch (const Error&) {
@@ -100,7 +105,7 @@ void PlannerProcess::begin(const Json& greeting) { answer(greeting); }
 
 SlotTable PlannerProcess::first(const Json& greeting, int experts, const SlotTable& initial) {
   const Json said = answer(greeting);
-  packed_ = said.is_object() && said.value("packed", Json()) == true;
+  packed_ = said.is_object() && said.value("binary", Json()) == true;
   return slots_in(said, initial, experts).value_or(initial);
 }
 
@@ -112,8 +117,10 @@ std::optional<SlotTable> PlannerProcess::slots(const Json& asked, const SlotTabl
 std::optional<SlotTable> PlannerProcess::slots_in(const Json& said, const SlotTable& now,
                                                   int experts) const {
   if (said.is_null() || (said.is_object() && !said.contains("slots"))) return std::nullopt;
-  const Json lists = by_ranks(said.is_object() ? said.at("slots") : said, now);
-  if (lists.is_null()) return std::nullopt;
+  const Json& slots = said.is_object() ? said.at("slots") : said;
+  if (slots.is_null()) return std::nullopt;
+  const Json regrouped = is_one_list(slots) ? by_ranks(slots, now) : Json();
+  const Json& lists = regrouped.is_null() ? slots : regrouped;
   if (!lists.is_array()) lied("no list of slots: " + start_of(said.dump()));
   SlotTable table;
   if (const std::string mistake = mistake_in(lists, now, experts, table); !mistake.empty()) {

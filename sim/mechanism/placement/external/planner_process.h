@@ -20,7 +20,7 @@ class PlannerProcess {
   /// Begins; what it answers does not matter.
   void begin(const nlohmann::ordered_json& greeting);
   /// Begins: the slots of all layers before the first plan, `initial` unless it has others. From
-  /// then on loads are packed if it answers {"packed": true}.
+  /// then on bytes follow the line for loads by rank if it answers {"binary": true}.
   SlotTable first(const nlohmann::ordered_json& greeting, int experts, const SlotTable& initial);
   /// {"slots": [rank][slot]} or one list for all ranks; nothing if it answers null or {}. Throws
   /// Error unless every rank has as many slots as now and every expert has one.
