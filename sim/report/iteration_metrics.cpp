@@ -78,13 +78,14 @@ void add_exchange(const Op& op, std::span<const Interval> intervals, const Inter
                   std::vector<GpuTimes>& gpus) {
   const IterationPart part = part_of_exchange(op);
   if (part == IterationPart::bubble) return;
-  const std::vector<Seconds> begins = moving_from(op, intervals);
+  std::vector<Seconds> begins;  // once any of it is in the window: most of it is not
   const Collectives* apart = op.apart();
   for (std::size_t m = 0; m < intervals.size(); ++m) {
     const Interval joined = within(intervals[m], window);
     if (!(joined.start < joined.end)) continue;
     GpuTimes& gpu = gpus[op.group[m].index()];
     add_interval(gpu.joined, joined);
+    if (begins.empty()) begins = moving_from(op, intervals);
     const auto in = apart != nullptr ? static_cast<std::size_t>(apart->of[m].collective) : 0;
     const Seconds begin = std::max(begins[in], joined.start);
     if (begin < joined.end) add_interval(gpu.moving[part_index(part)], {begin, joined.end});
