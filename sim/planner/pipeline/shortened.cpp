@@ -12,7 +12,7 @@ namespace {
 
 /// Warm-ups last some two microbatches per stage, and differences die out within as many more.
 constexpr int settled_per_stage = 4;
-constexpr int periods_kept = 6;
+constexpr int periods_kept = 5;
 
 Turn later(Turn turn, int microbatches) {
   turn.work.microbatch += microbatches;
