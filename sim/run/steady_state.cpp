@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/plan/simulate/host_program.h"
+#include "sim/report/iteration_metrics.h"
 
 namespace moesim {
 namespace {
@@ -121,15 +122,17 @@ PeriodTime time_of_ops(const Timeline& timeline, const Continued& continued) {
 /// Whether no host falls behind its GPU from period to period: it waits for the GPU in each, or
 /// issues one in no more time than it takes.
 bool hosts_keep_up(const Plan& plan, const Continued& continued, const GpuModels& gpus) {
-  const HostProgram hosts(plan, gpus, [](auto, auto) { return Seconds(0); });
-  if (!hosts.takes_time()) return true;
-  std::vector<bool> waits(gpus.size());
+  if (!hosts_take_time(gpus)) return true;
+  std::vector<bool> repeats(gpus.size()), waits(gpus.size());
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     if (!continued.repeats[i]) continue;
     for (const GpuId gpu : plan.ops[i].group) {
+      repeats[gpu.index()] = true;
       if (is_waited_for(gpus[gpu.index()]->host, plan.ops[i])) waits[gpu.index()] = true;
     }
   }
+  if (waits == repeats) return true;  // the program is worked out for hosts that never wait
+  const HostProgram hosts(plan, gpus, [](auto, auto) { return Seconds(0); });
   const Seconds period = (continued.window.end - continued.window.start) * (1 + 1e-9);
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const auto later = static_cast<std::size_t>(continued.later[i]);
