@@ -2,7 +2,7 @@
 #include "sim/plan/phases.h"
 
 #include <cstdint>
-#include <map>
+#include <unordered_map>
 #include <utility>
 
 namespace moesim {
@@ -36,11 +36,23 @@ struct OfKey {
   std::vector<std::size_t> phases = {};  // [repetition]
 };
 
+struct HashOfKey {
+  std::size_t operator()(const OpKey& key) const {
+    std::size_t hash = 0;
+    for (const int field :
+         {static_cast<int>(key.kind), static_cast<int>(key.role), static_cast<int>(key.pass),
+          static_cast<int>(key.stage), key.layer, key.microbatch, key.chunk, key.part}) {
+      hash = hash * 1'000'003 + static_cast<std::size_t>(field);
+    }
+    return hash;
+  }
+};
+
 }  // namespace
 
 std::vector<std::vector<OpId>> exchange_phases(const Plan& plan) {
   std::vector<std::vector<OpId>> phases;
-  std::map<OpKey, OfKey> by_key;
+  std::unordered_map<OpKey, OfKey, HashOfKey> by_key;
   const OpKey* last = nullptr;
   OfKey* of_last = nullptr;
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {

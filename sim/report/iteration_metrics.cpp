@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "sim/base/ragged.h"
 #include "sim/plan/phases.h"
 #include "sim/plan/waits.h"
 #include "sim/report/intervals.h"
@@ -78,13 +79,14 @@ void add_exchange(const Op& op, std::span<const Interval> intervals, const Inter
                   std::vector<GpuTimes>& gpus) {
   const IterationPart part = part_of_exchange(op);
   if (part == IterationPart::bubble) return;
-  const std::vector<Seconds> begins = moving_from(op, intervals);
+  std::vector<Seconds> begins;  // once any of it is in the window: most of it is not
   const Collectives* apart = op.apart();
   for (std::size_t m = 0; m < intervals.size(); ++m) {
     const Interval joined = within(intervals[m], window);
     if (!(joined.start < joined.end)) continue;
     GpuTimes& gpu = gpus[op.group[m].index()];
     add_interval(gpu.joined, joined);
+    if (begins.empty()) begins = moving_from(op, intervals);
     const auto in = apart != nullptr ? static_cast<std::size_t>(apart->of[m].collective) : 0;
     const Seconds begin = std::max(begins[in], joined.start);
     if (begin < joined.end) add_interval(gpu.moving[part_index(part)], {begin, joined.end});
@@ -113,26 +115,29 @@ void add_op(const Op& op, std::span<const Interval> intervals, const Interval& w
 }
 
 /// [GPU] What waits for nobody is held until it starts: ops follow each other but for their hosts.
-/// Of a window what ends in it.
-GpuIntervals held_by_hosts(const Plan& plan, const Timeline& timeline,
-                           const Interval* window = nullptr) {
-  std::vector<std::vector<Seconds>> ready(plan.ops.size());
-  for (std::size_t i = 0; i < plan.ops.size(); ++i) ready[i].resize(plan.ops[i].group.size());
+struct Held {
+  GpuIntervals all;
+  GpuIntervals ended;  // those that end in the window of what is continued
+};
+
+Held held_by_hosts(const Plan& plan, const Timeline& timeline, const Continued* continued) {
+  Ragged<Seconds> ready;
+  for (const Op& op : plan.ops) ready.add_row(op.group.size());
   for_each_wait(plan, [&](OpId earlier, std::size_t its_member, OpId op, std::size_t member) {
     Seconds& at = ready[op.index()][member];
     at = std::max(at, timeline.ops[earlier.index()][its_member].end);
   });
-  GpuIntervals held(static_cast<std::size_t>(plan.gpus));
+  const auto gpus = static_cast<std::size_t>(plan.gpus);
+  Held held{GpuIntervals(gpus), GpuIntervals(gpus)};
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     for (std::size_t m = 0; m < ready[i].size(); ++m) {
-      const Seconds start = timeline.ops[i][m].start;
-      if (!(ready[i][m] < start)) continue;
-      std::vector<Interval>& of_gpu = held[plan.ops[i].group[m].index()];
-      if (window == nullptr) {
-        add_interval(of_gpu, {ready[i][m], start});
-      } else if (window->start < start && start <= window->end) {
-        of_gpu.push_back({ready[i][m], start});
-      }
+      const Interval wait{ready[i][m], timeline.ops[i][m].start};
+      if (!(wait.start < wait.end)) continue;
+      const std::size_t gpu = plan.ops[i].group[m].index();
+      add_interval(held.all[gpu], wait);
+      if (continued == nullptr) continue;
+      const auto& [start, end] = continued->window;
+      if (start < wait.end && wait.end <= end) held.ended[gpu].push_back(wait);
     }
   }
   return held;
@@ -153,6 +158,17 @@ std::vector<Interval> held_in_each(const std::vector<Interval>& ended, const Int
   return held;
 }
 
+/// The union of two lists that are ascending and disjoint, as it is again: nothing is sorted.
+std::vector<Interval> union_of(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+  std::vector<Interval> result;
+  result.reserve(a.size() + b.size());
+  for (auto i = a.begin(), j = b.begin(); i != a.end() || j != b.end();) {
+    const bool from_a = j == b.end() || (i != a.end() && i->start <= j->start);
+    add_interval(result, from_a ? *i++ : *j++);
+  }
+  return result;
+}
+
 /// Of a stretch of time, which all of the intervals lie in.
 IterationTimes times_of(GpuTimes gpu, const Interval& window) {
   IterationTimes times;
@@ -162,9 +178,9 @@ IterationTimes times_of(GpuTimes gpu, const Interval& window) {
   const std::vector<Interval> busy = told;
   times.slowest_compute = length(busy);
   const auto tell = [&](IterationPart part, const std::vector<Interval>& when) {
+    if (when.empty()) return;
     times.parts[part_index(part)] += outside(when, told);
-    told.insert(told.end(), when.begin(), when.end());
-    told = united(std::move(told));
+    told = union_of(told, when);
   };
   for (const IterationPart part : exchange_parts) {
     auto& moving = gpu.moving[part_index(part)];
@@ -210,11 +226,10 @@ std::vector<IterationTimes> iteration_times_by_gpu(const Plan& plan, const Timel
   const auto count = static_cast<std::size_t>(plan.gpus);
   std::vector<IterationTimes> times(count);
   std::vector<GpuTimes> gpus(count);
-  GpuIntervals held(count), held_later(count);
-  if (hosts) held = held_by_hosts(plan, timeline);
-  if (hosts && continued != nullptr) {
-    held_later = held_by_hosts(plan, timeline, &continued->window);
-    for (auto& of_gpu : held_later) of_gpu = held_in_each(of_gpu, continued->window);
+  Held held{GpuIntervals(count), GpuIntervals(count)};
+  if (hosts) held = held_by_hosts(plan, timeline, continued);
+  if (continued != nullptr) {
+    for (auto& of_gpu : held.ended) of_gpu = held_in_each(of_gpu, continued->window);
   }
   const auto add = [&](const Island& island, const Interval& window, GpuIntervals& held_in_window,
                        int more) {
@@ -227,8 +242,8 @@ std::vector<IterationTimes> iteration_times_by_gpu(const Plan& plan, const Timel
   };
   const auto counts = [](const Op& op) { return part_of(op) != IterationPart::bubble; };
   for (const Island& island : islands(plan, counts)) {
-    add(island, {Seconds(0), timeline.makespan}, held, 1);
-    if (continued != nullptr) add(island, continued->window, held_later, continued->times);
+    add(island, {Seconds(0), timeline.makespan}, held.all, 1);
+    if (continued != nullptr) add(island, continued->window, held.ended, continued->times);
   }
   return times;
 }

@@ -38,7 +38,10 @@ struct Simulated {
   bool first;                              // of the run
   const Representatives& representatives;  // nobody if all were simulated
   const std::vector<int>& stages;          // stages_of_simulated
-  const Continued* continued = nullptr;    // what the whole has in addition, if it is shortened
+  const SteadyState* steady = nullptr;     // if it is shortened
+
+  /// What the whole has in addition.
+  const Continued* continued() const { return steady != nullptr ? &steady->continued : nullptr; }
 };
 
 /// [GPU] its stage; below 0 if another stands for it.
@@ -101,15 +104,15 @@ class Measuring {
     report_progress(backends_, priced, i, steps_.count(), progress);
     for (std::size_t f = from; f < backends_.size(); ++f) {
       const Timeline timeline = backends_[f]->run(priced);
-      std::optional<Continued> continued;
+      std::optional<SteadyState> steady;
       if (planned.shortened != nullptr) {
-        continued = steady_state(priced, timeline, *planned.shortened, stages, run_.cluster.gpus);
-        if (!continued) return f;
+        steady = steady_state(priced, timeline, *planned.shortened, stages, run_.cluster.gpus);
+        if (!steady) return f;
       }
       const Simulated step{planned,  priced,
                            timeline, fidelities_[f],
                            i == 0,   to_run.representatives(),
-                           stages,   continued ? &*continued : nullptr};
+                           stages,   steady ? &*steady : nullptr};
       add(outcome_.metrics[f], step);
       if (asked_.pictures) draw(outcome_.pictures[f], step);
       timelines_.add(f, planned, priced, timeline, i, title(i));
@@ -137,8 +140,9 @@ class Measuring {
   void add(RunMetrics& metrics, const Simulated& step) const {
     metrics.tokens = planner().spec().serves() ? output_tokens(planner()) : step.planned.tokens;
     iterations() ? add_iteration(metrics, step) : add_layers(metrics, step);
-    metrics.path.add(path_sums(critical_path(step.priced.plan(), step.timeline, step.continued),
-                               step.priced, run_.cluster.gpus));
+    const auto path = step.steady != nullptr ? step.steady->path
+                                             : critical_path(step.priced.plan(), step.timeline);
+    metrics.path.add(path_sums(path, step.priced, run_.cluster.gpus));
     if (asked_.least_times) {
       metrics.least =
           metrics.least.value_or(Seconds(0)) + least_time(step.priced, run_.cluster.gpus);
@@ -182,16 +186,17 @@ class Measuring {
   void add_iteration(RunMetrics& metrics, const Simulated& step) const {
     IterationFigures& figures = *metrics.iteration;
     const Plan& plan = step.priced.plan();
+    const Continued* continued = step.continued();
     figures.simulated_gpus = static_cast<int>(step.representatives.gpus.size());
     figures.ops = 0;
     for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-      const std::int64_t times = step.continued != nullptr ? step.continued->count(i) : 1;
+      const std::int64_t times = continued != nullptr ? continued->count(i) : 1;
       figures.ops += times * static_cast<std::int64_t>(plan.ops[i].collectives());
     }
-    if (step.continued != nullptr) {
+    if (continued != nullptr) {
       figures.simulated_microbatches = step.planned.shortened->pipeline.microbatches();
-      figures.continued_error = std::max(figures.continued_error, step.continued->error);
-      figures.continued_drift = std::max(figures.continued_drift, step.continued->drift);
+      figures.continued_error = std::max(figures.continued_error, continued->error);
+      figures.continued_drift = std::max(figures.continued_drift, continued->drift);
     }
     const FullestGpu fullest = fullest_of(step.planned.memory, run_.cluster.gpus);
     if (figures.serving) {
@@ -200,23 +205,28 @@ class Measuring {
     }
     if (figures.fullest.peak < fullest.peak) figures.fullest = fullest;
     const bool hosts = hosts_take_time(run_.cluster.gpus);
-    figures.add(
-        iteration_times(plan, step.timeline, hosts, step.representatives.gpus, step.continued),
-        expert_load_max_over_mean(plan, step.continued));
+    figures.add(iteration_times(plan, step.timeline, hosts, step.representatives.gpus, continued),
+                expert_load_max_over_mean(plan, continued));
     add_layer_figures(metrics, step);
-    const bool goes_on = step.continued != nullptr;
-    metrics.steps.push_back(step.timeline.makespan +
-                            (goes_on ? step.continued->left_out() : Seconds(0)));
-    const Pipeline& pipeline =
-        goes_on ? step.planned.shortened->pipeline : planner().shape().pipeline;
-    if (!step.first || pipeline.stages() == 1) return;
-    figures.stage_turns =
-        turn_times_by_stage(plan, step.timeline, pipeline, step.stages, step.continued);
+    const Seconds makespan = step.timeline.makespan;
+    metrics.steps.push_back(makespan + (continued != nullptr ? continued->left_out() : Seconds(0)));
+    if (step.first) figures.stage_turns = stage_turns(step);
+  }
+
+  /// None of a single stage.
+  std::vector<TurnTimes> stage_turns(const Simulated& step) const {
+    const Pipeline& whole = planner().shape().pipeline;
+    if (whole.stages() == 1) return {};
+    if (step.steady == nullptr) {
+      return turn_times_by_stage(step.priced.plan(), step.timeline, whole, step.stages);
+    }
+    return turn_times_by_stage(step.steady->turns, step.timeline.makespan,
+                               step.planned.shortened->pipeline, step.stages, step.continued());
   }
 
   void add_layer_figures(RunMetrics& metrics, const Simulated& step) const {
     if (!asked_.layers) return;
-    const auto layers = iteration_layers(step.priced, step.timeline, step.stages, step.continued);
+    const auto layers = iteration_layers(step.priced, step.timeline, step.stages, step.continued());
     for (const auto& [number, layer] : layers) metrics.layers[number].add(layer);
   }
 

@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "sim/plan/simulate/host_program.h"
-#include "sim/report/critical_path.h"
-#include "sim/run/gpu_turns.h"
+#include "sim/report/iteration_metrics.h"
 
 namespace moesim {
 namespace {
@@ -31,9 +30,9 @@ struct PeriodTime {
 /// The timetables' turns of all simulated GPUs.
 class Turns {
  public:
-  Turns(std::vector<TurnsOfGpu> gpus, const ShortenedPipeline& shortened,
+  Turns(const std::vector<TurnsOfGpu>& gpus, const ShortenedPipeline& shortened,
         const std::vector<int>& stages)
-      : gpus_(std::move(gpus)), shortened_(shortened), stages_(stages) {}
+      : gpus_(gpus), shortened_(shortened), stages_(stages) {}
 
   /// Up to the first end of a last repeated turn, as long as that GPU's last period takes. What a
   /// GPU waits for behind it is no longer what it waited for a period before.
@@ -75,18 +74,16 @@ class Turns {
     return shortened_.stages[static_cast<std::size_t>(stages_[gpu])];
   }
 
-  std::vector<TurnsOfGpu> gpus_;
+  const std::vector<TurnsOfGpu>& gpus_;
   const ShortenedPipeline& shortened_;
   const std::vector<int>& stages_;
 };
 
 /// What a period takes where the step's critical path goes through it.
-Seconds on_the_path(const Plan& plan, const Timeline& timeline, const Continued& continued) {
+Seconds on_the_path(const std::vector<PathSegment>& path, Seconds makespan, int periods) {
   Seconds length;
-  for (const PathSegment& each : critical_path(plan, timeline, &continued)) {
-    length += each.length();
-  }
-  return (length - timeline.makespan) * (1.0 / continued.times);
+  for (const PathSegment& each : path) length += each.length();
+  return (length - makespan) * (1.0 / periods);
 }
 
 /// When a GPU first joins one of the transfers between stages that repeat.
@@ -125,15 +122,17 @@ PeriodTime time_of_ops(const Timeline& timeline, const Continued& continued) {
 /// Whether no host falls behind its GPU from period to period: it waits for the GPU in each, or
 /// issues one in no more time than it takes.
 bool hosts_keep_up(const Plan& plan, const Continued& continued, const GpuModels& gpus) {
-  const HostProgram hosts(plan, gpus, [](auto, auto) { return Seconds(0); });
-  if (!hosts.takes_time()) return true;
-  std::vector<bool> waits(gpus.size());
+  if (!hosts_take_time(gpus)) return true;
+  std::vector<bool> repeats(gpus.size()), waits(gpus.size());
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     if (!continued.repeats[i]) continue;
     for (const GpuId gpu : plan.ops[i].group) {
+      repeats[gpu.index()] = true;
       if (is_waited_for(gpus[gpu.index()]->host, plan.ops[i])) waits[gpu.index()] = true;
     }
   }
+  if (waits == repeats) return true;  // the program is worked out for hosts that never wait
+  const HostProgram hosts(plan, gpus, [](auto, auto) { return Seconds(0); });
   const Seconds period = (continued.window.end - continued.window.start) * (1 + 1e-9);
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const auto later = static_cast<std::size_t>(continued.later[i]);
@@ -179,13 +178,14 @@ void find_repeated(const Plan& plan, const ShortenedPipeline& shortened,
 
 }  // namespace
 
-std::optional<Continued> steady_state(const PricedPlan& priced, const Timeline& timeline,
-                                      const ShortenedPipeline& shortened,
-                                      const std::vector<int>& stages, const GpuModels& gpus) {
+std::optional<SteadyState> steady_state(const PricedPlan& priced, const Timeline& timeline,
+                                        const ShortenedPipeline& shortened,
+                                        const std::vector<int>& stages, const GpuModels& gpus) {
   const Plan& plan = priced.plan();
   const auto by_stage = turns_by_stage(shortened.pipeline);
-  const Turns turns(turns_of_gpus(plan, timeline, by_stage, stages), shortened, stages);
-  Continued continued;
+  SteadyState steady{{}, {}, turns_of_gpus(plan, timeline, by_stage, stages)};
+  const Turns turns(steady.turns, shortened, stages);
+  Continued& continued = steady.continued;
   continued.times = shortened.times;
   find_repeated(plan, shortened, by_stage, stages, continued);
   std::optional<Interval> last = turns.last_period();
@@ -193,7 +193,8 @@ std::optional<Continued> steady_state(const PricedPlan& priced, const Timeline& 
   last = no_later_than(first_transfer(plan, timeline, continued), *last);
   std::optional<PeriodTime> time = turns.time_of_period(*last);
   if (!time) return std::nullopt;
-  const Seconds period = on_the_path(plan, timeline, continued);
+  steady.path = critical_path(plan, timeline, &continued);
+  const Seconds period = on_the_path(steady.path, timeline.makespan, continued.times);
   if (period < time->least * (1 - most_error) || period > time->most * (1 + most_error)) {
     return std::nullopt;  // the path did not come through all periods
   }
@@ -209,7 +210,7 @@ std::optional<Continued> steady_state(const PricedPlan& priced, const Timeline& 
     return std::nullopt;
   }
   if (!hosts_keep_up(plan, continued, gpus)) return std::nullopt;
-  return continued;
+  return steady;
 }
 
 }  // namespace moesim

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "sim/report/intervals.h"
-#include "sim/run/gpu_turns.h"
 
 namespace moesim {
 namespace {
@@ -42,6 +41,13 @@ TurnTimes times_of(const TurnsOfGpu& gpu, const Timetable& timetable, const Inte
 }  // namespace
 
 std::vector<TurnTimes> turn_times_by_stage(const Plan& plan, const Timeline& timeline,
+                                           const Pipeline& pipeline,
+                                           const std::vector<int>& stages) {
+  const auto gpus = turns_of_gpus(plan, timeline, turns_by_stage(pipeline), stages);
+  return turn_times_by_stage(gpus, timeline.makespan, pipeline, stages);
+}
+
+std::vector<TurnTimes> turn_times_by_stage(const std::vector<TurnsOfGpu>& gpus, Seconds makespan,
                                            const Pipeline& pipeline, const std::vector<int>& stages,
                                            const Continued* continued) {
   std::vector<double> gpus_of(static_cast<std::size_t>(pipeline.stages()));
@@ -49,7 +55,6 @@ std::vector<TurnTimes> turn_times_by_stage(const Plan& plan, const Timeline& tim
     if (stage >= 0) ++gpus_of[static_cast<std::size_t>(stage)];
   }
   std::vector<TurnTimes> means(gpus_of.size());
-  const auto gpus = turns_of_gpus(plan, timeline, turns_by_stage(pipeline), stages);
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     if (stages[g] < 0) continue;
     const auto stage = static_cast<std::size_t>(stages[g]);
@@ -59,7 +64,7 @@ std::vector<TurnTimes> turn_times_by_stage(const Plan& plan, const Timeline& tim
         means[stage].parts[p] += own.parts[p] * (times / gpus_of[stage]);
       }
     };
-    add({Seconds(0), timeline.makespan}, 1);
+    add({Seconds(0), makespan}, 1);
     if (continued != nullptr) add(continued->window, continued->times);
   }
   return means;

@@ -9,6 +9,7 @@
 #include "sim/planner/pipeline/pipeline.h"
 #include "sim/report/continued.h"
 #include "sim/report/turn_times.h"
+#include "sim/run/gpu_turns.h"
 
 namespace moesim {
 
@@ -18,6 +19,10 @@ namespace moesim {
 ///    begins no earlier than the turn before it has ended: so every moment counts once.
 ///  - Transfers between stages, and exchanges between replicas, are not part of a turn.
 std::vector<TurnTimes> turn_times_by_stage(const Plan& plan, const Timeline& timeline,
+                                           const Pipeline& pipeline,
+                                           const std::vector<int>& stages);
+/// The same of turns that are known (turns_of_gpus), up to the makespan of their timeline.
+std::vector<TurnTimes> turn_times_by_stage(const std::vector<TurnsOfGpu>& gpus, Seconds makespan,
                                            const Pipeline& pipeline, const std::vector<int>& stages,
                                            const Continued* continued = nullptr);
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <numeric>
 #include <stdexcept>
+#include <string_view>
 
 #include "sim/base/cause.h"
 #include "sim/base/platform.h"
@@ -30,6 +31,19 @@ struct Message {
   Telling kind = Telling::step;
   std::string content;
 };
+
+/// The kind and then the content as it is: results are long, and a frame has its length already.
+std::string frame_of(const Message& message) {
+  std::string frame = to_bytes(message.kind);
+  frame += message.content;
+  return frame;
+}
+Message message_of(std::string_view frame) {
+  Message message;
+  take(frame, message.kind);
+  message.content = frame;
+  return message;
+}
 
 struct StepOfJob {
   double step = 0;  // part of one included
@@ -67,7 +81,7 @@ bool run_job(const WorkerJob<std::string>& job, const PoolWork::Tell& tell_bytes
   keep_freed_memory();
   const auto tell = [&](const Message& message) {
     // Nobody reads: nobody wants the result either.
-    if (!tell_bytes(to_bytes(message))) ::_exit(1);
+    if (!tell_bytes(frame_of(message))) ::_exit(1);
   };
   const JobProgress progress{[tell](double step, int steps) {
                                tell({Telling::step, to_bytes(StepOfJob{step, steps})});
@@ -75,7 +89,7 @@ bool run_job(const WorkerJob<std::string>& job, const PoolWork::Tell& tell_bytes
                              [tell](const std::string& text) {
                                tell({Telling::note, text});
                              }};
-  return tell_bytes(to_bytes(run_to_end(job, progress)));
+  return tell_bytes(frame_of(run_to_end(job, progress)));
 }
 
 /// The first diagnostic says whose they are.
@@ -142,7 +156,7 @@ class JobPool {
   }
 
   bool told(std::int64_t job, const std::string& frame) {
-    auto message = from_bytes<Message>(frame);
+    Message message = message_of(frame);
     if (message.kind == Telling::step) {
       show(static_cast<std::size_t>(job), from_bytes<StepOfJob>(message.content));
       return false;

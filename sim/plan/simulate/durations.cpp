@@ -1,19 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // What kernels of a plan take, worked out once for all ops that share them.
 #include <algorithm>
-#include <map>
+#include <functional>
 #include <tuple>
+#include <unordered_map>
 
 #include "sim/plan/simulate/progress.h"
 
 namespace moesim {
+namespace {
+
+/// Kernels, the GPUs that run them, and as what. Few are of the same kernels.
+using SharedKernels = std::tuple<const Kernel*, const std::vector<GpuId>*, OpType>;
+
+struct HashOfKernels {
+  std::size_t operator()(const SharedKernels& shared) const {
+    return std::hash<const Kernel*>()(std::get<0>(shared));
+  }
+};
+
+}  // namespace
 
 Progress::Durations::Durations(const Plan& plan, const GpuModels& gpus, bool bounds) {
   const auto model_of = [&](GpuId gpu) { return gpus[gpu.index()].get(); };
   const bool alike = std::ranges::all_of(gpus, [&](const auto& gpu) { return gpu == gpus[0]; });
   // Ops that share kernels have the same times, on GPUs that differ if they share the group, too.
-  using Shared = std::tuple<const Kernel*, const std::vector<GpuId>*, OpType>;
-  std::map<Shared, OfOp> known;
+  std::unordered_map<SharedKernels, OfOp, HashOfKernels> known;
   ops_.reserve(plan.ops.size());
   for (const Op& op : plan.ops) {
     const Kernels* kernels = op.kernels();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the routed experts of a layer compute: their kernels of LayerOps.
 #include <algorithm>
-#include <numeric>
 
 #include "sim/planner/layer/bias_traffic.h"
 #include "sim/planner/layer/layer_step.h"
@@ -20,17 +19,6 @@ void fill_tiles(GroupedGemm& product, const ProductTiles& tiles) {
 }
 
 }  // namespace
-
-LayerOps::ExpertWork LayerOps::expert_work(const Step& s) const {
-  const Placement& placement = s.work.assignment().placement();
-  ExpertWork work;
-  for (GpuId gpu(0); gpu.value < placement.gpus(); ++gpu.value) {
-    const auto& m = work.m.emplace_back(s.parts.computed(gpu));
-    work.rows.push_back(std::accumulate(m.begin(), m.end(), std::int64_t{0}));
-    work.read.push_back(std::min(s.parts.gathered()[gpu.index()], work.rows.back()));
-  }
-  return work;
-}
 
 void LayerOps::experts(int layer, Pass pass) {
   wait_for_gather(layer, pass);
@@ -95,7 +83,7 @@ void LayerOps::add_activation(const Step& s, const ExpertWork& work) {
 void LayerOps::experts_forward(const Step& s, bool alone) {
   const std::int64_t ffn = model_.expert_ffn;
   const std::int64_t up = ffn * (model_.expert_matrices - 1);
-  const ExpertWork work = expert_work(s);
+  const ExpertWork& work = s.parts.expert_work();
   const std::vector<std::int64_t>& arrived = s.parts.gathered();
   const bool transpose = !alone && s.work.dispatch->shape().local_work.transpose_arrived;
   if (!alone) add_codec(s, OpKind::decode, Stage::dispatch, arrived);
@@ -115,7 +103,7 @@ void LayerOps::experts_forward(const Step& s, bool alone) {
 }
 
 void LayerOps::experts_backward(const Step& s) {
-  const ExpertWork work = expert_work(s);
+  const ExpertWork& work = s.parts.expert_work();
   const std::vector<std::int64_t>& arrived = s.parts.gathered();
   const LocalWork& local = s.work.dispatch->shape().local_work;
   add_codec(s, OpKind::decode, Stage::dispatch, arrived);

@@ -22,7 +22,7 @@ std::span<const Role> LayerOps::backward_roles() const {
 
 void LayerOps::expert_weight_gradients(int layer) {
   const Step s = step(layer, Pass::backward);
-  const ExpertWork work = expert_work(s);
+  const ExpertWork& work = s.parts.expert_work();
   add_fc2_gradients(s, work, weight_gradients);
   add_fc1_gradients(s, work, weight_gradients);
   computed_[static_cast<std::size_t>(layer)] = mark();

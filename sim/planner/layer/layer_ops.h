@@ -81,12 +81,7 @@ class LayerOps {
   struct Step;  // the layer and pass that ops are being added for
   using RowSums = ReplayedLayer::RowSums;
   using Rows = std::vector<std::int64_t>;  // [gpu]
-  /// What the experts of every GPU get to do: [gpu].
-  struct ExpertWork {
-    std::vector<std::vector<std::int64_t>> m;  // [slot] rows
-    Rows rows;                                 // their sum
-    Rows read;                                 // of the arrived ones that hold a choice
-  };
+  using ExpertWork = ReplayedLayer::ExpertWork;
   using KernelOf = ReplayedLayer::KernelOf;
   ReplayedLayer& at(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   Step step(int layer, Pass pass) const;
@@ -105,7 +100,6 @@ class LayerOps {
   bool runs_again(RecomputeModule module) const;
   void add_before_dispatch(const Step& s);
   void add_after_combine(const Step& s);
-  ExpertWork expert_work(const Step& s) const;
   void add_planning(const Step& s);
   /// The roles of the backward pass as it goes, unless weight gradients are apart.
   std::span<const Role> backward_roles() const;

@@ -2,6 +2,7 @@
 #include "sim/planner/layer/replayed_layer.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "sim/collective/collective.h"
 #include "sim/planner/layer/alike.h"
@@ -91,6 +92,17 @@ std::vector<std::int64_t> ReplayedLayer::computed(GpuId gpu) const {
     for (const GpuId holder : *sharing_[gpu.index()]) add(holder);
   }
   return rows;
+}
+
+const ReplayedLayer::ExpertWork& ReplayedLayer::expert_work() {
+  if (expert_work_) return *expert_work_;
+  ExpertWork& work = expert_work_.emplace();
+  for (GpuId gpu(0); gpu.value < work_.assignment().placement().gpus(); ++gpu.value) {
+    const auto& m = work.m.emplace_back(computed(gpu));
+    work.rows.push_back(std::accumulate(m.begin(), m.end(), std::int64_t{0}));
+    work.read.push_back(std::min(gathered_[gpu.index()], work.rows.back()));
+  }
+  return work;
 }
 
 std::vector<Exchange> ReplayedLayer::tensor_exchanges(Bytes row, bool back) {

@@ -108,6 +108,14 @@ class ReplayedLayer {
   const std::vector<std::int64_t>& gathered() const { return gathered_; }
   /// [slot on the GPU] rows that its expert computes.
   std::vector<std::int64_t> computed(GpuId gpu) const;
+  /// What the experts of every GPU get to do: [gpu].
+  struct ExpertWork {
+    std::vector<std::vector<std::int64_t>> m;  // [slot] rows
+    std::vector<std::int64_t> rows;            // their sum
+    std::vector<std::int64_t> read;            // of the arrived ones that hold a choice
+  };
+  /// Worked out when it is first asked for.
+  const ExpertWork& expert_work();
   /// [tensor group] the all-gather of rows of so many bytes, or the reduce-scatter of their sums.
   std::vector<Exchange> tensor_exchanges(Bytes row, bool back);
   /// [tensor group] sums of rows that all of its GPUs have: what they were delivered.
@@ -143,6 +151,7 @@ class ReplayedLayer {
 
  private:
   const LayerWork& work_;
+  std::optional<ExpertWork> expert_work_;
   std::vector<ReplayedLayer> chunks_;
   std::vector<RowSums> phases_;
   std::vector<std::int64_t> packed_, delivered_, gathered_;

@@ -13,6 +13,7 @@ namespace {
 /// Warm-ups last some two microbatches per stage, and differences die out within as many more.
 constexpr int settled_per_stage = 4;
 constexpr int periods_kept = 6;
+constexpr int groups_kept = 5;  // a group has a microbatch for every stage
 
 Turn later(Turn turn, int microbatches) {
   turn.work.microbatch += microbatches;
@@ -105,9 +106,10 @@ int group_of(const PipelineShape& shape) { return shape.chunks > 1 ? shape.stage
 std::optional<ShortenedPipeline> shortened(const Pipeline& whole, int distinct) {
   PipelineShape shape = whole.shape();
   if (!shape.backward) return std::nullopt;
-  const int ways = whole.copies();
-  const int each = std::lcm(distinct, group_of(shape)), period = each * ways;
-  const int settled = std::max(settled_per_stage * shape.stages, periods_kept * period);
+  const int ways = whole.copies(), group = group_of(shape);
+  const int each = std::lcm(distinct, group), period = each * ways;
+  const int periods = group > 1 ? groups_kept : periods_kept;
+  const int settled = std::max(settled_per_stage * shape.stages, periods * period);
   const int times = (shape.microbatches - settled) / period;
   const int kept = shape.microbatches - times * period;
   if (times < 1 || 2 * shape.microbatches < 3 * kept) return std::nullopt;
