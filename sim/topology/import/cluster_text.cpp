@@ -122,7 +122,8 @@ class TopologyText {
 
   void node() {
     const int gpus = gpus_ * per_domain_;
-    line("  gpu", gpu_, gpu_comment_);
+    // "-" and "null" would be no names.
+    line("  gpu", family_ ? gpu_ : fmt::format("'{}'", quoted(gpu_)), gpu_comment_);
     line("  gpus", std::to_string(gpus),
          !facts_.gpus.known() ? assumed("no file says")
          : per_domain_ > 1

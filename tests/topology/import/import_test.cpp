@@ -2,10 +2,12 @@
 // Descriptions of clusters by others, each small enough to check by eye, become topologies.
 #include "sim/topology/import/import.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/base/error.h"
@@ -214,6 +216,16 @@ TEST(TopologyImport, YamlOfOthers) {
   EXPECT_THAT(kubernetes, HasSubstr("nodes: 2  # read: f0"));
   EXPECT_THAT(kubernetes, HasSubstr("gpu: h200-measured  # read: f0: NVIDIA-H200"));
   EXPECT_THAT(kubernetes, HasSubstr("1 node without GPUs"));
+}
+
+TEST(TopologyImport, AnyNameOfAGpuIsAName) {
+  for (const auto& [product, name] : {std::pair("=", "'-'"), {"null", "'null'"}, {"X", "'x'"}}) {
+    const std::string text = imported(
+        {fmt::format("kind: List\nitems:\n- kind: Node\n  metadata:\n    name: a\n    labels:\n"
+                     "      nvidia.com/gpu.count: '8'\n      nvidia.com/gpu.product: '{}'\n",
+                     product)});
+    EXPECT_THAT(text, HasSubstr(fmt::format("gpu: {}  # read: f0: {}", name, product)));
+  }
 }
 
 TEST(TopologyImport, DomainsWithoutHostsDoNotCount) {
