@@ -166,7 +166,8 @@ const std::map<std::string, std::function<Seeds()>>& makers() {
       {"profile",
        [] {
          return joined({files_in("tests/fixtures/profiles", ".json"),
-                        files_in("tests/fixtures/profiles", ".log")});
+                        files_in("tests/fixtures/profiles", ".log"),
+                        files_in("tests/fixtures/profiles", ".sqlite")});
        }},
       {"result", [] { return Seeds{measured_result}; }},
       {"saved", saved_texts},
