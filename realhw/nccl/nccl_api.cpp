@@ -23,6 +23,9 @@ NcclApi load() {
   // Several communicators of a GPU need one order of their launches on all ranks. NCCL then takes
   // the host's, which is that of the plan, in graphs, too; from 2.26 on.
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  // Graphs and other exchanges of a communicator never overlap here. With support for that, NCCL
+  // 2.28.9 mixed up messages of what it ran after a dropped graph (docs/results/gpu.md).
+  setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 0);
   static const SharedLibrary library({"libnccl.so.2", "MOESIM_NCCL", "NCCL_HOME", "nccl"});
   NcclApi nccl;
   library.find("ncclGetVersion", nccl.get_version);

@@ -134,13 +134,15 @@ TEST(Gpus, AreMissedForAReason) {
 }
 
 /// NCCL reads its environment when it is loaded.
-TEST(NcclLibrary, LaunchesInTheOrderOfTheHostUnlessToldOtherwise) {
+TEST(NcclLibrary, IsToldTheOrderOfLaunchesAndThatGraphsRunAlone) {
   unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  unsetenv("NCCL_GRAPH_MIXING_SUPPORT");
   try {
     nccl_library();
   } catch (const std::runtime_error&) {  // there is none
   }
   EXPECT_STREQ(std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT"), "1");
+  EXPECT_STREQ(std::getenv("NCCL_GRAPH_MIXING_SUPPORT"), "0");
 }
 
 TEST(NcclLibrary, IsNewEnoughWhereThereIsOne) {
