@@ -19,9 +19,18 @@ Seconds TimeCurve::at(double size) const {
   const auto above = points_.lower_bound(size);
   if (above == points_.begin()) return above->second;
   const auto below = std::prev(above);
-  if (above == points_.end()) return below->second * (size / below->first);
+  if (above == points_.end()) return below->second + (size - below->first) * slope_beyond();
   const double part = std::log(size / below->first) / std::log(above->first / below->first);
   return below->second * std::pow(above->second / below->second, part);
+}
+
+Seconds TimeCurve::slope_beyond() const {
+  const auto last = std::prev(points_.end());
+  const Seconds in_proportion = last->second * (1 / last->first);
+  if (last == points_.begin()) return in_proportion;
+  const auto before = std::prev(last);
+  const Seconds rise = (last->second - before->second) * (1 / (last->first - before->first));
+  return std::clamp(rise, Seconds(0), in_proportion);
 }
 
 Seconds GemmTable::time(double number, double m) const {

@@ -16,7 +16,8 @@ namespace moesim {
 
 /// Times by a size (> 0). Between two points time is linear in the logarithms of both, as kernels
 /// that change from launch-bound to throughput-bound do. Below the first point its time holds (the
-/// launch); above the last one time is in proportion to the size (the throughput).
+/// launch). Above the last one it rises as between the last two, at most in proportion to the size:
+/// a launch is paid once. A single point tells no launch, and time is in proportion to the size.
 class TimeCurve {
  public:
   void add(double size, Seconds time) { points_[size] = time; }  // time > 0
@@ -25,6 +26,8 @@ class TimeCurve {
   const std::map<double, Seconds>& points() const { return points_; }
 
  private:
+  Seconds slope_beyond() const;  // per unit of size
+
   std::map<double, Seconds> points_;
 };
 

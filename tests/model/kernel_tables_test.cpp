@@ -38,9 +38,26 @@ GroupedGemm gemm(std::vector<std::int64_t> m, std::int64_t n = 8, DataType type 
 TEST(KernelTables, InterpolateInTheLogarithms) {
   EXPECT_NEAR(us(gemm({1}), "fc1"), 2, 1e-9);
   EXPECT_NEAR(us(gemm({4}), "fc1"), 4, 1e-9);        // half way between 1 and 16, 2 and 8 us
-  EXPECT_NEAR(us(gemm({32}), "fc1"), 16, 1e-9);      // in proportion beyond
+  EXPECT_NEAR(us(gemm({31}), "fc1"), 14, 1e-9);      // 15 more rows take as long as the last 15
   EXPECT_NEAR(us(gemm({16, 16}), "fc1"), 16, 1e-9);  // between 8 us of one and 32 us of four
   EXPECT_NEAR(us(gemm(std::vector<std::int64_t>(8, 16)), "fc1"), 64, 1e-9);
+}
+
+TEST(KernelTables, RiseBeyondTheLastPointAtMostInProportion) {
+  const auto beyond = [](Seconds first, Seconds second) {
+    TimeCurve curve;
+    curve.add(10, first);
+    curve.add(20, second);
+    return curve.at(40).value;
+  };
+  EXPECT_DOUBLE_EQ(beyond(Seconds(5), Seconds(5)), 5);    // both are launches
+  EXPECT_DOUBLE_EQ(beyond(Seconds(5), Seconds(6)), 8);    // a launch of 4, and 0.1 per unit
+  EXPECT_DOUBLE_EQ(beyond(Seconds(5), Seconds(10)), 20);  // all throughput
+  EXPECT_DOUBLE_EQ(beyond(Seconds(5), Seconds(4)), 4);    // noise
+  EXPECT_DOUBLE_EQ(beyond(Seconds(1), Seconds(10)), 20);
+  TimeCurve one;
+  one.add(10, Seconds(3));
+  EXPECT_DOUBLE_EQ(one.at(20).value, 6);
 }
 
 TEST(KernelTables, UnequalGroupsHaveTheMeanOfEqualOnes) {
