@@ -66,7 +66,8 @@ bool in_moe_layer(OpKind kind) {
       OpKind::gate,      OpKind::shared_fc1, OpKind::shared_fc2,     OpKind::permute,
       OpKind::transpose, OpKind::sort,       OpKind::token_exchange, OpKind::side_exchange,
       OpKind::relay,     OpKind::fc1,        OpKind::activation,     OpKind::fc2,
-      OpKind::reduce,    OpKind::unpermute,  OpKind::latent_down,    OpKind::latent_up};
+      OpKind::reduce,    OpKind::unpermute,  OpKind::latent_down,    OpKind::latent_up,
+      OpKind::host_read};
   return std::ranges::find(kinds, kind) != kinds.end();
 }
 

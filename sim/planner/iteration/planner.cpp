@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/plan/check.h"
 #include "sim/planner/iteration/chunk_pass.h"
 #include "sim/planner/iteration/growing_step.h"
