@@ -11,7 +11,7 @@
 
 #include "realhw/cli/agreed.h"
 #include "sim/base/files.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 
 namespace moesim {
 namespace {

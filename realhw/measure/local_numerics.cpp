@@ -3,7 +3,7 @@
 
 #include "realhw/host/local_run.h"
 #include "realhw/measure/measure.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/report/table.h"
 
 namespace moesim {

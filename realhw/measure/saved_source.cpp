@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "realhw/measure/saved_source.h"
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 
 namespace moesim {
 namespace {

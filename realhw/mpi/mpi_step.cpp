@@ -54,7 +54,8 @@ MpiStep::MpiStep(const RealStep& step, GpuId rank, const MpiOptions& options)
   int found = 0;
   check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest, &found));
   last_tag_ = found != 0 ? *largest : 32767;
-  for (const Stream stream : {Stream::compute, Stream::copy}) {
+  for (int stream = 0; stream < stream_count; ++stream) {
+    if (!runs_kernels(static_cast<Stream>(stream))) continue;
     kernels_[static_cast<std::size_t>(stream)] = std::make_unique<KernelThread>();
   }
   if (transport_ == MpiTransport::alltoallv || together_) make_communicators();

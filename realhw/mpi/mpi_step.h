@@ -72,7 +72,7 @@ class MpiStep : public StepRunner {
   int last_tag_ = 0;
   std::map<std::pair<Stream, std::vector<GpuId>>, MPI_Comm> group_comms_;  // of collectives
   StepOrder order_;
-  std::array<std::unique_ptr<KernelThread>, stream_count> kernels_;  // of compute and copy
+  std::array<std::unique_ptr<KernelThread>, stream_count> kernels_;  // of streams that run them
   std::vector<std::size_t> step_of_;                                 // [op]
   std::map<std::size_t, Flight> flights_;                            // by step
   std::vector<MPI_Request> requests_;

@@ -8,6 +8,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/figures.h"
+#include "sim/base/unsuitable.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
 #include "sim/cli/version.h"
@@ -15,7 +16,6 @@
 #include "sim/flags/output_file.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
-#include "sim/mechanism/unsuitable.h"
 #include "sim/run/result_file.h"
 #include "sim/run/simulate.h"
 #include "sim/scenario/scenario_text.h"

@@ -31,7 +31,7 @@ class ConnectionNetwork : public Network {
     const OpId op = kernel.op;
     const std::int32_t member = kernel.participant;
     SharedThread& of_kernels =
-        thread(gpu(op, member), plan_[op].stream == Stream::copy ? Work::copies : Work::kernels);
+        thread(gpu(op, member), plan_[op].stream == Stream::compute ? Work::kernels : Work::copies);
     in_turn(kernel, kernel.at, host_->kernel_start, [this, op, member, duration, &of_kernels] {
       of_kernels.run(duration, [this, op, member] { ended_(op, member); });
     });

@@ -8,11 +8,11 @@
 #include <numeric>
 #include <set>
 
+#include "sim/base/unsuitable.h"
 #include "sim/evidence/bubble_formula.h"
 #include "sim/evidence/paper_case.h"
 #include "sim/evidence/paper_traces.h"
 #include "sim/evidence/predict_iterations.h"
-#include "sim/mechanism/unsuitable.h"
 #include "sim/plan/slice.h"
 #include "sim/report/stage_times.h"
 #include "sim/run/backends.h"

@@ -7,8 +7,8 @@
 #include <bit>
 #include <utility>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/source_choices.h"
-#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

@@ -50,6 +50,8 @@ EagerCalls eager_calls(OpKind kind, bool product) {
       return {2, 1, 1};
     case OpKind::unpermute:
       return {1, 1, 1};
+    case OpKind::stash:
+      return {12, 6, 0};  // three tensors: two of zeros, the copy, a head; the copy, a tail
     case OpKind::embedding:
       return {3, 3, 1};
     case OpKind::loss:
@@ -66,7 +68,8 @@ bool in_moe_layer(OpKind kind) {
       OpKind::gate,      OpKind::shared_fc1, OpKind::shared_fc2,     OpKind::permute,
       OpKind::transpose, OpKind::sort,       OpKind::token_exchange, OpKind::side_exchange,
       OpKind::relay,     OpKind::fc1,        OpKind::activation,     OpKind::fc2,
-      OpKind::reduce,    OpKind::unpermute,  OpKind::latent_down,    OpKind::latent_up};
+      OpKind::reduce,    OpKind::unpermute,  OpKind::latent_down,    OpKind::latent_up,
+      OpKind::host_read, OpKind::stash};
   return std::ranges::find(kinds, kind) != kinds.end();
 }
 

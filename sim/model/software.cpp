@@ -107,10 +107,12 @@ void read_stated(const YamlMap& map, Software& software) {
     software.overlaps_parameters = parts.boolean("parameters", false);
   }
   if (const auto recompute = map.find("recompute")) software.recompute = read_recompute(*recompute);
-  if (map.find("dispatch")) {
-    software.dispatch =
-        read_parameters(map, "dispatch", {"dispatch.", "", flag_of(software.name), true});
-  }
+  const auto read_dispatch = [&](const char* key, Software::Changes& dispatch) {
+    if (!map.find(key)) return;
+    dispatch = read_parameters(map, key, {"dispatch.", "", flag_of(software.name), true});
+  };
+  read_dispatch("dispatch", software.dispatch);
+  read_dispatch("dispatch_with_stash", software.dispatch_with_stash);
   if (const auto next = map.find("next_to_kernels")) read_next_to_kernels(next->map(), software);
 }
 
@@ -152,8 +154,10 @@ std::vector<Override> Software::changes_of_gpu(const std::string& die,
 }
 
 std::vector<Override> Software::changes_of_policy(const std::string& kind,
-                                                  const ExchangesNextToKernels& exchanges) const {
+                                                  const ExchangesNextToKernels& exchanges,
+                                                  bool stash) const {
   std::vector<Override> changes;
+  if (stash) add(changes, dispatch_with_stash, kind);  // the first to state something
   add(changes, dispatch, kind);
   if (exchanges.tokens) add(changes, dispatch_sms, kind);
   return changes;

@@ -36,9 +36,11 @@ struct Software {
   /// exchanges take next to kernels, count only if the GPU's file does not say them.
   std::vector<Override> changes_of_gpu(const std::string& die,
                                        const ExchangesNextToKernels& exchanges) const;
-  /// Parameters of dispatches of this kind, for policies that do not state them.
+  /// Parameters of dispatches of this kind, for policies that do not state them. `stash`: rows of
+  /// experts have buffers of one shape.
   std::vector<Override> changes_of_policy(const std::string& dispatch,
-                                          const ExchangesNextToKernels& exchanges) const;
+                                          const ExchangesNextToKernels& exchanges,
+                                          bool stash = false) const;
   std::vector<Override> changes_of_transport(const std::string& name_of_transport,
                                              const ExchangesNextToKernels& exchanges) const;
   /// Whether somebody measured which part of their rates kernels keep on this die.
@@ -47,7 +49,7 @@ struct Software {
   // As its file has them; lists of changes by die ("others": unlisted ones), by kind of dispatch
   // and by name of transport.
   using Changes = std::map<std::string, std::vector<Override>>;
-  Changes kept, dispatch;
+  Changes kept, dispatch, dispatch_with_stash;
   Changes slowdown, product_sms, dispatch_sms, transports;  // of exchanges next to kernels
 };
 

@@ -14,12 +14,14 @@ namespace moesim {
 
 const char* name_of(Stream stream) {
   static constexpr std::array<const char*, stream_count> names = {
-      "compute", "ep",      "param",     "copy",      "ep-2",  "dp",      "tp",
-      "cp",      "pp-down", "pp-down-2", "pp-down-3", "pp-up", "pp-up-2", "pp-up-3"};
+      "compute", "ep",      "param",     "copy",      "ep-2",  "dp",      "tp",     "cp",
+      "stash",   "pp-down", "pp-down-2", "pp-down-3", "pp-up", "pp-up-2", "pp-up-3"};
   return names.at(static_cast<std::size_t>(stream));
 }
 
-bool runs_kernels(Stream stream) { return stream == Stream::compute || stream == Stream::copy; }
+bool runs_kernels(Stream stream) {
+  return stream == Stream::compute || stream == Stream::copy || stream == Stream::stash;
+}
 
 bool carries_tokens(Stream stream) { return stream == Stream::ep || stream == Stream::ep_2; }
 

@@ -25,11 +25,12 @@ enum class Stream : std::uint8_t {
   compute,
   ep,     // token exchanges ...
   param,  // expert parameters and gradients within an EP group
-  copy,   // kernels next to those of compute
+  copy,   // kernels next to those of compute ...
   ep_2,   // ... and kernels that overlap them
   dp,     // gradients between replicas, which no exchange of parameters has to wait for
   tp,     // within a tensor-parallel group
   cp,     // within a context-parallel group
+  stash,  // ... and copies of what experts keep, to a stash and back
   // To the next pipeline stage and to the one before; a stage's neighbours are on different ones.
   pp_down,
   pp_down_2,

@@ -67,6 +67,7 @@ KernelKind kind_of_work(OpKind kind) {
     case OpKind::transpose:
     case OpKind::relay:
     case OpKind::sort:
+    case OpKind::stash:
     case OpKind::reduce:
     case OpKind::unpermute:
       return KernelKind::permute;

@@ -62,9 +62,10 @@ IterationPart part_of_exchange(const Op& op) {
   }
 }
 
-constexpr std::array exchange_parts = {IterationPart::tokens, IterationPart::tensor,
-                                       IterationPart::context, IterationPart::weights,
-                                       IterationPart::gradients};
+/// What runs next to the kernels of the compute stream: exchanges, then copies to a stash.
+constexpr std::array parts_next_to_kernels = {IterationPart::tokens,    IterationPart::tensor,
+                                              IterationPart::context,   IterationPart::weights,
+                                              IterationPart::gradients, IterationPart::moe_other};
 
 /// One GPU in the whole iteration.
 struct GpuTimes {
@@ -96,7 +97,8 @@ void add_exchange(const Op& op, std::span<const Interval> intervals, const Inter
 void add_op(const Op& op, std::span<const Interval> intervals, const Interval& window,
             std::vector<GpuTimes>& gpus) {
   if (op.exchange() != nullptr) return add_exchange(op, intervals, window, gpus);
-  const bool moves = is_minimum_time(op);
+  const bool minimum = is_minimum_time(op);
+  const bool moves = minimum || op.stream == Stream::stash;
   if (!moves && op.stream != Stream::compute) return;
   const bool of_host = std::holds_alternative<HostWork>(op.kernels()->each().front());
   const auto part = part_index(of_host ? IterationPart::host : part_of_kernel(op.key.kind));
@@ -105,8 +107,8 @@ void add_op(const Op& op, std::span<const Interval> intervals, const Interval& w
     if (!(worked.start < worked.end)) continue;
     GpuTimes& gpu = gpus[op.group[m].index()];
     if (moves) {
-      add_interval(gpu.joined, worked);
-      add_interval(gpu.moving[part_index(IterationPart::tokens)], worked);
+      if (minimum) add_interval(gpu.joined, worked);
+      add_interval(gpu.moving[minimum ? part_index(IterationPart::tokens) : part], worked);
     } else {
       gpu.kernels[part] += worked.end - worked.start;
       add_interval(gpu.busy, worked);
@@ -182,7 +184,7 @@ IterationTimes times_of(GpuTimes gpu, const Interval& window) {
     times.parts[part_index(part)] += outside(when, told);
     told = union_of(told, when);
   };
-  for (const IterationPart part : exchange_parts) {
+  for (const IterationPart part : parts_next_to_kernels) {
     auto& moving = gpu.moving[part_index(part)];
     if (!moving.empty()) tell(part, united(std::move(moving)));
   }

@@ -74,6 +74,7 @@ void add_exchange(PathPart& part, const PricedExchange& price, const Topology& t
 
 void add_kernel(PathPart& part, const Op& op, GpuId id, const GpuModel& gpu, Seconds left) {
   if (is_minimum_time(op)) return add_time(part.by, "minimum time", left);
+  if (op.key.kind == OpKind::stash) return add_time(part.by, "stash", left);
   const Kernel& kernel = op.kernels()->of(op.group.member(id));
   if (std::holds_alternative<HostWork>(kernel)) return add_time(part.by, "host", left);
   const auto type = type_of(kernel);

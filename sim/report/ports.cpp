@@ -9,12 +9,18 @@ PortRates port_rates(const Topology& topology) {
   PortRates result{Ports<BytesPerSecond>(topology.host_count()),
                    Ports<BytesPerSecond>(topology.gpu_count())};
   std::map<VertexId, std::size_t> rank_at;
+  std::map<int, int> own;  // hosts of the cluster that GPUs here are of, by numbers of their own
   for (int g = 0; g < topology.gpu_count(); ++g) {
-    rank_at[topology.vertex_of(GpuId(g))] = static_cast<std::size_t>(g);
+    const VertexId vertex = topology.vertex_of(GpuId(g));
+    rank_at[vertex] = static_cast<std::size_t>(g);
+    own[topology.vertices()[vertex.index()].host] = topology.host_of(GpuId(g));
   }
+  const auto host_of = [&](VertexId vertex) {
+    const auto host = own.find(topology.vertices()[vertex.index()].host);
+    return host == own.end() ? -1 : host->second;
+  };
   for (const Link& link : topology.links()) {
-    const int from = topology.vertices()[link.from.index()].host;
-    const int to = topology.vertices()[link.to.index()].host;
+    const int from = host_of(link.from), to = host_of(link.to);
     if (from != to) {
       if (from >= 0) result.hosts.out[static_cast<std::size_t>(from)] += link.bandwidth;
       if (to >= 0) result.hosts.in[static_cast<std::size_t>(to)] += link.bandwidth;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/run/backends.h"
 #include "sim/run/engine_pool.h"
 #include "sim/run/run_as_asked.h"

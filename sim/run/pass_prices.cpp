@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "sim/base/units.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/model/kv_cache.h"
 #include "sim/run/backends.h"
 #include "sim/run/memory_views.h"

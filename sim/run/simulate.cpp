@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/run/backends.h"
 #include "sim/run/policy_run.h"
 #include "sim/run/run_as_asked.h"

@@ -13,7 +13,7 @@
 #include "sim/base/cause.h"
 #include "sim/base/platform.h"
 #include "sim/base/stopped_child.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/print/progress_line.h"
 #include "sim/print/terminal.h"
 #include "sim/run/worker_pool.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/saved/held_iteration.h"
 
 namespace moesim {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "sim/base/unsuitable.h"
 #include "sim/collective/collective.h"
-#include "sim/mechanism/unsuitable.h"
 #include "sim/scenario/can_execute.h"
 #include "sim/scenario/proof.h"
 #include "sim/scenario/scenario_text.h"

@@ -82,8 +82,10 @@ std::vector<Override> changes_of_policy(const Scenario& scenario, const std::str
   const std::string dispatch =
       cache.systems.get(changed_file(path, stated), [&] { return read_system(path, stated); })
           .dispatch.name;
-  return joined(open_software(scenario, cache).changes_of_policy(dispatch, exchanges_of(scenario)),
-                stated);
+  const bool stash = scenario.iteration && scenario.iteration->stash;
+  return joined(
+      open_software(scenario, cache).changes_of_policy(dispatch, exchanges_of(scenario), stash),
+      stated);
 }
 
 std::vector<Override> changes_of_transport(const Scenario& scenario, const std::string& name,

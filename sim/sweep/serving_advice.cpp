@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "sim/base/counted.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/print/formats.h"
 #include "sim/run/engine_cases.h"
 #include "sim/run/engine_pool.h"

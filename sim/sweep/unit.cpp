@@ -7,7 +7,7 @@
 
 #include "sim/base/cause.h"
 #include "sim/base/unreadable.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/run/engine_cases.h"
 #include "sim/run/engine_views.h"
 #include "sim/run/simulate.h"

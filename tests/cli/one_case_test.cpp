@@ -142,6 +142,29 @@ TEST(NoCase, FitsTwoClustersAndIsToldOnce) {
   EXPECT_EQ(outcome.err, "error: 'ep' is 7: it must divide 32 GPUs\nhint: ep 32 fits\n");
 }
 
+/// Megatron's dispatcher waits for counts on the host, and passes of serving are graphs.
+TEST(OneCase, ThatWaitsInsideAGraphIsALineOrAnError) {
+  const auto decode = [](const std::string& command, const std::string& policies) {
+    return run_moesim({command, "scenarios/serving-decode.yaml", "--policy", policies, "--routing",
+                       "balanced", "--fidelity", "analytic", "--steps", "12", "--set",
+                       "scenario:megatron.serving.graphs=true"},
+                      shipped);
+  };
+  const std::string why = "host.graphs: a CUDA graph of full_iteration cannot hold 'read-counts'";
+  const Outcome alone = decode("run", "megatron");
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_THAT(alone.err, AllOf(HasSubstr(why), HasSubstr("serving.graphs: false")));
+  const Outcome both = decode("compare", "megatron,deepep-low-latency");
+  EXPECT_EQ(both.code, 0) << both.err;
+  EXPECT_THAT(both.err + both.out, HasSubstr(why));
+  EXPECT_EQ(run_moesim({"run", "scenarios/serving-decode.yaml", "--policy", "megatron", "--routing",
+                        "balanced", "--fidelity", "analytic", "--steps", "12"},
+                       shipped)
+                .code,
+            0)
+      << "as the scenario ships";
+}
+
 TEST(OneCase, IsToldFromTheOthersByItsName) {
   const Outcome outcome = run_moesim(
       compare_tiny({"--topology", "h100-rail", "--policy", "dedup,models/system/dedup.yaml"}),

@@ -107,6 +107,8 @@ TEST(GraphModules, CaptureTheirPartsOfALayer) {
   EXPECT_FALSE(in({attn, moe_router, moe_preprocess}, "fc1"));
   EXPECT_FALSE(in({attn, moe_router, moe_preprocess}, "token-exchange"));
   EXPECT_TRUE(in({moe}, "token-exchange"));
+  EXPECT_TRUE(in({moe}, "host-read"));
+  EXPECT_FALSE(in({attn, moe_router, moe_preprocess}, "host-read"));
   EXPECT_TRUE(in({mlp}, "dense-fc1"));
   EXPECT_FALSE(in({attn, mlp, moe}, "optimizer"));
   EXPECT_TRUE(in({full_iteration}, "optimizer"));

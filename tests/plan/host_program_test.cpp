@@ -2,8 +2,10 @@
 // Closed forms of hosts that issue plans.
 #include "sim/plan/simulate/host_program.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/base/unsuitable.h"
 #include "tests/plan/host_case.h"
 
 namespace moesim {
@@ -72,6 +74,35 @@ TEST(HostProgram, LaunchesAGraphOnceForWhatFollowsEachOther) {
   c.kernel(0, kernel_of(1), OpKind::attention_output, {}, 2);
   host.graphs = {GraphModule::attn};
   EXPECT_NEAR(c.makespan_ms(host), 3 * 40 + 25 + 40 + 1, 1e-9);  // a graph, a launch, a graph
+}
+
+TEST(HostProgram, CannotWaitForAnOpInsideAGraph) {
+  HostCase c;
+  c.kernel(0, HostWork{7'000'000}, OpKind::host_read, {}, 3);
+  c.exchange({}, Stream::pp_down, OpKind::stage_transfer);
+  const auto refusal = [&](GraphModules graphs, std::vector<OpKind> waits_for = {}) {
+    HostModel host = host_of(25);
+    host.graphs = graphs;
+    host.waits_for = std::move(waits_for);
+    try {
+      c.run(host);
+    } catch (const Unsuitable& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  using enum GraphModule;
+  for (const GraphModule module : {full_iteration, moe}) {
+    EXPECT_THAT(refusal({module}), testing::AllOf(testing::HasSubstr("host.graphs"),
+                                                  testing::HasSubstr("'k' of layer 3"),
+                                                  testing::HasSubstr("host_wait: 0 us")));
+  }
+  EXPECT_EQ(refusal({attn, moe_router, moe_preprocess}), "");
+  EXPECT_EQ(refusal({attn}, {OpKind::stage_transfer}), "");
+  c.plan.ops.erase(c.plan.ops.begin());
+  EXPECT_EQ(refusal({full_iteration}), "");
+  EXPECT_THAT(refusal({full_iteration}, {OpKind::stage_transfer}),
+              testing::HasSubstr("host.waits_for: []"));
 }
 
 TEST(HostProgram, CapturesNormsAndTensorExchangesWithTheirBlocks) {

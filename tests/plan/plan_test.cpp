@@ -50,7 +50,8 @@ TEST(Plan, NamesItsStreamsStagesAndPasses) {
 TEST(Plan, KnowsWhatItsStreamsCarry) {
   for (int i = 0; i < stream_count; ++i) {
     const auto stream = static_cast<Stream>(i);
-    EXPECT_EQ(runs_kernels(stream), stream == Stream::compute || stream == Stream::copy);
+    EXPECT_EQ(runs_kernels(stream),
+              stream == Stream::compute || stream == Stream::copy || stream == Stream::stash);
     EXPECT_EQ(carries_tokens(stream), stream == Stream::ep || stream == Stream::ep_2);
     EXPECT_EQ(carries_parameters(stream), stream == Stream::param || stream == Stream::dp);
   }

@@ -13,7 +13,7 @@
 
 #include "realhw/host/local_run.h"
 #include "sim/base/data_files.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/planner/iteration/planner.h"
 #include "sim/scenario/proof.h"
 #include "sim/topology/reader.h"

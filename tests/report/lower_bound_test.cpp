@@ -10,6 +10,7 @@
 
 #include "sim/plan/exchange_time.h"
 #include "sim/report/perfect_dedup.h"
+#include "sim/report/ports.h"
 #include "tests/plan/fixtures.h"
 #include "tests/topology/clusters.h"
 
@@ -55,6 +56,16 @@ TEST(LowerBound, CountsOneRowPerTokenAndGpuInsideAHost) {
   EXPECT_EQ(bound.port, "into node0.gpu1");
   EXPECT_EQ(bound.between_hosts, Bytes(0));
   EXPECT_NEAR(bound.time.value, 3e6 / 110e9 + 2e-6, 1e-12);
+}
+
+/// A pipeline stage numbers its hosts by itself, vertices keep those of the cluster.
+TEST(LowerBound, IsThatOfTheHostsOfAStage) {
+  const Topology stage = nodes_of_two(4).of_gpus(ids<GpuId>({4, 5, 6, 7}));
+  EXPECT_EQ(port_rates(stage).hosts.in, std::vector(2, BytesPerSecond(20e9)));
+  const std::vector<TokenNeeds> needs(3, {GpuId(0), ids<GpuId>({2, 3})});
+  const LowerBound bound = lower_bound(stage, needs, Bytes(1'000'000), false);
+  EXPECT_EQ(bound.port, "into node3");
+  EXPECT_NEAR(bound.time.value, 154e-6, 1e-12);
 }
 
 TEST(LowerBound, OfNothingIsNothing) {

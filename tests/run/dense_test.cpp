@@ -6,7 +6,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/model/kernel.h"
 #include "sim/model/model_flops.h"
 #include "sim/model/parameters.h"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/data_files.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/run/simulate.h"
 #include "tests/run/scenarios.h"
 

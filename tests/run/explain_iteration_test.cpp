@@ -82,6 +82,26 @@ TEST(ExplainIteration, SaysAllInTextAndJson) {
   EXPECT_EQ(segments.back()["end_s"], json["iteration_s"]);
 }
 
+TEST(ExplainIteration, ShowsCopiesToAStash) {
+  Scenario scenario = small_iteration();
+  scenario.iteration->stash.emplace();
+  scenario.iteration->stash->rank_capacity = scenario.iteration->stash->factor = 8;
+  Inputs inputs = open_inputs(scenario);
+  GpuModel slow = *inputs.clusters[0].gpus[0];
+  slow.memory_bandwidth = BytesPerSecond(1e10);
+  inputs.clusters[0].gpus.assign(8, std::make_shared<const GpuModel>(std::move(slow)));
+  const ExplainedIteration e = explain_iteration(scenario, inputs, false);
+  const PathPart& moved = e.explanation.sums.of(PathKind::moe_other);
+  EXPECT_GT(moved.by.at("stash").value, 0);
+  const ExplainedCase c = explain_case(scenario, inputs, 0, {Fidelity::analytic});
+  const auto shows = [&](const std::string& label) {
+    return std::ranges::any_of(c.explanation.kernels,
+                               [&](const auto& kernel) { return kernel.name == label; });
+  };
+  EXPECT_TRUE(shows("stash"));
+  EXPECT_TRUE(shows("stash-grad"));
+}
+
 TEST(WhatIf, ChangesIterationsToo) {
   const Scenario scenario = small_iteration();
   const Inputs before = open_inputs(scenario);

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "sim/base/processes.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 
 namespace moesim {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/data_files.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/scenario/can_execute.h"
 #include "tests/plan/fixtures.h"
 

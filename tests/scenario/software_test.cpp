@@ -10,8 +10,10 @@
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
 #include "sim/planner/iteration/spec.h"
+#include "sim/scenario/input_cache.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario_text.h"
+#include "sim/scenario/software_inputs.h"
 #include "sim/transport/transport.h"
 
 namespace moesim {
@@ -127,6 +129,25 @@ TEST(Software, MergedPassesAndGatheredParametersTakeMultiprocessors) {
   };
   EXPECT_EQ(sms_of({}), 0);
   EXPECT_EQ(sms_of(merged), 20);
+}
+
+/// HybridEP takes the rank capacity as its bound and reads nothing; no other dispatch does.
+TEST(Software, APagedStashLetsHybridEpRunWithoutItsHost) {
+  const auto wait_of = [](const std::string& policy, const std::vector<std::string>& more) {
+    std::vector<std::string> flags = {"policy=" + policy};
+    flags.insert(flags.end(), more.begin(), more.end());
+    const Scenario scenario = scenario_with(flags);
+    InputCache cache;
+    std::string wait;
+    for (const Override& change : changes_of_policy(scenario, policy, cache)) {
+      if (change.path == "dispatch.host_wait" && wait.empty()) wait = change.value;
+    }
+    return wait;
+  };
+  EXPECT_THAT(wait_of("hybrid-ep", {}), HasSubstr("10 us"));
+  EXPECT_THAT(wait_of("hybrid-ep", {"paged_stash={}"}), HasSubstr("0 us"));
+  EXPECT_THAT(wait_of("hybrid-ep", {"paged_stash={}"}), testing::Not(HasSubstr("10 us")));
+  EXPECT_THAT(wait_of("deepep-normal", {"paged_stash={}"}), HasSubstr("10 us"));
 }
 
 TEST(Software, IdealAddsNothing) {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "sim/base/data_files.h"
+#include "sim/base/unsuitable.h"
 #include "sim/import/importer.h"
-#include "sim/mechanism/unsuitable.h"
 #include "sim/planner/iteration/planner.h"
 #include "sim/topology/reader.h"
 #include "tests/trace/scratch.h"

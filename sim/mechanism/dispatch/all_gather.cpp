@@ -4,9 +4,9 @@
 // megatron/core/transformer/moe/token_dispatcher.py, MoEAllGatherTokenDispatcher.
 #include <fmt/format.h>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/evaluate.h"
 #include "sim/mechanism/mechanisms.h"
-#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

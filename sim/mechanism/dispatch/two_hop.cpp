@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "sim/base/counted.h"
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/dispatch/metadata.h"
 #include "sim/mechanism/dispatch/padding.h"
 #include "sim/mechanism/evaluate.h"
 #include "sim/mechanism/mechanisms.h"
-#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

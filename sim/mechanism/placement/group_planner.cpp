@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/placement/moves.h"
 #include "sim/mechanism/placement/replica_use.h"
-#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 

@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "sim/base/counted.h"
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/mechanisms.h"
-#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

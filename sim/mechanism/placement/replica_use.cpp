@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "sim/base/error.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 
 namespace moesim {
 namespace {

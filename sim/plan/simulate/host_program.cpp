@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/plan/simulate/host_program.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <optional>
 #include <tuple>
 #include <utility>
 
+#include "sim/base/unsuitable.h"
 #include "sim/plan/fused_kernels.h"
 #include "sim/transport/transport.h"
 
@@ -86,6 +90,23 @@ bool is_work_of_host(const Op& op) {
          std::holds_alternative<HostWork>(op.kernels()->each().front());
 }
 
+/// A graph is launched as a whole, so its host cannot wait for an op inside. Planning may be a
+/// kernel: it divides a graph, as what no graph holds does.
+void refuse_wait_in_graph(const HostModel& host, const Op& op) {
+  const OpType type = op.key.type();
+  if (type.kind == OpKind::planning || !captured(host.graphs, type, block_of(op.key))) return;
+  const bool reads = is_work_of_host(op);
+  throw Unsuitable(
+      fmt::format(
+          "host.graphs: a CUDA graph of {} cannot hold '{}' of layer {}, for which the host "
+          "waits before it launches what follows ({})",
+          fmt::join(host.graphs.names(), ", "), op.label.text(), op.key.layer,
+          reads ? "host_wait of the dispatch" : "host.waits_for"),
+      reads ? "a dispatch that does not wait (host_wait: 0 us), graphs of attention only "
+              "(host.graphs: [attn]), or none (serving.graphs: false)"
+            : "host.waits_for: [], or graphs without that op");
+}
+
 }  // namespace
 
 bool is_waited_for(const HostModel& host, const Op& op) {
@@ -134,6 +155,7 @@ void HostProgram::issue_all(const GpuModels& gpus, const Duration& duration) {
       wait_.push_back(host.wait);
       host.elapsed += issue.time;
       if (!waited) continue;
+      refuse_wait_in_graph(gpus[gpu.index()]->host, op);
       host = {Seconds(0), first_wait_.back() + static_cast<std::int32_t>(m)};
     }
   }

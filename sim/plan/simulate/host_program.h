@@ -28,7 +28,7 @@ class HostProgram {
  public:
   /// What a kernel takes on a member of its op's group.
   using Duration = std::function<Seconds(std::size_t op, std::int32_t member)>;
-  /// The plan must outlive it.
+  /// The plan must outlive it. Throws Unsuitable if a host waits for an op inside a graph.
   HostProgram(const Plan& plan, const GpuModels& gpus, const Duration& duration);
 
   /// Whether any host takes time. If none does, nothing else may be asked.

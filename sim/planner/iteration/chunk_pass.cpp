@@ -8,8 +8,7 @@ namespace {
 
 /// A model whose file describes only its experts keeps their type, as steps do.
 std::optional<DataType> gemm_type_of(const ChunkParts& chunk) {
-  if (!chunk.whole) return std::nullopt;
-  return chunk.stage.options().gemm_type();
+  return chunk.whole ? std::optional(chunk.stage.options().gemm_type()) : std::nullopt;
 }
 
 LayerOps::Cell cell_of(const ChunkParts& chunk, int microbatch, bool weights_apart) {
@@ -19,7 +18,8 @@ LayerOps::Cell cell_of(const ChunkParts& chunk, int microbatch, bool weights_apa
           gemm_type_of(chunk),
           chunk.stage.options().spec.recompute,
           chunk.stage.replicates() ? chunk.stage.shard().tp : 1,
-          chunk.stage.options().serves()};
+          chunk.stage.options().serves(),
+          chunk.stash};
 }
 
 BlockKind block_of(StagePartKind kind) {

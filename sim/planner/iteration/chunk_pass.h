@@ -41,6 +41,7 @@ struct ChunkParts {
       {};                        // of the model, in their order; without layers that are left out
   bool whole = true;             // whether the model says what is around its experts
   OptimizerOps* sums = nullptr;  // where the iteration ends with an update
+  StashCopies* stash = nullptr;  // of the stage, if there is a paged stash
 
   ChunkLayers& of(int microbatch) const {
     return *microbatches[static_cast<std::size_t>(microbatch) % microbatches.size()];

@@ -144,6 +144,9 @@ void GrowingStep::add_stage(int r) {
   const StageSpace& stage = stages_[static_cast<std::size_t>(r)];
   StageLayers& layers = *step_.layers[static_cast<std::size_t>(r)];
   blocks_.push_back(std::make_unique<BlockOps>(stage, joins_on(step_), cells_apart_));
+  stashes_.push_back(stage.options().spec.stash
+                         ? std::make_unique<StashCopies>(StashCopies{kept_expert_row(stage)})
+                         : nullptr);
   auto& chunks = chunks_.emplace_back();
   for (int chunk = 0; chunk < step_.pipeline.chunks(); ++chunk) {
     ChunkParts& parts = *chunks.emplace_back(std::make_unique<ChunkParts>(
@@ -155,6 +158,7 @@ void GrowingStep::add_stage(int r) {
     parts.chunk = chunk;
     parts.parts = step_.parts(r, chunk);
     parts.whole = step_.whole;
+    parts.stash = stashes_.back().get();
   }
   done_.emplace_back(stage.everybody().size());
   left_.emplace_back(chunks.size(), 0);

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 
 namespace moesim {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/plan/check.h"
 #include "sim/planner/iteration/chunk_pass.h"
 #include "sim/planner/iteration/growing_step.h"
@@ -241,6 +241,10 @@ PlannedStep Planner::layer_with_rows(const PlannedStep& planned, std::size_t lay
     work.attended = 0;  // a whole model's attention is a block of its own
     cell.gemm_type = spec_.gemm_type();
   }
+  const int etp = shape_.grid.size(ParallelAxis::etp);
+  StashCopies stash{
+      kept_expert_activations(model_, 1, etp, spec_.gemm_type(), spec_.spec.recompute)};
+  if (spec_.spec.stash) cell.stash = &stash;
   StepOps alone(step.plan, expert_model_, step.layers, cell);
   unless_unsuitable([&] { issue_step(layers.planner().schedule(), alone.ops, spec_.backward); });
   step.memory.peaks = memory_of(step.layers, expert_model_, spec_.state, spec_.backward);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/planner/iteration/stage_parameters.h"
 
 namespace moesim {

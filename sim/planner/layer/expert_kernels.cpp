@@ -22,10 +22,13 @@ void fill_tiles(GroupedGemm& product, const ProductTiles& tiles) {
 
 void LayerOps::experts(int layer, Pass pass) {
   wait_for_gather(layer, pass);
+  const std::vector<OpId> copies = stash_waits(layer, pass);
   for (const Step& s : chunk_steps(step(layer, pass))) {
+    s.chain.require(copies);
     pass == Pass::forward ? experts_forward(s, false) : experts_backward(s);
   }
   join_chunks();
+  end_experts(layer, pass);
   if (pass == Pass::forward) return;
   if (!cell_.weight_gradients_apart) computed_[static_cast<std::size_t>(layer)] = mark();
 }

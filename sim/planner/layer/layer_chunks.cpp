@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/planner/layer/layer_waves.h"
 
 namespace moesim {

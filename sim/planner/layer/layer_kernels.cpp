@@ -88,7 +88,10 @@ void LayerOps::add_planning(const Step& s) {
   add_compute(s, s.key(OpKind::planning, Stage::other), [&](GpuId) { return work; });
 }
 
-void LayerOps::before_dispatch(int layer, Pass pass) { add_before_dispatch(step(layer, pass)); }
+void LayerOps::before_dispatch(int layer, Pass pass) {
+  if (pass == Pass::backward) load_stashed(layer);
+  add_before_dispatch(step(layer, pass));
+}
 
 void LayerOps::add_before_dispatch(const Step& s) {
   const bool forward = s.pass == Pass::forward;

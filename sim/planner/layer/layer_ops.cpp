@@ -49,6 +49,7 @@ LayerOps::LayerOps(OpChain& chain, const MoeModel& model, std::vector<ReplayedLa
   for (auto& of_pass : gathers_) of_pass.resize(layers.size());
   experts_again_.resize(layers.size());
   computed_.resize(layers.size());
+  loaded_.resize(layers.size());
 }
 
 LayerOps::Step LayerOps::step(int layer, Pass pass) const {

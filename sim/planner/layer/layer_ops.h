@@ -16,6 +16,15 @@
 
 namespace moesim {
 
+/// What the experts of a stage's GPUs keep from the forward to the backward pass is copied to a
+/// stash when they have ended, and back before their backward: the schedule of Megatron-LM's paged
+/// stash (02f11f65, paged_stash.py).
+struct StashCopies {
+  Bytes row;                      // of what is kept of a row
+  std::vector<OpId> newest = {};  // copies to the stash that the next experts wait for
+  Mark ended = {};                // the newest experts; copies back start behind them
+};
+
 /// Appends ops to a plan, piece by piece in the order that a schedule wants. Compute of a layer on
 /// one GPU: attention, gate, shared experts, permute | dispatch | sort, fc1, activation, fc2,
 /// reduce | combine | unpermute; backward mirrors it with data and weight gradients. Between the
@@ -37,6 +46,7 @@ class LayerOps {
     /// Engines exchange nothing within a group of one GPU; training frameworks call their
     /// libraries.
     bool serves = false;
+    StashCopies* stash = nullptr;  // if there is one, which must outlive it
   };
   /// All of these must outlive it.
   LayerOps(OpChain& chain, const MoeModel& model, std::vector<ReplayedLayer>& layers)
@@ -117,6 +127,11 @@ class LayerOps {
   GroupedGemm expert_product(const Step& s, const ExpertWork& work, GpuId gpu, std::int64_t n,
                              std::int64_t k, bool first) const;
   void add_activation(const Step& s, const ExpertWork& work);
+  /// Copies what a layer keeps; returns the copies.
+  std::vector<OpId> add_stash(const Step& s, const Mark& after);
+  void load_stashed(int layer);
+  std::vector<OpId> stash_waits(int layer, Pass pass);
+  void end_experts(int layer, Pass pass);
   void experts_backward(const Step& s);
   void add_fc1_gradients(const Step& s, const ExpertWork& work, std::span<const Role> roles);
   void add_fc2_gradients(const Step& s, const ExpertWork& work, std::span<const Role> roles);
@@ -156,11 +171,12 @@ class LayerOps {
   Group everybody_;
   // [layer] per GPU the ops that the experts of a pass wait for
   std::vector<std::vector<OpId>> gathered_[2];
-  std::vector<bool> gathers_[2];     // [layer] whether the gather of a pass has been launched
-  std::vector<bool> experts_again_;  // [layer] whether their forward has run again
-  std::vector<OpId> parameters_;     // on their way, nobody waits yet
-  std::vector<Mark> computed_;       // [layer] the end of its weight gradients
-  std::vector<OpId> shared_apart_;   // kernels that the end of the layer waits for
+  std::vector<bool> gathers_[2];           // [layer] whether the gather of a pass has been launched
+  std::vector<bool> experts_again_;        // [layer] whether their forward has run again
+  std::vector<OpId> parameters_;           // on their way, nobody waits yet
+  std::vector<Mark> computed_;             // [layer] the end of its weight gradients
+  std::vector<std::vector<OpId>> loaded_;  // [layer] copies that came back from the stash
+  std::vector<OpId> shared_apart_;         // kernels that the end of the layer waits for
 };
 
 /// The ops of MoE layers by themselves, in one microbatch on all GPUs of the plan.

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/planner/layer/layer_chunks.h"
 #include "sim/planner/layer/layer_waves.h"
 #include "sim/trace/id_counts.h"

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "sim/base/data_files.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/model/gpu_model.h"
 
 namespace moesim {

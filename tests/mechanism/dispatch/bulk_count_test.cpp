@@ -8,7 +8,7 @@
 #include <functional>
 #include <set>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "tests/mechanism/random_layers.h"
 
 namespace moesim {

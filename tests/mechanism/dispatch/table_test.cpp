@@ -2,8 +2,8 @@
 // What holds for every dispatch of the table, with its parameters as they are by default.
 #include <gtest/gtest.h>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/mechanisms.h"
-#include "sim/mechanism/unsuitable.h"
 #include "tests/mechanism/random_layers.h"
 
 namespace moesim {

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <functional>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/placement/affinity/affinity_profile.h"
 #include "sim/mechanism/placement/affinity/exflow.h"
-#include "sim/mechanism/unsuitable.h"
 #include "sim/planner/iteration/planner.h"
 #include "tests/mechanism/placement/affinity/judged.h"
 #include "tests/mechanism/random_layers.h"

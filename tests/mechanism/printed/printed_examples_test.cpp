@@ -2,8 +2,8 @@
 // What docs/adding-a-dispatch.md and docs/adding-a-placement.md print does what they say.
 #include <gtest/gtest.h>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/mechanisms.h"
-#include "sim/mechanism/unsuitable.h"
 #include "tests/mechanism/placement/play.h"
 #include "tests/mechanism/random_layers.h"
 

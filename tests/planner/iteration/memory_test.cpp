@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/planner/pipeline/ideal_times.h"
 #include "sim/trace/memory_step.h"
 #include "tests/planner/iteration/memory_fixture.h"

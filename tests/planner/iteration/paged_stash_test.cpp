@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "tests/planner/iteration/memory_fixture.h"
 
 namespace moesim {

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "tests/planner/iteration/chunks.h"
 
 namespace moesim {

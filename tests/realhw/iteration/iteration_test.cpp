@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "realhw/core/reference_iteration.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "tests/realhw/iteration/real_iteration.h"
 #include "tests/realhw/program_rules.h"
 

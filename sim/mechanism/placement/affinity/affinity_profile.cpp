@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/placement/replica_use.h"
-#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 

@@ -7,9 +7,9 @@
 #include <array>
 #include <cmath>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/placement/fsep/baselines.h"
 #include "sim/mechanism/placement/fsep/flex.h"
-#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

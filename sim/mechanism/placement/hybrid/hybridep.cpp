@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/mechanisms.h"
-#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

@@ -8,10 +8,10 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/serving/exact_load.h"
 #include "sim/mechanism/placement/serving/spilling.h"
-#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/placement/group_planner.h"
 #include "sim/mechanism/placement/serving/eplb.h"
 #include "sim/mechanism/placement/serving/replica_choice.h"
-#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 

@@ -5,8 +5,8 @@
 #include <iterator>
 #include <set>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/owners.h"
-#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

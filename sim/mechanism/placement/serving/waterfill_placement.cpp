@@ -2,11 +2,11 @@
 // Waterfill: every rank holds the shared expert next to its routed ones, in id order.
 #include <fmt/format.h>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/serving/replica_choice.h"
 #include "sim/mechanism/placement/serving/spilling.h"
 #include "sim/mechanism/placement/serving/waterfill.h"
-#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

@@ -5,11 +5,11 @@
 
 #include <array>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/depth_model.h"
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/training/expert_swap.h"
 #include "sim/mechanism/placement/training/permuting.h"
-#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

@@ -4,12 +4,12 @@
 // arXiv 2502.02581; no public code.
 #include <algorithm>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/replica_use.h"
 #include "sim/mechanism/placement/training/expert_copies.h"
 #include "sim/mechanism/placement/training/hecate.h"
 #include "sim/mechanism/placement/training/planner_rates.h"
-#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

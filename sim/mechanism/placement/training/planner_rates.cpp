@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "sim/base/data_files.h"
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/model/gpu_model.h"
 
 namespace moesim {

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/placement/fsep/baselines.h"
 #include "sim/mechanism/placement/fsep/flex.h"
 #include "sim/mechanism/placement/fsep/fsep_planner.h"
-#include "sim/mechanism/unsuitable.h"
 #include "tests/mechanism/placement/fsep/fsep_steps.h"
 
 namespace moesim {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/plan/text.h"
 #include "tests/mechanism/placement/hybrid/hybrid_case.h"
 #include "tests/mechanism/placement/hybrid/token_exchanges.h"

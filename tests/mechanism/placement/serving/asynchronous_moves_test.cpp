@@ -6,8 +6,8 @@
 #include <random>
 #include <set>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/placement/moves.h"
-#include "sim/mechanism/unsuitable.h"
 #include "tests/mechanism/placement/serving/serving_play.h"
 
 namespace moesim {

@@ -2,7 +2,7 @@
 // EPLB and LPLB as placements: when they replicate, what that moves, and split batches.
 #include <gtest/gtest.h>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "tests/mechanism/placement/serving/serving_play.h"
 
 namespace moesim {

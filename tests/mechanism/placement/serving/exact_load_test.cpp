@@ -12,7 +12,7 @@
 #include <random>
 #include <set>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "tests/mechanism/placement/serving/serving_play.h"
 
 namespace moesim {

@@ -13,9 +13,9 @@
 #include <random>
 #include <set>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/placement/serving/best_pairs.h"
 #include "sim/mechanism/placement/serving/eplb.h"
-#include "sim/mechanism/unsuitable.h"
 #include "tests/mechanism/placement/serving/serving_play.h"
 
 namespace moesim {

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "tests/mechanism/placement/serving/serving_play.h"
 
 namespace moesim {

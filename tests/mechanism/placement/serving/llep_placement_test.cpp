@@ -2,7 +2,7 @@
 // LLEP as a placement: the published case of spilling, its memory and its threshold.
 #include <gtest/gtest.h>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "tests/mechanism/placement/serving/serving_play.h"
 
 namespace moesim {

@@ -12,8 +12,8 @@
 #include <set>
 
 #include "sim/base/error.h"
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/placement/serving/eplb.h"
-#include "sim/mechanism/unsuitable.h"
 #include "tests/mechanism/placement/serving/serving_play.h"
 
 namespace moesim {

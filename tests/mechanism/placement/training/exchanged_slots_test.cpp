@@ -2,7 +2,7 @@
 // Placements that exchange slots between steps: expert swapping and SmartMoE.
 #include <gtest/gtest.h>
 
-#include "sim/mechanism/unsuitable.h"
+#include "sim/base/unsuitable.h"
 #include "sim/model/group_counts.h"
 #include "tests/mechanism/placement/training/training_play.h"
 #include "tests/model/one_token.h"

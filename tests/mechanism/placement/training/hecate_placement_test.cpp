@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/owners.h"
-#include "sim/mechanism/unsuitable.h"
 #include "tests/mechanism/placement/training/training_play.h"
 
 namespace moesim {

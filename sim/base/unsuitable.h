@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error of a mechanism that a cluster, model or expert-parallel degree cannot host.
+// The error of a case that its cluster, model, expert-parallel degree or software cannot host.
 #pragma once
 
 #include "sim/base/error.h"
