@@ -25,6 +25,7 @@ HW = """#!/bin/sh
 case "$*" in *${FAIL:-nothing}*) [ "$RANK" = 1 ] && { echo broken on purpose; exit 3; } ;; esac
 case "$*" in *${HANG:-nothing}*) sleep 60 ;; esac
 echo "$RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT gpu $LOCAL_RANK host ${NCCL_HOSTID:-shared} nccl $MOESIM_NCCL"
+echo "service ${CUDA_MPS_PIPE_DIRECTORY:-none}, ${CUDA_MPS_ACTIVE_THREAD_PERCENTAGE:-100} %, $CUDA_DEVICE_MAX_CONNECTIONS queues"
 json= prefix=
 for word; do
   [ "$json" = next ] && json=$word; [ "$word" = --json ] && json=next
@@ -39,6 +40,15 @@ esac
 exit 0
 """
 
+# Tells how it was called; what it is told on its input ends it.
+SERVICE = """#!/bin/sh
+[ -n "$REFUSES" ] && { echo no service here >&2; exit 1; }
+if [ "$1" = -d ]; then
+  echo "began at $CUDA_MPS_PIPE_DIRECTORY" >> "$0.told"; echo served > "$CUDA_MPS_LOG_DIRECTORY/server.log"
+else
+  echo "told $(cat) at $CUDA_MPS_PIPE_DIRECTORY" >> "$0.told"
+fi
+"""
 
 # As much of PyTorch as a message between two ranks takes.
 TORCH = """
@@ -169,6 +179,33 @@ class GpuCheck(unittest.TestCase):
         self.assertRegex(done.stdout, r"dedup +2\.500 ms  0\nhecate +-  -\n")
         self.assertIn((self.out / "summary.txt").read_text(), done.stdout)
         self.assertEqual(json.loads((self.out / "found.json").read_text())["gpus"], ["Stand-in, 80000 MiB, 999.9"])
+
+    def served(self, *arguments, **more):
+        """Of the ranks of a step: where their service is and what each has; and what the service was told."""
+        self.program("nvidia-cuda-mps-control", SERVICE)
+        done = self.full("--to", "numerics", *arguments, **more)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        told = self.bin / "nvidia-cuda-mps-control.told"
+        ranks = {(self.out / f"numerics-case.log.{rank}").read_text().splitlines()[2] for rank in range(4)}
+        return ranks, told.read_text().splitlines() if told.exists() else [], done.stdout
+
+    def test_ranks_that_share_a_gpu_are_served_side_by_side(self):
+        ranks, told, _ = self.served()
+        self.assertEqual(len(told), 2)
+        place = told[0].removeprefix("began at ")
+        self.assertEqual(told[1], f"told quit at {place}")
+        self.assertEqual(ranks, {f"service {place}, 25 %, 8 queues"})
+        self.assertFalse(pathlib.Path(place).exists())
+        self.assertEqual((self.out / "mps-server.log").read_text(), "served\n")
+
+    def test_ranks_take_turns_if_told_or_without_a_service(self):
+        alone = {"service none, 100 %, 32 queues"}
+        self.assertEqual(self.served("--turns")[:2], (alone, []))
+        ranks, told, said = self.served(env={"REFUSES": "1"})
+        self.assertEqual((ranks, told), (alone, []))
+        self.assertIn("no Multi-Process Service: no service here", said)
+        self.program("nvidia-smi", "#!/bin/sh\nfor i in 1 2 3 4; do echo Stand-in; done\n")
+        self.assertEqual(self.served()[:2], (alone, []))
 
     def nvidia(self, package):
         return self.folder / "python/lib/python3.11/site-packages/nvidia" / package / "lib"
