@@ -3,8 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
+#include "sim/base/rounding.h"
 #include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
@@ -12,17 +11,15 @@ namespace {
 
 /// The least figure of two decimals that is large enough.
 double enough(std::int64_t rows, double mean) {
-  return std::ceil(static_cast<double>(rows) / mean * 100 - 1e-9) / 100;
+  return static_cast<double>(rounded_up(static_cast<double>(rows) / mean * 100)) / 100;
 }
 
 }  // namespace
 
-std::int64_t PagedStash::buffer_rows(double mean) const {
-  return static_cast<std::int64_t>(std::ceil(rank_capacity * mean - 1e-9));
-}
+std::int64_t PagedStash::buffer_rows(double mean) const { return rounded_up(rank_capacity * mean); }
 
 std::int64_t PagedStash::stash_rows(double mean) const {
-  return paged(static_cast<std::int64_t>(factor * mean + 1e-9));
+  return paged(rounded_down(factor * mean));
 }
 
 void PagedStash::check_buffer(std::int64_t rows, double mean, int layer) const {

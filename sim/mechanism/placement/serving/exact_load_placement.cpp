@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <vector>
 
+#include "sim/base/rounding.h"
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/serving/exact_load.h"
 #include "sim/mechanism/placement/serving/spilling.h"
@@ -61,7 +61,7 @@ class UltraEp final : public Spilling {
   bool met_by(const llep::Plan& plan) const {
     return std::ranges::all_of(domains_of(plan), [&](const DomainLoad& d) {
       const auto mean = static_cast<double>((d.sum + domain_ - 1) / domain_);
-      return static_cast<double>(d.largest) <= std::ceil(o_.at_most * mean - 1e-9);
+      return d.largest <= rounded_up(o_.at_most * mean);
     });
   }
 
