@@ -4,19 +4,17 @@
 
 #include <algorithm>
 
-#include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/model/blocks.h"
 #include "sim/model/kv_cache.h"
+#include "tests/model/whole_model.h"
 
 namespace moesim {
 namespace {
 
-MoeModel shipped(const std::string& name) { return read_moe_model(data_file("models/moe", name)); }
-
 TEST(SparseAttention, SeesTheKeysThatAreCountedOneByOne) {
-  const AttentionShape v4 = *shipped("deepseek-v4-flash").attention->shape;
-  const AttentionShape glm = *shipped("glm-5").attention->shape;
+  const AttentionShape v4 = *shipped_model("deepseek-v4-flash").attention->shape;
+  const AttentionShape glm = *shipped_model("glm-5").attention->shape;
   for (const int sequence : {100, 2048, 5000, 40000}) {
     double window = 0, chosen = 0, compressed = 0, sparse = 0;
     for (int i = 1; i <= sequence; ++i) {
@@ -37,7 +35,7 @@ TEST(SparseAttention, SeesTheKeysThatAreCountedOneByOne) {
 }
 
 TEST(SparseAttention, HasTheParametersOfItsReleasedShapes) {
-  const MoeModel v4 = shipped("deepseek-v4-flash");
+  const MoeModel v4 = shipped_model("deepseek-v4-flash");
   const auto whole = [&](int layer) {
     const BlockParameters p = block_parameters(v4, layer, BlockKind::attention);
     return p.split + p.whole;
@@ -52,17 +50,18 @@ TEST(SparseAttention, HasTheParametersOfItsReleasedShapes) {
 }
 
 TEST(SparseAttention, CachesAWindowAndOneKeyForSeveralTokens) {
-  const MoeModel v4 = shipped("deepseek-v4-flash");
+  const MoeModel v4 = shipped_model("deepseek-v4-flash");
   const CacheShard shard{DataType::bf16, 1, 1};
   const auto layer = [&](int at) { return cache_of_sequence(v4, 8000, shard, at, at + 1).value; };
   EXPECT_EQ(layer(0), 128 * 512 * 2);
   EXPECT_EQ(layer(2), (128 + 2000) * 512 * 2 + 2000 * 128);
   EXPECT_EQ(layer(3), (128 + 63) * 512 * 2);
-  EXPECT_EQ(cache_of_sequence(shipped("glm-5"), 8000, shard, 5, 6).value, 8000 * (576 * 2 + 128));
+  EXPECT_EQ(cache_of_sequence(shipped_model("glm-5"), 8000, shard, 5, 6).value,
+            8000 * (576 * 2 + 128));
 }
 
 TEST(SparseAttention, KeepsAndReadsAllResidualStreams) {
-  MoeModel model = shipped("deepseek-v4-flash");
+  MoeModel model = shipped_model("deepseek-v4-flash");
   const BlockShard shard{4096, 2048};
   const auto bytes = [&](BlockKind block) {
     Bytes sum;
