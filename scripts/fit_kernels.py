@@ -10,27 +10,15 @@ sim/model/roofline.h to seven of ten shapes by the least mean of |log(formula / 
 values, then the errors of the other three of ten by decade of flop. Shapes are drawn by a hash, so that the result is
 the same every time.
 """
-import csv
-import gzip
 import math
 import sys
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TERA = 1e12
+from kernel_rows import FP4, TERA, dense, experts, mla, prefill, published_fp8, received
+
 SAMPLE = 500  # shapes per decade of flop that a fit looks at; errors are of all that were held out
-
-
-@dataclass
-class Row:
-    """One measured call: kernels in a row, and what runs with them."""
-    shape: str
-    kernels: list  # (flop by efficiency parameters, bytes)
-    side: float    # bytes of memory-bound work with them
-    seconds: float
-    flop: float
-    less: list = field(default_factory=list)  # kernels whose time was taken off, launches too
 
 
 @dataclass
@@ -45,7 +33,6 @@ B200 = Gpu({"bf16": 2250 * TERA, "fp8": 4500 * TERA, "fp4": 9000 * TERA}, 8 * TE
 B300 = Gpu({"bf16": 2250 * TERA, "fp8": 4500 * TERA, "fp4": 13500 * TERA}, 8 * TERA)
 GB200 = Gpu({"bf16": 2500 * TERA, "fp8": 5000 * TERA, "fp4": 10000 * TERA}, 8 * TERA)
 GB300 = Gpu({"bf16": 2500 * TERA, "fp8": 5000 * TERA, "fp4": 15000 * TERA}, 8 * TERA)
-FP4 = 0.5625  # bytes of an element with its share of a scale of one byte for 16
 
 
 @dataclass
@@ -62,50 +49,7 @@ class Fit:
     also: dict = field(default_factory=dict)  # name -> rows that only test
 
 
-def table(path):
-    found = next((p for p in (path, path.with_name(path.name + ".gz")) if p.exists()), None)
-    if found is None:
-        raise FileNotFoundError(f"{path}[.gz]")
-    opened = gzip.open(found, "rt", newline="") if found.suffix == ".gz" else open(found, newline="")
-    with opened as lines:
-        return list(csv.DictReader(lines))
-
-
 # The formula: sim/model/roofline.cpp.
-
-def gemm(m, n, k, size, groups=1):
-    """`groups` of m rows each; results are of two bytes."""
-    rows = groups * m
-    moved = size * (rows * k + groups * n * k) + 2 * rows * n
-
-    def flop(p):
-        padded = rows + (groups * p.get("group_rows", 0) if groups > 1 else 0)
-        return 2 * padded * n * k * (1 + p.get("half_sum", 0) / k)
-
-    return (flop, moved)
-
-
-HEIGHTS = (8, 16, 32, 64, 128)  # of tiles of TensorRT-LLM's kernels: the least that holds a group's rows
-
-
-def tiles(rows, n, k, size, weights, groups):
-    """Groups of equal rows that fill their last tile; `weights` are read in bytes of their own."""
-    m = rows / groups
-    height = next((h for h in HEIGHTS if h >= m), HEIGHTS[-1])
-    filled = groups * math.ceil(m / height) * height
-    moved = size * rows * k + 2 * rows * n + weights * groups * n * k
-    return (lambda p: 2 * filled * n * k * (1 + p.get("half_sum", 0) / k), moved)
-
-
-def attention(queries, attended, heads, kv_heads, qk, v, size):
-    moved = queries * (heads + kv_heads) * (qk + v) * size
-    products = 2 * queries * attended * heads * (qk + v)
-
-    def flop(p):
-        return products * (1 + p["half_keys"] / attended) * (1 + p["half_width"] / ((qk + v) / 2))
-
-    return (flop, moved)
-
 
 def seconds(fit, p, row):
     peak = fit.gpu.peak[fit.type] * p["efficiency"]
@@ -121,117 +65,6 @@ def seconds(fit, p, row):
     launch = 0 if row.less else p["launch"] * 1e-6
     total = launch + row.side / bandwidth + sum(time(kernel) for kernel in row.kernels)
     return total - sum(time(kernel) for kernel in row.less) if row.less else total
-
-
-# Tables.
-
-def dense(file, dtype, size, kernel=""):
-    """aiconfigurator's GEMMs; those below two bytes time the cast of the activations, too."""
-    def read(folder):
-        for r in table(folder / "aiconfigurator" / file):
-            if r["gemm_dtype"] != dtype or kernel not in r["kernel_source"]:
-                continue
-            m, n, k = (int(r[c]) for c in "mnk")
-            cast = m * k * (2 + size) if size < 2 else 0
-            yield Row(f"{m} {n} {k}", [gemm(m, n, k, size)], cast, float(r["latency"]) * 1e-3, 2.0 * m * n * k)
-    return read
-
-
-def published_fp8(folder):
-    """GEMMs and grouped GEMMs of DeepGEMM on H800, without casts."""
-    def row(groups, m, n, k, time):
-        return Row(f"{groups} {m} {n} {k}", [gemm(m, n, k, 1, groups)], 0, time, 2.0 * groups * m * n * k)
-
-    for r in table(folder / "published/deepgemm_published_h800_fp8.csv"):
-        groups, m, n, k = (int(r[c]) for c in ("groups", "m_per_group", "n", "k"))
-        yield row(groups, m, n, k, 2.0 * groups * m * n * k / (float(r["TFLOPS"]) * TERA))
-    for r in table(folder / "infersim_h20_h800/gemm_h800_data.csv"):
-        yield row(1, int(r["m"]), int(r["n"]), int(r["k"]), float(r["latency_us"]) * 1e-6)
-    for r in table(folder / "infersim_h20_h800/grouped_gemm_prefill_h800_data.csv"):
-        groups, m = int(r["num_local_experts"]), int(r["tokens_per_expert"])
-        hidden, ffn = int(r["hidden_size"]), int(r["intermediate_size"])
-        yield row(groups, m, 2 * ffn, hidden, float(r["up_proj_us"]) * 1e-6)
-        yield row(groups, m, hidden, ffn, float(r["down_proj_us"]) * 1e-6)
-
-
-PLAIN = ((2688, 1856), (4096, 2688), (1024, 2688), (2048, 5120))  # two matrices per expert: Nemotron
-
-
-def experts(file, dtype, size, distribution="balanced", keep=lambda hidden, ffn, experts: True, weights=0, of=""):
-    """A fused MoE layer of aiconfigurator on one GPU: two GEMMs per expert, activation, weighted sum, casts. With
-    bytes of `weights`, GEMMs of whole tiles. With `of`, only kernels with that name, of all ranks of experts."""
-    def read(folder):
-        for r in table(folder / "aiconfigurator" / file):
-            ranks = int(r["moe_ep_size"])
-            if r["moe_dtype"] != dtype or r["distribution"] != distribution or (ranks != 1 and not of):
-                continue
-            tokens, hidden, top_k = int(r["num_tokens"]), int(r["hidden_size"]), int(r["topk"])
-            ffn = int(r["inter_size"]) // int(r["moe_tp_size"])
-            groups = int(r.get("num_slots", r["num_experts"])) // ranks
-            if not keep(hidden, int(r["inter_size"]), groups) or ffn < 256 or of not in r["kernel_source"]:
-                continue
-            up = 1 if (hidden, int(r["inter_size"])) in PLAIN else 2
-            rows = max(tokens * top_k // ranks, 1)
-            groups = min(groups, rows)
-            side = 2 * ((1 + up) * rows * ffn + rows * hidden + tokens * hidden)
-            if size < 2:
-                side += (2 + size) * (tokens * hidden + rows * ffn)
-            m = rows / groups
-            kernels = [gemm(m, up * ffn, hidden, size, groups), gemm(m, hidden, ffn, size, groups)]
-            if weights:
-                kernels = [tiles(rows, up * ffn, hidden, size, weights, groups),
-                           tiles(rows, hidden, ffn, size, weights, groups)]
-            yield Row(f"{hidden} {ffn} {top_k} {groups} {tokens}", kernels, side, float(r["latency"]) * 1e-3,
-                      2.0 * rows * hidden * ffn * (1 + up))
-    return read
-
-
-def prefill(file):
-    """Causal attention of whole sequences in bfloat16, without windows. Tables leave out columns of one value."""
-    def read(folder):
-        for r in table(folder / "aiconfigurator" / file):
-            if r.get("attn_dtype", "bfloat16") != "bfloat16" or r.get("step", "0") != "0":
-                continue
-            if r["kv_cache_dtype"] != "bfloat16":
-                continue
-            batch, length, heads, width = (int(r[c]) for c in ("batch_size", "isl", "num_heads", "head_dim"))
-            kv_heads = int(r["num_key_value_heads"]) or heads
-            if int(r.get("window_size") or 0) != 0 or width > 256 or heads % kv_heads != 0:
-                continue
-            attended = (length + 1) / 2
-            kernel = attention(batch * length, attended, heads, kv_heads, width, width, 2)
-            yield Row(f"{batch} {length} {heads} {kv_heads} {width}", [kernel], 0, float(r["latency"]) * 1e-3,
-                      4.0 * batch * length * attended * heads * width)
-    return read
-
-
-def received(file):
-    """Experts of a rank behind DeepEP on H100, SGLang: DeepGEMM's grouped GEMMs, activation, casts, gather and sum."""
-    def read(folder):
-        for r in table(folder / "aiconfigurator" / file):
-            ranks, tokens, hidden, ffn = (int(r[c]) for c in ("moe_ep_size", "num_tokens", "hidden_size", "inter_size"))
-            if r["distribution"] != "uniform" or ranks > 16:
-                continue
-            groups, rows = int(r["num_experts"]) // ranks, tokens * int(r["topk"]) / ranks
-            side = rows * (2 * 3 * ffn + 3 * ffn + 2 * hidden + 4 * hidden)
-            m = rows / groups
-            kernels = [gemm(m, 2 * ffn, hidden, 1, groups), gemm(m, hidden, ffn, 1, groups)]
-            yield Row(f"{ranks} {tokens}", kernels, side, float(r["latency"]) * 1e-3, 6.0 * rows * hidden * ffn)
-    return read
-
-
-def mla(file):
-    """Multi-head latent attention of a prefill, unabsorbed: 192 wide queries and keys, 128 wide values."""
-    def read(folder):
-        for r in table(folder / "aiconfigurator" / file):
-            if r["mla_dtype"] != "bfloat16" or r["kv_cache_dtype"] != "bfloat16" or r["step"] != "0":
-                continue
-            batch, length, heads = int(r["batch_size"]), int(r["isl"]), int(r["num_heads"])
-            attended = (length + 1) / 2
-            kernel = attention(batch * length, attended, heads, heads, 192, 128, 2)
-            yield Row(f"{batch} {length} {heads}", [kernel], 0, float(r["latency"]) * 1e-3,
-                      2.0 * batch * length * attended * heads * 320)
-    return read
 
 
 GEMM = {"efficiency": 0.7, "memory": 0.8, "launch": 5.0, "sharpness": 3.0, "half_sum": 100.0}
@@ -392,15 +225,15 @@ def run(fit, folder):
         print_errors(fit, p, list(read(folder)), name)
 
 
-def main(arguments):
+def main(arguments, fits=FITS):
     if not arguments or arguments[0].startswith("-"):
         sys.exit(__doc__)
     folder, names = Path(arguments[0]), arguments[1:]
-    unknown = set(names) - {fit.name for fit in FITS}
+    unknown = set(names) - {fit.name for fit in fits}
     if unknown:
-        sys.exit(f"fit_kernels.py: no fit '{min(unknown)}'\nhint: one of {', '.join(fit.name for fit in FITS)}")
+        sys.exit(f"fit_kernels.py: no fit '{min(unknown)}'\nhint: one of {', '.join(fit.name for fit in fits)}")
     try:
-        for fit in FITS:
+        for fit in fits:
             if not names or fit.name in names:
                 run(fit, folder)
     except FileNotFoundError as error:

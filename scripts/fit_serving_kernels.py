@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 
 import fit_kernels as base
-from fit_kernels import ATTENTION, B200, B300, GB200, GB300, H100, Fit, Gpu, Row, attention, gemm, table
+from fit_kernels import ATTENTION, B200, B300, GB200, GB300, H100, Fit, Gpu
+from kernel_rows import TERA, Row, deep_gemm, gemm, prefill, table
 
-H20 = Gpu({"bf16": 148 * base.TERA, "fp8": 296 * base.TERA}, 4.0 * base.TERA)
+H20 = Gpu({"bf16": 148 * TERA, "fp8": 296 * TERA}, 4.0 * TERA)
 PAGE = 64  # keys that every sequence reads besides, assumed where tables do not tell: a page of the cache
 
 
@@ -119,42 +120,6 @@ def module_rest(file, name, gpu, cache, size, launch=3.0):
     return read
 
 
-def prefill_fp8(file):
-    """Causal attention of whole sequences to keys in FP8."""
-    def read(folder):
-        for r in table(folder / "aiconfigurator" / file):
-            batch, length, heads, width = (int(r[c]) for c in ("batch_size", "isl", "num_heads", "head_dim"))
-            kv_heads = int(r["num_key_value_heads"]) or heads
-            if r["kv_cache_dtype"] != "fp8" or int(r.get("window_size") or 0) != 0 or width > 256:
-                continue
-            if heads % kv_heads != 0 or r.get("step", "0") != "0":
-                continue
-            attended = (length + 1) / 2
-            yield Row(f"{batch} {length} {heads} {kv_heads} {width}",
-                      [attention(batch * length, attended, heads, kv_heads, width, width, 1)], 0,
-                      float(r["latency"]) * 1e-3, 4.0 * batch * length * attended * heads * width)
-    return read
-
-
-def deep_gemm(gpu):
-    """DeepGEMM in FP8 by InferSim: products, and those of experts in a prefill or a decode."""
-    def row(groups, m, n, k, time):
-        return Row(f"{groups} {m} {n} {k}", [gemm(m, n, k, 1, groups)], 0, float(time) * 1e-6, 2.0 * groups * m * n * k)
-
-    def read(folder):
-        for r in table(folder / f"infersim_h20_h800/gemm_{gpu}_data.csv"):
-            yield row(1, int(r["m"]), int(r["n"]), int(r["k"]), r["latency_us"])
-        for phase in ("prefill", "decode"):
-            for r in table(folder / f"infersim_h20_h800/grouped_gemm_{phase}_{gpu}_data.csv"):
-                groups, m = int(r["num_local_experts"]), int(r["tokens_per_expert"])
-                hidden, ffn = int(r["hidden_size"]), int(r["intermediate_size"])
-                if m < 2:  # some experts have no rows
-                    continue
-                yield row(groups, m, 2 * ffn, hidden, r["up_proj_us"])
-                yield row(groups, m, hidden, ffn, r["down_proj_us"])
-    return read
-
-
 DECODE = {"efficiency": 0.5, "memory": 0.8, "launch": 10.0, "sharpness": 2.0, "half_keys": 100.0}
 MODULE = {"launch": 20.0, "query_passes": 5.0}
 LATENT = {"efficiency": 0.5, "memory": 0.8, "sharpness": 2.0}
@@ -165,7 +130,7 @@ def of_32(heads):
 
 
 def fits_of(name, gpu, part):
-    attending, module, prefill = (f"{kind}_{part}_vllm0.24.0.csv" for kind in (
+    attending, module, scores = (f"{kind}_{part}_vllm0.24.0.csv" for kind in (
         "generation_attention", "mla_generation_module", "context_attention"))
     return [
         Fit(f"{name} decode", gpu, "bf16", decode(attending, "bfloat16", 2), DECODE, least_flop=1e6),
@@ -178,7 +143,7 @@ def fits_of(name, gpu, part):
             shipped(name, "latent_decode", "bf16"), 1),
         Fit(f"{name} MLA module fp8", gpu, "fp8", module_rest(module, name, gpu, "fp8", 1), MODULE,
             shipped(name, "latent_decode", "fp8"), 1),
-        Fit(f"{name} attention fp8", gpu, "fp8", prefill_fp8(prefill), ATTENTION, {"memory": 0.8, "sharpness": 1.0}),
+        Fit(f"{name} attention fp8", gpu, "fp8", prefill(scores, "fp8", 1), ATTENTION, {"memory": 0.8, "sharpness": 1.0}),
     ]
 
 
@@ -191,8 +156,7 @@ FITS = [Fit("h20 gemm fp8", H20, "fp8", deep_gemm("h20"), base.GROUPED, least_fl
 def main(arguments):
     if not arguments or arguments[0].startswith("-"):
         sys.exit(__doc__)
-    base.FITS[:] = FITS
-    base.main(arguments)
+    base.main(arguments, FITS)
 
 
 if __name__ == "__main__":

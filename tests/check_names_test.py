@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_names.py accepts this repository and names every second definition of a small bad tree."""
+"""check_names.py accepts this repository and names every second definition, and every source out of order, of a
+small bad tree."""
 import unittest
 
 from source_check import SourceCheck
@@ -14,12 +15,14 @@ BAD_TREE = {
                  "class Open final : public Box {};\n}\n",
     "realhw/d.h": "namespace moesim {\nclass Shape final : public Box {\n};\nenum Tier { b };\n}\n",
     "realhw/e.cpp": "namespace moesim { namespace other { struct\nShape { }; } }\n",
+    "sim/meson.build": "files(\n  'b.cpp',\n  'b_c.cpp',\n  'a/z.cpp',\n  'b/a.cpp')\nfiles(\n  'a.cpp',\n  cpp_args: x)\n",
 }
 
 PROBLEMS = """\
 realhw/d.h:2: moesim::Shape is defined in sim/a.h:2, too
 realhw/d.h:4: moesim::Tier is defined in sim/a.h:4, too
 realhw/e.cpp:2: moesim::other::Shape is defined in sim/b.h:2, too
+sim/meson.build:4: a/z.cpp belongs before b_c.cpp
 """
 
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/hash.h"
 #include "sim/plan/exchange_time.h"
 #include "sim/plan/phases.h"
 #include "sim/plan/simulate/execution.h"
@@ -36,9 +37,7 @@ class ClosedNetwork : public Network {
 
 struct HashOfPrices {
   std::size_t operator()(const std::vector<std::size_t>& prices) const {
-    std::size_t hash = prices.size();
-    for (const std::size_t price : prices) hash = hash * 1'000'003 + price;
-    return hash;
+    return hash_in_order(prices);
   }
 };
 using KnownTimes = std::unordered_map<std::vector<std::size_t>, std::vector<Seconds>, HashOfPrices>;

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -17,10 +18,6 @@
 
 namespace moesim {
 namespace {
-
-[[noreturn]] void fail(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
 
 /// Nothing that `body` throws gets out of it into what the parent was doing.
 [[noreturn]] void be_child(const std::function<bool(int out)>& body, int out) noexcept {
@@ -42,8 +39,7 @@ ChildProcess start_child(const std::function<bool(int out)>& body) {
   // would last until that child ends as well.
   static std::mutex starting;
   std::unique_lock lock(starting);
-  int ends[2];
-  if (::pipe(ends) != 0) fail("cannot make a pipe for a child process");
+  const std::array<int, 2> ends = make_pipe();
   const pid_t id = fork_bound();
   if (id == 0) {
     lock.unlock();  // for children of its own
@@ -54,8 +50,7 @@ ChildProcess start_child(const std::function<bool(int out)>& body) {
   ::close(ends[1]);
   if (id < 0) {
     ::close(ends[0]);
-    errno = failure;
-    fail("cannot start a child process");
+    throw std::system_error(failure, std::generic_category(), "cannot start a child process");
   }
   return {id, ends[0]};
 }

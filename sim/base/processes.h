@@ -22,9 +22,9 @@ struct ChildProcess {
   int out = -1;
 };
 
-/// Forks a child that runs `body` with the end of a pipe to write to, and ends with status 0 if
-/// that returns true, else 1; without destructors and flushing, as what the parent had buffered is
-/// the parent's to write. Throws std::system_error. Callable from several threads.
+/// Forks a child that runs `body` with the end of a pipe (make_pipe) to write to, and ends with
+/// status 0 if that returns true, else 1; without destructors and flushing, as what the parent had
+/// buffered is the parent's to write. Throws std::system_error. Callable from several threads.
 ChildProcess start_child(const std::function<bool(int out)>& body);
 
 /// The status of a child that ended, as waitpid() tells it. Waits until then.

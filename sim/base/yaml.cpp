@@ -109,11 +109,11 @@ void YamlDocument::State::add(Severity severity, const YAML::Node& node, const s
   Diagnostic d{severity, file, 0, 0, message, "", hint};
   if (severity == Severity::error) failed.insert(path);
   const bool whole_file = path.empty() && node.IsMap();  // its first line would only mislead
+  const auto key = empty_values.find(path);
   if (const Override* o = override_at(path, node.Mark().is_null())) {
     d.file = fmt::format("{}: {}", file, o->str());
   } else if (!whole_file && !node.Mark().is_null()) {
-    const auto key = empty_values.find(path);
-    const YAML::Mark mark = key == empty_values.end() ? node.Mark() : key->second->Mark();
+    const YAML::Mark mark = mark_of(key == empty_values.end() ? node : *key->second);
     d.line = mark.line + 1;
     d.column = mark.column + 1;
     const auto line = static_cast<std::size_t>(mark.line);
@@ -159,8 +159,11 @@ std::unique_ptr<YamlDocument> YamlDocument::from_text(const std::string& text,
   state->file = name;
   state->lines = split_lines(text);
   state->overrides = overrides;
-  state->root = overrides.empty() ? load_shared_yaml(text, name) : load_yaml(text, name);
-  if (!state->root.IsDefined() || state->root.IsNull()) throw error_in(name, "the file is empty");
+  state->parsed = load_shared_yaml(text, name);
+  if (!state->parsed.IsDefined() || state->parsed.IsNull()) {
+    throw error_in(name, "the file is empty");
+  }
+  state->root = overrides.empty() ? state->parsed : YAML::Clone(state->parsed);
   state->apply_overrides();
   return std::unique_ptr<YamlDocument>(new YamlDocument(std::move(state)));
 }

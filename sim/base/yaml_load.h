@@ -20,8 +20,8 @@ inline constexpr int max_values = 4'000'000;
 /// mappings nested deeper than max_nesting, aliases followed.
 YAML::Node load_yaml(const std::string& text, const std::string& file);
 
-/// The same, once for equal texts: the nodes are shared and must not be changed. Sweeps read the
-/// same files for every scenario, which takes longer than to simulate a small one.
+/// The same, once for equal texts: the nodes are shared and must not be changed, only copied.
+/// Sweeps read the same files for every scenario, which takes longer than to simulate a small one.
 YAML::Node load_shared_yaml(const std::string& text, const std::string& file);
 
 }  // namespace moesim

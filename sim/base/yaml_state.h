@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of a YamlDocument; only yaml.cpp and yaml_map.cpp include it (and with it yaml-cpp).
+// Inside of a YamlDocument; only yaml*.cpp include it (and with it yaml-cpp).
 #pragma once
 
 #include <yaml-cpp/yaml.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/base/yaml.h"
@@ -28,7 +30,8 @@ std::string found_in(const YAML::Node& node);
 struct YamlDocument::State {
   std::string file;
   std::vector<std::string> lines;
-  YAML::Node root;
+  YAML::Node parsed;  // of the text, shared with other documents: never changed
+  YAML::Node root;    // the same, or a copy with the overrides
   std::vector<Override> overrides;
   std::vector<Diagnostic> diagnostics;
   std::map<std::string, std::shared_ptr<YamlKeys>> maps;  // by path
@@ -42,11 +45,17 @@ struct YamlDocument::State {
   void add(Severity severity, const YAML::Node& node, const std::string& path,
            const std::string& message, const std::string& hint);
   void apply_overrides();
+  /// Where the text has a node of the document that the text made.
+  YAML::Mark mark_of(const YAML::Node& node);
   void remember_key(const YAML::Node& map, const std::string& key, const std::string& path);
   /// Reports the unknown and the missing keys of one mapping.
   void report_keys(const std::string& path, YamlKeys& keys);
 
  private:
+  /// Of the nodes of a copy, which has none of its own, by the addresses of their tags: no two
+  /// nodes share one. Nothing before the first is asked for.
+  std::optional<std::unordered_map<const std::string*, YAML::Mark>> marks_of_copy_;
+
   /// The last override that set the value at `path`, or created a mapping there.
   const Override* override_at(const std::string& path, bool created) const;
 };

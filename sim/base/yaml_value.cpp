@@ -50,7 +50,9 @@ YamlValue::YamlValue(YamlDocument& doc, const YAML::Node& node, std::string path
 bool YamlValue::is_scalar() const { return node_->IsScalar(); }
 bool YamlValue::is_list() const { return node_->IsSequence(); }
 bool YamlValue::is_map() const { return node_->IsMap(); }
-int YamlValue::line() const { return node_->Mark().is_null() ? 0 : node_->Mark().line + 1; }
+int YamlValue::line() const {
+  return node_->Mark().is_null() ? 0 : doc_->state_->mark_of(*node_).line + 1;
+}
 std::string YamlValue::json() const { return to_json(*node_).dump(); }
 
 void YamlValue::error(const std::string& message, const std::string& hint) const {

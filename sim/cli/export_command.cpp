@@ -44,9 +44,8 @@ const Scenario& of_one_case(const Scenario& scenario) {
 }
 
 RoutingSource only_routing(const Scenario& scenario) {
-  if (!scenario.iteration) return RoutingSource::recorded;
-  const auto& routing = scenario.iteration->routing;
-  if (routing.size() == 1) return routing[0];
+  const auto routings = scenario.routings();
+  if (routings.size() == 1) return routings[0];
   throw Error("'export' takes one kind of routing", "--routing recorded, or balanced");
 }
 

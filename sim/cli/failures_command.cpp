@@ -61,7 +61,7 @@ int gpus_per_node(const Topology& topology) {
 
 /// Whether its steps are passes of a serving engine, which keep no state but weights.
 bool serves(const Scenario& scenario) {
-  return scenario.iteration ? scenario.iteration->serving.has_value() : !scenario.backward;
+  return scenario.iteration ? scenario.serves() : !scenario.backward;
 }
 
 /// What each GPU holds of which experts: their weights and all that training keeps of them.

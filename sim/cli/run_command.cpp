@@ -125,7 +125,6 @@ void run_cases(const RunOptions& options, const Scenario& scenario, bool details
   ComparisonOptions asked = options.asked();
   asked.layers = details;
   ComparisonResult result = simulate(scenario, inputs, asked);
-  const bool serves = scenario.iteration && scenario.iteration->serving;
   if (options.intervals) {
     add_intervals(scenario, inputs, result.cases, shipped_errors_of(scenario));
   } else if (options.output.page_asked()) {
@@ -152,7 +151,7 @@ void run_cases(const RunOptions& options, const Scenario& scenario, bool details
         interval_table(cases, errors, unmeasured_of(scenario, inputs, cases, errors.networks)));
   }
   if (options.bounds) {
-    const char* of = scenario.iteration && !serves ? "the first microbatch" : "one step";
+    const char* of = scenario.iteration && !scenario.serves() ? "the first microbatch" : "one step";
     printout
         .add(
             fmt::format("\n# token exchanges of {} by themselves, all layers together, against the "

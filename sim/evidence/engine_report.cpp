@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -48,25 +47,18 @@ std::vector<std::pair<std::string, GroupOf>> groupings() {
           {"in flight", band_of}};
 }
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 EngineSummary summary_of(const std::string& group, const std::string& name,
                          const std::vector<const JudgedEngineRow*>& rows) {
   EngineSummary sum{group, name};
-  std::vector<double> with_sign;
+  ErrorSummary with_sign;
   for (const JudgedEngineRow* row : rows) {
     ++sum.rows;
     sum.tpot.errors.push_back(std::abs(row->tpot_error()));
     sum.rate.errors.push_back(std::abs(row->rate_error()));
     if (!row->saturated()) sum.ttft.errors.push_back(std::abs(row->ttft_error()));
-    with_sign.push_back(row->tpot_error());
+    with_sign.errors.push_back(row->tpot_error());
   }
-  sum.signed_tpot = median_of(with_sign);
+  sum.signed_tpot = with_sign.median();
   return sum;
 }
 

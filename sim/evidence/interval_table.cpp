@@ -234,7 +234,7 @@ Printout table_of_iterations(const std::vector<TimedCase>& list, const ShippedMo
 
 ShippedModelErrors shipped_errors_of(const Scenario& scenario) {
   if (!scenario.iteration) return shipped_errors_of_steps();
-  if (!scenario.iteration->serving) return shipped_errors_of_iterations();
+  if (!scenario.serves()) return shipped_errors_of_iterations();
   throw Error("--intervals: nobody has measured how far passes of serving are off",
               "leave it out; docs/error-bars.md says what was measured");
 }

@@ -11,6 +11,7 @@
 #include "sim/base/counted.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
+#include "sim/linkfit/robust.h"
 
 namespace moesim {
 namespace {
@@ -31,9 +32,8 @@ std::string left_out(const LinkFit& fit) {
   std::vector<double> errors = fit.left_out();
   if (errors.empty()) return "unknown";
   for (double& e : errors) e = std::abs(e);
-  std::ranges::sort(errors);
-  return fmt::format("{} typically, {} at worst", percent(errors[errors.size() / 2]),
-                     percent(errors.back()));
+  return fmt::format("{} typically, {} at worst", percent(upper_median(errors)),
+                     percent(std::ranges::max(errors)));
 }
 
 /// "2.4 % typically, 11.4 % at worst" of the sizes held out.

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/linkfit/robust.h"
 
-#include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 namespace moesim {
 namespace {

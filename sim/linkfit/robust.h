@@ -2,8 +2,11 @@
 // Statistics of repeated times that a few disturbed ones do not move.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -11,6 +14,17 @@ namespace moesim {
 
 /// Throws std::invalid_argument if there are no values.
 double median(std::vector<double> values);
+
+/// The upper of the two in the middle, for even counts: a value that occurred. Throws
+/// std::invalid_argument if there are no values.
+template <class Value>
+Value upper_median(std::vector<Value> values) {
+  if (values.empty()) throw std::invalid_argument("the median of nothing");
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
 double median_deviation(const std::vector<double>& values, double middle);
 
 /// Half of the 95 % interval of the median of so many values with this median deviation.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/plan/phases.h"
 
+#include <array>
 #include <cstdint>
 #include <unordered_map>
 #include <utility>
+
+#include "sim/base/hash.h"
 
 namespace moesim {
 namespace {
@@ -38,13 +41,9 @@ struct OfKey {
 
 struct HashOfKey {
   std::size_t operator()(const OpKey& key) const {
-    std::size_t hash = 0;
-    for (const int field :
-         {static_cast<int>(key.kind), static_cast<int>(key.role), static_cast<int>(key.pass),
-          static_cast<int>(key.stage), key.layer, key.microbatch, key.chunk, key.part}) {
-      hash = hash * 1'000'003 + static_cast<std::size_t>(field);
-    }
-    return hash;
+    return hash_in_order(std::array{static_cast<int>(key.kind), static_cast<int>(key.role),
+                                    static_cast<int>(key.pass), static_cast<int>(key.stage),
+                                    key.layer, key.microbatch, key.chunk, key.part});
   }
 };
 

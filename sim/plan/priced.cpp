@@ -5,10 +5,12 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <ranges>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
+#include "sim/base/hash.h"
 #include "sim/plan/check.h"
 #include "sim/plan/fused_kernels.h"
 #include "sim/transport/transport.h"
@@ -28,9 +30,7 @@ class PriceKeys {
     return std::hash<const void*>()(matrix) ^ static_cast<std::size_t>(unit.value);
   }
   std::size_t operator()(const std::vector<OpId>* kernel) const {
-    std::size_t hash = kernel->size();
-    for (const OpId op : *kernel) hash = hash * 31 + (*this)(op);
-    return hash;
+    return hash_in_order(*kernel | std::views::transform([this](OpId op) { return (*this)(op); }));
   }
 
   bool operator()(OpId a, OpId b) const {

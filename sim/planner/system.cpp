@@ -6,9 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "sim/base/data_files.h"
-#include "sim/transport/reader.h"
-
 namespace moesim {
 namespace {
 
@@ -49,14 +46,6 @@ Chosen<Dispatch, DispatchContext> dispatch(const YamlMap& map, int sms, PolicySo
     return made;
   };
   return chosen;
-}
-
-/// Null if it is ideal.
-TransportPtr find_transport(
-    const std::string& name,
-    const std::function<std::vector<Override>(const std::string&)>& overrides_of) {
-  Transport read = read_transport(data_file("transports", name), overrides_of(name));
-  return read.ideal() ? nullptr : std::make_shared<const Transport>(std::move(read));
 }
 
 /// Ascending heights, or one.
@@ -200,16 +189,6 @@ SystemSpec read(YamlDocument& doc, const std::vector<Override>& overrides) {
 }
 
 }  // namespace
-
-Transports find_transports(
-    const std::string& name,
-    const std::function<std::vector<Override>(const std::string&)>& overrides_of) {
-  Transports result;
-  result.tokens = find_transport(name, overrides_of);
-  if (!result.tokens || result.tokens->others.empty()) return {result.tokens, result.tokens};
-  result.others = find_transport(result.tokens->others, overrides_of);
-  return result;
-}
 
 SystemSpec read_system(const std::string& path, const std::vector<Override>& overrides) {
   return read(*YamlDocument::from_file(path, overrides), overrides);

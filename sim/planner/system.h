@@ -2,7 +2,6 @@
 // A published system: a named combination of mechanisms, what models/system/*.yaml describes.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -36,12 +35,6 @@ struct SystemSpec {
   PolicySources sources = {};
   Transports transports = {};  // that carry its exchanges; ideal until somebody finds them
 };
-
-/// The transport of that name or path with all that it needs, such as that of other exchanges. A
-/// change is for all transports, or for one by its name (overrides_of). Throws Error.
-Transports find_transports(
-    const std::string& name,
-    const std::function<std::vector<Override>(const std::string&)>& overrides_of);
 
 /// Reads models/system/*.yaml: each kind is a mechanism's name, or {kind: name, parameters ...}.
 /// Throws Error with all mistakes.

@@ -169,15 +169,8 @@ TimeCurve product_curve(const SizesOfTable& sizes, bool several_groups) {
 
 }  // namespace
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 Seconds ShapeTimes::time(double slowdown) const {
-  return Seconds(!alone.empty() ? median_of(alone) : median_of(next_to) / slowdown);
+  return Seconds(!alone.empty() ? upper_median(alone) : upper_median(next_to) / slowdown);
 }
 
 std::vector<ShapeTimes> shape_times(const Profile& profile) {
@@ -209,10 +202,10 @@ SlowDown kernel_slowdown(const std::vector<ShapeTimes>& times) {
   std::vector<double> ratios;
   for (const ShapeTimes& t : times) {
     if (t.alone.empty() || t.next_to.empty()) continue;
-    ratios.push_back(median_of(t.next_to) / median_of(t.alone));
+    ratios.push_back(upper_median(t.next_to) / upper_median(t.alone));
   }
   if (ratios.empty()) return {};
-  return {std::max(1.0, median_of(ratios)), static_cast<int>(ratios.size())};
+  return {std::max(1.0, upper_median(ratios)), static_cast<int>(ratios.size())};
 }
 
 KernelTables tables_of(const std::vector<ShapeTimes>& times, double slowdown) {
@@ -254,7 +247,7 @@ TableErrors held_out_errors(const std::vector<ShapeTimes>& times, double slowdow
     }
   }
   if (errors.empty()) return {};
-  return {static_cast<int>(errors.size()), median_of(errors), *std::ranges::max_element(errors)};
+  return {static_cast<int>(errors.size()), upper_median(errors), *std::ranges::max_element(errors)};
 }
 
 std::map<DataType, KeptRate> kept_rates(const std::vector<ShapeTimes>& times, double slowdown,
@@ -277,7 +270,8 @@ std::map<DataType, KeptRate> kept_rates(const std::vector<ShapeTimes>& times, do
                             (measured - launch).value);
   }
   std::map<DataType, KeptRate> kept;
-  for (const auto& [type, of] : ratios) kept[type] = {median_of(of), static_cast<int>(of.size())};
+  for (const auto& [type, of] : ratios)
+    kept[type] = {upper_median(of), static_cast<int>(of.size())};
   return kept;
 }
 

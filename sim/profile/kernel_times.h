@@ -52,6 +52,4 @@ struct KeptRate {
 std::map<DataType, KeptRate> kept_rates(const std::vector<ShapeTimes>& times, double slowdown,
                                         const GpuModel& gpu, bool attention);
 
-double median_of(std::vector<double> values);
-
 }  // namespace moesim

@@ -11,6 +11,7 @@
 #include "sim/base/error.h"
 #include "sim/linkfit/hold_out.h"
 #include "sim/linkfit/link_fit.h"
+#include "sim/linkfit/robust.h"
 #include "sim/profile/clocks.h"
 
 namespace moesim {
@@ -102,8 +103,8 @@ LinkFit rate_of_one_size(const std::vector<Sample>& samples) {
     bytes.push_back(static_cast<double>(sample.bytes.value));
     rates.push_back(bytes.back() / sample.time.value);
   }
-  const BandwidthTable::Point point{Bytes(std::llround(median_of(bytes))),
-                                    BytesPerSecond(median_of(rates))};
+  const BandwidthTable::Point point{Bytes(std::llround(upper_median(bytes))),
+                                    BytesPerSecond(upper_median(rates))};
   LinkFit fit;
   fit.samples = static_cast<int>(samples.size());
   fit.knots.push_back({point, fit.samples, -1});
@@ -152,7 +153,7 @@ void fit_host(const Profile& profile, ProfileFit& fit) {
     }
   }
   fit.launches = static_cast<int>(apart.size());
-  if (!apart.empty()) fit.per_kernel = Seconds(median_of(apart));
+  if (!apart.empty()) fit.per_kernel = Seconds(upper_median(apart));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "sim/base/counted.h"
 #include "sim/base/units.h"
+#include "sim/linkfit/robust.h"
 
 namespace moesim {
 namespace {
@@ -109,13 +110,12 @@ std::string head_text(const ProfileReport& report) {
       fmt::format("{}, {} rank{}{}, {} read\n", profile.producer, profile.ranks.size(),
                   profile.ranks.size() == 1 ? "" : "s", gpus.empty() ? "" : " of " + gpus,
                   to_string(Bytes(profile.bytes)));
-  std::vector<ProfileTicks> steps = report.ranks.front().steps;
+  const std::vector<ProfileTicks>& steps = report.ranks.front().steps;
   if (!steps.empty()) {
-    std::ranges::sort(steps);
-    text +=
-        fmt::format("{} step{}: {} in the median, {} to {}\n", steps.size(),
-                    steps.size() == 1 ? "" : "s", to_string(seconds_of(steps[steps.size() / 2])),
-                    to_string(seconds_of(steps.front())), to_string(seconds_of(steps.back())));
+    const auto [least, most] = std::ranges::minmax(steps);
+    text += fmt::format("{} step{}: {} in the median, {} to {}\n", steps.size(),
+                        steps.size() == 1 ? "" : "s", to_string(seconds_of(upper_median(steps))),
+                        to_string(seconds_of(least)), to_string(seconds_of(most)));
   }
   const ClockFit& clocks = report.read.clocks;
   if (profile.ranks.size() > 1) {
@@ -183,11 +183,9 @@ Table timer_table(const Profile& profile) {
       least.push_back(from);
       most.push_back(to);
     }
-    std::ranges::sort(least);
-    std::ranges::sort(most);
     table.rows.push_back({Cell(name), Cell(static_cast<std::int64_t>(times.size())),
-                          Cell(Seconds(least[least.size() / 2])),
-                          Cell(Seconds(most[most.size() / 2]))});
+                          Cell(Seconds(upper_median(std::move(least)))),
+                          Cell(Seconds(upper_median(std::move(most))))});
   }
   return table;
 }

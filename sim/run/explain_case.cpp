@@ -26,10 +26,6 @@ std::size_t place_of(const PlannedStep& planned, int layer) {
                                   planned.layers.begin());
 }
 
-int first_of(const Scenario& scenario, const ClusterInput& cluster) {
-  return scenario.iteration ? asked_iterations(scenario).first : cluster.first_step;
-}
-
 std::vector<std::string> notes_of(const PolicyPlanner& steps, const PlannedStep& planned,
                                   const ClusterInput& cluster) {
   const LayerPlanner& planner = steps.planner().layer_planner();
@@ -80,9 +76,8 @@ std::string explain_header(const Scenario& scenario, const Inputs& inputs, const
       counted(cluster.topology.gpu_count(), "GPU"), cluster.topology.host_count(), cluster.ep,
       inputs.model.name, inputs.model.hidden, inputs.model.experts, inputs.model.top_k,
       inputs.trace.info().name, c.layer,
-      scenario.iteration && !scenario.iteration->serving ? "the first microbatch of iteration"
-                                                         : "step",
-      first_of(scenario, cluster),
+      scenario.iteration && !scenario.serves() ? "the first microbatch of iteration" : "step",
+      asked_steps(scenario, cluster).first,
       cluster.warmup.empty() ? "" : fmt::format(" after a warm-up of {}", cluster.warmup.size()),
       counted(c.tokens_per_rank, "token"),
       scenario.backward ? "forward and backward" : "forward only");
@@ -108,7 +103,7 @@ std::string explain_document(const Scenario& scenario, const Inputs& inputs, con
                                        {"hosts", cluster.topology.host_count()},
                                        {"ep", cluster.ep},
                                        {"tokens_per_rank", c.tokens_per_rank},
-                                       {"step", first_of(scenario, cluster)},
+                                       {"step", asked_steps(scenario, cluster).first},
                                        {"warmup_steps", cluster.warmup.size()},
                                        {"notes", c.notes},
                                        {"layer", c.layer},

@@ -19,7 +19,7 @@ namespace moesim {
 namespace {
 
 RoutingSource explained_routing(const Scenario& scenario) {
-  const auto& asked = scenario.iteration->routing;
+  const auto asked = scenario.routings();
   const bool recorded = std::ranges::find(asked, RoutingSource::recorded) != asked.end();
   return recorded ? RoutingSource::recorded : RoutingSource::balanced;
 }
@@ -51,7 +51,7 @@ ExplainedIteration explain_iteration(const Scenario& scenario, const Inputs& inp
   const PricedPlan priced(planned.plan, cluster.topology);
   const Timeline timeline = backend->run(priced);
   IterationExplanation e;
-  if (scenario.iteration->serving) e.noun = "step";
+  if (scenario.serves()) e.noun = "step";
   e.times = iteration_times(planned.plan, timeline, hosts_take_time(cluster.gpus));
   e.ranks = rank_reports(planned, timeline, iterations.planner().shape().grid, cluster);
   const Pipeline& pipeline = iterations.planner().shape().pipeline;

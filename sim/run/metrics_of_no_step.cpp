@@ -10,7 +10,7 @@ namespace moesim {
 namespace {
 
 double flop_per_token(const PolicyRun& run) {
-  if (!run.inputs.model.missing_of_whole().empty() || run.scenario.iteration->serving) return 0;
+  if (!run.inputs.model.missing_of_whole().empty() || run.scenario.serves()) return 0;
   FlopCount count;
   count.sequence = run.scenario.iteration->sequence;
   return training_flops(run.inputs.model, count).total();

@@ -7,8 +7,8 @@
 namespace moesim {
 
 bool may_stand_for_others(const PolicyRun& run, const ComparisonOptions& asked) {
-  const auto& spec = run.scenario.iteration;
-  if (!spec || spec->serving || asked.every_gpu || asked.elasticities) return false;
+  const bool trains = run.scenario.iteration && !run.scenario.serves();
+  if (!trains || asked.every_gpu || asked.elasticities) return false;
   return run.timeline == nullptr &&
          std::ranges::all_of(run.scenario.fidelities, [](Fidelity fidelity) {
            return fidelity == Fidelity::port || fidelity == Fidelity::analytic;

@@ -85,7 +85,7 @@ Json trace_json(const Scenario& scenario, const Inputs& inputs) {
 /// What the steps are: MoE layers by themselves, or whole iterations.
 void add_steps(Json& document, const Scenario& scenario, const Inputs& inputs) {
   if (scenario.iteration) {
-    document["step"] = scenario.iteration->serving ? "serving" : "iteration";
+    document["step"] = scenario.serves() ? "serving" : "iteration";
     return;
   }
   Json layers = Json::array();

@@ -223,8 +223,7 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
 
 std::string result_header(const Scenario& scenario, const Inputs& inputs,
                           const std::string& version) {
-  std::string text = scenario.iteration && scenario.iteration->serving
-                         ? serving_header(scenario, inputs, version)
+  std::string text = scenario.serves()    ? serving_header(scenario, inputs, version)
                      : scenario.iteration ? iteration_header(scenario, inputs, version)
                                           : layers_header(scenario, inputs, version);
   for (const SystemSpec& system : inputs.systems) {

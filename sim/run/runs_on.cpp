@@ -9,8 +9,7 @@ namespace {
 /// Whose tokens a policy is run on: of iterations balanced ones first, with the first policy only,
 /// as the others are compared with it.
 std::vector<RoutingSource> routings_of(const Scenario& scenario, bool first_policy) {
-  if (!scenario.iteration) return {RoutingSource::recorded};
-  const auto& asked = scenario.iteration->routing;
+  const auto asked = scenario.routings();
   std::vector<RoutingSource> routings;
   for (const RoutingSource source : {RoutingSource::balanced, RoutingSource::recorded}) {
     if (std::ranges::find(asked, source) == asked.end()) continue;

@@ -67,7 +67,7 @@ std::string dispatches_text(const Scenario& scenario, const Inputs& inputs) {
 
 std::string software_text(const Scenario& scenario, const Inputs& inputs) {
   if (scenario.software.empty()) return "";
-  if (scenario.iteration->serving) {
+  if (scenario.serves()) {
     return fmt::format("# software {}{}\n", inputs.software.name,
                        scenario.software_stated ? "" : " (by default)") +
            gpus_text(inputs) + dispatches_text(scenario, inputs);

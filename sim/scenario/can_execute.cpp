@@ -114,7 +114,7 @@ void refuse_exchanges(const Plan& plan, std::int64_t row) {
 }  // namespace
 
 void check_can_execute(const Scenario& scenario, const MoeModel& model) {
-  check_rules({{scenario.iteration->serving.has_value(), "passes of a serving engine",
+  check_rules({{scenario.serves(), "passes of a serving engine",
                 "'batch' in place of 'serving' makes it an iteration"},
                {model.experts == 0, "dense models", "take a model with experts, such as olmoe"}});
   const std::string missing = model.missing_of_whole();

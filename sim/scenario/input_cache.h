@@ -16,6 +16,7 @@
 #include "sim/planner/system.h"
 #include "sim/topology/reader.h"
 #include "sim/trace/batch_window.h"
+#include "sim/transport/transports.h"
 
 namespace moesim {
 
@@ -58,6 +59,7 @@ struct InputCache {
   Memo<GpuModel> gpus{32};
   Memo<Software> software{16};
   Memo<TopologyFile> topologies{8};
+  Memo<TransportPtr> transports{64};  // null: ideal
 };
 
 }  // namespace moesim

@@ -192,9 +192,7 @@ Inputs open_all(const Scenario& scenario, InputCache& cache) {
   MoeModel read = cache.models.get(changed_file(model_path, model_overrides),
                                    [&] { return read_moe_model(model_path, model_overrides); });
   // An engine holds the weights in the type that it multiplies.
-  if (scenario.iteration && scenario.iteration->serving) {
-    read.weights = scenario.iteration->serving->weights;
-  }
+  if (scenario.serves()) read.weights = scenario.iteration->serving->weights;
   check_dense(scenario, read);
   RoutingTrace trace = trace_of(scenario, read, cache);
   Inputs inputs{std::move(trace), std::move(read), {}, {}, {}, {}, {}, {}};

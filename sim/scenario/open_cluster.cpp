@@ -8,7 +8,6 @@
 #include "sim/scenario/data_sheets.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/software_inputs.h"
-#include "sim/topology/read/cost_reader.h"
 
 namespace moesim {
 
@@ -95,7 +94,8 @@ TopologyFile topology_of(const std::string& path, const std::vector<Override>& o
                          InputCache& cache) {
   const TopologyFile& known = cache.topologies.get(changed_file(path, overrides),
                                                    [&] { return read_topology(path, overrides); });
-  TopologyFile copy{copy_of(known.topology), known.warnings, known.resolved, known.connections};
+  TopologyFile copy{copy_of(known.topology), known.warnings, known.resolved, known.connections,
+                    known.costs};
   return is_same(copy.topology, known.topology) ? std::move(copy) : read_topology(path, overrides);
 }
 
@@ -111,7 +111,7 @@ ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
   ClusterInput cluster{
       input_file(name, path, overrides, cache), std::move(file.topology), {}, {}, 0, {}, 0, {}};
   cluster.connections = std::move(file.connections);
-  cluster.costs = costs_in(file.resolved);
+  cluster.costs = file.costs;
   open_gpus(scenario, cluster, warnings, cache);
   return cluster;
 }

@@ -42,11 +42,11 @@ void warn_of_unequal_tokens(const Scenario& scenario, Inputs& inputs) {
     inputs.warnings.push_back(
         {Severity::warning, "", 0, 0,
          fmt::format("{} of {} has {}, of the others {}: compare tokens per second",
-                     scenario.iteration->serving ? "a pass" : "an iteration",
-                     inputs.systems[p].name, counted(tokens, "token"), others),
+                     scenario.serves() ? "a pass" : "an iteration", inputs.systems[p].name,
+                     counted(tokens, "token"), others),
          "",
-         scenario.iteration->serving ? "tp and cp decide how many ranks have a batch"
-                                     : "batch.global times batch.sequence should be equal"});
+         scenario.serves() ? "tp and cp decide how many ranks have a batch"
+                           : "batch.global times batch.sequence should be equal"});
   }
 }
 

@@ -11,11 +11,6 @@
 namespace moesim {
 namespace {
 
-AskedSteps asked_steps(const Scenario& scenario, const ClusterInput& cluster) {
-  if (scenario.iteration) return asked_iterations(scenario);
-  return {cluster.first_step, static_cast<int>(cluster.batches.batches.size())};
-}
-
 TraceInfo info_of(const MoeModel& model) {
   TraceInfo info;
   info.model = model.name;
@@ -77,6 +72,11 @@ AskedSteps asked_iterations(const Scenario& scenario) {
   return {asked.first, asked.last - asked.first};
 }
 
+AskedSteps asked_steps(const Scenario& scenario, const ClusterInput& cluster) {
+  if (scenario.iteration) return asked_iterations(scenario);
+  return {cluster.first_step, static_cast<int>(cluster.batches.batches.size())};
+}
+
 namespace {
 
 /// Without choices of experts there are only balanced ones.
@@ -105,7 +105,7 @@ PolicyPlanner::PolicyPlanner(Options options, const Scenario& scenario, const In
   }
   const auto make = [&](auto spec, const RoutingTrace& trace) {
     spec.explicit_rows = options.explicit_rows;
-    spec.join_alike = options.join_alike && scenario.iteration;
+    spec.join_alike = options.join_alike;
     planner_ = std::make_unique<Planner>(system, cluster.topology, inputs.model, trace, spec);
   };
   if (!scenario.iteration) {

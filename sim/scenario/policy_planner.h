@@ -18,13 +18,15 @@ struct AskedSteps {
   int first = 0, count = 0;
 };
 AskedSteps asked_iterations(const Scenario& scenario);
+/// The same of any scenario, on a cluster that its trace was fitted to.
+AskedSteps asked_steps(const Scenario& scenario, const ClusterInput& cluster);
 
 class PolicyPlanner {
  public:
   struct Options {
     RoutingSource routing = RoutingSource::recorded;
     bool explicit_rows = false;
-    bool join_alike = false;          // of iterations: Spec::join_alike
+    bool join_alike = false;          // Spec::join_alike
     bool fewer_microbatches = false;  // of iterations: Spec::fewer_microbatches
   };
   /// Shows the planner the warm-up. All but the options must outlive it. Throws as Planner.

@@ -162,6 +162,10 @@ SortedFlags sorted_out(const std::vector<Override>& flags) {
 
 }  // namespace
 
+std::vector<RoutingSource> Scenario::routings() const {
+  return iteration ? iteration->routing : std::vector{RoutingSource::recorded};
+}
+
 std::vector<Override> Scenario::overrides_of(const std::string& input,
                                              const std::string& name) const {
   return changes_of(set, input, name);
@@ -178,7 +182,7 @@ namespace {
 /// Null if serving has no requests.
 std::shared_ptr<const EngineRun> engine_run_in(const YamlMap& map, const Scenario& s,
                                                const std::string& path, const HostModel& software) {
-  if (!s.iteration || !s.iteration->serving) return nullptr;
+  if (!s.serves()) return nullptr;
   const YamlMap serving = map.find("serving")->map();
   if (!has_requests(serving)) return nullptr;
   return std::make_shared<const EngineRun>(
@@ -208,8 +212,7 @@ Scenario parse_common(const std::string& text, const std::string& path,
   if (s.engine_run && !s.iteration->host) s.iteration->host = s.engine_run->engine.host;
   s.synth = synth_in(map, keys);
   const bool dense = leaves_out_as_dense(map, s);
-  const bool recorded = !dense && (!s.iteration || std::ranges::count(s.iteration->routing,
-                                                                      RoutingSource::recorded) > 0);
+  const bool recorded = !dense && std::ranges::count(s.routings(), RoutingSource::recorded) > 0;
   if (!s.synth && (recorded || map.find("trace"))) s.trace = trace_folder(name(map, "trace"), path);
   if (s.policies.empty()) {
     s.policies = as_named_in(path, "models/system", names(policy_names(map), "policy"));
@@ -231,7 +234,7 @@ Scenario parse_common(const std::string& text, const std::string& path,
   s.warmup = read_warmup(map, s.steps);
   read_layers(map, s);
   s.backward = map.choice("pass", {"forward", "forward+backward"}, 1) == 1;
-  if (s.iteration && s.iteration->serving) s.backward = false;
+  if (s.serves()) s.backward = false;
   s.attention = map.boolean("attention", true);
   s.memory = static_cast<MemoryCheck>(map.choice("memory", memory_checks, 0));
   s.gradient_bytes =

@@ -92,6 +92,10 @@ struct Scenario {
   /// Whether choices of experts are played, recorded or drawn; else every expert has as many
   /// tokens.
   bool plays_choices() const { return !trace.empty() || synth; }
+  /// Whether its steps are passes of a serving engine.
+  bool serves() const { return iteration && iteration->serving; }
+  /// Whose tokens policies are run on, side by side; of steps recorded ones.
+  std::vector<RoutingSource> routings() const;
   /// The changes of the input ("topology", "model", "gpu", "policy", ...) of that name
   /// (changes_of).
   std::vector<Override> overrides_of(const std::string& input, const std::string& name) const;

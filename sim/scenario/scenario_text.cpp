@@ -171,7 +171,7 @@ std::string to_text(const Scenario& s) {
   json["memory"] = memory_checks[static_cast<std::size_t>(s.memory)];
   if (s.accumulate == 0) json["accumulate"] = "never";
   if (s.accumulate > 1) json["accumulate"] = s.accumulate;
-  if (!s.iteration || !s.iteration->serving) {
+  if (!s.serves()) {
     json["gradient_bytes"] = s.gradient_bytes;
     json["optimizer_bytes"] = s.optimizer_bytes;
   }

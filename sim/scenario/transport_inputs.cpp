@@ -12,6 +12,7 @@
 #include "sim/scenario/changes.h"
 #include "sim/scenario/open_cluster.h"
 #include "sim/scenario/software_inputs.h"
+#include "sim/transport/reader.h"
 #include "sim/transport/transport.h"
 
 namespace moesim {
@@ -31,24 +32,50 @@ void warn_of_mixed(const std::vector<SystemSpec>& systems, std::vector<Diagnosti
        "", "leave 'transport' out of a policy for that of its dispatch, or say --transport ideal"});
 }
 
+/// The transports of a scenario by name or path, with its changes of all or of that one.
+class OpenTransports {
+ public:
+  OpenTransports(const Scenario& scenario, InputCache& cache)
+      : scenario_(scenario), cache_(cache) {}
+
+  Transports open(const std::string& name) {
+    return find_transports(name, [&](const std::string& each) { return find(each); });
+  }
+  InputFile file(const std::string& name) {
+    return input_file(name, data_file("transports", name), changes(name), cache_);
+  }
+
+ private:
+  std::vector<Override> changes(const std::string& name) {
+    return changes_of_transport(scenario_, name, cache_);
+  }
+  TransportPtr find(const std::string& name) {
+    const std::string path = data_file("transports", name);
+    const auto overrides = changes(name);
+    return cache_.transports.get(changed_file(path, overrides),
+                                 [&] { return unless_ideal(read_transport(path, overrides)); });
+  }
+
+  const Scenario& scenario_;
+  InputCache& cache_;
+};
+
 }  // namespace
 
 std::vector<InputFile> open_transports(const Scenario& scenario, std::vector<SystemSpec>& systems,
                                        std::vector<Diagnostic>& warnings, InputCache& cache) {
-  const auto overrides_of = [&](const std::string& name) {
-    return changes_of_transport(scenario, name, cache);
-  };
+  OpenTransports transports(scenario, cache);
   std::set<std::string> used;
   const std::string& collectives = open_software(scenario, cache).collectives;
   for (SystemSpec& system : systems) {
     const bool own = scenario.transport == own_transport;
     const std::string name = own ? system.transport : scenario.transport;
     if (name == ideal_transport) continue;
-    system.transports = find_transports(name, overrides_of);
+    system.transports = transports.open(name);
     used.insert(name);
     const TransportPtr& tokens = system.transports.tokens;
     if (own && tokens && !collectives.empty()) {
-      system.transports.others = find_transports(collectives, overrides_of).tokens;
+      system.transports.others = transports.open(collectives).tokens;
       used.insert(collectives);
       continue;
     }
@@ -57,7 +84,7 @@ std::vector<InputFile> open_transports(const Scenario& scenario, std::vector<Sys
   warn_of_mixed(systems, warnings);
   std::vector<InputFile> files;
   for (const std::string& name : used) {
-    files.push_back(input_file(name, data_file("transports", name), overrides_of(name), cache));
+    files.push_back(transports.file(name));
   }
   for (Diagnostic& d : unreached(scenario.set, "transport", {used.begin(), used.end()})) {
     d.severity = Severity::warning;

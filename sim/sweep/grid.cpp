@@ -101,12 +101,10 @@ void SweepGrid::add_lists() {
     fidelities.push_back(fidelity_names[static_cast<std::size_t>(f)]);
   }
   add(fidelity_axis, fidelities);
-  if (first.iteration) {
-    for (const RoutingSource source : first.iteration->routing) {
-      routings.push_back(routing_source_names[static_cast<std::size_t>(source)]);
-    }
-    add("routing", routings);
+  for (const RoutingSource source : first.routings()) {
+    routings.push_back(routing_source_names[static_cast<std::size_t>(source)]);
   }
+  add("routing", routings);
   axes_.insert(axes_.begin(), lists.begin(), lists.end());
 }
 

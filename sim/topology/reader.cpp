@@ -119,6 +119,7 @@ TopologyFile topology_of(YamlDocument& document, const ClusterLimits& limits) {
   YamlValue place = root;
   ClusterSpec spec;
   Topology::Parts parts;
+  GpuCosts costs;
   int sites = 0;  // of a generated cluster
   std::optional<YamlValue> calibrated, connections;
   std::optional<ClusterCalibration> calibration;
@@ -131,7 +132,7 @@ TopologyFile topology_of(YamlDocument& document, const ClusterLimits& limits) {
     spec.peer_overhead = read_overhead(map, "peer_overhead");
     spec.network = map.string("network", "");
     spec.measured_with = map.string("measured_with", "");
-    read_costs(map);  // for its mistakes: whoever needs them has them by costs_in
+    costs = read_costs(map);
     connections = map.find("connections");
     calibrated = map.find("calibration");
     if (calibrated) calibration = find_calibration(*calibrated, document.file());
@@ -160,7 +161,7 @@ TopologyFile topology_of(YamlDocument& document, const ClusterLimits& limits) {
   parts.measured_with = spec.measured_with;
   if (calibration) apply(document, *calibrated, *calibration, parts);
   Topology topology = made_at(document, place, [&] { return Topology(std::move(parts)); });
-  return {std::move(topology), document.warnings(), root.json(), std::move(stated)};
+  return {std::move(topology), document.warnings(), root.json(), std::move(stated), costs};
 }
 
 /// A description by others gets a hint in place of all the keys that it lacks.

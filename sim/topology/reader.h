@@ -9,6 +9,7 @@
 #include "sim/base/yaml.h"
 #include "sim/topology/cluster_limits.h"
 #include "sim/topology/connections.h"
+#include "sim/topology/gpu_costs.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {
@@ -18,6 +19,7 @@ struct TopologyFile {
   std::vector<Diagnostic> warnings;  // fields without effect and the like
   std::string resolved;              // the file with its overrides, as JSON, for reports
   std::shared_ptr<const Connections> connections = {};  // none if the file states none
+  GpuCosts costs = {};                                  // of each GPU
 };
 
 /// Reads a topology file with overrides; throws Error with all its mistakes.

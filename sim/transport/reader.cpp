@@ -191,4 +191,19 @@ Transport parse_transport(const std::string& text, const std::string& name,
   return read(*YamlDocument::from_text(text, name, overrides));
 }
 
+TransportPtr unless_ideal(Transport transport) {
+  return transport.ideal() ? nullptr : std::make_shared<const Transport>(std::move(transport));
+}
+
+TransportPtr find_transport(const std::string& name) {
+  return unless_ideal(read_transport(data_file("transports", name)));
+}
+
+Transports find_transports(const std::string& name,
+                           const std::function<TransportPtr(const std::string&)>& find) {
+  const TransportPtr tokens = find(name);
+  if (!tokens || tokens->others.empty()) return {tokens, tokens};
+  return {tokens, find(tokens->others)};
+}
+
 }  // namespace moesim

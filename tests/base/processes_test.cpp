@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/processes.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -43,6 +44,14 @@ TEST(StartChild, LetsAChildHaveChildren) {
                           }).first);
   };
   EXPECT_EQ(outcome_of(in_child).first, "grandchild");
+}
+
+TEST(StartChild, OtherProgramsDoNotGetItsPipe) {
+  const auto closes = [](int end) { return (::fcntl(end, F_GETFD) & FD_CLOEXEC) != 0; };
+  const ChildProcess child = start_child([&](int out) { return closes(out); });
+  EXPECT_TRUE(closes(child.out));
+  ::close(child.out);
+  EXPECT_EQ(wait_for_end(child.id), 0);
 }
 
 TEST(RunProgram, TellsItsExitCode) {

@@ -190,6 +190,57 @@ TEST(Yaml, OverridesWinAndAreNamedInErrors) {
   }
 }
 
+TEST(Yaml, OverridesLeaveOtherMistakesAtTheirLines) {
+  const std::string text =
+      "gone: 1\n"
+      "wires: [{count: 1, kind: x}, {count: 2, size: 3}]\n"
+      "none:\n"
+      "count: 99\n"
+      "cuont: 4\n"
+      "bandwidth:\n"
+      "latency: 1 us\n";
+  const auto read = [](const YamlMap& map) {
+    read_link(map);
+    map.find("none")->map().find("x");
+    for (const YamlValue& wire : map.find("wires")->list()) wire.map().integer("count", {1, 1});
+    EXPECT_EQ(map.find("latency")->line(), 7);
+  };
+  EXPECT_EQ(errors(text, read,
+                   {parse_override("gone=null"), parse_override("none.x=7"),
+                    parse_override("wires.0.kind=null")}),
+            "a.yaml:2:38: error: 'wires.1.count' is 2, must be between 1 and 1\n"
+            "  wires: [{count: 1, kind: x}, {count: 2, size: 3}]\n"
+            "                                       ^\n"
+            "a.yaml:2:41: error: unknown key 'size' in 'wires.1'\n"
+            "  wires: [{count: 1, kind: x}, {count: 2, size: 3}]\n"
+            "                                          ^\n"
+            "hint: known: count\n"
+            "a.yaml:4:8: error: 'count' is 99, must be between 1 and 64\n"
+            "  count: 99\n"
+            "         ^\n"
+            "a.yaml:5:1: error: unknown key 'cuont'\n"
+            "  cuont: 4\n"
+            "  ^\n"
+            "hint: did you mean 'count'?\n"
+            "a.yaml:6:1: error: 'bandwidth' must be a bandwidth, not empty\n"
+            "  bandwidth:\n"
+            "  ^\n"
+            "hint: such as 50 GB/s or 400 Gbit/s\n");
+}
+
+TEST(Yaml, OverridesStayInTheirDocument) {
+  const std::string text = "count: 1\nwires: &a {size: 1}\nothers: *a\n";
+  const auto sizes = [&](const std::vector<Override>& overrides) {
+    const auto doc = YamlDocument::from_text(text, "a.yaml", overrides);
+    const YamlMap map = doc->root().map();
+    return std::vector{map.integer("count", {}), map.get("wires")->map().integer("size", {}),
+                       map.get("others")->map().integer("size", {})};
+  };
+  EXPECT_EQ(sizes({parse_override("count=4")}), (std::vector<std::int64_t>{4, 1, 1}));
+  EXPECT_EQ(sizes({parse_override("wires.size=5")}), (std::vector<std::int64_t>{1, 5, 5}));
+  EXPECT_EQ(sizes({}), (std::vector<std::int64_t>{1, 1, 1}));
+}
+
 TEST(Yaml, MappingsThatAnOverrideMadeAreNamedWithIt) {
   EXPECT_EQ(errors("count: 1\nbandwidth: 1 GB/s\n", read_link, {parse_override("wire.x=1")}),
             "a.yaml: --set wire.x=1: error: unknown key 'wire'\n"

@@ -23,6 +23,13 @@ TEST(Robust, MedianWithoutOutliers) {
   EXPECT_THROW(robust_median({}), std::invalid_argument);
 }
 
+TEST(Robust, AnUpperMedianHasOccurred) {
+  EXPECT_EQ(upper_median<double>({4, 1, 2, 3}), 3);
+  EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
+  EXPECT_EQ(upper_median<int>({9, 1, 5}), 5);
+  EXPECT_THROW(upper_median<double>({}), std::invalid_argument);
+}
+
 TEST(Robust, ValuesAscendAfterPooling) {
   EXPECT_EQ(ascending({1, 3, 2, 5}), (std::vector<double>{1, 2.5, 2.5, 5}));
   EXPECT_EQ(ascending({1, 9, 2, 3}), (std::vector<double>{1, 3, 3, 3}));  // the median of 9, 2, 3

@@ -4,15 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/base/data_files.h"
+#include "tests/model/whole_model.h"
 
 namespace moesim {
 namespace {
 
-MoeModel shipped(const std::string& name) { return read_moe_model(data_file("models/moe", name)); }
-
 TEST(KvCache, OfMlaHolds576ValuesPerTokenAndLayer) {
-  const MoeModel model = shipped("deepseek-v3");
+  const MoeModel model = shipped_model("deepseek-v3");
   EXPECT_EQ(cache_per_token(model, {}), Bytes(576 * 2 * 61));
   EXPECT_EQ(cache_per_token(model, {.type = DataType::fp8}), Bytes(576 * 61));
   EXPECT_EQ(cache_per_token(model, {.tp = 8}), Bytes(576 * 2 * 61));  // on every GPU of the group
@@ -21,14 +19,15 @@ TEST(KvCache, OfMlaHolds576ValuesPerTokenAndLayer) {
 }
 
 TEST(KvCache, OfGroupedQueriesHoldsAKeyAndAValuePerHead) {
-  const MoeModel model = shipped("qwen3-235b-a22b");  // 94 layers, 4 heads of 128
+  const MoeModel model = shipped_model("qwen3-235b-a22b");  // 94 layers, 4 heads of 128
   EXPECT_EQ(cache_per_token(model, {}), Bytes(2LL * 4 * 128 * 2 * 94));
   EXPECT_EQ(cache_per_token(model, {.tp = 2}), Bytes(2LL * 2 * 128 * 2 * 94));
   EXPECT_EQ(cache_per_token(model, {.tp = 8}), Bytes(2LL * 1 * 128 * 2 * 94));  // copied
 }
 
 TEST(KvCache, OfWindowsDoesNotGrowBeyondThem) {
-  const MoeModel model = shipped("gpt-oss-20b");  // 24 layers, 8 heads of 64, every other: 128
+  const MoeModel model =
+      shipped_model("gpt-oss-20b");  // 24 layers, 8 heads of 64, every other: 128
   const std::int64_t layer = 2LL * 8 * 64 * 2;
   EXPECT_EQ(cache_per_token(model, {}), Bytes(12 * layer));
   EXPECT_EQ(cache_of_sequence(model, 100, {}), Bytes(24 * 100 * layer));
@@ -36,7 +35,7 @@ TEST(KvCache, OfWindowsDoesNotGrowBeyondThem) {
 }
 
 TEST(KvCache, OfLinearAttentionIsAState) {
-  const MoeModel model = shipped("qwen3-next-80b-a3b");
+  const MoeModel model = shipped_model("qwen3-next-80b-a3b");
   const AttentionShape& shape = *model.attention->shape;
   const Bytes one = cache_of_sequence(model, 1, {}), two = cache_of_sequence(model, 2, {});
   EXPECT_EQ(two + one * -1, cache_per_token(model, {}));

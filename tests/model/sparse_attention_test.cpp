@@ -4,17 +4,13 @@
 
 #include <algorithm>
 
-#include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/model/blocks.h"
 #include "sim/model/kv_cache.h"
+#include "tests/model/whole_model.h"
 
 namespace moesim {
 namespace {
-
-MoeModel shipped_model(const std::string& name) {
-  return read_moe_model(data_file("models/moe", name));
-}
 
 TEST(SparseAttention, SeesTheKeysThatAreCountedOneByOne) {
   const AttentionShape v4 = *shipped_model("deepseek-v4-flash").attention->shape;

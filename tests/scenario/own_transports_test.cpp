@@ -2,6 +2,7 @@
 // Steps on the transports that policies name: slower links and start-ups at every fidelity alike.
 #include "sim/analytic/analytic_backend.h"
 #include "sim/engine/flow_backend.h"
+#include "sim/transport/reader.h"
 #include "tests/scenario/time_properties.h"
 #include "tests/scenario/traces.h"
 
@@ -10,7 +11,7 @@ namespace {
 
 Transports own_transports(const std::string& policy) {
   const SystemSpec system = read_system(data_file("models/system", policy));
-  return find_transports(system.transport, [](const auto&) { return std::vector<Override>{}; });
+  return find_transports(system.transport);
 }
 
 TEST(OwnTransports, EveryShippedPolicyHasOneOrSaysThatItsLinksAreIdeal) {

@@ -13,6 +13,7 @@
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/planner/iteration/iteration_spec.h"
+#include "sim/scenario/input_cache.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario_text.h"
 
@@ -71,6 +72,18 @@ std::vector<int> degrees(const Scenario& scenario, const Inputs& inputs) {
     list.push_back(view_of(scenario, inputs, p).inputs.clusters[0].ep);
   }
   return list;
+}
+
+TEST_F(PolicyInputsTest, ScenariosShareATransportUntilTheyChangeIt) {
+  InputCache cache;
+  const auto transport = [&](const std::vector<Override>& flags) {
+    const std::string text = laer_steps + "policy: laer\ntransport: nccl-p2p\n";
+    return open_shared_inputs(read(text, flags), cache).systems[0].transports.tokens;
+  };
+  const TransportPtr once = transport({});
+  ASSERT_NE(once, nullptr);
+  EXPECT_EQ(transport({{"tokens_per_rank", "8", ""}}), once);
+  EXPECT_NE(transport({{"set", "transport.sms=3", ""}}), once);
 }
 
 TEST_F(PolicyInputsTest, ReplicasTakeTheClusterAndOthersAsManyRanksAsExperts) {

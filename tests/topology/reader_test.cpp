@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.h"
-#include "sim/topology/read/cost_reader.h"
 #include "tests/topology/clusters.h"
 #include "tests/topology/parse.h"
 
@@ -59,7 +58,7 @@ TEST(Reader, AllMistakesOfANodeAreReported) {
 TEST(Reader, GpusMayHaveAPriceAndAPower) {
   const std::string one = "nodes: 1\n" + node;
   const auto costs = [&](const std::string& text) {
-    return costs_in(parse_topology(one + text, "t.yaml").resolved);
+    return parse_topology(one + text, "t.yaml").costs;
   };
   EXPECT_EQ(costs("price: 2.5 $/h\npower: 0.7 kW\n"), (GpuCosts{2.5, 700}));
   EXPECT_EQ(costs(""), GpuCosts{});

@@ -3,26 +3,29 @@
 
 #include <fmt/format.h>
 
+<<<<<<< HEAD
 #include <cmath>
 
 #include "sim/base/unsuitable.h"
+=======
+#include "sim/base/rounding.h"
+#include "sim/mechanism/unsuitable.h"
+>>>>>>> e08aa84848ea7af9b22fcfda9861342e5667a66a
 
 namespace moesim {
 namespace {
 
 /// The least figure of two decimals that is large enough.
 double enough(std::int64_t rows, double mean) {
-  return std::ceil(static_cast<double>(rows) / mean * 100 - 1e-9) / 100;
+  return static_cast<double>(rounded_up(static_cast<double>(rows) / mean * 100)) / 100;
 }
 
 }  // namespace
 
-std::int64_t PagedStash::buffer_rows(double mean) const {
-  return static_cast<std::int64_t>(std::ceil(rank_capacity * mean - 1e-9));
-}
+std::int64_t PagedStash::buffer_rows(double mean) const { return rounded_up(rank_capacity * mean); }
 
 std::int64_t PagedStash::stash_rows(double mean) const {
-  return paged(static_cast<std::int64_t>(factor * mean + 1e-9));
+  return paged(rounded_down(factor * mean));
 }
 
 void PagedStash::check_buffer(std::int64_t rows, double mean, int layer) const {

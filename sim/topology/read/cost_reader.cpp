@@ -48,8 +48,4 @@ GpuCosts read_costs(const YamlMap& map) {
   return {read_of_gpu(map, "price", price_of_gpu), read_of_gpu(map, "power", power_of_gpu)};
 }
 
-GpuCosts costs_in(const std::string& resolved) {
-  return read_costs(YamlDocument::from_text(resolved, "topology")->root().map());
-}
-
 }  // namespace moesim

@@ -2,8 +2,6 @@
 // The keys `price` and `power` of a topology file.
 #pragma once
 
-#include <string>
-
 #include "sim/base/yaml.h"
 #include "sim/topology/gpu_costs.h"
 
@@ -11,7 +9,5 @@ namespace moesim {
 
 /// `price: 2.5 $/h` and `power: 700 W`, each of one GPU; both may be absent.
 GpuCosts read_costs(const YamlMap& map);
-/// Those of a file that was read, as TopologyFile::resolved has it.
-GpuCosts costs_in(const std::string& resolved);
 
 }  // namespace moesim

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "sim/transport/reader.h"
 #include "tests/planner/iteration/fixtures.h"
 #include "tests/trace/synthesize.h"
 
@@ -53,8 +54,7 @@ class BalancersPay : public testing::Test {
                     {parse_override("dispatch=dedup"), parse_override("schedule=sequential"),
                      parse_override(change),
                      parse_override(rack ? "transport=nvlink-one-sided" : "transport=nccl-p2p")});
-    system.transports = find_transports(system.transport,
-                                        [](const std::string&) { return std::vector<Override>(); });
+    system.transports = find_transports(system.transport);
     PlannerOptions options;
     options.ep = gpus;
     options.layers = {0};

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "sim/plan/slice.h"
+#include "sim/transport/reader.h"
 #include "tests/planner/iteration/fixtures.h"
 #include "tests/trace/synthesize.h"
 
@@ -63,8 +64,7 @@ LayerTimes layer_times(const FusedMachine& machine, FusedShape shape, std::int64
   drawn.seed = 12;
   const RoutingTrace trace = synthesize(drawn);
   SystemSpec system = read_system(data_file("models/system", policy), changes_of(changes));
-  system.transports =
-      find_transports(system.transport, [](const std::string&) { return std::vector<Override>(); });
+  system.transports = find_transports(system.transport);
   PlannerOptions options;
   options.ep = 8;
   options.layers = {0};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CRAFT (arXiv 2603.28768): after a profile, replicas for the layers where they pay most.
-#include <cmath>
-
+#include "sim/base/rounding.h"
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/replica_use.h"
 #include "sim/mechanism/placement/serving/craft.h"
@@ -30,9 +29,9 @@ class Craft final : public Serving {
     auto& tables = tables_[static_cast<std::size_t>(at.group)];
     if (tables.empty()) {
       const auto layers = static_cast<int>(cells()) / groups().count();
-      tables = craft::plan(profile(at.group, layers), ep(),
-                           static_cast<int>(std::floor(o_.budget * ep() * layers + 1e-9)),
-                           o_.most * ep());
+      tables =
+          craft::plan(profile(at.group, layers), ep(),
+                      static_cast<int>(rounded_down(o_.budget * ep() * layers)), o_.most * ep());
     }
     return tables[static_cast<std::size_t>(at.layer)];
   }

@@ -2,9 +2,10 @@
 #include "sim/mechanism/placement/serving/exact_load.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <vector>
+
+#include "sim/base/rounding.h"
 
 namespace moesim::exact_load {
 namespace {
@@ -99,7 +100,7 @@ class Exports {
  private:
   bool meets_near(std::int64_t mean, std::int64_t most) {
     const auto above = quota_.tolerance * static_cast<double>(mean);
-    std::int64_t limit = mean + static_cast<std::int64_t>(std::ceil(above - 1e-9));
+    std::int64_t limit = mean + rounded_up(above);
     for (int tries = 0; tries < 3; ++tries) {
       if (hand_over(limit, true)) return true;
       limit = std::min(most, limit + std::max<std::int64_t>(1, (most + 99) / 100));

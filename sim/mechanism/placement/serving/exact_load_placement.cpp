@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <vector>
 
+<<<<<<< HEAD
 #include "sim/base/unsuitable.h"
+=======
+#include "sim/base/rounding.h"
+>>>>>>> e08aa84848ea7af9b22fcfda9861342e5667a66a
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/serving/exact_load.h"
 #include "sim/mechanism/placement/serving/spilling.h"
@@ -61,7 +64,7 @@ class UltraEp final : public Spilling {
   bool met_by(const llep::Plan& plan) const {
     return std::ranges::all_of(domains_of(plan), [&](const DomainLoad& d) {
       const auto mean = static_cast<double>((d.sum + domain_ - 1) / domain_);
-      return static_cast<double>(d.largest) <= std::ceil(o_.at_most * mean - 1e-9);
+      return d.largest <= rounded_up(o_.at_most * mean);
     });
   }
 
