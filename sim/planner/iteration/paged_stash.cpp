@@ -3,14 +3,8 @@
 
 #include <fmt/format.h>
 
-<<<<<<< HEAD
-#include <cmath>
-
-#include "sim/base/unsuitable.h"
-=======
 #include "sim/base/rounding.h"
-#include "sim/mechanism/unsuitable.h"
->>>>>>> e08aa84848ea7af9b22fcfda9861342e5667a66a
+#include "sim/base/unsuitable.h"
 
 namespace moesim {
 namespace {

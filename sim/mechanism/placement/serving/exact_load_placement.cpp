@@ -7,11 +7,8 @@
 #include <numeric>
 #include <vector>
 
-<<<<<<< HEAD
-#include "sim/base/unsuitable.h"
-=======
 #include "sim/base/rounding.h"
->>>>>>> e08aa84848ea7af9b22fcfda9861342e5667a66a
+#include "sim/base/unsuitable.h"
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/serving/exact_load.h"
 #include "sim/mechanism/placement/serving/spilling.h"
