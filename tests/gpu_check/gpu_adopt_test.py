@@ -30,8 +30,9 @@ file, out = sys.argv[2], sys.argv[sys.argv.index("--json") + 1]
 cases = json.load(open(file))["cases"]
 policies = [dict(policy=c["policy"], measured_s=c["step_s"], simulated_s=c["step_s"] * 0.9, error=-0.1, spread=0.02, wrong=c["wrong"])
             for c in cases if "step_s" in c]
+pairs = len(policies) * (len(policies) - 1) // 2
 json.dump(dict(mean_absolute_error=0.1, valid=False, arguments=sys.argv[1:],
-               results=[dict(ranks=4, pairs=1, ordered_pairs=1, policies=policies)]), open(out, "w"))
+               results=[dict(ranks=4, pairs=pairs, ordered_pairs=pairs, policies=policies)]), open(out, "w"))
 print("the simulator is not valid here", file=sys.stderr)
 sys.exit(1)
 """
@@ -53,14 +54,17 @@ class GpuAdopt(unittest.TestCase):
                                    "sanitize": {"state": "skipped", "seconds": 0, "detail": "no time left"}})
         (self.results / "kernels-CudaTopk.log").write_text("[==========] 3 tests ran.\n[  PASSED  ] 3 tests.\n")
         (self.results / "calibration" / "gpu.times.jsonl").write_text('{"format": "moesim-hw-times", "ranks": 4}\n')
-        cases = [{"policy": "dedup", "step_s": 0.002, "wrong": 0}, {"policy": "hecate", "unsuitable": "no attention"}]
-        self.write("measured-gpu.json", {"ranks": 4, "description": "NCCL 2.28.9, NVIDIA H100 80GB HBM3 (sm_90)",
-                                         "date": "2026-12-01", "cases": cases})
+        self.measure({"policy": "alltoall", "step_s": 0.004, "wrong": 0}, {"policy": "dedup", "step_s": 0.002, "wrong": 0},
+                     {"policy": "hecate", "unsuitable": "no attention"})
         for way, seconds in (("grouped", 0.001), ("one-by-one", 0.002), ("on-streams", 0.0015)):
             self.write(f"gemm-{way}.json", {"cases": [{"policy": "dedup", "step_s": seconds}]})
 
     def write(self, name, content):
         (self.results / name).write_text(json.dumps(content))
+
+    def measure(self, *cases):
+        self.write("measured-gpu.json", {"ranks": 4, "description": "NCCL 2.28.9, NVIDIA H100 80GB HBM3 (sm_90)",
+                                         "date": "2026-12-01", "cases": cases})
 
     def adopt(self, results=None, *more):
         words = [sys.executable, str(SCRIPT), str(results or self.results), "--out", str(self.out),
@@ -82,11 +86,18 @@ class GpuAdopt(unittest.TestCase):
         for text in ("Rehearsal", "Missing"):
             self.assertNotIn(text, page)
         self.assertEqual((self.out / "readme.md").read_text(),
-                         "| steps of 1 policies (gpu) | 4 ranks on h100, calibrated there | mean 10.0 %, worst 10.0 % (dedup); "
+                         "| steps of 2 policies (gpu) | 4 ranks on h100, calibrated there | mean 10.0 %, worst 10.0 % (dedup); "
                          "1 of 1 pairs in order | [h100](docs/results/" "gpu-h100.md) |\n")
         self.assertIn("h100.gpu.yaml: for models/gpu/", done.stdout)
         compared = json.loads((self.out / "validation-gpu.json").read_text())["arguments"]
         self.assertEqual(compared[-2:], ["--set", f"topology.calibration={self.out}/h100.calib.yaml"])
+
+    def test_one_policy_has_no_order(self):
+        self.measure({"policy": "dedup", "step_s": 0.002, "wrong": 0})
+        self.assertEqual(self.adopt().returncode, 0)
+        self.assertNotIn("pairs", self.page())
+        self.assertEqual((self.out / "readme.md").read_text(), "| a step of a policy (gpu) | 4 ranks on h100, calibrated there "
+                         "| mean 10.0 %, worst 10.0 % (dedup) | [h100](docs/results/" "gpu-h100.md) |\n")
 
     def test_an_archive_tells_its_hash(self):
         archive = self.folder / "gpu-check.tar.gz"
