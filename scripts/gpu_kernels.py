@@ -92,8 +92,13 @@ class Table:
         self.lines.writerow([*columns, "seconds"])
 
     def add(self, *case, measure):
+        self.add_passes(case, lambda: {(): measure()})
+
+    def add_passes(self, case, measure):
+        """`measure` gives seconds by what comes before the case."""
         try:
-            self.put(*case, measure())
+            for first, seconds in measure().items():
+                self.put(*first, *case, seconds)
         except Exception as error:  # pylint: disable=broad-except
             print(f"  {self.file.name} {case}: {str(error).splitlines()[0][:200]}", flush=True)
             torch.cuda.synchronize()
@@ -191,10 +196,9 @@ def attention(out):
         for heads, kv_heads, qk, v in ((32, 4, 128, 128), (128, 128, 192, 128)):
             if batch * length * heads > 1 << 21:
                 continue
+            case = (batch, length, heads, kv_heads, qk, v)
             for name, backend in backends.items():
-                case = (batch, length, heads, kv_heads, qk, v)
-                table.add(name, "forward", *case, measure=lambda: scores(backend, *case)[0])
-                table.add(name, "backward", *case, measure=lambda: scores(backend, *case)[1])
+                table.add_passes(case, lambda: dict(zip([(name, "forward"), (name, "backward")], scores(backend, *case))))
 
 
 def scores(backend, batch, length, heads, kv_heads, qk, v):
@@ -272,18 +276,17 @@ def clocks():
 def sustained(out):
     table = Table(out / "sustained.csv", ["work", "at", "MHz W C"])
     a, b, c = (normal(8192, 8192) for _ in range(3))
-    layer = [normal(8192, 2048), normal(2048, 5120), normal(4096, 2048), normal(16, 2048, 1536), ends_of(numpy.full(16, 4096))]
-    q, kv = normal(2, 32, 4096, 128), normal(2, 32, 4096, 128)
-    rows = normal(65536, 2048)
+    x, to_heads, q, kv = normal(8192, 2048), normal(2048, 5120), normal(2, 32, 4096, 128), normal(2, 32, 4096, 128)
+    attended, from_heads = normal(8192, 4096), normal(4096, 2048)
+    rows, experts, ends = normal(65536, 2048), normal(16, 2048, 1536), ends_of(numpy.full(16, 4096))
 
-    def mixed():
-        torch.mm(layer[0], layer[1])
+    def layer():
+        torch.mm(x, to_heads)
         torch.nn.functional.scaled_dot_product_attention(q, kv, kv, is_causal=True)
-        torch.mm(normal_rows, layer[2])
-        grouped_mm(rows, layer[3], layer[4])
+        torch.mm(attended, from_heads)
+        grouped_mm(rows, experts, ends)
 
-    normal_rows = normal(8192, 4096)
-    for name, call, count in (("product of 8192", lambda: torch.mm(a, b, out=c), 10), ("layer", mixed, 5)):
+    for name, call, count in (("product of 8192", lambda: torch.mm(a, b, out=c), 10), ("layer", layer, 5)):
         graph = graph_of([call] * count)
         elapsed(graph.replay)
         time.sleep(2)
@@ -315,13 +318,13 @@ def contention(out):
     for m, n, k in ((8192, 8192, 8192), (8192, 4096, 7168), (4096, 5120, 2048), (0, 0, 0)):
         x, y = (normal(m, k), normal(k, n)) if m else (normal(65536, 2048), normal(65536, 2048))
         work = (lambda: torch.mm(x, y)) if m else (lambda: torch.add(x, y))
-        alone = timed([work])
-        table.put(0, m, n, k, "product alone" if m else "memory alone", alone)
+        what, by_itself = "product" if m else "memory", timed([work])
+        table.put(0, m, n, k, f"{what} by itself", by_itself)
         for sms in (0, 4, 8, 16, 20, 32, 64):
             def run_copy(rounds):
                 if sms:
                     copy[(sms,)](source, target, size, rounds, BLOCK=8192, num_warps=32)
-            rounds = math.ceil(40 * alone / max(1e-4, timed_eagerly(lambda: run_copy(1))))
+            rounds = math.ceil(40 * by_itself / max(1e-4, timed_eagerly(lambda: run_copy(1))))
             copied = timed_eagerly(lambda: run_copy(rounds), 3)
             begin, end, first, last = (torch.cuda.Event(enable_timing=True) for _ in range(4))
             torch.cuda.synchronize()
@@ -335,9 +338,9 @@ def contention(out):
                 work()
             last.record()
             torch.cuda.synchronize()
-            table.put(sms, m, n, k, "product" if m else "memory", first.elapsed_time(last) * 1e-3 / 20)
+            table.put(sms, m, n, k, what, first.elapsed_time(last) * 1e-3 / 20)
             if sms:
-                table.put(sms, m, n, k, "copy alone", copied)
+                table.put(sms, m, n, k, "copy by itself", copied)
                 table.put(sms, m, n, k, "copy next to it", begin.elapsed_time(end) * 1e-3)
 
 
@@ -363,9 +366,9 @@ def model(out, layers=4, batch=2, length=4096):
     choices = []
 
     def keep(_, __, result):
-        found = [part for part in (result if isinstance(result, tuple) else (result,)) if not part.is_floating_point()]
-        logits = [part for part in (result if isinstance(result, tuple) else (result,)) if part.is_floating_point()]
-        choices.append((found or [logits[0].topk(8, -1).indices])[0].reshape(-1, 8).cpu().numpy())
+        parts = result if isinstance(result, tuple) else (result,)
+        found = [part for part in parts if not part.is_floating_point()] or [parts[0].topk(8, -1).indices]
+        choices.append(found[0].reshape(-1, 8).cpu().numpy())
 
     hooks = [layer.mlp.gate.register_forward_hook(keep) for layer in network.model.layers]
     network(tokens)

@@ -3,7 +3,7 @@
 
 usage: gpu_profiles_test.py MOESIM
 
-The profiles hold the kernels alone, of scripts/gpu_kernels.py of c727d34b (tests/kernels/README.md).
+The profiles hold nothing but kernels, of scripts/gpu_kernels.py of c727d34b (tests/kernels/README.md).
 """
 import json
 import pathlib
