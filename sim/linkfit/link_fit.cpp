@@ -9,6 +9,7 @@
 
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/units.h"
 #include "sim/linkfit/sizes.h"
 
 namespace moesim {
