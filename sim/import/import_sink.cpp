@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "sim/base/most.h"
+#include "sim/base/units.h"
 #include "sim/import/narrow.h"
 #include "sim/trace/verify.h"
 

@@ -10,6 +10,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/scenario/changes.h"
+#include "sim/scenario/input_cache.h"
 #include "sim/scenario/open_cluster.h"
 #include "sim/scenario/software_inputs.h"
 #include "sim/transport/reader.h"
