@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "sim/base/most.h"
-#include "sim/base/units.h"
 #include "sim/import/narrow.h"
+#include "sim/trace/trace_json.h"
 #include "sim/trace/verify.h"
 
 namespace moesim {
