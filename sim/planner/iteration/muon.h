@@ -40,6 +40,8 @@ struct HeldMatrices {
   /// Adds a layer's routed experts. Throws Error if GPUs hold parts of them.
   void add_experts(const LayerWork& work);
 };
+/// What Adam keeps per parameter in addition to Muon's state, in fp32.
+inline constexpr std::int64_t second_moment_bytes = 4;
 /// What a GPU updates: matrices by Muon, the rest by Adam (embedding and head, vectors, routers).
 struct Updated {
   MatrixCounts matrices;

@@ -10,12 +10,34 @@
 namespace moesim {
 namespace {
 
-/// Bytes per parameter that an update with Adam reads and writes: gradient, master weight and two
-/// moments in fp32; then the last three and the weight.
-constexpr std::int64_t adam_reads = 16, adam_writes = 12;
-/// With Muon: gradient and momentum, then master weight and orthogonalized momentum (bf16);
-/// momentum in fp32 and bf16, then master weight and weight.
-constexpr std::int64_t muon_reads = 14, muon_writes = 10;
+/// Bytes of a parameter that an update reads and writes.
+struct UpdateBytes {
+  std::int64_t reads = 0, writes = 0;
+};
+
+/// Gradient and state, then state and weight; what the optimizer takes for a moment (a gradient in
+/// fp32) is written and read in between.
+UpdateBytes update_bytes(const Spec& spec, std::int64_t state, std::int64_t weight) {
+  const std::int64_t copy = spec.spec.update_bytes;
+  return {spec.state.gradient + copy + state, copy + state + weight};
+}
+
+/// Adam: two moments and a master weight. A state without room for the latter updates the weight
+/// itself: beside two moments in fp32, or in bf16 if the weight has fewer than four bytes.
+UpdateBytes adam_bytes(const Spec& spec, std::int64_t weight, std::int64_t state) {
+  UpdateBytes bytes = update_bytes(spec, state, weight);
+  if (state < (weight < 4 ? 8 : 12)) bytes.reads += weight;
+  return bytes;
+}
+
+/// Muon: the orthogonalized momentum, in bf16, is written and read as well.
+UpdateBytes muon_bytes(const Spec& spec, std::int64_t weight) {
+  constexpr std::int64_t orthogonalized = 2;
+  UpdateBytes bytes = update_bytes(spec, spec.state.optimizer, weight);
+  bytes.reads += orthogonalized;
+  bytes.writes += orthogonalized;
+  return bytes;
+}
 
 constexpr OpId no_op(-1);
 
@@ -173,15 +195,20 @@ OpId OptimizerOps::add_kernels(std::vector<Kernel> each, int part, const std::ve
 
 OpId OptimizerOps::add_update(const std::vector<OpId>& after) {
   const std::vector<Updated> all = updated();
-  const std::int64_t weight = size_of(exchanges_.replicas().stage().model().weights);
+  const StageSpace& stage = exchanges_.replicas().stage();
+  const Spec& spec = stage.options();
+  const std::int64_t weight = size_of(stage.model().weights);
+  const bool muon = spec.spec.optimizer == OptimizerKind::muon;
+  const UpdateBytes other =
+      adam_bytes(spec, weight, spec.state.optimizer + (muon ? second_moment_bytes : 0));
+  const UpdateBytes matrix = muon_bytes(spec, weight);
   std::int64_t most = 0;
   std::vector<Kernel> each;
   for (const Updated& gpu : all) {
     const std::int64_t matrices = parameters_of(gpu.matrices);
     most = std::max(most, matrices + gpu.others);
-    each.emplace_back(MemoryBound{
-        Bytes(gpu.others * adam_reads + matrices * muon_reads),
-        Bytes(gpu.others * (adam_writes + weight) + matrices * (muon_writes + weight))});
+    each.emplace_back(MemoryBound{Bytes(gpu.others * other.reads + matrices * matrix.reads),
+                                  Bytes(gpu.others * other.writes + matrices * matrix.writes)});
   }
   if (most == 0) return no_op;
   return add_orthogonalization(all, add_kernels(std::move(each), 0, after));

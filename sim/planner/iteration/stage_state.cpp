@@ -11,8 +11,6 @@
 namespace moesim {
 namespace {
 
-constexpr std::int64_t second_moment = 4;  // bytes per parameter, fp32
-
 std::int64_t shared_by(std::int64_t value, std::int64_t over) { return (value + over - 1) / over; }
 
 }  // namespace
@@ -68,7 +66,7 @@ void StageMemory::add_muon(std::int64_t dense) {
     for (const LayerWork& work : chunk->of(0).works) held.add_experts(work);
   }
   const auto updated = updated_by_muon(stage_, held, 0, 1);
-  second_moments_ = Bytes(updated.front().others * second_moment);
+  second_moments_ = Bytes(updated.front().others * second_moment_bytes);
   for (std::size_t g = 0; g < state_.size(); ++g) {
     const std::int64_t own = updated[g].others + parameters_of(updated[g].matrices);
     state_[g].of(MemoryPart::optimizer) +=

@@ -173,7 +173,8 @@ TEST_P(ExpertTensorsTest, GpusHoldTheModelOncePerReplica) {
   for (const Op& op : plan.plan.ops) {
     if (op.key.kind == OpKind::optimizer) {
       for (std::size_t m = 0; m < op.group.size(); ++m) {
-        updated += static_cast<double>(std::get<MemoryBound>(op.kernels()->of(m)).read.value) / 16;
+        updated +=
+            static_cast<double>(std::get<MemoryBound>(op.kernels()->of(m)).read.value) / (2 + 12);
       }
     }
     if (op.key.kind != OpKind::gradient_sum) continue;
