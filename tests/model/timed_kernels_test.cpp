@@ -16,8 +16,8 @@
 namespace moesim {
 namespace {
 
-using Case = std::map<std::string, std::string>;
-using Cases = std::vector<Case>;
+using TimedKernel = std::map<std::string, std::string>;
+using TimedKernels = std::vector<TimedKernel>;
 
 std::vector<std::string> cells_of(const std::string& line) {
   std::vector<std::string> cells;
@@ -26,37 +26,41 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-Cases read_cases(const std::string& name) {
+TimedKernels read_cases(const std::string& name) {
   std::ifstream file(fmt::format("{}/tests/kernels/{}", MOESIM_ROOT, name));
   std::string line;
   std::getline(file, line);
   const std::vector<std::string> names = cells_of(line);
-  Cases cases;
+  TimedKernels cases;
   while (std::getline(file, line)) {
     const std::vector<std::string> cells = cells_of(line);
-    Case next;
+    TimedKernel next;
     for (std::size_t i = 0; i < names.size(); ++i) next[names[i]] = cells.at(i);
     cases.push_back(next);
   }
   return cases;
 }
 
-std::int64_t number(const Case& timed, const char* name) { return std::stoll(timed.at(name)); }
-int integer(const Case& timed, const char* name) { return static_cast<int>(number(timed, name)); }
+std::int64_t number(const TimedKernel& timed, const char* name) {
+  return std::stoll(timed.at(name));
+}
+int integer(const TimedKernel& timed, const char* name) {
+  return static_cast<int>(number(timed, name));
+}
 
 struct Shape {
   Kernel kernel;
   OpType op;
 };
 
-Shape dense_product(const Case& timed) {
+Shape dense_product(const TimedKernel& timed) {
   const DataType type = timed.at("type") == "fp8" ? DataType::fp8 : DataType::bf16;
   return {GroupedGemm{{number(timed, "m")}, number(timed, "n"), number(timed, "k"), type},
           {OpKind::fc1}};
 }
 
 /// As scripts/gpu_kernels.py makes them: by Zipf's law, in multiples of 8.
-std::vector<std::int64_t> loads_of(const Case& timed) {
+std::vector<std::int64_t> loads_of(const TimedKernel& timed) {
   const std::int64_t experts = number(timed, "experts"), rows = number(timed, "rows");
   std::vector<std::int64_t> loads(static_cast<std::size_t>(experts));
   if (timed.at("loads") != "zipf") {
@@ -75,7 +79,7 @@ std::vector<std::int64_t> loads_of(const Case& timed) {
   return loads;
 }
 
-Shape product_of_experts(const Case& timed) {
+Shape product_of_experts(const TimedKernel& timed) {
   const bool of_inputs = timed.at("pass") == "inputs";
   const Role role = timed.at("pass") == "weights" ? Role::wgrad
                     : of_inputs                   ? Role::dgrad
@@ -85,7 +89,7 @@ Shape product_of_experts(const Case& timed) {
           {OpKind::fc1, role, role == Role::plain ? Pass::forward : Pass::backward}};
 }
 
-Shape attention(const Case& timed) {
+Shape attention(const TimedKernel& timed) {
   const std::int64_t length = number(timed, "length");
   const AttentionHeads heads{
       integer(timed, "heads"), integer(timed, "kv_heads"),
@@ -95,15 +99,15 @@ Shape attention(const Case& timed) {
           {OpKind::attention_scores}};
 }
 
-Shape rows(const Case& timed) {
+Shape rows(const TimedKernel& timed) {
   const bool moves = timed.at("kernel").find("rows") != std::string::npos;
   const Bytes half(number(timed, "bytes") / 2);
   return {MemoryBound{half, half}, {moves ? OpKind::permute : OpKind::norm}};
 }
 
-/// Cases of a section whose columns have these texts, of so many rows per expert or product.
+/// Rows of a section whose columns have these texts, of so many rows per expert or product.
 struct Sort {
-  explicit Sort(const Case& bound) : section(bound.at("section")), size(bound.at("size")) {
+  explicit Sort(const TimedKernel& bound) : section(bound.at("section")), size(bound.at("size")) {
     std::istringstream text(bound.at("where"));
     for (std::string part; std::getline(text, part, ';');) {
       const std::size_t equals = part.find('=');
@@ -113,7 +117,7 @@ struct Sort {
     if (!bound.at("below").empty()) below = number(bound, "below");
   }
 
-  bool holds(const Case& timed) const {
+  bool holds(const TimedKernel& timed) const {
     for (const auto& [name, text] : is) {
       if (timed.at(name) != text) return false;
     }
@@ -123,26 +127,27 @@ struct Sort {
   }
 
   std::string section, size;
-  Case is;
+  TimedKernel is;
   std::int64_t at_least = 0, below = 1LL << 40;
 };
 
-const std::map<std::string, Shape (*)(const Case&)> shapes = {{"gemm", dense_product},
-                                                              {"grouped", product_of_experts},
-                                                              {"attention", attention},
-                                                              {"memory", rows}};
+const std::map<std::string, Shape (*)(const TimedKernel&)> shapes = {
+    {"gemm", dense_product},
+    {"grouped", product_of_experts},
+    {"attention", attention},
+    {"memory", rows}};
 
 /// bounds.csv has the most that the median of |simulated / timed - 1| may be, in %.
 TEST(TimedKernels, AreAsLongAsSimulated) {
-  const Cases bounds = read_cases("bounds.csv");
+  const TimedKernels bounds = read_cases("bounds.csv");
   ASSERT_FALSE(bounds.empty());
-  for (const Case& bound : bounds) {
+  for (const TimedKernel& bound : bounds) {
     const Sort sort(bound);
     for (const char* gpu : {"h100", "h200"}) {
       const GpuModel model =
           read_gpu_model(data_file("models/gpu", fmt::format("{}-measured", gpu)));
       std::vector<double> sizes, errors;
-      for (const Case& timed : read_cases(fmt::format("{}/{}.csv", gpu, sort.section))) {
+      for (const TimedKernel& timed : read_cases(fmt::format("{}/{}.csv", gpu, sort.section))) {
         if (!sort.holds(timed)) continue;
         const auto& [kernel, op] = shapes.at(sort.section)(timed);
         errors.push_back(100 * (model.time(kernel, op).value / std::stod(timed.at("seconds")) - 1));

@@ -10,7 +10,7 @@ namespace moesim {
 namespace {
 
 /// GPUs a, b, c of one host; every direction 50 GB/s and 2.5 us, but c's 102.5 us.
-Topology star() {
+Topology star_of_three() {
   const char* const text = R"(source: test
 vertices:
   - {name: a, kind: gpu, host: h, gpu: h100-sxm}
@@ -26,7 +26,7 @@ links:
 }
 
 double time_of(std::vector<std::int64_t> bytes) {
-  return price(star(), ByteMatrix::from_dense(3, bytes))->alone.total().value;
+  return price(star_of_three(), ByteMatrix::from_dense(3, bytes))->alone.total().value;
 }
 
 constexpr std::int64_t mb = 1000000;
@@ -50,7 +50,7 @@ TEST(ExchangeTime, NothingMovedTakesNoTransferOrLatency) {
 }
 
 TEST(ExchangeTime, SharedLinksServeAllEvenly) {
-  const Topology topology = star();
+  const Topology topology = star_of_three();
   const auto moves = [&](std::vector<std::int64_t> bytes) {
     return price(topology, ByteMatrix::from_dense(3, bytes));
   };
@@ -67,7 +67,7 @@ TEST(ExchangeTime, SharedLinksServeAllEvenly) {
 }
 
 TEST(ExchangeTime, SharedLinksServeWhoBeganFirstAloneUntilTheNext) {
-  const Topology topology = star();
+  const Topology topology = star_of_three();
   const auto moves = [&](std::vector<std::int64_t> bytes) {
     return price(topology, ByteMatrix::from_dense(3, bytes));
   };

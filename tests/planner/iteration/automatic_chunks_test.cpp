@@ -66,8 +66,8 @@ TEST(AutomaticChunks, ClosedFormOfALayer) {
 }
 
 /// GB/s of a NIC, its latency, tokens of a rank, width of an expert, dispatch.
-using Case = std::tuple<int, int, int, int, const char*>;
-class AutomaticChunks : public testing::TestWithParam<Case> {};
+using AutomaticCase = std::tuple<int, int, int, int, const char*>;
+class AutomaticChunks : public testing::TestWithParam<AutomaticCase> {};
 INSTANTIATE_TEST_SUITE_P(Grid, AutomaticChunks,
                          testing::Combine(testing::Values(2, 50, 400), testing::Values(2, 200),
                                           testing::Values(256, 8192), testing::Values(512, 8192),

@@ -24,16 +24,16 @@ MoeModel hybrid() {
       "hybrid");
 }
 
-struct HybridCase {
+struct HybridModel {
   PipelineKind kind;
   int pp;
   std::vector<RecomputeModule> again;
 };
 
-class HybridIteration : public testing::TestWithParam<HybridCase> {
+class HybridIteration : public testing::TestWithParam<HybridModel> {
  protected:
   PlannedStep plan() const {
-    const HybridCase c = GetParam();
+    const HybridModel c = GetParam();
     Spec o;
     o.spec.parallel = {.tp = 1, .pp = c.pp, .ep = 8 / c.pp, .etp = 1};
     o.spec.pipeline = c.kind;
@@ -110,12 +110,12 @@ TEST_P(HybridIteration, KeepsStateOfEveryLayerOnce) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, HybridIteration,
-    testing::Values(HybridCase{PipelineKind::one_f_one_b, 1, {}},
-                    HybridCase{PipelineKind::one_f_one_b, 2, {}},
-                    HybridCase{PipelineKind::zb1p, 2, {}},
-                    HybridCase{PipelineKind::combined, 1, {}},
-                    HybridCase{PipelineKind::one_f_one_b, 2, {RecomputeModule::moe}},
-                    HybridCase{PipelineKind::one_f_one_b, 2, {RecomputeModule::full}}));
+    testing::Values(HybridModel{PipelineKind::one_f_one_b, 1, {}},
+                    HybridModel{PipelineKind::one_f_one_b, 2, {}},
+                    HybridModel{PipelineKind::zb1p, 2, {}},
+                    HybridModel{PipelineKind::combined, 1, {}},
+                    HybridModel{PipelineKind::one_f_one_b, 2, {RecomputeModule::moe}},
+                    HybridModel{PipelineKind::one_f_one_b, 2, {RecomputeModule::full}}));
 
 }  // namespace
 }  // namespace moesim

@@ -34,12 +34,12 @@ Topology free_links(int gpus) {
   return Topology(std::move(parts));
 }
 
-struct Shape {
+struct IdealCase {
   PipelineKind kind;
   int pp, vpp, microbatches;
 };
 
-class IdealPipeline : public testing::TestWithParam<Shape> {
+class IdealPipeline : public testing::TestWithParam<IdealCase> {
  protected:
   static constexpr int per_position = 2;  // dense layers
 
@@ -51,7 +51,7 @@ class IdealPipeline : public testing::TestWithParam<Shape> {
     return m;
   }
 
-  Plan plan_of(const Shape& s, int positions) const {
+  Plan plan_of(const IdealCase& s, int positions) const {
     const Topology topology = free_links(s.pp);
     const MoeModel m = model(positions);
     const RoutingTrace trace = test::tokens_for(test::tiny(), 4096, 4096);
@@ -115,7 +115,7 @@ Seconds makespan_of(const Pipeline& pipeline, const WorkTimes& times) {
 }
 
 TEST_P(IdealPipeline, TakesWhatItsTimetableSays) {
-  const Shape s = GetParam();
+  const IdealCase s = GetParam();
   const Pipeline pipeline({s.kind, s.pp, s.microbatches, s.vpp});
   const Topology topology = free_links(s.pp);
   const auto backend = make_port_backend(topology, test::h100s(s.pp));
@@ -128,15 +128,19 @@ TEST_P(IdealPipeline, TakesWhatItsTimetableSays) {
   EXPECT_GE(makespan, ideal.value * (folded ? 0.98 : 1 - 1e-6));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Kinds, IdealPipeline,
-    testing::Values(
-        Shape{PipelineKind::gpipe, 4, 1, 8}, Shape{PipelineKind::one_f_one_b, 4, 1, 8},
-        Shape{PipelineKind::one_f_one_b, 8, 1, 16}, Shape{PipelineKind::interleaved, 4, 2, 8},
-        Shape{PipelineKind::combined, 4, 1, 8}, Shape{PipelineKind::combined_interleaved, 4, 2, 8},
-        Shape{PipelineKind::zb1p, 4, 1, 8}, Shape{PipelineKind::zbv, 4, 1, 8},
-        Shape{PipelineKind::v_half, 4, 1, 8}, Shape{PipelineKind::v_min, 4, 1, 8},
-        Shape{PipelineKind::dualpipe, 4, 1, 16}, Shape{PipelineKind::dualpipev, 4, 1, 16}));
+INSTANTIATE_TEST_SUITE_P(Kinds, IdealPipeline,
+                         testing::Values(IdealCase{PipelineKind::gpipe, 4, 1, 8},
+                                         IdealCase{PipelineKind::one_f_one_b, 4, 1, 8},
+                                         IdealCase{PipelineKind::one_f_one_b, 8, 1, 16},
+                                         IdealCase{PipelineKind::interleaved, 4, 2, 8},
+                                         IdealCase{PipelineKind::combined, 4, 1, 8},
+                                         IdealCase{PipelineKind::combined_interleaved, 4, 2, 8},
+                                         IdealCase{PipelineKind::zb1p, 4, 1, 8},
+                                         IdealCase{PipelineKind::zbv, 4, 1, 8},
+                                         IdealCase{PipelineKind::v_half, 4, 1, 8},
+                                         IdealCase{PipelineKind::v_min, 4, 1, 8},
+                                         IdealCase{PipelineKind::dualpipe, 4, 1, 16},
+                                         IdealCase{PipelineKind::dualpipev, 4, 1, 16}));
 
 }  // namespace
 }  // namespace moesim

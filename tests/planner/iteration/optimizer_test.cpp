@@ -10,16 +10,16 @@
 namespace moesim {
 namespace {
 
-struct Case {
+struct UpdateCase {
   std::string name;
   int gradient, optimizer, taken;  // bytes per parameter
   DataType weights;
   std::int64_t reads, writes;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const UpdateCase& c, std::ostream* out) { *out << c.name; }
 
-class UpdateBytes : public IterationMemoryTest, public testing::WithParamInterface<Case> {
+class UpdateBytes : public IterationMemoryTest, public testing::WithParamInterface<UpdateCase> {
  protected:
   Spec spec() const {
     Spec o = options(PipelineKind::one_f_one_b, 1, 1, 1);
@@ -55,13 +55,13 @@ TEST_P(UpdateBytes, FollowGradientsAndState) {
 
 INSTANTIATE_TEST_SUITE_P(
     States, UpdateBytes,
-    testing::Values(Case{"megatron_core", 4, 12, 0, DataType::bf16, 16, 14},
-                    Case{"bf16_gradients", 2, 12, 0, DataType::bf16, 14, 14},
-                    Case{"bf16_gradients_copied", 2, 12, 4, DataType::bf16, 18, 18},
-                    Case{"fp32_weights", 4, 8, 0, DataType::fp32, 16, 12},
-                    Case{"fp32_weights_with_a_copy", 4, 12, 0, DataType::fp32, 16, 16},
-                    Case{"bf16_moments", 4, 8, 0, DataType::bf16, 12, 10},
-                    Case{"all_in_bf16", 2, 4, 0, DataType::bf16, 8, 6}),
+    testing::Values(UpdateCase{"megatron_core", 4, 12, 0, DataType::bf16, 16, 14},
+                    UpdateCase{"bf16_gradients", 2, 12, 0, DataType::bf16, 14, 14},
+                    UpdateCase{"bf16_gradients_copied", 2, 12, 4, DataType::bf16, 18, 18},
+                    UpdateCase{"fp32_weights", 4, 8, 0, DataType::fp32, 16, 12},
+                    UpdateCase{"fp32_weights_with_a_copy", 4, 12, 0, DataType::fp32, 16, 16},
+                    UpdateCase{"bf16_moments", 4, 8, 0, DataType::bf16, 12, 10},
+                    UpdateCase{"all_in_bf16", 2, 4, 0, DataType::bf16, 8, 6}),
     [](const auto& each) { return each.param.name; });
 
 TEST_F(IterationMemoryTest, MuonMovesItsMomentumAndOrthogonalizesItInBf16) {

@@ -25,7 +25,7 @@ TEST(SglangTest, UtilisationIsMeanOverLargest) {
 }
 
 /// 8 GPUs of 2 slots: expert 0 on GPUs 0, 1 and 2, expert g + 1 in GPU g's other slot(s).
-Placement replicated() {
+Placement replicated_slots() {
   SlotTable table(8);
   for (int g = 0; g < 8; ++g) {
     table[static_cast<std::size_t>(g)] = {g < 3 ? ExpertId(0) : ExpertId(g + 1), ExpertId(g + 1)};
@@ -34,7 +34,7 @@ Placement replicated() {
 }
 
 TEST(SglangTest, StaticDispatchTakesOwnCopiesAndDealsTheOthersEvenly) {
-  const Placement placement = replicated();
+  const Placement placement = replicated_slots();
   const auto slots = sglang::static_slots(placement, 3);
   std::map<SlotId, int> users;
   for (std::size_t rank = 0; rank < 8; ++rank) {
@@ -51,7 +51,7 @@ TEST(SglangTest, StaticDispatchTakesOwnCopiesAndDealsTheOthersEvenly) {
 }
 
 TEST(SglangTest, StaticDispatchDependsOnSeedAndLayerAlone) {
-  const Placement placement = replicated();
+  const Placement placement = replicated_slots();
   EXPECT_EQ(sglang::static_slots(placement, 3), sglang::static_slots(placement, 3, 42));
   bool layers_differ = false, seeds_differ = false;
   for (int layer = 0; layer < 8; ++layer) {
