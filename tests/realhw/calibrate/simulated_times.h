@@ -29,12 +29,14 @@ inline void add_simulated(const Topology& topology, const GpuModels& gpus, const
   for (int run = 0; run < runs; ++run) {
     Timeline timeline = exact;
     for (std::size_t op = 0; op < timeline.ops.size(); ++op) {
-      const std::span<Interval> intervals = timeline.ops[op];
+      const OpIntervals intervals = timeline.ops[op];
       const bool wild = noise.outlier > 0 && random() % static_cast<unsigned>(noise.outlier) == 0;
       const double factor = (wild ? 7 : 1) * around(random);
       Seconds start(0);
       for (const Interval& i : intervals) start = std::max(start, i.start);
-      for (Interval& i : intervals) i.end = start + (i.end - start) * factor;
+      for (std::size_t m = 0; m < intervals.size(); ++m) {
+        timeline.ops.end(op, m) = start + (intervals[m].end - start) * factor;
+      }
     }
     times[micro.name][run].push_back(std::move(timeline));
   }
