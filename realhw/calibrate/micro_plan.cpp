@@ -8,7 +8,7 @@
 
 namespace moesim {
 
-Seconds time_of_exchange(std::span<const Interval> participants) {
+Seconds time_of_exchange(const OpIntervals& participants) {
   Seconds start = participants.front().start, end = participants.front().end;
   for (const Interval& interval : participants) {
     start = std::max(start, interval.start);

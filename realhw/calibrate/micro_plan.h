@@ -19,7 +19,7 @@ struct MicroPlan {
 };
 
 /// How long an exchange took in a timeline: from the last participant's start to the last end.
-Seconds time_of_exchange(std::span<const Interval> participants);
+Seconds time_of_exchange(const OpIntervals& participants);
 
 /// What is measured in addition to the other sizes of its plan.
 enum class Probe {

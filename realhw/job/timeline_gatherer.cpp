@@ -56,20 +56,21 @@ Timeline TimelineGatherer::gather(const Plan& plan, const std::vector<Stamp>& st
   const std::vector<double> all = gather_on_first(job_, mine);
   Timeline timeline;
   if (job_.rank() != 0) return timeline;
+  const auto start_of = [&](std::size_t op, GpuId gpu) {
+    return &all[gpu.index() * mine.size() + 2 * op];
+  };
   double first = std::numeric_limits<double>::max();
+  for (std::size_t op = 0; op < plan.ops.size(); ++op) {
+    for (const GpuId gpu : plan.ops[op].group) first = std::min(first, *start_of(op, gpu));
+  }
   for (std::size_t op = 0; op < plan.ops.size(); ++op) {
     std::vector<Interval> intervals;
     for (const GpuId gpu : plan.ops[op].group) {
-      const std::size_t i = gpu.index() * mine.size() + 2 * op;
-      intervals.push_back({Seconds(all[i]), Seconds(all[i + 1])});
-      first = std::min(first, all[i]);
+      const double* times = start_of(op, gpu);
+      intervals.push_back({Seconds(times[0] - first), Seconds(times[1] - first)});
+      timeline.makespan = std::max(timeline.makespan, intervals.back().end);
     }
     timeline.ops.add_row(intervals);
-  }
-  for (Interval& interval : timeline.ops.elements()) {
-    interval.start -= Seconds(first);
-    interval.end -= Seconds(first);
-    timeline.makespan = std::max(timeline.makespan, interval.end);
   }
   return timeline;
 }

@@ -49,7 +49,8 @@ class AnalyticBackend : public SimulatedBackend {
 
   Timeline run(const PricedPlan& plan) override {
     EventQueue events;
-    return Execution(plan, gpus_).run(events, [&](Network::Ended ended) {
+    Execution execution(plan, gpus_, HostsCompute::alone, Progress::ExchangeEnds::together);
+    return std::move(execution).run(events, [&](Network::Ended ended) {
       return std::make_unique<ClosedNetwork>(events, plan, exchange_times(plan), std::move(ended));
     });
   }

@@ -14,6 +14,7 @@ namespace moesim {
 template <class T>
 class Ragged {
  public:
+  using Element = T;
   Ragged() = default;
   Ragged(std::initializer_list<std::vector<T>> rows) {
     for (const auto& row : rows) add_row(row);

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "sim/base/fields.h"
-#include "sim/base/ragged.h"
 #include "sim/base/types.h"
 
 namespace moesim {
@@ -97,19 +96,22 @@ struct Wire<std::set<T>> : WireList<std::set<T>> {};
 template <>
 struct Wire<std::string> : WireList<std::string> {};
 
+/// Rows of different lengths, such as Ragged has.
 template <class T>
-struct Wire<Ragged<T>> {
-  static void put(std::string& bytes, const Ragged<T>& rows) {
+requires requires(T rows, const std::vector<typename T::Element>& row) { rows.add_row(row); }
+struct Wire<T> {
+  static void put(std::string& bytes, const T& rows) {
     moesim::put(bytes, rows.size());
     for (std::size_t row = 0; row < rows.size(); ++row) {
-      moesim::put(bytes, std::vector<T>(rows[row].begin(), rows[row].end()));
+      const auto& elements = rows[row];
+      moesim::put(bytes, std::vector<typename T::Element>(elements.begin(), elements.end()));
     }
   }
-  static void take(std::string_view& bytes, Ragged<T>& rows) {
+  static void take(std::string_view& bytes, T& rows) {
     std::size_t size = 0;
     moesim::take(bytes, size);
     rows = {};
-    std::vector<T> row;
+    std::vector<typename T::Element> row;
     for (std::size_t i = 0; i < size; ++i) {
       moesim::take(bytes, row);
       rows.add_row(row);

@@ -18,9 +18,9 @@ using NetworkOf = std::function<std::unique_ptr<Network>(Events&, const PricedPl
 using LikelyTime = std::function<Seconds(const PricedPlan&)>;
 
 /// Runs any number of plans. The topology must outlive it.
-std::unique_ptr<SimulatedBackend> make_engine_backend(const Topology& topology,
-                                                      const GpuModels& gpus, NetworkOf network,
-                                                      LikelyTime likely = {},
-                                                      HostsCompute hosts = HostsCompute::alone);
+std::unique_ptr<SimulatedBackend> make_engine_backend(
+    const Topology& topology, const GpuModels& gpus, NetworkOf network, LikelyTime likely = {},
+    HostsCompute hosts = HostsCompute::alone,
+    Progress::ExchangeEnds ends = Progress::ExchangeEnds::one_by_one);
 
 }  // namespace moesim

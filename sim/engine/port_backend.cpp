@@ -18,7 +18,8 @@ std::unique_ptr<Network> port_network(Events& events, const PricedPlan& plan, Ne
 
 std::unique_ptr<SimulatedBackend> make_port_backend(const Topology& topology,
                                                     const GpuModels& gpus) {
-  return make_engine_backend(topology, gpus, port_network);
+  return make_engine_backend(topology, gpus, port_network, {}, HostsCompute::alone,
+                             Progress::ExchangeEnds::together);
 }
 
 }  // namespace moesim

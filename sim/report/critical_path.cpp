@@ -38,7 +38,7 @@ class PathWalk {
   }
 
  private:
-  const Interval& interval(PathPlace at) const { return timeline_.ops[at.op.index()][at.member]; }
+  Interval interval(PathPlace at) const { return timeline_.ops[at.op.index()][at.member]; }
   GpuId gpu(PathPlace at) const { return plan_[at.op].group[at.member]; }
 
   /// What ends last.
@@ -46,7 +46,7 @@ class PathWalk {
     std::optional<PathPlace> latest;
     Seconds end;
     for (OpId id(0); id.index() < plan_.ops.size(); ++id.value) {
-      const std::span<const Interval> times = timeline_.ops[id.index()];
+      const OpIntervals times = timeline_.ops[id.index()];
       for (std::size_t m = 0; m < times.size(); ++m) {
         if (latest && times[m].end <= end) continue;
         latest = PathPlace{id, m};

@@ -76,7 +76,7 @@ class FusedGpu {
   Seconds end_of(const std::vector<OpId>& ops) const {
     Seconds end;
     for (const OpId id : ops) {
-      if (const auto* time = at(id)) end = std::max(end, time->end);
+      if (const auto time = at(id)) end = std::max(end, time->end);
     }
     return end;
   }
@@ -84,15 +84,15 @@ class FusedGpu {
   /// `kept`: until when, if a backward pass needs what the forward pass has made.
   void add(const FusedWaveOps& ops, Seconds pass_ends, std::optional<Seconds> kept,
            FusedMemory& to) {
-    if (!ops.dispatch || !ops.combine || at(*ops.dispatch) == nullptr) return;
+    if (!ops.dispatch || !ops.combine || !at(*ops.dispatch)) return;
     FusedWave& wave = to.waves.emplace_back();
     wave.sent = at(*ops.dispatch)->start;
     wave.begins = wave.ends = wave.left = wave.sent;
     Seconds read = at(*ops.dispatch)->end, first = Seconds(-1);
     Bytes inner;
     for (const OpId id : ops.products) {
-      const Interval* time = at(id);
-      if (time == nullptr) continue;
+      const std::optional<Interval> time = at(id);
+      if (!time) continue;
       const OpKey& key = plan_[id].key;
       const auto& gemm = *wave_of(plan_[id], plan_[id].group.member(gpu_));
       wave.rows = std::reduce(gemm.m.begin(), gemm.m.end());
@@ -110,7 +110,7 @@ class FusedGpu {
     wave.begins = first;
     hold(wave.sent, kept.value_or(read), &FusedBytes::received, arriving(*ops.dispatch));
     hold(first, kept.value_or(wave.ends), &FusedBytes::inner, inner);
-    if (const Interval* back = at(*ops.combine)) {
+    if (const auto back = at(*ops.combine)) {
       wave.left = back->end;
       hold(back->start, pass_ends, &FusedBytes::results, arriving(*ops.combine));
     }
@@ -136,9 +136,10 @@ class FusedGpu {
   }
 
  private:
-  const Interval* at(OpId id) const {
+  std::optional<Interval> at(OpId id) const {
     const std::size_t member = plan_[id].group.member(gpu_);
-    return member == plan_[id].group.size() ? nullptr : &timeline_.ops[id.index()][member];
+    if (member == plan_[id].group.size()) return std::nullopt;
+    return timeline_.ops[id.index()][member];
   }
   Bytes arriving(OpId id) const {
     Bytes sum;

@@ -76,7 +76,7 @@ struct GpuTimes {
   std::array<std::vector<Interval>, iteration_part_count> moving;
 };
 
-void add_exchange(const Op& op, std::span<const Interval> intervals, const Interval& window,
+void add_exchange(const Op& op, const OpIntervals& intervals, const Interval& window,
                   std::vector<GpuTimes>& gpus) {
   const IterationPart part = part_of_exchange(op);
   if (part == IterationPart::bubble) return;
@@ -94,7 +94,7 @@ void add_exchange(const Op& op, std::span<const Interval> intervals, const Inter
   }
 }
 
-void add_op(const Op& op, std::span<const Interval> intervals, const Interval& window,
+void add_op(const Op& op, const OpIntervals& intervals, const Interval& window,
             std::vector<GpuTimes>& gpus) {
   if (op.exchange() != nullptr) return add_exchange(op, intervals, window, gpus);
   const bool minimum = is_minimum_time(op);

@@ -5,13 +5,13 @@
 
 namespace moesim {
 
-Seconds moving_from(std::span<const Interval> times) {
+Seconds moving_from(const OpIntervals& times) {
   Seconds last;
   for (const Interval& each : times) last = std::max(last, each.start);
   return last;
 }
 
-std::vector<Seconds> moving_from(const Op& op, std::span<const Interval> times) {
+std::vector<Seconds> moving_from(const Op& op, const OpIntervals& times) {
   const Collectives* apart = op.apart();
   if (apart == nullptr) return {moving_from(times)};
   std::vector<Seconds> last(apart->members.size());
@@ -22,7 +22,7 @@ std::vector<Seconds> moving_from(const Op& op, std::span<const Interval> times) 
   return last;
 }
 
-std::vector<OpSpan> spans_of(const Op& op, std::span<const Interval> times,
+std::vector<OpSpan> spans_of(const Op& op, const OpIntervals& times,
                              const std::vector<GpuId>& gpus) {
   std::vector<OpSpan> spans;
   for (const GpuId gpu : gpus) {

@@ -19,13 +19,13 @@ struct OpSpan {
 };
 
 /// When the last participant has joined; of the op's intervals.
-Seconds moving_from(std::span<const Interval> times);
+Seconds moving_from(const OpIntervals& times);
 
 /// [collective] of an op that is several exchanges apart; else one. No time before zero.
-std::vector<Seconds> moving_from(const Op& op, std::span<const Interval> times);
+std::vector<Seconds> moving_from(const Op& op, const OpIntervals& times);
 
 /// Spans of the `gpus` that take part, in their order; `times`: of the op, by member.
-std::vector<OpSpan> spans_of(const Op& op, std::span<const Interval> times,
+std::vector<OpSpan> spans_of(const Op& op, const OpIntervals& times,
                              const std::vector<GpuId>& gpus);
 
 }  // namespace moesim

@@ -21,7 +21,7 @@ struct Span {
   Seconds first{std::numeric_limits<double>::infinity()};
   Seconds last{0};
   int times = 1;
-  void cover(std::span<const Interval> intervals) {
+  void cover(const OpIntervals& intervals) {
     for (const Interval& i : intervals) {
       first = std::min(first, i.start);
       last = std::max(last, i.end);
@@ -87,11 +87,11 @@ class StepMetrics {
       }
       return;
     }
-    std::vector<Interval> longer;
-    std::span<const Interval> intervals = timeline_.ops[index];
+    OpIntervals intervals = timeline_.ops[index];
+    Intervals longer;
     if (!minimum_until_.empty()) {
-      longer = with_minimum_times(op, {intervals.begin(), intervals.end()});
-      intervals = longer;
+      longer.add_row(with_minimum_times(op, {intervals.begin(), intervals.end()}));
+      intervals = longer[0];
     }
     // Parameters may travel long before or after.
     const bool of_pass = carries_tokens(op.stream) || op.stream == Stream::compute;
@@ -202,8 +202,7 @@ class StepMetrics {
     return intervals;
   }
 
-  void add_exchange(const Op& op, std::span<const Interval> intervals, int times,
-                    LayerMetrics& layer) {
+  void add_exchange(const Op& op, const OpIntervals& intervals, int times, LayerMetrics& layer) {
     const bool tokens = carries_tokens(op.stream);
     if (last_exchanging_ == nullptr) {
       last_exchanging_ = &exchanging_[op.key.layer];

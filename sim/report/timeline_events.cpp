@@ -14,7 +14,7 @@ namespace {
 
 constexpr int bins = 1000;  // of a step's link loads
 
-Seconds last_end(std::span<const Interval> times) {
+Seconds last_end(const OpIntervals& times) {
   Seconds last;
   for (const Interval& i : times) last = std::max(last, i.end);
   return last;
@@ -163,7 +163,7 @@ void TimelineEvents::add_fused(const PricedPlan& plan, const Timeline& timeline)
 
 void TimelineEvents::add_op(const PricedPlan& plan, const Timeline& timeline, std::size_t index) {
   const Op& op = plan.plan().ops[index];
-  std::span<const Interval> times = timeline.ops[index];
+  const OpIntervals times = timeline.ops[index];
   const int stream = static_cast<int>(op.stream);
   std::vector<Sent> sent;
   const auto [link, link_bytes] = op.exchange() == nullptr
@@ -214,7 +214,7 @@ void TimelineEvents::add_op(const PricedPlan& plan, const Timeline& timeline, st
   if (!sent.empty()) add_arrows(op, times, moving_from(times));
 }
 
-void TimelineEvents::add_arrows(const Op& op, std::span<const Interval> times, Seconds moving) {
+void TimelineEvents::add_arrows(const Op& op, const OpIntervals& times, Seconds moving) {
   const int stream = static_cast<int>(op.stream);
   const auto shown = [&](GpuId gpu) { return std::ranges::binary_search(case_.ranks, gpu); };
   op.traffic().for_each([&](GpuId from, GpuId to, Bytes bytes) {

@@ -19,7 +19,7 @@ void extend(Interval& turn, const Interval& by) {
 }
 
 /// The first ones wait for the others, which is not work.
-void add_update(const Op& op, std::span<const Interval> times, std::vector<TurnsOfGpu>& gpus) {
+void add_update(const Op& op, const OpIntervals& times, std::vector<TurnsOfGpu>& gpus) {
   const Seconds moving = moving_from(times);
   for (std::size_t m = 0; m < times.size(); ++m) {
     const Seconds start = op.exchange() != nullptr ? moving : times[m].start;
@@ -72,7 +72,7 @@ std::vector<TurnsOfGpu> turns_of_gpus(const Plan& plan, const Timeline& timeline
   }
   for_each_op_of_turns(plan, by_stage, stages, [&](std::size_t i, std::size_t, auto turn) {
     const Op& op = plan.ops[i];
-    const std::span<const Interval> times = timeline.ops[i];
+    const OpIntervals times = timeline.ops[i];
     if (is_between_stages(op.stream)) return;
     if (between_replicas(op)) return add_update(op, times, gpus);
     if (!turn) return;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "sim/base/error.h"
+#include "sim/base/ragged.h"
 
 namespace moesim {
 namespace wired {  // not anonymous: clang converts AnyField only to types with linkage

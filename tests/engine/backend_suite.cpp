@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <stdexcept>
 
@@ -111,14 +112,14 @@ TEST_P(BackendOrder, StartsNothingBeforeWhatItWaitsForHasEnded) {
     const auto all = dependencies(plan);
     const auto on_gpu = [&](OpId op, GpuId gpu) {
       const std::size_t member = plan[op].group.member(gpu);
-      const auto& intervals = timeline.ops[op.index()];
-      return member < intervals.size() ? &intervals[member] : nullptr;
+      const OpIntervals intervals = timeline.ops[op.index()];
+      return member < intervals.size() ? std::optional(intervals[member]) : std::nullopt;
     };
     for (OpId op(0); op.index() < plan.ops.size(); ++op.value) {
       for (const GpuId gpu : plan[op].group) {
         for (const OpId before : all[op.index()]) {
-          const Interval* earlier = on_gpu(before, gpu);
-          if (earlier == nullptr) continue;
+          const std::optional<Interval> earlier = on_gpu(before, gpu);
+          if (!earlier) continue;
           EXPECT_GE(on_gpu(op, gpu)->start, earlier->end)
               << "op " << op.value << " after " << before.value << " on GPU " << gpu.value;
         }

@@ -77,6 +77,28 @@ TEST(Progress, WhoJoinsAtOnceIsReportedAsOneIfThatIsAskedFor) {
   EXPECT_EQ(timeline.ops[3][1], (Interval{Seconds(4), Seconds(8)}));
 }
 
+TEST(Progress, TimesAreTheSameIfExchangesOnlyEndTogether) {
+  Plan plan{
+      "p",
+      2,
+      {exchange("x", {0, 1}, matrix(2, 1, {})), working(0, 2), working(1, 4),
+       exchange("y", {0, 1}, matrix(2, 1, {}), {1, 2}), exchange("z", {0, 1}, matrix(2, 1, {}))}};
+  for (const int op : {1, 2}) plan.ops[static_cast<std::size_t>(op)].after = {OpId(0)};
+  for (const int op : {3, 4}) plan.ops[static_cast<std::size_t>(op)].group = plan.ops[0].group;
+  std::vector<Timeline> timelines;
+  for (const auto ends : {Progress::ExchangeEnds::one_by_one, Progress::ExchangeEnds::together}) {
+    Progress progress(plan, test_gpus(2), Progress::KernelEnds::timed, ends);
+    progress.report_together();
+    progress.end(OpId(0), Seconds(1));
+    progress.end(OpId(3), Seconds(8));
+    progress.end(OpId(4), Seconds(16));
+    timelines.push_back(progress.finish());
+  }
+  EXPECT_EQ(timelines[0].ops, timelines[1].ops);
+  EXPECT_EQ(timelines[0].ops[3][0], (Interval{Seconds(3), Seconds(8)}));
+  EXPECT_EQ(timelines[0].ops[4][1], (Interval{Seconds(8), Seconds(16)}));
+}
+
 TEST(Progress, KernelsThatEndWhenToldJoinToo) {
   const Plan plan{
       "p", 1, {working(0, 4), kernel("h", 0, {}, HostWork{5'000'000'000}), working(0, 1)}};

@@ -62,12 +62,13 @@ Progress::KernelEnds kernel_ends(const GpuModels& gpus, HostsCompute hosts, bool
 
 }  // namespace
 
-Execution::Execution(const PricedPlan& plan, const GpuModels& gpus, HostsCompute hosts)
+Execution::Execution(const PricedPlan& plan, const GpuModels& gpus, HostsCompute hosts,
+                     Progress::ExchangeEnds ends)
     : plan_(plan),
       gpus_(gpus),
       hosts_(hosts),
       slowed_(hosts == HostsCompute::alone && slows(plan.plan(), gpus)),
-      progress_(plan.plan(), gpus, kernel_ends(gpus, hosts, slowed_)) {}
+      progress_(plan.plan(), gpus, kernel_ends(gpus, hosts, slowed_), ends) {}
 
 Timeline Execution::run(Events& events, const MakeNetwork& make_network) && {
   Driver driver(plan_, progress_, events, hosts_);

@@ -15,9 +15,9 @@ namespace moesim {
 class Execution {
  public:
   /// The plan must outlive it. Throws Error when it is for another number of GPUs or one of them
-  /// cannot run its kernels.
-  Execution(const PricedPlan& plan, const GpuModels& gpus,
-            HostsCompute hosts = HostsCompute::alone);
+  /// cannot run its kernels. `ends`: how its network ends exchanges.
+  Execution(const PricedPlan& plan, const GpuModels& gpus, HostsCompute hosts = HostsCompute::alone,
+            Progress::ExchangeEnds ends = Progress::ExchangeEnds::one_by_one);
 
   /// Runs it, once. Throws std::runtime_error naming the ops that never end.
   Timeline run(Events& events, const MakeNetwork& make_network) &&;

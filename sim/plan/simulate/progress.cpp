@@ -9,7 +9,6 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/base/large_memory.h"
 #include "sim/plan/check.h"
 #include "sim/plan/waits.h"
 
@@ -20,23 +19,20 @@ bool is_computing(const Op& op) {
          !std::holds_alternative<HostWork>(op.kernels()->each().front());
 }
 
-Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends)
+Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends,
+                   ExchangeEnds exchange_ends)
     : plan_(plan),
       kernel_ends_(kernel_ends),
       durations_((check_gpus(plan, gpus.size()), plan), gpus, kernel_ends != KernelEnds::timed),
       host_(plan, gpus,
             [this](std::size_t op, std::int32_t member) { return durations_.of(op, member); }) {
-  std::size_t members = 0;
-  for (const Op& op : plan.ops) members += op.group.size();
-  timeline_.ops.reserve(plan.ops.size(), members);
-  expect_to_fill(timeline_.ops.elements().data(), members);
-  for (const Op& op : plan.ops) timeline_.ops.add_row(op.group.size());
   for (const Op& op : plan.ops) {
     runs_by_itself_.push_back(op.kernels() != nullptr &&
                               (kernel_ends_ == KernelEnds::timed || !is_computing(op)));
   }
   find_waits();
   find_chains();
+  make_timeline(exchange_ends);
   for (const auto& [op, member] : count_waits()) join(op, member, Seconds(0));
   propagate();
 }
@@ -50,15 +46,27 @@ void Progress::take_joined(std::vector<Joined>& joined) {
 
 void Progress::record_end(std::size_t op, std::int32_t member, Seconds at) {
   --unfinished_[op];
-  timeline_.ops[op][static_cast<std::size_t>(member)].end = at;
+  timeline_.ops.end(op, static_cast<std::size_t>(member)) = at;
   tell_host(op, member, at);
+}
+
+void Progress::record_end_of_everyone(std::size_t op, std::int32_t collective, Seconds at) {
+  if (host_.takes_time() || !timeline_.ops.has_common_end(op)) {
+    return for_each_member(op, collective, [&](std::size_t member) {
+      record_end(op, static_cast<std::int32_t>(member), at);
+    });
+  }
+  const auto in = static_cast<std::size_t>(collective);
+  const Collectives* apart = shapes_[op].apart;
+  const std::size_t first = apart != nullptr ? apart->members[in].front().index() : 0;
+  timeline_.ops.end(op, first) = at;
+  unfinished_[op] -= static_cast<std::int32_t>(apart != nullptr ? apart->members[in].size()
+                                                                : shapes_[op].group.size());
 }
 
 void Progress::end(OpId op, std::int32_t participant, Seconds at) {
   if (is_everyone(participant)) {
-    for_each_member(op.index(), collective_of_everyone(participant), [&](std::size_t member) {
-      record_end(op.index(), static_cast<std::int32_t>(member), at);
-    });
+    record_end_of_everyone(op.index(), collective_of_everyone(participant), at);
   } else {
     record_end(op.index(), participant, at);
   }
@@ -69,14 +77,14 @@ void Progress::end(OpId op, std::int32_t participant, Seconds at) {
 void Progress::pass_on(OpId op, std::int32_t participant, Seconds end) {
   record_end(op.index(), participant, end);
   const auto next = static_cast<std::size_t>(next_in_chain_[op.index()]);
-  timeline_.ops[next][static_cast<std::size_t>(participant)].start = start(next, participant, end);
+  timeline_.ops.start(next, static_cast<std::size_t>(participant)) = start(next, participant, end);
   --absent(next);
 }
 
 void Progress::join(std::size_t op, std::int32_t participant, Seconds at) {
   if (runs_by_itself_[op]) return run_chain(op, participant, at);
   at = start(op, participant, at);
-  timeline_.ops[op][static_cast<std::size_t>(participant)].start = at;
+  timeline_.ops.start(op, static_cast<std::size_t>(participant)) = at;
   const std::int32_t in =
       shapes_[op].apart != nullptr
           ? shapes_[op].apart->of[static_cast<std::size_t>(participant)].collective
@@ -84,7 +92,7 @@ void Progress::join(std::size_t op, std::int32_t participant, Seconds at) {
   joined_.push_back({OpId(static_cast<std::int64_t>(op)), participant, at, std::nullopt, in});
   if (--absent(op, in) > 0) return;
   Seconds last = at;
-  const std::span<const Interval> intervals = timeline_.ops[op];
+  const OpIntervals intervals = timeline_.ops[op];
   for_each_member(op, in, [&](std::size_t m) { last = std::max(last, intervals[m].start); });
   joined_.back().all = last;
 }
@@ -92,7 +100,7 @@ void Progress::join(std::size_t op, std::int32_t participant, Seconds at) {
 /// All but the end of the last, which is reported to the ops that wait for it.
 void Progress::run_chain(std::size_t op, std::int32_t member, Seconds at) {
   while (true) {
-    timeline_.ops[op][static_cast<std::size_t>(member)].start = at = start(op, member, at);
+    timeline_.ops.start(op, static_cast<std::size_t>(member)) = at = start(op, member, at);
     --absent(op);
     at += durations_.of(op, member);
     record_end(op, member, at);
@@ -103,7 +111,8 @@ void Progress::run_chain(std::size_t op, std::int32_t member, Seconds at) {
 }
 
 void Progress::arrive(std::size_t op, std::size_t member, Seconds at) {
-  Seconds& start = timeline_.ops[op][member].start;
+  if (first_wait_[op] < 0) return join(op, static_cast<std::int32_t>(member), at);
+  Seconds& start = timeline_.ops.start(op, member);
   start = std::max(start, at);
   if (--waits_[static_cast<std::size_t>(first_wait_[op]) + member] == 0) {
     join(op, static_cast<std::int32_t>(member), start);
@@ -111,15 +120,18 @@ void Progress::arrive(std::size_t op, std::size_t member, Seconds at) {
 }
 
 void Progress::arrive_together(std::size_t exchange, std::int32_t collective, Seconds at) {
-  const std::span<Interval> intervals = timeline_.ops[exchange];
-  const std::span waits =
-      std::span(waits_).subspan(static_cast<std::size_t>(first_wait_[exchange]), intervals.size());
+  const std::int64_t first = first_wait_[exchange];
+  const auto waits = [&](std::size_t m) -> std::int32_t& {
+    return waits_[static_cast<std::size_t>(first) + m];
+  };
   bool together = true;
-  for_each_member(exchange, collective, [&](std::size_t m) {
-    Seconds& start = intervals[m].start;
-    if (start < at) start = at;
-    if (--waits[m] > 0 || start > at) together = false;
-  });
+  if (first >= 0) {
+    for_each_member(exchange, collective, [&](std::size_t m) {
+      Seconds& start = timeline_.ops.start(exchange, m);
+      if (start < at) start = at;
+      if (--waits(m) > 0 || start > at) together = false;
+    });
+  }
   if (together) {
     absent(exchange, collective) = 0;
     joined_.push_back(
@@ -127,7 +139,8 @@ void Progress::arrive_together(std::size_t exchange, std::int32_t collective, Se
     return;
   }
   for_each_member(exchange, collective, [&](std::size_t m) {
-    if (waits[m] == 0) join(exchange, static_cast<std::int32_t>(m), intervals[m].start);
+    if (waits(m) > 0) return;
+    join(exchange, static_cast<std::int32_t>(m), timeline_.ops.start(exchange, m));
   });
 }
 

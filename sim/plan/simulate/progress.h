@@ -28,6 +28,9 @@ class Progress {
   /// only kernels that exchanges may slow (is_computing). If they end chain by chain, only the
   /// first of a chain joins and only the last one ends; next_in_chain() gives those between.
   enum class KernelEnds { timed, told, told_by_chain };
+  /// Whom calls of end() may end exchanges for: for participants one by one, or only for everyone
+  /// at once.
+  enum class ExchangeEnds { one_by_one, together };
   static constexpr std::int32_t everyone = -1;
   /// In place of a participant: everyone of one of the collectives apart that an op is.
   static constexpr std::int32_t everyone_of(std::int32_t collective) {
@@ -49,7 +52,8 @@ class Progress {
 
   /// One model per rank. The plan must outlive it. Throws Error when the plan is for another number
   /// of GPUs or a GPU cannot run its kernels.
-  Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends = KernelEnds::timed);
+  Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends = KernelEnds::timed,
+           ExchangeEnds exchange_ends = ExchangeEnds::one_by_one);
 
   /// From now on participants that join an exchange at one time, because of one end, may be
   /// reported as one: everyone. Never so if hosts take time.
@@ -110,6 +114,8 @@ class Progress {
   };
   void find_waits();
   void find_chains();
+  bool starts_with_end(std::size_t op) const;
+  void make_timeline(ExchangeEnds exchange_ends);
   bool may_chain(std::size_t earlier, std::size_t op) const;
   struct Member {
     std::size_t op;
@@ -135,6 +141,7 @@ class Progress {
   }
   void run_chain(std::size_t op, std::int32_t member, Seconds at);
   void record_end(std::size_t op, std::int32_t member, Seconds at);
+  void record_end_of_everyone(std::size_t op, std::int32_t collective, Seconds at);
   /// An op that a member waits for has ended there.
   void arrive(std::size_t op, std::size_t member, Seconds at);
   /// An op has ended for everyone, or for everyone of a collective.
@@ -181,13 +188,13 @@ class Progress {
   std::vector<std::int32_t> waited_for_;       // ops
   std::vector<std::size_t> first_dependent_;   // [op + 1] into the next
   std::vector<std::int32_t> dependents_;       // ops that wait for the op
-  std::vector<std::int64_t> first_wait_;    // per op that is the first of its chain, into the next
-  std::vector<std::int32_t> waits_;         // per member: ops that it still waits for
-  std::vector<Shape> shapes_;               // per op
-  std::vector<std::int32_t> first_absent_;  // per op, into the next
-  std::vector<std::int32_t> absent_;        // per collective apart, see absent()
-  std::vector<std::int32_t> unfinished_;    // per op, participants for whom it has not ended
-  std::vector<Ended> ended_;                // their dependents do not know yet
+  std::vector<std::int64_t> first_wait_;       // per op into the next; below 0: it waits for one
+  std::vector<std::int32_t> waits_;            // per member: ops that it still waits for
+  std::vector<Shape> shapes_;                  // per op
+  std::vector<std::int32_t> first_absent_;     // per op, into the next
+  std::vector<std::int32_t> absent_;           // per collective apart, see absent()
+  std::vector<std::int32_t> unfinished_;       // per op, participants for whom it has not ended
+  std::vector<Ended> ended_;                   // their dependents do not know yet
   std::vector<Joined> joined_;
   Timeline timeline_;  // the start of a waiting op: the latest end so far
 };

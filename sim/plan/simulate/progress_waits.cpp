@@ -64,13 +64,21 @@ void Progress::find_waits() {
 /// the ops that wait for its last. A host that waits is told of the end first.
 bool Progress::may_chain(std::size_t earlier, std::size_t op) const {
   const Op &first = plan_.ops[earlier], &second = plan_.ops[op];
-  if (earlier >= op || dependents(earlier).size() != 1) return false;
+  if (dependents(earlier).size() != 1) return false;
   if (runs_by_itself_[earlier] != runs_by_itself_[op]) return false;
   if (!runs_by_itself_[op]) {
     if (kernel_ends_ != KernelEnds::told_by_chain || host_.waits_for(earlier)) return false;
     if (!is_computing(first) || !is_computing(second)) return false;
   }
-  return first.stream == second.stream && first.group == second.group;
+  return first.stream == second.stream;
+}
+
+/// Of one op, on the same GPUs.
+bool Progress::starts_with_end(std::size_t op) const {
+  const auto waits = waited_for(op);
+  if (waits.size() != 1) return false;
+  const auto earlier = static_cast<std::size_t>(waits[0]);
+  return earlier < op && plan_.ops[earlier].group == plan_.ops[op].group;
 }
 
 void Progress::find_chains() {
@@ -90,9 +98,9 @@ void Progress::find_chains() {
         absent_.push_back(static_cast<std::int32_t>(places.size()));
       }
     }
-    const auto waits = waited_for(op);
-    if (waits.size() == 1 && may_chain(static_cast<std::size_t>(waits[0]), op)) {
-      next_in_chain_[static_cast<std::size_t>(waits[0])] = static_cast<std::int32_t>(op);
+    if (starts_with_end(op)) {
+      const auto earlier = static_cast<std::size_t>(waited_for(op)[0]);
+      if (may_chain(earlier, op)) next_in_chain_[earlier] = static_cast<std::int32_t>(op);
       first_wait_.push_back(-1);
     } else {
       first_wait_.push_back(static_cast<std::int64_t>(members));
@@ -100,6 +108,18 @@ void Progress::find_chains() {
     }
   }
   waits_.resize(members);
+}
+
+/// Hosts may let an op start later than what it waits for has ended.
+void Progress::make_timeline(ExchangeEnds exchange_ends) {
+  std::vector<Intervals::Shared> shared(plan_.ops.size());
+  for (std::size_t op = 0; op < shared.size(); ++op) {
+    if (first_wait_[op] < 0 && !host_.takes_time()) {
+      shared[op].starts_with_end_of = OpId(waited_for(op)[0]);
+    }
+    shared[op].common_end = shapes_[op].exchange && exchange_ends == ExchangeEnds::together;
+  }
+  timeline_.ops.add_ops(plan_, shared);
 }
 
 std::vector<Progress::Member> Progress::count_waits() {

@@ -180,7 +180,9 @@ TEST_F(ChunkTimes, AreFsMoesClosedForm) {
       const Timeline all = make_port_backend(topology, test::h100s(4))->run(plan);
       Timeline of_layer;
       for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-        if (plan.ops[i].key.layer == layer) of_layer.ops.add_row(all.ops[i]);
+        if (plan.ops[i].key.layer != layer) continue;
+        const OpIntervals times = all.ops[i];
+        of_layer.ops.add_row(std::vector<Interval>(times.begin(), times.end()));
       }
       std::erase_if(plan.ops, [&](const Op& op) { return op.key.layer != layer; });
       auto of = spans(plan, of_layer);

@@ -27,14 +27,17 @@ inline void add_simulated(const Topology& topology, const GpuModels& gpus, const
   std::mt19937 random(7);
   std::uniform_real_distribution<double> around(1 - noise.part, 1 + noise.part);
   for (int run = 0; run < runs; ++run) {
-    Timeline timeline = exact;
-    for (std::size_t op = 0; op < timeline.ops.size(); ++op) {
-      const std::span<Interval> intervals = timeline.ops[op];
+    Timeline timeline;
+    timeline.makespan = exact.makespan;
+    for (std::size_t op = 0; op < exact.ops.size(); ++op) {
+      const OpIntervals all = exact.ops[op];
+      std::vector<Interval> intervals(all.begin(), all.end());
       const bool wild = noise.outlier > 0 && random() % static_cast<unsigned>(noise.outlier) == 0;
       const double factor = (wild ? 7 : 1) * around(random);
       Seconds start(0);
       for (const Interval& i : intervals) start = std::max(start, i.start);
       for (Interval& i : intervals) i.end = start + (i.end - start) * factor;
+      timeline.ops.add_row(intervals);
     }
     times[micro.name][run].push_back(std::move(timeline));
   }
