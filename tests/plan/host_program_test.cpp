@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/unsuitable.h"
+#include "sim/transport/transport.h"
 #include "tests/plan/host_case.h"
 
 namespace moesim {
