@@ -89,7 +89,11 @@ const DispatchShape& Dispatch::shape() const {
 
 RowCounts Dispatch::count(const LayerTokens& tokens) const {
   if (!options_.empty()) return choose(tokens).count(tokens);
-  if (is_one_group(*groups_, tokens)) return evaluations_[0]->count(tokens);
+  if (is_one_group(*groups_, tokens)) {
+    RowCounts counts = evaluations_[0]->count(tokens);
+    compress(counts);
+    return counts;
+  }
   CountedGroups counted;
   return count(tokens, counted);
 }

@@ -90,7 +90,10 @@ class Evaluated final : public RowEvaluation {
     const Placement& placement = tokens.assignment.placement();
     RowCounts counts;
     counts.gpu_count = placement.gpus();
-    counts.phases.assign(order_.continued_by.size(), RowTable(counts.gpus()));
+    // Each made by itself: copies would share cells until they are changed, then copy them.
+    for (std::size_t p = 0; p < order_.continued_by.size(); ++p) {
+      counts.phases.emplace_back(counts.gpus());
+    }
     counts.slots.assign(static_cast<std::size_t>(placement.slots()), 0);
     if constexpr (by_routes) {
       BulkCount<Mechanism> bulk(mechanism_, order_, tokens, counts);

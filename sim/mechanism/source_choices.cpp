@@ -45,11 +45,8 @@ void SourceChoices::enter(GpuId source) {
 void SourceChoices::find_items() {
   const Assignment& assignment = tokens_.assignment;
   const int experts = assignment.placement().experts();
-  if (!split_ && !items_.empty() && std::all_of(items_.begin(), items_.end(), [&](const Item& i) {
-        return assignment.slot(source_, ExpertId(i.id)) == i.slot;
-      })) {
-    return;  // as for the rank before
-  }
+  if (!split_ && items_of_.value >= 0 && assignment.alike(items_of_, source_)) return;
+  items_of_ = source_;
   for (const Item& item : items_) {
     chosen_[item.id] = 0;
     stop_of_[per_ == StopPer::gpu ? stops_[item.stop].gpu.index() : item.slot.index()] = no_class;

@@ -87,6 +87,7 @@ class SourceChoices {
   std::int64_t first_ = 0, last_ = 0;  // selected
   std::int64_t covered_ = 0;           // tokens that all_chosen_ counts, from the first on
   std::vector<std::uint32_t> walked_;  // [token][k] slots, if the assignment is split
+  GpuId items_of_{-1};                 // the rank whose they are
   std::vector<Item> items_;
   std::vector<Stop> stops_;
   std::vector<std::uint32_t> stop_of_;     // [gpu or slot] its stop, or no_class

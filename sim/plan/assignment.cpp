@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/base/error.h"
 
@@ -20,161 +21,180 @@ SlotId nearest_replica(const Placement& placement, ExpertId expert, int first, i
   return found ? *in_group : slots.front();
 }
 
-std::vector<std::vector<SlotId>> group_table(const Placement& placement, int ep) {
-  if (ep < 1 || placement.gpus() % ep != 0) {
-    throw Error(fmt::format("{} GPUs cannot form groups of ep = {}", placement.gpus(), ep),
-                "ep must divide the number of GPUs");
-  }
-  std::vector<std::vector<SlotId>> table;
-  for (int first = 0; first < placement.gpus(); first += ep) {
-    std::vector<SlotId> row;
-    for (int e = 0; e < placement.experts(); ++e) {
-      row.push_back(nearest_replica(placement, ExpertId(e), first, ep));
-    }
-    table.insert(table.end(), static_cast<std::size_t>(ep), row);
-  }
-  return table;
+void check_ranks(std::size_t listed, int gpus) {
+  if (listed == static_cast<std::size_t>(gpus)) return;
+  throw Error(fmt::format("an assignment for {} ranks on a placement over {} GPUs", listed, gpus));
 }
 
-std::vector<std::vector<SlotId>> first_slots(const std::vector<std::vector<Shares>>& shares) {
-  std::vector<std::vector<SlotId>> table;
+void check_experts(std::size_t rank, std::size_t listed, int experts) {
+  if (listed == static_cast<std::size_t>(experts)) return;
+  throw Error(fmt::format("the assignment of rank {} lists {} slots for {} experts", rank, listed,
+                          experts));
+}
+
+Ragged<Share> flat(const Placement& placement, const std::vector<std::vector<Shares>>& shares) {
+  check_ranks(shares.size(), placement.gpus());
+  Ragged<Share> all;
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
-    table.emplace_back();
-    for (std::size_t expert = 0; expert < shares[rank].size(); ++expert) {
-      if (shares[rank][expert].empty()) {
-        throw Error(fmt::format("rank {} has no slot for expert {}", rank, expert));
-      }
-      table.back().push_back(shares[rank][expert].front().slot);
-    }
+    check_experts(rank, shares[rank].size(), placement.experts());
+    for (const Shares& of_expert : shares[rank]) all.add_row(of_expert);
   }
-  return table;
+  return all;
+}
+
+void check_shares(std::size_t rank, std::size_t expert, std::span<const Share> shares,
+                  const Placement& placement) {
+  for (const Share& share : shares) {
+    if (share.count > 0 && share.slot.value >= 0 && share.slot.value < placement.slots() &&
+        placement.expert_in(share.slot).index() == expert) {
+      continue;
+    }
+    throw Error(fmt::format("rank {} gives {} choices of expert {} to slot {}", rank, share.count,
+                            expert, share.slot.value));
+  }
+}
+
+std::vector<SlotId> renumbered(std::span<const SlotId> slots, std::int64_t more) {
+  std::vector<SlotId> result;
+  result.reserve(slots.size());
+  for (const SlotId slot : slots) result.emplace_back(slot.value + more);
+  return result;
 }
 
 }  // namespace
 
-Assignment::Assignment(const Placement& placement, int ep)
-    : Assignment(placement, group_table(placement, ep)) {}
-
-Assignment::Assignment(Placement placement, std::vector<std::vector<SlotId>> slot_of)
-    : Assignment(checked(std::move(placement), std::move(slot_of))) {}
-
-Assignment::Table Assignment::checked(Placement its_placement,
-                                      std::vector<std::vector<SlotId>> slot_of) {
-  Table table{std::move(its_placement), std::move(slot_of)};
-  const Placement& placement = table.placement;
-  const auto experts = static_cast<std::size_t>(placement.experts());
-  if (table.slot_of.size() != static_cast<std::size_t>(placement.gpus())) {
-    throw Error(fmt::format("an assignment for {} ranks on a placement over {} GPUs",
-                            table.slot_of.size(), placement.gpus()));
+void Assignment::Table::add_rank(std::span<const SlotId> slots) {
+  const std::size_t rank = row_of.size();
+  row_of.push_back(slot_of.size());
+  for (std::size_t expert = 0; expert < slots.size(); ++expert) {
+    const SlotId slot = slots[expert];
+    if (slot.value < 0 || slot.value >= placement.slots()) {
+      throw Error(fmt::format("rank {} takes expert {} from slot {}, but there are slots 0-{} only",
+                              rank, expert, slot.value, placement.slots() - 1));
+    }
+    if (placement.expert_in(slot).index() != expert) {
+      throw Error(fmt::format("rank {} takes expert {} from slot {}, which holds expert {}", rank,
+                              expert, slot.value, placement.expert_in(slot).value));
+    }
+    gpu_of.push_back(placement.gpu_of(slot));
   }
-  table.gpu_of.reserve(table.slot_of.size() * experts);
-  for (std::size_t rank = 0; rank < table.slot_of.size(); ++rank) {
-    if (table.slot_of[rank].size() != experts) {
-      throw Error(fmt::format("the assignment of rank {} lists {} slots for {} experts", rank,
-                              table.slot_of[rank].size(), experts));
-    }
-    for (std::size_t expert = 0; expert < experts; ++expert) {
-      const SlotId slot = table.slot_of[rank][expert];
-      if (slot.value < 0 || slot.value >= placement.slots()) {
-        throw Error(
-            fmt::format("rank {} takes expert {} from slot {}, but there are slots 0-{} only", rank,
-                        expert, slot.value, placement.slots() - 1));
+  slot_of.insert(slot_of.end(), slots.begin(), slots.end());
+}
+
+Assignment::Assignment(const Placement& placement, int ep) {
+  if (ep < 1 || placement.gpus() % ep != 0) {
+    throw Error(fmt::format("{} GPUs cannot form groups of ep = {}", placement.gpus(), ep),
+                "ep must divide the number of GPUs");
+  }
+  Table table(placement);
+  std::vector<SlotId> row, before;
+  for (int rank = 0; rank < placement.gpus(); ++rank) {
+    if (rank % ep == 0) {
+      before = std::exchange(row, {});
+      for (int e = 0; e < placement.experts(); ++e) {
+        row.push_back(nearest_replica(placement, ExpertId(e), rank, ep));
       }
-      if (placement.expert_in(slot).index() != expert) {
-        throw Error(fmt::format("rank {} takes expert {} from slot {}, which holds expert {}", rank,
-                                expert, slot.value, placement.expert_in(slot).value));
-      }
-      table.gpu_of.push_back(placement.gpu_of(slot));
     }
+    rank > 0 && (rank % ep != 0 || row == before) ? table.repeat_rank() : table.add_rank(row);
+  }
+  table_ = std::make_shared<const Table>(std::move(table));
+}
+
+Assignment::Assignment(Placement placement, const std::vector<std::vector<SlotId>>& slot_of)
+    : Assignment(table_of(std::move(placement), slot_of)) {}
+
+Assignment::Table Assignment::table_of(Placement placement,
+                                       const std::vector<std::vector<SlotId>>& slot_of) {
+  check_ranks(slot_of.size(), placement.gpus());
+  Table table(std::move(placement));
+  for (std::size_t rank = 0; rank < slot_of.size(); ++rank) {
+    check_experts(rank, slot_of[rank].size(), table.placement.experts());
+    const bool repeats = rank > 0 && slot_of[rank] == slot_of[rank - 1];
+    repeats ? table.repeat_rank() : table.add_rank(slot_of[rank]);
   }
   return table;
 }
 
 Assignment::Assignment(Placement placement, const std::vector<std::vector<Shares>>& shares) {
-  Table table = checked(std::move(placement), first_slots(shares));
+  Ragged<Share> rows = flat(placement, shares);
+  *this = Assignment(std::move(placement), std::move(rows));
+}
+
+Assignment::Assignment(Placement placement, Ragged<Share> shares)
+    : Assignment(table_of(std::move(placement), std::move(shares))) {}
+
+Assignment::Table Assignment::table_of(Placement placement, Ragged<Share> shares) {
+  Table table(std::move(placement));
+  const auto experts = static_cast<std::size_t>(table.placement.experts());
   bool split = false;
-  table.first_share.push_back(0);
-  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
-    for (std::size_t expert = 0; expert < shares[rank].size(); ++expert) {
-      const Shares& all = shares[rank][expert];
-      split |= all.size() > 1;
-      for (const Share& share : all) {
-        if (share.count < 1 || share.slot.value < 0 ||
-            share.slot.value >= table.placement.slots() ||
-            table.placement.expert_in(share.slot).index() != expert) {
-          throw Error(fmt::format("rank {} gives {} choices of expert {} to slot {}", rank,
-                                  share.count, expert, share.slot.value));
-        }
-        table.shares.push_back(share);
-      }
-      table.first_share.push_back(table.shares.size());
+  for (std::size_t row = 0; row < shares.size(); ++row) split |= shares[row].size() > 1;
+  std::vector<SlotId> slots(experts), before;
+  for (std::size_t rank = 0; rank * experts < shares.size(); ++rank) {
+    for (std::size_t e = 0; e < experts; ++e) {
+      const std::span<const Share> own = shares[rank * experts + e];
+      if (own.empty()) throw Error(fmt::format("rank {} has no slot for expert {}", rank, e));
+      slots[e] = own.front().slot;
     }
+    !split&& slots == before ? table.repeat_rank() : table.add_rank(slots);
+    for (std::size_t e = 0; e < experts; ++e) {
+      check_shares(rank, e, shares[rank * experts + e], table.placement);
+    }
+    before = slots;
   }
-  if (!split) {
-    table.first_share.clear();
-    table.shares.clear();
-  }
-  table_ = std::make_shared<const Table>(std::move(table));
+  check_ranks(table.row_of.size(), table.placement.gpus());
+  if (split) table.shares = std::move(shares);
+  return table;
 }
 
 Assignment Assignment::part(GpuId first, int ranks) const {
   if (first.value == 0 && ranks == placement().gpus()) return *this;
   const std::int64_t before = placement().first_slot(first).value;
-  const auto rows = table_->slot_of.begin() + first.value;
-  std::vector<std::vector<SlotId>> slot_of(rows, rows + ranks);
-  for (auto& row : slot_of) {
-    for (SlotId& slot : row) slot = SlotId(slot.value - before);
+  Table part(Placement(placement().experts(), placement().table(first, ranks)));
+  for (GpuId rank = first; rank.value < first.value + ranks; ++rank.value) {
+    if (rank != first && alike(rank, GpuId(rank.value - 1))) {
+      part.repeat_rank();
+      continue;
+    }
+    part.add_rank(renumbered(table_->row(rank.index()), -before));
   }
-  Table part = checked(Placement(placement().experts(), placement().table(first, ranks)),
-                       std::move(slot_of));
-  if (!split()) return Assignment(std::move(part));
-  const auto experts = static_cast<std::size_t>(placement().experts());
-  const auto starts =
-      table_->first_share.begin() + static_cast<std::ptrdiff_t>(first.index() * experts);
-  const std::size_t from = *starts;
-  for (std::size_t i = 0; i <= static_cast<std::size_t>(ranks) * experts; ++i) {
-    part.first_share.push_back(starts[static_cast<std::ptrdiff_t>(i)] - from);
-  }
-  for (std::size_t i = 0; i < part.first_share.back(); ++i) {
-    const Share& share = table_->shares[from + i];
-    part.shares.push_back({SlotId(share.slot.value - before), share.count});
-  }
+  if (split()) add_shares(first, ranks, -before, part.shares);
   return Assignment(std::move(part));
 }
 
-Assignment Assignment::joined(std::span<const Assignment> parts) {
-  SlotTable table;
-  bool split = false;
-  for (const Assignment& part : parts) {
-    for (auto& slots : part.placement().table()) table.push_back(std::move(slots));
-    split |= part.split();
+void Assignment::add_shares(GpuId first, int ranks, std::int64_t more, Ragged<Share>& to) const {
+  Shares moved;
+  for (GpuId rank = first; rank.value < first.value + ranks; ++rank.value) {
+    for (int e = 0; e < placement().experts(); ++e) {
+      const Share only{slot(rank, ExpertId(e)), 1};
+      const auto own = split() ? shares(rank, ExpertId(e)) : std::span(&only, 1);
+      moved.assign(own.begin(), own.end());
+      for (Share& share : moved) share.slot = SlotId(share.slot.value + more);
+      to.add_row(moved);
+    }
   }
-  const int experts = parts.front().placement().experts();
-  std::vector<std::vector<SlotId>> slot_of;
-  std::vector<Share> shares;
-  std::vector<std::size_t> first_share = {0};
+}
+
+Assignment Assignment::joined(std::span<const Assignment> parts) {
+  if (parts.size() == 1) return parts.front();
+  SlotTable slots;
+  for (const Assignment& part : parts) {
+    for (auto& of_gpu : part.placement().table()) slots.push_back(std::move(of_gpu));
+  }
+  const bool split = std::ranges::any_of(parts, &Assignment::split);
+  Table all(Placement(parts.front().placement().experts(), slots));
   std::int64_t before = 0;  // slots of the parts before
   for (const Assignment& part : parts) {
-    for (int rank = 0; rank < part.placement().gpus(); ++rank) {
-      auto& row = slot_of.emplace_back(part.table_->slot_of[static_cast<std::size_t>(rank)]);
-      for (SlotId& slot : row) slot = SlotId(before + slot.value);
-      for (int e = 0; split && e < experts; ++e) {
-        if (part.split()) {
-          for (const Share& share : part.shares(GpuId(rank), ExpertId(e))) {
-            shares.push_back({SlotId(before + share.slot.value), share.count});
-          }
-        } else {
-          shares.push_back({row[static_cast<std::size_t>(e)], 1});
-        }
-        first_share.push_back(shares.size());
+    const int ranks = part.placement().gpus();
+    for (GpuId rank(0); rank.value < ranks; ++rank.value) {
+      const bool repeats = !split && rank.value > 0 && part.alike(rank, GpuId(rank.value - 1));
+      if (repeats) {
+        all.repeat_rank();
+      } else {
+        all.add_rank(renumbered(part.table_->row(rank.index()), before));
       }
     }
+    if (split) part.add_shares(GpuId(0), ranks, before, all.shares);
     before += part.placement().slots();
-  }
-  Table all = checked(Placement(experts, table), std::move(slot_of));
-  if (split) {
-    all.shares = std::move(shares);
-    all.first_share = std::move(first_share);
   }
   return Assignment(std::move(all));
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/ragged.h"
 #include "sim/plan/placement.h"
 
 namespace moesim {
@@ -35,17 +36,19 @@ class Assignment {
   /// ep divides the number of GPUs.
   Assignment(const Placement& placement, int ep);
   /// Takes an explicit table [rank][expert] of slots. Throws Error if a slot holds another expert.
-  Assignment(Placement placement, std::vector<std::vector<SlotId>> slot_of);
+  Assignment(Placement placement, const std::vector<std::vector<SlotId>>& slot_of);
   /// Takes shares [rank][expert]. Throws Error as above, and if a rank has no share for an
   /// expert, or if a count is below 1.
   Assignment(Placement placement, const std::vector<std::vector<Shares>>& shares);
+  /// The same as rows [rank x experts + expert].
+  Assignment(Placement placement, Ragged<Share> shares);
 
   const Placement& placement() const { return table_->placement; }
   /// Whether some rank spreads the choices of an expert over several slots.
-  bool split() const { return !table_->shares.empty(); }
+  bool split() const { return table_->split(); }
   /// The slot that serves the first choice, and all others too if the assignment is not split.
   SlotId slot(GpuId source, ExpertId expert) const {
-    return table_->slot_of[source.index()][expert.index()];
+    return table_->slot_of[table_->row_of[source.index()] + expert.index()];
   }
   GpuId gpu(GpuId source, ExpertId expert) const {
     return placement().gpu_of(slot(source, expert));
@@ -53,14 +56,15 @@ class Assignment {
   /// The GPU that serves each expert for one source rank: placement().experts() entries. Only for
   /// assignments that are not split.
   const GpuId* gpus(GpuId source) const {
-    return table_->gpu_of.data() + source.index() * static_cast<std::size_t>(placement().experts());
+    return table_->gpu_of.data() + table_->row_of[source.index()];
+  }
+  /// Whether it is known that two ranks use the same slots.
+  bool alike(GpuId a, GpuId b) const {
+    return table_->row_of[a.index()] == table_->row_of[b.index()];
   }
   /// The shares of a (source rank, expert) of a split assignment.
   std::span<const Share> shares(GpuId source, ExpertId expert) const {
-    const std::size_t i =
-        source.index() * static_cast<std::size_t>(placement().experts()) + expert.index();
-    const auto& first = table_->first_share;
-    return {table_->shares.data() + first[i], first[i + 1] - first[i]};
+    return std::as_const(table_->shares)[table_->row_of[source.index()] + expert.index()];
   }
   /// The assignment of `ranks` ranks, beginning with `first`; itself if these are all. Both ranks
   /// and slots are renumbered from 0. Throws Error if one of these ranks uses a slot of any other
@@ -74,17 +78,31 @@ class Assignment {
   }
 
  private:
+  /// Unless it is split, consecutive ranks that use the same slots have one row: those of an EP
+  /// group, of which thousands of ranks would take as many times the memory.
   struct Table {
+    explicit Table(Placement its_placement) : placement(std::move(its_placement)) {}
     Placement placement;
-    std::vector<std::vector<SlotId>> slot_of = {};
-    std::vector<GpuId> gpu_of = {};             // [rank][expert], flat
-    std::vector<std::size_t> first_share = {};  // [rank][expert], flat; empty unless split
-    std::vector<Share> shares = {};
+    std::vector<std::size_t> row_of;  // [rank] where its row begins in what follows
+    std::vector<SlotId> slot_of;      // [row][expert], flat
+    std::vector<GpuId> gpu_of;        // [row][expert], flat
+    Ragged<Share> shares;             // [row][expert], flat; empty unless it is split
+
+    bool split() const { return !shares.empty(); }
+    std::span<const SlotId> row(std::size_t rank) const {
+      return std::span(slot_of).subspan(row_of[rank], placement.experts());
+    }
+    /// Adds the next rank with a row of its own. Throws Error if a slot holds another expert.
+    void add_rank(std::span<const SlotId> slots);
+    /// Adds the next rank, which uses the same slots as the one before.
+    void repeat_rank() { row_of.push_back(row_of.back()); }
     bool operator==(const Table&) const = default;
   };
   explicit Assignment(Table table) : table_(std::make_shared<const Table>(std::move(table))) {}
-  /// A table without shares, checked.
-  static Table checked(Placement placement, std::vector<std::vector<SlotId>> slot_of);
+  static Table table_of(Placement placement, const std::vector<std::vector<SlotId>>& slot_of);
+  static Table table_of(Placement placement, Ragged<Share> shares);
+  /// Adds the shares of `ranks` ranks from `first` on; `more` is added to the slots.
+  void add_shares(GpuId first, int ranks, std::int64_t more, Ragged<Share>& to) const;
 
   std::shared_ptr<const Table> table_;
 };

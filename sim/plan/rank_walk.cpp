@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/plan/rank_walk.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace moesim {
+namespace {
+
+/// More choices than a rank has.
+constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
+
+}  // namespace
 
 RankWalk::RankWalk(const Assignment& assignment, GpuId source) {
   const int experts = assignment.placement().experts();
@@ -9,10 +18,15 @@ RankWalk::RankWalk(const Assignment& assignment, GpuId source) {
   for (int e = 0; e < experts; ++e) {
     const auto first = static_cast<std::uint32_t>(turns_.size());
     for (const Share& share : assignment.shares(source, ExpertId(e))) {
-      turns_.push_back({share.slot, static_cast<std::uint32_t>(turns_.size() + 1), share.count});
+      const auto count = std::min<std::int64_t>(share.count, most);
+      const auto next = static_cast<std::uint32_t>(turns_.size() + 1);
+      turns_.push_back({share.slot, static_cast<std::uint32_t>(count), next, 0});
     }
     turns_.back().after = first;
-    places_.push_back({turns_[first].count, turns_[first].slot, turns_[first].after});
+    for (std::size_t turn = first; turn < turns_.size(); ++turn) {
+      turns_[turn].taken_after = turns_[turns_[turn].after].count;
+    }
+    places_.push_back({first, turns_[first].count});
   }
 }
 

@@ -16,12 +16,10 @@ class RankWalk {
   RankWalk(const Assignment& assignment, GpuId source);
   SlotId next(ExpertId expert) {
     Place& place = places_[expert.index()];
-    if (place.left == 0) {
-      const Turn& turn = turns_[place.after];
-      place = {turn.count, turn.slot, turn.after};
-    }
-    --place.left;
-    return place.slot;
+    const Turn& turn = turns_[place.turn];
+    const std::uint32_t left = place.left - 1;
+    place = left > 0 ? Place{place.turn, left} : Place{turn.after, turn.taken_after};
+    return turn.slot;
   }
 
  private:
@@ -29,14 +27,13 @@ class RankWalk {
   /// taken as not.
   struct Turn {
     SlotId slot;
-    std::uint32_t after;
-    std::int64_t count;
+    std::uint32_t count;
+    std::uint32_t after;  // the next turn, and its count
+    std::uint32_t taken_after;
   };
-  /// All that most choices need.
   struct Place {
-    std::int64_t left;  // choices that the slot still takes
-    SlotId slot;
-    std::uint32_t after;  // the next turn
+    std::uint32_t turn;
+    std::uint32_t left;  // choices that its slot still takes
   };
   std::vector<Turn> turns_;
   std::vector<Place> places_;  // [expert]

@@ -94,6 +94,20 @@ TEST(Assignments, ShareTheirTableWithCopiesAndWithThePartThatIsTheWhole) {
   EXPECT_EQ(&part.placement(), &all.placement());
 }
 
+TEST(Assignments, OfGroupsAreThoseOfATableThatSaysTheSame) {
+  const Placement placement = contiguous_placement(4, 6, 3);
+  const Assignment groups(placement, 3);
+  std::vector<std::vector<SlotId>> slots(6);
+  for (int rank = 0; rank < 6; ++rank) {
+    for (int e = 0; e < 4; ++e) {
+      slots[static_cast<std::size_t>(rank)].push_back(groups.slot(GpuId(rank), ExpertId(e)));
+    }
+  }
+  EXPECT_EQ(Assignment(placement, slots), groups);
+  EXPECT_TRUE(groups.alike(GpuId(0), GpuId(2)));
+  EXPECT_FALSE(groups.alike(GpuId(2), GpuId(3)));
+}
+
 TEST(AssignmentChoices, AddUpAsManySharesAreWalked) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 40; ++trial) {

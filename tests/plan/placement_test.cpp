@@ -144,7 +144,7 @@ TEST(Assignment, SharesTakeTurnsInTokenOrder) {
 TEST(Assignment, ThreeSharesTakeTurnsAndBeginAgain) {
   const Placement placement(1, {ids<ExpertId>({0}), ids<ExpertId>({0}), ids<ExpertId>({0})});
   const Shares three = {{SlotId(2), 1}, {SlotId(0), 2}, {SlotId(1), 1}};
-  const Assignment assignment(placement, {{three}, {three}, {three}});
+  const Assignment assignment(placement, std::vector<std::vector<Shares>>(3, {three}));
   AssignmentWalk walk(assignment);
   std::vector<int> slots;
   for (int i = 0; i < 9; ++i) slots.push_back(walk.next(GpuId(1), ExpertId(0)).value);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/base/error.h"
 #include "sim/base/unsuitable.h"
@@ -19,16 +20,13 @@ std::vector<SlotId> those_on(const Placement& slots, ExpertId expert, const Cond
   return some;
 }
 
-std::vector<SlotId> usable(const Placement& slots, ExpertId expert, GpuId rank,
-                           const RankLevel& hosts, ReplicaUse use) {
-  if (use == ReplicaUse::node_first) {
-    auto own = those_on(slots, expert, [&](GpuId gpu) { return gpu == rank; });
-    if (!own.empty()) return own;
-    auto near = those_on(slots, expert,
-                         [&](GpuId gpu) { return hosts.group_of(gpu) == hosts.group_of(rank); });
-    if (!near.empty()) return near;
-  }
-  return slots.slots_of(expert);
+std::vector<SlotId> nearest(const Placement& slots, ExpertId expert, GpuId rank,
+                            const RankLevel& hosts) {
+  auto own = those_on(slots, expert, [&](GpuId gpu) { return gpu == rank; });
+  if (!own.empty()) return own;
+  auto near = those_on(slots, expert,
+                       [&](GpuId gpu) { return hosts.group_of(gpu) == hosts.group_of(rank); });
+  return near.empty() ? slots.slots_of(expert) : near;
 }
 
 }  // namespace
@@ -42,17 +40,24 @@ int gpus_per_host(const EpGroups& groups, const std::string& who) {
 
 Assignment assign_replicas(const Placement& slots, const RankSpace& ranks, GpuId first,
                            ReplicaUse use) {
-  std::vector<std::vector<Shares>> shares(static_cast<std::size_t>(slots.gpus()));
+  Ragged<Share> shares;
+  shares.reserve(static_cast<std::size_t>(slots.gpus()) * static_cast<std::size_t>(slots.experts()),
+                 static_cast<std::size_t>(slots.gpus()) * static_cast<std::size_t>(slots.slots()));
+  std::vector<SlotId> near;
+  Shares mine;
   for (int r = 0; r < slots.gpus(); ++r) {
     for (int e = 0; e < slots.experts(); ++e) {
-      auto some = usable(slots, ExpertId(e), GpuId(r), ranks.hosts(), use);
+      if (use == ReplicaUse::node_first)
+        near = nearest(slots, ExpertId(e), GpuId(r), ranks.hosts());
+      const auto& some = use == ReplicaUse::node_first ? near : slots.slots_of(ExpertId(e));
       const auto start = static_cast<std::size_t>(first.value + r) % some.size();
-      std::rotate(some.begin(), some.begin() + static_cast<std::ptrdiff_t>(start), some.end());
-      auto& mine = shares[static_cast<std::size_t>(r)].emplace_back();
-      for (const SlotId slot : some) mine.push_back({slot, 1});
+      mine.clear();
+      for (std::size_t i = start; i < some.size(); ++i) mine.push_back({some[i], 1});
+      for (std::size_t i = 0; i < start; ++i) mine.push_back({some[i], 1});
+      shares.add_row(mine);
     }
   }
-  return Assignment(slots, shares);
+  return Assignment(slots, std::move(shares));
 }
 
 }  // namespace moesim

@@ -3,10 +3,12 @@
 // 2508.09591, expert swap), for all pairs from one pass over the tokens.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "sim/plan/plan.h"
 #include "sim/trace/batches.h"
 
 namespace moesim {
@@ -54,7 +56,7 @@ class SwapCounts {
   }
   /// B: tokens that choose e and f if e is the only one of its group.
   std::int64_t alone_with(int e, int f) const {
-    return alone_with_[static_cast<std::size_t>(e) * experts_ + static_cast<std::size_t>(f)];
+    return alone_with_[static_cast<std::size_t>(e) * columns_ + static_cast<std::size_t>(f)];
   }
   /// Z: tokens that touch the group of `leaving` once it exchanges slots with `entering`, of any
   /// group.
@@ -67,24 +69,26 @@ class SwapCounts {
   }
 
  private:
-  void start_with(const PairedChoices& choices);
+  using Columns = std::array<std::uint32_t, max_top_k>;
+
   void take_shared(const IdRows& ids, std::span<const TokenRun> runs);
   template <int fixed_k, class Id>
   void take_rows(const Id* ids, std::int64_t rows, int top_k);
-  template <class Id>
-  void take_row(const Id* ids, int top_k, std::uint64_t twice);
+  std::uint32_t without_others(const Columns& columns, int top_k, std::uint32_t some) const;
+  void add_excess(const Columns& columns, int top_k, std::uint32_t left);
+  void sum_groups(const PairedChoices& choices);
 
   std::vector<int> group_of_;
   std::size_t experts_;
+  std::size_t columns_;  // a column for every expert and one for dropped choices
   std::size_t groups_;
-  /// All counts are first those of tokens that have one expert in each of their groups: sums over
-  /// pairs. Tokens with several in a group then take back what they counted too often.
+  /// First the excess of tokens with m > 2 experts in a group: m - 2.
   std::vector<std::int64_t> touching_;
-  std::vector<std::uint32_t> with_group_;  // [expert][group]
-  std::vector<std::uint32_t> alone_with_;  // [expert][expert]
-  static constexpr std::uint32_t dropped = ~std::uint32_t{0};
-  std::vector<std::uint32_t> group_at_;  // [id]
-  std::vector<std::uint64_t> bit_of_;    // [id] one of 64 bits for its group, 0 if dropped
+  std::vector<std::int64_t> with_group_;  // [expert][group]
+  /// First tokens that choose both. Tokens in which e is not the only one of its group are then
+  /// taken back.
+  std::vector<std::uint32_t> alone_with_;  // [expert][column]
+  std::vector<std::uint64_t> bit_of_;      // [column] one of 64 bits for its group, 0 if dropped
 };
 
 }  // namespace moesim

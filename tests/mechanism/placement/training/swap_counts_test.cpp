@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, SwapCountsOf,
                                          SwapShape{16, 16, 3}, SwapShape{24, 3, 6},
                                          SwapShape{24, 8, 8}, SwapShape{24, 12, 1},
                                          SwapShape{32, 4, 8}, SwapShape{32, 8, 5},
-                                         SwapShape{32, 16, 8}),
+                                         SwapShape{32, 16, 8}, SwapShape{68, 66, 6}),
                          [](const auto& shape) {
                            return "E" + std::to_string(shape.param.experts) + "U" +
                                   std::to_string(shape.param.groups) + "K" +
@@ -107,6 +107,17 @@ TEST(SwapCountsTest, DroppedChoicesChooseNothing) {
   EXPECT_EQ(counts.choosing(0), 2);
   EXPECT_EQ(counts.alone(0), 1);
   EXPECT_EQ(counts.alone_with(2, 0), 2);
+}
+
+TEST(SwapCountsTest, CountsARowWithSeveralOfAGroupAndADroppedChoice) {
+  const std::vector<std::uint16_t> data = {0, 1, IdRows::dropped, 3, 2};
+  const SwapCounts counts({0, 0, 0, 1}, 2, IdRows(data.data(), 2, 5, 1),
+                          std::vector<TokenRun>{{0, 1}});
+  EXPECT_THAT(counts.touching(), ElementsAre(1, 1));
+  EXPECT_EQ(counts.with_group(3, 0), 1);
+  EXPECT_EQ(counts.with_group(0, 1), 1);
+  EXPECT_EQ(counts.alone(0), 0);
+  EXPECT_EQ(counts.alone_with(3, 2), 1);
 }
 
 // The example of Fig. 7: four experts in two groups; the paper prints Z of four pairs.
