@@ -5,7 +5,10 @@
 
 namespace moesim {
 
-std::filesystem::path program_folder() { return own_program().parent_path(); }
+std::filesystem::path program_folder() {
+  static const std::filesystem::path folder = own_program().parent_path();
+  return folder;
+}
 
 bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
   const auto relative = path.lexically_relative(folder);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "sim/engine/p2p_schedule.h"
@@ -66,9 +67,12 @@ class FlowNetwork : public Network {
   };
   /// Pairs whose data a sender sends at once.
   struct Sending {
-    std::vector<Pair> pairs;
-    std::vector<int> left;             // [pair] flows under way
-    std::vector<std::size_t> pair_of;  // [flow]
+    struct OfPair {
+      Pair pair;
+      int left;  // flows under way
+    };
+    std::vector<OfPair> pairs;
+    std::vector<std::uint32_t> pair_of;  // [flow]
   };
 
   /// Returns whether some exchange gets less than all of a link.
@@ -150,39 +154,43 @@ class FlowNetwork : public Network {
       std::ranges::sort(all);
       for (auto from = all.begin(), to = from; from != all.end(); from = to) {
         to = std::find_if(from, all.end(), [&](const Pair& p) { return p.first != from->first; });
-        send(op, {from, to});
+        send(op, std::span<const Pair>(from, to));
       }
     });
   }
 
   /// Sends the data of some pairs, and after each of them what it held up.
-  void send(OpId op, std::vector<Pair> pairs) {
+  void send(OpId op, std::span<const Pair> pairs) {
     Active& exchange = active_.at(op);
     slow_links(exchange);
     const auto sending = std::make_shared<Sending>();
     struct Started {
       FlowCarrier::Flow flow;
-      std::size_t pair;
+      std::uint32_t pair;
     };
     std::vector<Started> started;
-    for (std::size_t p = 0; p < pairs.size(); ++p) {
+    started.reserve(pairs.size());
+    sending->pairs.reserve(pairs.size());
+    for (const Pair& pair : pairs) {
       const std::size_t before = started.size();
-      for_each_flow(pairs[p], exchange.traffic, [&](const FlowCarrier::Flow& flow) {
-        started.push_back({flow, p});
+      const auto place = static_cast<std::uint32_t>(sending->pairs.size());
+      for_each_flow(pair, exchange.traffic, [&](const FlowCarrier::Flow& flow) {
+        started.push_back({flow, place});
       });
-      sending->left.push_back(static_cast<int>(started.size() - before));
+      sending->pairs.push_back({pair, static_cast<int>(started.size() - before)});
     }
     std::ranges::stable_sort(started, {}, [](const Started& s) { return s.flow.start; });
     std::vector<FlowCarrier::Flow> flows;
+    flows.reserve(started.size());
+    sending->pair_of.reserve(started.size());
     for (const Started& s : started) {
       flows.push_back(s.flow);
       sending->pair_of.push_back(s.pair);
     }
-    sending->pairs = std::move(pairs);
     carrier_->send(std::move(flows), exchange.price->alone.transfer * options_.precision,
                    [this, op, sending](std::size_t flow) {
-                     const std::size_t pair = sending->pair_of[flow];
-                     if (--sending->left[pair] == 0) end(op, sending->pairs[pair]);
+                     Sending::OfPair& of = sending->pairs[sending->pair_of[flow]];
+                     if (--of.left == 0) end(op, of.pair);
                    });
   }
 

@@ -64,17 +64,20 @@ class Division {
 /// of its exchanges ends sooner.
 class Outlasted {
  public:
-  explicit Outlasted(std::size_t classes) : longer_(classes), time_(classes) {}
+  explicit Outlasted(std::size_t classes) : proposed_(classes), longer_(classes), time_(classes) {}
 
   /// Takes those into account that a class may be outlasted by. Of large exchanges all others may.
   void propose(std::span<const ClassUse> exchange) {
     constexpr std::size_t large = 256;
     if (exchange.size() > large) return;
     for (const ClassUse& use : exchange) {
+      if (proposed_[use.link_class]) continue;
+      any_ = proposed_[use.link_class] = true;
       auto& longer = longer_[use.link_class];
-      if (!longer.empty()) continue;
-      any_ = true;
-      for (const ClassUse& other : exchange) longer.push_back(other.link_class);
+      for (const ClassUse& other : exchange) {
+        const bool as_long = other.time >= use.time && other.link_class != use.link_class;
+        if (as_long) longer.push_back(other.link_class);
+      }
     }
   }
   /// After all are proposed.
@@ -82,9 +85,8 @@ class Outlasted {
     if (!any_) return;
     for (const ClassUse& use : exchange) time_[use.link_class] = use.time;
     for (const ClassUse& use : exchange) {
-      std::erase_if(longer_[use.link_class], [&](std::uint32_t other) {
-        return other == use.link_class || time_[other] < use.time;
-      });
+      std::erase_if(longer_[use.link_class],
+                    [&](std::uint32_t other) { return time_[other] < use.time; });
     }
     for (const ClassUse& use : exchange) time_[use.link_class] = Seconds(0);
   }
@@ -92,6 +94,7 @@ class Outlasted {
 
  private:
   bool any_ = false;
+  std::vector<bool> proposed_;                      // [class]
   std::vector<std::vector<std::uint32_t>> longer_;  // [class]
   std::vector<Seconds> time_;                       // [class] that the exchange asks
 };

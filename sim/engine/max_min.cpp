@@ -100,9 +100,8 @@ std::vector<MaxMin::Batch> MaxMin::settle(Seconds now) {
   return batches;
 }
 
-void MaxMin::fill(const Set& set, double now) {
-  ++fills_;
-  first_end_ = window_ = std::numeric_limits<double>::infinity();
+/// The shares that the links of a set have for flows without a rate.
+void MaxMin::offer(const Set& set, double now) {
   shares_.clear();
   for (const std::int32_t id : set.links) {
     Link& link = link_at(id);
@@ -117,20 +116,41 @@ void MaxMin::fill(const Set& set, double now) {
     rooms_[static_cast<std::size_t>(id)] = {bandwidth, link.open};
     shares_.push_back({bandwidth / link.open, id});
   }
-  std::ranges::make_heap(shares_, larger);
-  while (!shares_.empty()) {
-    std::ranges::pop_heap(shares_, larger);
-    Share& least = shares_.back();
+  std::ranges::make_heap(shares_, Larger());
+}
+
+/// Puts a share in the place of the least one, and where it belongs from there.
+void MaxMin::sink(Share share) {
+  std::size_t place = 0;
+  while (2 * place + 1 < shares_.size()) {
+    std::size_t less = 2 * place + 1;
+    if (less + 1 < shares_.size() && Larger()(shares_[less], shares_[less + 1])) ++less;
+    if (!Larger()(share, shares_[less])) break;
+    shares_[place] = shares_[less];
+    place = less;
+  }
+  shares_[place] = share;
+}
+
+void MaxMin::fill(const Set& set, double now) {
+  ++fills_;
+  first_end_ = window_ = std::numeric_limits<double>::infinity();
+  offer(set, now);
+  std::size_t left = set.flows.size() - set.ended;
+  while (left > 0 && !shares_.empty()) {
+    const Share least = shares_.front();
     const Room& room = rooms_[static_cast<std::size_t>(least.link)];
     const double share = room.left / room.open;
     if (room.open > 0 && share > least.of_flow) {
-      least.of_flow = share;
-      std::ranges::push_heap(shares_, larger);
+      sink({share, least.link});
       continue;
     }
-    const Share filled = least;
+    const Share last = shares_.back();
     shares_.pop_back();
-    if (room.open > 0) fix(filled.link, filled.of_flow, now);
+    if (!shares_.empty()) sink(last);
+    if (room.open == 0) continue;
+    fix(least.link, least.of_flow, now);
+    left -= static_cast<std::size_t>(link_at(least.link).filling);
   }
 }
 
@@ -200,6 +220,7 @@ MaxMin::Batch MaxMin::batch(std::int32_t number, double now) {
   Set& set = set_at(number);
   const double window = window_ * window_of(static_cast<double>(set.flows.size() - set.ended));
   Batch batch{Seconds(0), ++batches_, number, {}};
+  endings_.clear();
   double late = 0, rates = 0;
   for (const Flow id : set.flows) {
     State& flow = flow_at(id);
@@ -207,9 +228,10 @@ MaxMin::Batch MaxMin::batch(std::int32_t number, double now) {
     late += (flow.end - first_end_) * flow.rate;
     rates += flow.rate;
     flow.batch = batch.number;
-    batch.endings.push_back({Seconds(flow.end), id});
+    endings_.push_back({Seconds(flow.end), id});
   }
-  std::ranges::sort(batch.endings, {}, [](const Ending& e) { return std::pair(e.time, e.flow); });
+  std::ranges::sort(endings_, {}, [](const Ending& e) { return std::pair(e.time, e.flow); });
+  batch.endings.assign(endings_.begin(), endings_.end());
   batch.time = Seconds(first_end_ + late / rates);
   set.batch = batch.number;
   set.filled = now;
@@ -242,6 +264,7 @@ bool MaxMin::end(const Batch& batch, std::size_t place) {
 
 std::vector<MaxMin::Ending> MaxMin::leave(const Batch& batch) {
   std::vector<Ending> late;
+  late.reserve(batch.endings.size());
   for (const Ending& ending : batch.endings) {
     if (flow_at(ending.flow).batch != batch.number) continue;
     touch(link_at(flow_at(ending.flow).bottleneck).set, true);

@@ -111,9 +111,11 @@ class MaxMin {
     double of_flow;
     std::int32_t link;
   };
-  static bool larger(const Share& a, const Share& b) {
-    return std::pair(a.of_flow, a.link) > std::pair(b.of_flow, b.link);
-  }
+  struct Larger {
+    bool operator()(const Share& a, const Share& b) const {
+      return a.of_flow > b.of_flow || (a.of_flow == b.of_flow && a.link > b.link);
+    }
+  };
   Link& link_at(std::int32_t link) { return links_[static_cast<std::size_t>(link)]; }
   State& flow_at(Flow flow) { return flows_[static_cast<std::size_t>(flow)]; }
   /// Up to the first below 0.
@@ -134,6 +136,8 @@ class MaxMin {
   void reach(std::int32_t link, std::int32_t set);
 
   void fill(const Set& set, double now);
+  void offer(const Set& set, double now);
+  void sink(Share share);
   void fix(std::int32_t link, double share, double now);
   void fetch_ahead(const std::vector<Flow>& flows, std::size_t at) const;
   void catch_up(Set& set, double now);
@@ -155,7 +159,8 @@ class MaxMin {
   std::vector<std::int32_t> free_sets_, changed_;  // sets
   std::uint32_t fills_ = 0, batches_ = 0;
 
-  std::vector<Share> shares_;  // of links that are not filled
+  std::vector<Share> shares_;    // of links that are not filled
+  std::vector<Ending> endings_;  // of the batch in the making
   double first_end_ = 0, window_ = 0;
 };
 

@@ -49,7 +49,8 @@ int P2pSchedule::receiver(int rank, int round) const {
 }
 
 PeerOrder::PeerOrder(const GroupTraffic& traffic, const std::vector<int>& nodes, int peers) {
-  for (const GpuId gpu : traffic.members) gpus_[gpu];
+  first_ = traffic.members.front();
+  gpus_.resize(traffic.members.back().index() - first_.index() + 1);
   std::optional<P2pSchedule> schedule;
   if (peers > 0) schedule.emplace(nodes);
   const ByteMatrix moved = traffic.moved();
@@ -62,23 +63,24 @@ PeerOrder::PeerOrder(const GroupTraffic& traffic, const std::vector<int>& nodes,
       if (entry.to.value == rank) continue;
       const int batch = schedule ? round_of[entry.to.index()] / peers : 0;
       const Pair pair(traffic.gpu(GpuId(rank)), traffic.gpu(entry.to));
-      gpus_[pair.first].batches[batch].push_back(pair);
-      gpus_[pair.second].batches[batch].push_back(pair);
+      at(pair.first).batches[batch].push_back(pair);
+      at(pair.second).batches[batch].push_back(pair);
     }
   }
 }
 
 bool PeerOrder::serves(GpuId gpu, int batch) const {
-  const Gpu& state = gpus_.at(gpu);
-  return state.left > 0 && state.batches.begin()->first == batch;
+  const Gpu& state = at(gpu);
+  return state.left > 0 && state.batch == batch;
 }
 
 /// The pairs of the GPU's first batch whose other end serves that batch already.
 void PeerOrder::enter_batch(GpuId gpu, std::vector<Pair>& starting) {
-  Gpu& state = gpus_.at(gpu);
+  Gpu& state = at(gpu);
   if (state.batches.empty()) return;
   const auto& [batch, pairs] = *state.batches.begin();
   state.left = pairs.size();
+  state.batch = batch;
   for (const Pair& pair : pairs) {
     if (serves(pair.first == gpu ? pair.second : pair.first, batch)) starting.push_back(pair);
   }
@@ -86,7 +88,7 @@ void PeerOrder::enter_batch(GpuId gpu, std::vector<Pair>& starting) {
 
 std::vector<PeerOrder::Pair> PeerOrder::join(GpuId gpu) {
   std::vector<Pair> starting;
-  gpus_.at(gpu).joined = true;
+  at(gpu).joined = true;
   enter_batch(gpu, starting);
   return starting;
 }
@@ -94,7 +96,7 @@ std::vector<PeerOrder::Pair> PeerOrder::join(GpuId gpu) {
 std::vector<PeerOrder::Pair> PeerOrder::end(const Pair& pair) {
   std::vector<Pair> starting;
   for (const GpuId gpu : {pair.first, pair.second}) {
-    Gpu& state = gpus_.at(gpu);
+    Gpu& state = at(gpu);
     if (--state.left > 0) continue;
     state.batches.erase(state.batches.begin());
     enter_batch(gpu, starting);
@@ -103,7 +105,7 @@ std::vector<PeerOrder::Pair> PeerOrder::end(const Pair& pair) {
 }
 
 bool PeerOrder::done(GpuId gpu) const {
-  const Gpu& state = gpus_.at(gpu);
+  const Gpu& state = at(gpu);
   return state.joined && state.batches.empty();
 }
 

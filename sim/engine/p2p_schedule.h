@@ -64,12 +64,16 @@ class PeerOrder {
   struct Gpu {
     std::map<int, std::vector<Pair>> batches;  // those not yet ended
     std::size_t left = 0;                      // pairs of the first batch that have not ended
+    int batch = 0;                             // the first one's number, if some are left
     bool joined = false;
   };
+  Gpu& at(GpuId gpu) { return gpus_[gpu.index() - first_.index()]; }
+  const Gpu& at(GpuId gpu) const { return gpus_[gpu.index() - first_.index()]; }
   void enter_batch(GpuId gpu, std::vector<Pair>& starting);
   bool serves(GpuId gpu, int batch) const;
 
-  std::map<GpuId, Gpu> gpus_;
+  GpuId first_;            // of the members
+  std::vector<Gpu> gpus_;  // from the first member to the last
 };
 
 }  // namespace moesim

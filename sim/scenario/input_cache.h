@@ -57,6 +57,7 @@ struct InputCache {
   Memo<MoeModel> models{64};
   Memo<SystemSpec> systems{256};
   Memo<GpuModel> gpus{32};
+  Memo<std::string> data_sheets{32};
   Memo<Software> software{16};
   Memo<TopologyFile> topologies{8};
   Memo<TransportPtr> transports{64};  // null: ideal

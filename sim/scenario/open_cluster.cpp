@@ -48,7 +48,9 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster, std::vector<Diag
       const auto overrides = changes_of_gpu(scenario, name, cache);
       GpuModel read = cache.gpus.get(changed_file(path, overrides),
                                      [&] { return read_gpu_model(path, overrides); });
-      if (const std::string shipped = data_sheet_of(read.name); !shipped.empty()) {
+      const std::string shipped =
+          cache.data_sheets.get(read.name, [&] { return data_sheet_of(read.name); });
+      if (!shipped.empty()) {
         const std::string of_sheet = data_file("models/gpu", shipped);
         const GpuModel& sheet =
             cache.gpus.get(changed_file(of_sheet, {}), [&] { return read_gpu_model(of_sheet); });

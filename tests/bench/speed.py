@@ -53,17 +53,17 @@ def commands(folder):
     yield "sweep of 1,000", ["sweep", grid, "-j", "1", "-o", folder / "sweep.sqlite"], 2
 
 
-SWEEP = """\
-scenario:
-  topology: h100-rail
-  model: qwen3-30b-a3b
-  synth: {tokens: 8192, skew: 0.6}
-  layers: "0-3"
+SWEEP = f"""\
+topology: h100-rail
+model: gpt-oss-20b
+trace: tiny-moe-train
+layers: recorded
+steps: 0:2
 axes:
   topology.nodes: [2, 4]
-  policy: [alltoall, dedup, hiermoe, eplb, llep]
-  tokens_per_rank: [16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 272, 288, 304, 320, 336, 352, 368, 384, 400]
-  model.top_k: [6, 8]
+  policy: [alltoall, dedup, hiermoe-hd, eplb, llep]
+  topology.node.nics.bandwidth: [{", ".join(f"{rate} GB/s" for rate in range(10, 210, 10))}]
+  tokens_per_rank: [16, 32, 64, 96, 128]
 """
 
 

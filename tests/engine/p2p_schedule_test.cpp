@@ -117,6 +117,17 @@ TEST(PeerOrder, PairsBeginWhenBothHaveJoinedAndAGpuIsDoneWithItsOwn) {
   EXPECT_TRUE(order.done(GpuId(2)));
 }
 
+TEST(PeerOrder, MembersMayBeAnyGpus) {
+  const ByteMatrix one = matrix_of(2, {{1, 0, 1}});
+  const std::vector<GpuId> gpus = {GpuId(3), GpuId(7)};
+  const PeerOrder::Pair pair(gpus[1], gpus[0]);
+  PeerOrder order({one, gpus}, {0, 0}, 0);
+  EXPECT_EQ(join_all(order, gpus), std::vector<PeerOrder::Pair>{pair});
+  EXPECT_FALSE(order.done(gpus[0]));
+  EXPECT_TRUE(order.end(pair).empty());
+  EXPECT_TRUE(order.done(gpus[0]) && order.done(gpus[1]));
+}
+
 TEST(PeerOrder, MovesEveryPairOnce) {
   std::mt19937 random(5);
   std::vector<GpuId> gpus;

@@ -190,6 +190,8 @@ const ReplayedLayer::KernelsOfGroup* ReplayedLayer::kernels(OpKey key, const Gro
   if (is_new) {
     std::vector<GpuId> gpus;
     std::vector<Kernel> each;
+    gpus.reserve(everybody.size());
+    each.reserve(everybody.size());
     for (const GpuId gpu : everybody) {
       Kernel kernel = kernel_of(gpu);
       if (is_empty(kernel)) continue;
