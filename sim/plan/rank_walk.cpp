@@ -8,7 +8,7 @@ namespace moesim {
 namespace {
 
 /// More choices than a rank has.
-constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
+constexpr std::int64_t most_counted = std::numeric_limits<std::uint32_t>::max();
 
 }  // namespace
 
@@ -18,7 +18,7 @@ RankWalk::RankWalk(const Assignment& assignment, GpuId source) {
   for (int e = 0; e < experts; ++e) {
     const auto first = static_cast<std::uint32_t>(turns_.size());
     for (const Share& share : assignment.shares(source, ExpertId(e))) {
-      const auto count = std::min<std::int64_t>(share.count, most);
+      const auto count = std::min<std::int64_t>(share.count, most_counted);
       const auto next = static_cast<std::uint32_t>(turns_.size() + 1);
       turns_.push_back({share.slot, static_cast<std::uint32_t>(count), next, 0});
     }
