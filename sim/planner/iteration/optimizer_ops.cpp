@@ -22,8 +22,8 @@ UpdateBytes update_bytes(const Spec& spec, std::int64_t state, std::int64_t weig
   return {spec.state.gradient + copy + state, copy + state + weight};
 }
 
-/// Adam: two moments and a master weight. A state without room for the latter updates the weight
-/// itself: beside two moments in fp32, or in bf16 if the weight has fewer than four bytes.
+/// Adam: two moments and a master weight. Without room for the latter the weight itself is updated:
+/// two moments and it take 12 bytes in fp32, or 8 with moments in bf16 if the weight is narrower.
 UpdateBytes adam_bytes(const Spec& spec, std::int64_t weight, std::int64_t state) {
   UpdateBytes bytes = update_bytes(spec, state, weight);
   if (state < (weight < 4 ? 8 : 12)) bytes.reads += weight;

@@ -19,6 +19,16 @@ struct UpdateCase {
 
 void PrintTo(const UpdateCase& c, std::ostream* out) { *out << c.name; }
 
+/// The first kernel of the update on the first GPU.
+MemoryBound update_of(const Topology& topology, const MoeModel& model, const Spec& spec) {
+  const auto trace = test::tokens_for(model, 8 * tokens_of_gpu, tokens_of_gpu);
+  Planner planner(test::policy("alltoall"), topology, model, trace, spec);
+  const Plan plan = planner.plan(0).plan;
+  const auto op =
+      std::ranges::find(plan.ops, OpKind::optimizer, [](const Op& each) { return each.key.kind; });
+  return std::get<MemoryBound>(op->kernels()->of(0));
+}
+
 class UpdateBytes : public IterationMemoryTest, public testing::WithParamInterface<UpdateCase> {
  protected:
   Spec spec() const {
@@ -33,22 +43,12 @@ class UpdateBytes : public IterationMemoryTest, public testing::WithParamInterfa
     model.weights = GetParam().weights;
     return model;
   }
-  /// The update's kernel on the first GPU.
-  MemoryBound update(const Spec& o) const {
-    const MoeModel moe = model();
-    const auto trace = test::tokens_for(moe, 8 * tokens_of_gpu, tokens_of_gpu);
-    Planner planner(test::policy("alltoall"), topology_, moe, trace, o);
-    const Plan plan = planner.plan(0).plan;
-    const auto op = std::ranges::find(plan.ops, OpKind::optimizer,
-                                      [](const Op& each) { return each.key.kind; });
-    return std::get<MemoryBound>(op->kernels()->of(0));
-  }
 };
 
 TEST_P(UpdateBytes, FollowGradientsAndState) {
   const auto state = memory(model(), spec()).peaks[0].use.of(MemoryPart::optimizer);
   const std::int64_t parameters = state.value / GetParam().optimizer;
-  const MemoryBound kernel = update(spec());
+  const MemoryBound kernel = update_of(topology_, model(), spec());
   EXPECT_EQ(kernel.read, Bytes(parameters * GetParam().reads));
   EXPECT_EQ(kernel.written, Bytes(parameters * GetParam().writes));
 }
@@ -67,20 +67,11 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(IterationMemoryTest, MuonMovesItsMomentumAndOrthogonalizesItInBf16) {
   Spec o = options(PipelineKind::one_f_one_b, 1, 1, 1);
   o.spec.zero = 0;
-  const auto moved = [&](const Spec& spec) {
-    const MoeModel model = all_chosen(2);
-    const auto trace = test::tokens_for(model, 8 * tokens_of_gpu, tokens_of_gpu);
-    Planner planner(test::policy("alltoall"), topology_, model, trace, spec);
-    const Plan plan = planner.plan(0).plan;
-    for (const Op& op : plan.ops) {
-      if (op.key.kind == OpKind::optimizer) return std::get<MemoryBound>(op.kernels()->of(0));
-    }
-    return MemoryBound();
-  };
-  const MemoryBound adam = moved(o);
+  const MoeModel model = all_chosen(2);
+  const MemoryBound adam = update_of(topology_, model, o);
   o.spec.optimizer = OptimizerKind::muon;
   o.state.optimizer = 8;
-  const MemoryBound muon = moved(o);
+  const MemoryBound muon = update_of(topology_, model, o);
   // Matrices: a moment of 4 bytes less in both directions, their momentum in bf16 more.
   const std::int64_t matrices = 2 * (1024 * (1536 + 1024) + 1024 * (1024 + 512));
   EXPECT_EQ(adam.read - muon.read, Bytes(2 * matrices));
