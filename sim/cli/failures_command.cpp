@@ -59,15 +59,10 @@ int gpus_per_node(const Topology& topology) {
   return size;
 }
 
-/// Whether its steps are passes of a serving engine, which keep no state but weights.
-bool serves(const Scenario& scenario) {
-  return scenario.iteration ? scenario.serves() : !scenario.backward;
-}
-
-/// What each GPU holds of which experts: their weights and all that training keeps of them.
-/// Nothing if a part of every expert is on every GPU.
-SlotTable whole_state(const LayerDecision& decision, bool serving) {
-  if (serving) return decision.assignment.placement().table();
+/// What each GPU holds of which experts: their weights and, with a backward pass, all that training
+/// keeps of them. Nothing if a part of every expert is on every GPU.
+SlotTable whole_state(const LayerDecision& decision, bool backward) {
+  if (!backward) return decision.assignment.placement().table();
   if (decision.gradients != GradientLayout::homes) return {};
   if (!decision.gradient_homes.empty()) return decision.gradient_homes;
   return decision.assignment.placement().table();
@@ -82,7 +77,7 @@ double survived_share(const Scenario& scenario, const Inputs& inputs, const Case
   if (at < inputs.own.size() && inputs.own[at]) {
     return survived_share(inputs.own[at]->scenario, inputs.own[at]->inputs, name, together);
   }
-  if (scenario.iteration && !serves(scenario)) return 0;
+  if (scenario.trains()) return 0;
   const ClusterInput& cluster = *std::ranges::find_if(
       inputs.clusters,
       [&](const ClusterInput& one) { return one.topology.name() == name.topology; });
@@ -91,7 +86,7 @@ double survived_share(const Scenario& scenario, const Inputs& inputs, const Case
   for (int i = 0; i < planner.count(); ++i) step = planner.plan(i);
   std::vector<SlotTable> layers;
   for (const PlannedLayer& layer : step.layers) {
-    layers.push_back(whole_state(layer.decision, serves(scenario)));
+    layers.push_back(whole_state(layer.decision, scenario.backward));
     if (layers.back().empty()) return 0;
   }
   return survival(layers, gpus_per_node(cluster.topology), together).share;
@@ -184,6 +179,7 @@ void print_failures(const FailureFlags& flags) {
   const Inputs inputs = open_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   const auto cases = simulate(scenario, inputs, {.workers = worker_count(flags.workers)}).cases;
+  const bool serving = !scenario.backward;
   std::vector<FailureRow> rows;
   std::string not_run;
   for (const CaseResult& c : cases) {
@@ -191,9 +187,9 @@ void print_failures(const FailureFlags& flags) {
       not_run += "# " + reason_not_run(c) + "\n";
       continue;
     }
-    rows.emplace_back(c, times, flags.together, 0, serves(scenario));
+    rows.emplace_back(c, times, flags.together, 0, serving);
     const double survived = survived_share(scenario, inputs, c.name, flags.together);
-    if (survived > 0) rows.emplace_back(c, times, flags.together, survived, serves(scenario));
+    if (survived > 0) rows.emplace_back(c, times, flags.together, survived, serving);
   }
   Printout printout;
   printout.add(result_header(scenario, inputs, MOESIM_VERSION))

@@ -151,7 +151,7 @@ void run_cases(const RunOptions& options, const Scenario& scenario, bool details
         interval_table(cases, errors, unmeasured_of(scenario, inputs, cases, errors.networks)));
   }
   if (options.bounds) {
-    const char* of = scenario.iteration && !scenario.serves() ? "the first microbatch" : "one step";
+    const char* of = scenario.trains() ? "the first microbatch" : "one step";
     printout
         .add(
             fmt::format("\n# token exchanges of {} by themselves, all layers together, against the "

@@ -20,8 +20,18 @@ std::int64_t sum_of(const NpyArray& lengths) {
   return sum;
 }
 
+/// Lengths that nobody knows: one sequence, or several where it would be more than a step.
+std::vector<std::int32_t> unknown_lengths(std::int64_t tokens) {
+  std::vector<std::int32_t> out(static_cast<std::size_t>(tokens / default_step_tokens),
+                                default_step_tokens);
+  if (const std::int64_t last = tokens % default_step_tokens; last > 0 || out.empty()) {
+    out.push_back(static_cast<std::int32_t>(last));
+  }
+  return out;
+}
+
 std::vector<std::int32_t> read_lengths(const ChoiceTable& table, const NpyArray* lengths) {
-  if (lengths == nullptr) return {static_cast<std::int32_t>(table.tokens())};
+  if (lengths == nullptr) return unknown_lengths(table.tokens());
   if (lengths->type().kind == 'f' || lengths->shape().size() != 1) {
     throw error_in(lengths->file(),
                    fmt::format("{} is not a list of sequence lengths", lengths->describe()));
@@ -65,8 +75,11 @@ void import_npz(ImportSink& sink) {
   pass.warm_up_first = lengths != nullptr;
   if (lengths == nullptr) {
     sink.warn({Severity::warning, arrays.ids.file(), 0, 0,
-               "no array of sequence lengths: all tokens are taken as one sequence", "",
-               "give one next to it, or name it with --lengths"});
+               "no array of sequence lengths: all tokens are taken as " +
+                   (pass.lengths.size() == 1
+                        ? std::string("one sequence")
+                        : fmt::format("sequences of {} tokens", default_step_tokens)),
+               "", "give one next to it, or name it with --lengths"});
   }
   if (arrays.weights) {
     pass.weights = ChoiceTable(*arrays.weights, tokens, options.order);

@@ -17,9 +17,6 @@ namespace {
 /// Leading sequences of at least this many equal tokens are warm-up passes, not text.
 constexpr std::int64_t dummy_pass = 8;
 
-/// Requests fill steps of so many tokens: 61 MB of ids for 58 layers of 8 choices.
-constexpr std::int64_t default_step_tokens = 131'072;
-
 constexpr const char* not_experts =
     "ids beyond the experts are slots, shared experts, padding or another model's";
 

@@ -15,6 +15,9 @@
 
 namespace moesim {
 
+/// Requests fill steps of so many tokens: 61 MB of ids for 58 layers of 8 choices.
+constexpr std::int32_t default_step_tokens = 131'072;
+
 class ImportSink {
  public:
   ImportSink(const ImportOptions& options, TraceWriter& writer, TraceProgress progress);

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
@@ -19,22 +21,33 @@ namespace {
 /// otherwise it would be fetched again for each layer.
 constexpr std::size_t block = 128;
 
-/// Copies the rows of some tokens of one layer. Returns whether all ids are below `experts`.
-template <class From, class To>
-bool copy_rows(const RoutedPass& pass, std::int64_t layer, int top_k,
-               std::span<const std::int64_t> tokens, std::uint64_t experts, To* to) {
+/// Copies the rows of some tokens of one layer, `lanes` ids at a time, whose number compilers know.
+/// Returns whether all ids are below `experts`.
+template <std::size_t lanes, class From, class To>
+bool copy_lanes(const RoutedPass& pass, std::int64_t layer, std::size_t top_k,
+                std::span<const std::int64_t> tokens, std::uint64_t experts, To* to) {
+  using Unsigned = std::make_unsigned_t<From>;  // in which those below 0 are beyond all experts
   const auto* const from = static_cast<const char*>(pass.ids.values(layer).data());
-  std::uint64_t beyond = 0;
+  std::array<Unsigned, lanes> most{};
   for (const std::int64_t t : tokens) {
     const char* row = from + pass.ids.index(t, layer, 0) * std::int64_t{sizeof(From)};
-    for (int k = 0; k < top_k; ++k) {
-      From id;
-      std::memcpy(&id, row + static_cast<std::size_t>(k) * sizeof(From), sizeof(From));
-      beyond |= static_cast<std::uint64_t>(static_cast<std::int64_t>(id)) >= experts ? 1U : 0U;
-      *to++ = static_cast<To>(id);
+    for (std::size_t done = 0; done < top_k; done += lanes) {
+      std::array<Unsigned, lanes> ids;
+      std::memcpy(ids.data(), row + done * sizeof(From), sizeof ids);
+      for (std::size_t k = 0; k < lanes; ++k) most[k] = std::max(most[k], ids[k]);
+      for (std::size_t k = 0; k < lanes; ++k) to[k] = static_cast<To>(ids[k]);
+      to += lanes;
     }
   }
-  return beyond == 0;
+  return std::ranges::all_of(most, [&](Unsigned id) { return id < experts; });
+}
+
+template <class From, class To>
+bool copy_rows(const RoutedPass& pass, std::int64_t layer, std::size_t top_k,
+               std::span<const std::int64_t> tokens, std::uint64_t experts, To* to) {
+  if (top_k % 8 == 0) return copy_lanes<8, From>(pass, layer, top_k, tokens, experts, to);
+  if (top_k % 2 == 0) return copy_lanes<2, From>(pass, layer, top_k, tokens, experts, to);
+  return copy_lanes<1, From>(pass, layer, top_k, tokens, experts, to);
 }
 
 /// Calls use(T{}), with T the C++ type of the array's elements, and returns its result.
@@ -110,7 +123,7 @@ std::optional<IdNarrower::Bad> IdNarrower::narrow(const std::vector<std::int64_t
           return true;
         }
         return with_type(pass_.ids.values(layer).type(), [&](auto zero) {
-          return copy_rows<decltype(zero)>(pass_, layer, top_k, some,
+          return copy_rows<decltype(zero)>(pass_, layer, static_cast<std::size_t>(top_k), some,
                                            static_cast<std::uint64_t>(experts_), to);
         });
       };

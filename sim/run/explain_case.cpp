@@ -76,7 +76,7 @@ std::string explain_header(const Scenario& scenario, const Inputs& inputs, const
       counted(cluster.topology.gpu_count(), "GPU"), cluster.topology.host_count(), cluster.ep,
       inputs.model.name, inputs.model.hidden, inputs.model.experts, inputs.model.top_k,
       inputs.trace.info().name, c.layer,
-      scenario.iteration && !scenario.serves() ? "the first microbatch of iteration" : "step",
+      scenario.trains() ? "the first microbatch of iteration" : "step",
       asked_steps(scenario, cluster).first,
       cluster.warmup.empty() ? "" : fmt::format(" after a warm-up of {}", cluster.warmup.size()),
       counted(c.tokens_per_rank, "token"),

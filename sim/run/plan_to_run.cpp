@@ -7,8 +7,7 @@
 namespace moesim {
 
 bool may_stand_for_others(const PolicyRun& run, const ComparisonOptions& asked) {
-  const bool trains = run.scenario.iteration && !run.scenario.serves();
-  if (!trains || asked.every_gpu || asked.elasticities) return false;
+  if (!run.scenario.trains() || asked.every_gpu || asked.elasticities) return false;
   return run.timeline == nullptr &&
          std::ranges::all_of(run.scenario.fidelities, [](Fidelity fidelity) {
            return fidelity == Fidelity::port || fidelity == Fidelity::analytic;

@@ -94,6 +94,8 @@ struct Scenario {
   bool plays_choices() const { return !trace.empty() || synth; }
   /// Whether its steps are passes of a serving engine.
   bool serves() const { return iteration && iteration->serving; }
+  /// Whether its steps are iterations of training: passes, gradient sums and updates.
+  bool trains() const { return iteration && !iteration->serving; }
   /// Whose tokens policies are run on, side by side; of steps recorded ones.
   std::vector<RoutingSource> routings() const;
   /// The changes of the input ("topology", "model", "gpu", "policy", ...) of that name

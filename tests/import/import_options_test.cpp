@@ -2,6 +2,7 @@
 // What an import takes from its options, what it warns of, and other ways to write the same.
 #include <gmock/gmock.h>
 
+#include "sim/trace/npy.h"
 #include "sim/trace/verify.h"
 #include "tests/import/formats.h"
 
@@ -156,6 +157,22 @@ TEST(ImportWarningsTest, ResponsesWithoutRoutesAreCounted) {
       import_trace("megatron-routes", options_of(scratch / "in", scratch / "out"));
   EXPECT_THAT(warnings_of(imported), HasSubstr("2 responses have no moe_topk_indices"));
   EXPECT_EQ(RoutingTrace::open(scratch / "out").total_tokens(), 1);
+}
+
+TEST(ImportWarningsTest, LongArraysWithoutLengthsAreSeveralSequences) {
+  const ScratchFolder scratch;
+  fs::create_directory(scratch / "in");
+  const std::vector<std::int64_t> shape = {300'000, 1, 1};
+  write_bytes(scratch / "in" + "/ids.npy", npy_header({'u', 1}, shape) + std::string(300'000, 1));
+  ImportOptions options = options_of(scratch / "in", scratch / "out");
+  options.moe_layers = {1};
+  options.top_k = 1;
+  options.order = "tlk";
+  EXPECT_THAT(warnings_of(import_trace("npz", options)),
+              HasSubstr("all tokens are taken as sequences of 131072 tokens"));
+  const RoutingTrace trace = RoutingTrace::open(options.output);
+  EXPECT_EQ(trace.step_count(), 3);
+  EXPECT_THAT(trace.step(2).sequence_lengths(), ElementsAre(300'000 - 2 * 131'072));
 }
 
 TEST(ImportWarningsTest, ArraysWithoutLengthsAreOneSequence) {

@@ -4,13 +4,15 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
-#include <random>
 #include <set>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "tests/realhw/emulated/emulated.h"
@@ -43,7 +45,7 @@ struct SharedArray {
 struct Blocks {
   std::vector<std::unique_ptr<Context>> contexts;
   std::vector<std::uint8_t> warp_turns;
-  std::map<std::string, SharedArray> shared;
+  std::map<std::tuple<std::string_view, std::string_view, std::size_t>, SharedArray> shared;
   jmp_buf scheduler, left;
   const Launch* launch = nullptr;
   void (*call)(const void*) = nullptr;
@@ -60,19 +62,35 @@ Blocks blocks;
 
 enum class Of { rows, columns, warps, lanes };
 
+/// SplitMix64: orders are drawn for every block, and the standard's generators take long to seed.
+class Chance {
+ public:
+  explicit Chance(std::uint64_t seed) : state_(seed) {}
+  /// From 0 to n - 1.
+  std::uint64_t below(std::uint64_t n) {
+    state_ += 0x9e3779b97f4a7c15;
+    std::uint64_t z = (state_ ^ (state_ >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return (z ^ (z >> 31)) % n;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
 /// 0 to n in an order of its own for every seed. Kept here: leaving a kernel destroys nothing.
 const std::vector<unsigned>& order_of(Of what, unsigned n, std::uint64_t salt) {
   std::vector<unsigned>& order = blocks.orders[static_cast<std::size_t>(what)];
   order.resize(n);
   std::iota(order.begin(), order.end(), 0u);
   if (blocks.seed == 0 || n < 2) return order;
-  std::mt19937_64 chance(blocks.seed * 0x9e3779b97f4a7c15 + salt);
+  Chance chance(blocks.seed * 0x9e3779b97f4a7c15 + salt);
   if (n > 4096) {  // whole permutations of large grids take longer than their kernels
-    std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(chance() % n),
+    std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(chance.below(n)),
                 order.end());
-    if (chance() % 2 == 0) std::reverse(order.begin(), order.end());
+    if (chance.below(2) == 0) std::reverse(order.begin(), order.end());
   } else {
-    std::shuffle(order.begin(), order.end(), chance);
+    for (unsigned i = n - 1; i > 0; --i) std::swap(order[i], order[chance.below(i + 1)]);
   }
   return order;
 }
@@ -256,7 +274,7 @@ void warp_barrier(unsigned mask) {
 
 void* shared_memory(const char* name, std::size_t bytes) {
   const std::size_t size = *name == 0 ? blocks.launch->shared : bytes;
-  SharedArray& array = blocks.shared[fmt::format("{}.{}.{}", blocks.launch->kernel, name, size)];
+  SharedArray& array = blocks.shared[{blocks.launch->kernel, name, size}];
   if (array.at == nullptr) {
     array = {static_cast<std::byte*>(allocate(size, Space::shared)), size, 0};
   }
