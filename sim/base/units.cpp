@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <span>
 #include <utility>
+
+#include "sim/base/read_number.h"
 
 namespace moesim {
 namespace {
@@ -63,7 +64,7 @@ std::string in_unit(double value, std::span<const Unit> units) {
 
 bool split_unit(std::string_view text, NumberWithUnit& out) {
   const char* end = text.data() + text.size();
-  const auto [rest, failure] = std::from_chars(text.data(), end, out.number);
+  const auto [rest, failure] = read_number(text.data(), end, out.number);
   if (failure != std::errc() || !std::isfinite(out.number)) return false;
   std::string_view unit(rest, static_cast<std::size_t>(end - rest));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);

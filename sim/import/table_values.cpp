@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "sim/base/error.h"
+#include "sim/base/read_number.h"
 
 namespace moesim {
 namespace {
@@ -111,7 +112,7 @@ TableValue value_of_text(std::string_view text) {
     }
     if (text[at] == '+') return value;
     double number = 0;
-    const auto [end, status] = std::from_chars(text.data() + at, text.data() + text.size(), number);
+    const auto [end, status] = read_number(text.data() + at, text.data() + text.size(), number);
     if (status != std::errc()) return value;
     at = static_cast<std::size_t>(end - text.data());
     if (at < text.size() && list_marks.find(text[at]) == std::string_view::npos) return value;

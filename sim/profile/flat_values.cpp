@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <charconv>
 
+#include "sim/base/read_number.h"
 #include "sim/profile/flat_json.h"
 #include "sim/profile/flat_scan.h"
 
@@ -74,7 +75,7 @@ std::string flat_string(std::string_view raw) {
 
 double flat_number(std::string_view raw) {
   double value = 0;
-  const auto [end, status] = std::from_chars(raw.data(), raw.data() + raw.size(), value);
+  const auto [end, status] = read_number(raw.data(), raw.data() + raw.size(), value);
   return status == std::errc() ? value : 0;
 }
 

@@ -2,11 +2,11 @@
 #include "sim/profile/megatron_timers.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 #include "sim/base/error.h"
 #include "sim/base/line_file.h"
+#include "sim/base/read_number.h"
 #include "sim/profile/flat_json.h"
 #include "sim/profile/profile_builder.h"
 
@@ -23,7 +23,7 @@ double number_behind(std::string_view line, std::string_view text) {
   std::string_view rest = line.substr(at + text.size());
   rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
   double value = -1;
-  std::from_chars(rest.data(), rest.data() + rest.size(), value);
+  read_number(rest.data(), rest.data() + rest.size(), value);
   return value >= 0 && value < 1e9 ? value : -1;
 }
 

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "sim/base/read_number.h"
+
 namespace moesim {
 
 SweepValue integer_value(std::int64_t value) { return {SweepValue::Kind::integer, value}; }
@@ -22,7 +24,7 @@ SweepValue value_of(const std::string& text) {
   double real = 0;
   const bool digits =
       !text.empty() && text.find_first_not_of("+-.0123456789eE") == std::string::npos;
-  if (const auto read = std::from_chars(begin, end, real);
+  if (const auto read = read_number(begin, end, real);
       digits && read.ec == std::errc() && read.ptr == end) {
     return real_value(real);
   }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "sim/base/error.h"
 #include "sim/base/json.h"
 #include "sim/base/line_file.h"
+#include "sim/base/read_number.h"
 
 namespace moesim {
 namespace {
@@ -128,7 +128,7 @@ void read_row(const std::string& line, const RequestColumns& columns, RequestSin
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (columns[i] >= fields.size()) sink.fail("has too few columns");
     const std::string_view text = fields[columns[i]];
-    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), values[i]);
+    const auto [end, status] = read_number(text.data(), text.data() + text.size(), values[i]);
     if (status != std::errc() || end != text.data() + text.size()) {
       sink.fail(fmt::format("column {} is not a number", columns[i] + 1));
     }
