@@ -23,12 +23,12 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_en
                    ExchangeEnds exchange_ends)
     : plan_(plan),
       kernel_ends_(kernel_ends),
-      durations_((check_gpus(plan, gpus.size()), plan), gpus, kernel_ends != KernelEnds::timed),
+      durations_((check_gpus(plan, gpus.size()), plan), gpus, are_told(kernel_ends)),
       host_(plan, gpus,
             [this](std::size_t op, std::int32_t member) { return durations_.of(op, member); }) {
   for (const Op& op : plan.ops) {
     runs_by_itself_.push_back(op.kernels() != nullptr &&
-                              (kernel_ends_ == KernelEnds::timed || !is_computing(op)));
+                              (!are_told(kernel_ends_) || !is_computing(op)));
   }
   find_waits();
   find_chains();
@@ -42,6 +42,11 @@ void Progress::take_joined(std::vector<Joined>& joined) {
   joined.swap(joined_);
   std::ranges::sort(joined, {},
                     [](const Joined& j) { return std::tuple(j.op, j.collective, j.participant); });
+}
+
+void Progress::take_computing(std::vector<Computing>& computing) {
+  computing.clear();
+  computing.swap(computing_);
 }
 
 void Progress::record_end(std::size_t op, std::int32_t member, Seconds at) {
@@ -89,12 +94,14 @@ void Progress::join(std::size_t op, std::int32_t participant, Seconds at) {
       shapes_[op].apart != nullptr
           ? shapes_[op].apart->of[static_cast<std::size_t>(participant)].collective
           : 0;
-  joined_.push_back({OpId(static_cast<std::int64_t>(op)), participant, at, std::nullopt, in});
-  if (--absent(op, in) > 0) return;
-  Seconds last = at;
+  const bool last = --absent(op, in) == 0;
+  if (last || !last_alone_) {
+    joined_.push_back({OpId(static_cast<std::int64_t>(op)), participant, at, std::nullopt, in});
+  }
+  if (!last) return;
   const OpIntervals intervals = timeline_.ops[op];
-  for_each_member(op, in, [&](std::size_t m) { last = std::max(last, intervals[m].start); });
-  joined_.back().all = last;
+  for_each_member(op, in, [&](std::size_t m) { at = std::max(at, intervals[m].start); });
+  joined_.back().all = at;
 }
 
 /// All but the end of the last, which is reported to the ops that wait for it.
@@ -102,12 +109,25 @@ void Progress::run_chain(std::size_t op, std::int32_t member, Seconds at) {
   while (true) {
     timeline_.ops.start(op, static_cast<std::size_t>(member)) = at = start(op, member, at);
     --absent(op);
-    at += durations_.of(op, member);
-    record_end(op, member, at);
+    const Seconds end = at + durations_.of(op, member);
+    if (kernel_ends_ == KernelEnds::foretold && shapes_[op].computing) {
+      foretell(shapes_[op].group[static_cast<std::size_t>(member)], {at, end});
+    }
+    record_end(op, member, at = end);
     if (next_in_chain_[op] < 0) break;
     op = static_cast<std::size_t>(next_in_chain_[op]);
   }
   ended_.push_back({static_cast<std::int32_t>(op), member, at});
+}
+
+/// Kernels that follow each other are one stretch.
+void Progress::foretell(GpuId gpu, const Interval& when) {
+  if (!computing_.empty() && computing_.back().gpu == gpu &&
+      computing_.back().when.end == when.start) {
+    computing_.back().when.end = when.end;
+  } else {
+    computing_.push_back({gpu, when});
+  }
 }
 
 void Progress::arrive(std::size_t op, std::size_t member, Seconds at) {

@@ -90,7 +90,8 @@ void Progress::find_chains() {
     unfinished_.push_back(static_cast<std::int32_t>(count));
     first_absent_.push_back(static_cast<std::int32_t>(absent_.size()));
     const Collectives* apart = plan_.ops[op].apart();
-    shapes_.push_back({plan_.ops[op].group, apart, plan_.ops[op].exchange() != nullptr});
+    shapes_.push_back({plan_.ops[op].group, apart, plan_.ops[op].exchange() != nullptr,
+                       is_computing(plan_.ops[op])});
     if (apart == nullptr) {
       absent_.push_back(unfinished_[op]);
     } else {
