@@ -107,6 +107,9 @@ class Progress {
     bool bound_by_compute(std::size_t op, std::int32_t member) const {
       return by_compute_[place(op, member)];
     }
+    /// Of all members at once, or one after the other; stay where they are.
+    const Seconds* of_all(std::size_t op) const { return &times_[place(op, 0)]; }
+    bool agree(std::size_t op) const { return ops_[op].agree; }
 
    private:
     struct OfOp {
@@ -124,7 +127,7 @@ class Progress {
   };
   void find_waits();
   void find_chains();
-  bool starts_with_end(std::size_t op) const;
+  bool waits_as_one(std::size_t op) const;
   void make_timeline(ExchangeEnds exchange_ends);
   bool may_chain(std::size_t earlier, std::size_t op) const;
   struct Member {
@@ -152,7 +155,14 @@ class Progress {
   static bool are_told(KernelEnds ends) {
     return ends == KernelEnds::told || ends == KernelEnds::told_by_chain;
   }
+  /// Whether all times of a kernel follow from the start of its chain.
+  bool follows(std::size_t op) const { return runs_by_itself_[op] && !host_.takes_time(); }
   void run_chain(std::size_t op, std::int32_t member, Seconds at);
+  void run_one_by_one(std::size_t op, std::int32_t member, Seconds at);
+  void keep_start(std::size_t op, std::int32_t member, Seconds at) {
+    if (!timeline_.ops.keeps_starts(op)) return;
+    timeline_.ops.start(op, static_cast<std::size_t>(member)) = at;
+  }
   void foretell(GpuId gpu, const Interval& when);
   void record_end(std::size_t op, std::int32_t member, Seconds at);
   void record_end_of_everyone(std::size_t op, std::int32_t collective, Seconds at);
@@ -199,6 +209,7 @@ class Progress {
   bool last_alone_ = false;                  // others than the last one are not reported
   std::vector<bool> runs_by_itself_;         // per op, whether it ends without a call
   std::vector<std::int32_t> next_in_chain_;  // per op; below 0: the last
+  std::vector<std::int32_t> last_in_chain_;  // per op, of its chain
   // Kept per op, not per member: of these ops, a GPU waits for those that it runs.
   std::vector<std::size_t> first_waited_for_;  // [op + 1] into the next
   std::vector<std::int32_t> waited_for_;       // ops
