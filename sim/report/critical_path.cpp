@@ -48,9 +48,10 @@ class PathWalk {
     for (OpId id(0); id.index() < plan_.ops.size(); ++id.value) {
       const OpIntervals times = timeline_.ops[id.index()];
       for (std::size_t m = 0; m < times.size(); ++m) {
-        if (latest && times[m].end <= end) continue;
+        const Seconds its_end = times.end(m);
+        if (latest && its_end <= end) continue;
         latest = PathPlace{id, m};
-        end = times[m].end;
+        end = its_end;
       }
     }
     return latest;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 namespace moesim {
@@ -38,11 +39,35 @@ void sort_by_start(std::vector<Interval>& intervals) {
 
 }  // namespace
 
+void read_times(const OpIntervals& op, std::vector<Interval>& times) {
+  times.resize(op.size());
+  for (std::size_t m = 0; m < times.size(); ++m) times[m] = {op.start(m), op.end(m)};
+}
+
+Interval span_of(const std::vector<Interval>& times) {
+  Interval span{Seconds(std::numeric_limits<double>::infinity()), Seconds(0)};
+  for (const auto& [start, end] : times) {
+    span.start = std::min(span.start, start);
+    span.end = std::max(span.end, end);
+  }
+  return span;
+}
+
 std::vector<Interval> united(std::vector<Interval> intervals) {
   sort_by_start(intervals);
   std::vector<Interval> result;
   result.reserve(intervals.size());
   for (const Interval& i : intervals) add_interval(result, i);
+  return result;
+}
+
+std::vector<Interval> union_of(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+  std::vector<Interval> result;
+  result.reserve(a.size() + b.size());
+  for (auto i = a.begin(), j = b.begin(); i != a.end() || j != b.end();) {
+    const bool from_a = j == b.end() || (i != a.end() && i->start <= j->start);
+    add_interval(result, from_a ? *i++ : *j++);
+  }
   return result;
 }
 
@@ -79,12 +104,13 @@ Seconds inside(const std::vector<Interval>& intervals, const std::vector<Interva
 
 GpuIntervals compute_intervals(const Plan& plan, const Timeline& timeline) {
   GpuIntervals busy(static_cast<std::size_t>(plan.gpus));
+  std::vector<Interval> times;
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
     if (op.kernels() == nullptr || op.stream != Stream::compute) continue;
-    for (std::size_t m = 0; m < op.group.size(); ++m) {
-      add_interval(busy[op.group[m].index()], timeline.ops[i][m]);
-    }
+    read_times(timeline.ops[i], times);
+    const std::vector<GpuId>& gpus = op.group.list();
+    for (std::size_t m = 0; m < gpus.size(); ++m) add_interval(busy[gpus[m].index()], times[m]);
   }
   for (auto& intervals : busy) sort_by_start(intervals);
   return busy;

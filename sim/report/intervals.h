@@ -14,22 +14,32 @@ namespace moesim {
 /// Intervals of every GPU: [gpu].
 using GpuIntervals = std::vector<std::vector<Interval>>;
 
+/// Those of an op's members, worked out once for a measure that looks at them again and again.
+void read_times(const OpIntervals& op, std::vector<Interval>& times);
+/// From the first start to the last end.
+Interval span_of(const std::vector<Interval>& times);
+
+/// Makes an interval part of one that it begins in, if it does.
+inline bool extend_by(Interval& last, const Interval& interval) {
+  if (interval.start < last.start || last.end < interval.start) return false;
+  last.end = std::max(last.end, interval.end);
+  return true;
+}
+
 /// Puts one behind the others, or makes it part of one of the last two if it begins in that, as two
 /// streams take turns: their union is the same.
 inline void add_interval(std::vector<Interval>& intervals, const Interval& interval) {
   const std::size_t count = intervals.size();
-  for (std::size_t back = 1; back <= 2 && back <= count; ++back) {
-    Interval& last = intervals[count - back];
-    if (last.start <= interval.start && interval.start <= last.end) {
-      last.end = std::max(last.end, interval.end);
-      return;
-    }
-  }
+  if (count > 0 && extend_by(intervals[count - 1], interval)) return;
+  if (count > 1 && extend_by(intervals[count - 2], interval)) return;
   intervals.push_back(interval);
 }
 
 /// Merges intervals that overlap or touch; ascending and disjoint.
 std::vector<Interval> united(std::vector<Interval> intervals);
+
+/// The union of two lists that are ascending and disjoint, as it is again: nothing is sorted.
+std::vector<Interval> union_of(const std::vector<Interval>& a, const std::vector<Interval>& b);
 
 /// Their sum; of disjoint intervals.
 Seconds length(const std::vector<Interval>& intervals);

@@ -76,36 +76,38 @@ struct GpuTimes {
   std::array<std::vector<Interval>, iteration_part_count> moving;
 };
 
-void add_exchange(const Op& op, const OpIntervals& intervals, const Interval& window,
+using Times = std::vector<Interval>;  // [member] of an op
+
+void add_exchange(const Op& op, const Times& times, const Interval& window,
                   std::vector<GpuTimes>& gpus) {
   const IterationPart part = part_of_exchange(op);
   if (part == IterationPart::bubble) return;
-  std::vector<Seconds> begins;  // once any of it is in the window: most of it is not
+  const std::vector<Seconds> begins = moving_from(op, times);
   const Collectives* apart = op.apart();
-  for (std::size_t m = 0; m < intervals.size(); ++m) {
-    const Interval joined = within(intervals[m], window);
+  const std::vector<GpuId>& members = op.group.list();
+  for (std::size_t m = 0; m < times.size(); ++m) {
+    const Interval joined = within(times[m], window);
     if (!(joined.start < joined.end)) continue;
-    GpuTimes& gpu = gpus[op.group[m].index()];
+    GpuTimes& gpu = gpus[members[m].index()];
     add_interval(gpu.joined, joined);
-    if (begins.empty()) begins = moving_from(op, intervals);
     const auto in = apart != nullptr ? static_cast<std::size_t>(apart->of[m].collective) : 0;
     const Seconds begin = std::max(begins[in], joined.start);
     if (begin < joined.end) add_interval(gpu.moving[part_index(part)], {begin, joined.end});
   }
 }
 
-void add_op(const Op& op, const OpIntervals& intervals, const Interval& window,
-            std::vector<GpuTimes>& gpus) {
-  if (op.exchange() != nullptr) return add_exchange(op, intervals, window, gpus);
+void add_op(const Op& op, const Times& times, const Interval& window, std::vector<GpuTimes>& gpus) {
+  if (op.exchange() != nullptr) return add_exchange(op, times, window, gpus);
   const bool minimum = is_minimum_time(op);
   const bool moves = minimum || op.stream == Stream::stash;
   if (!moves && op.stream != Stream::compute) return;
   const bool of_host = std::holds_alternative<HostWork>(op.kernels()->each().front());
   const auto part = part_index(of_host ? IterationPart::host : part_of_kernel(op.key.kind));
-  for (std::size_t m = 0; m < intervals.size(); ++m) {
-    const Interval worked = within(intervals[m], window);
+  const std::vector<GpuId>& members = op.group.list();
+  for (std::size_t m = 0; m < times.size(); ++m) {
+    const Interval worked = within(times[m], window);
     if (!(worked.start < worked.end)) continue;
-    GpuTimes& gpu = gpus[op.group[m].index()];
+    GpuTimes& gpu = gpus[members[m].index()];
     if (moves) {
       if (minimum) add_interval(gpu.joined, worked);
       add_interval(gpu.moving[minimum ? part_index(IterationPart::tokens) : part], worked);
@@ -158,17 +160,6 @@ std::vector<Interval> held_in_each(const std::vector<Interval>& ended, const Int
     }
   }
   return held;
-}
-
-/// The union of two lists that are ascending and disjoint, as it is again: nothing is sorted.
-std::vector<Interval> union_of(const std::vector<Interval>& a, const std::vector<Interval>& b) {
-  std::vector<Interval> result;
-  result.reserve(a.size() + b.size());
-  for (auto i = a.begin(), j = b.begin(); i != a.end() || j != b.end();) {
-    const bool from_a = j == b.end() || (i != a.end() && i->start <= j->start);
-    add_interval(result, from_a ? *i++ : *j++);
-  }
-  return result;
 }
 
 /// Of a stretch of time, which all of the intervals lie in.
@@ -233,19 +224,30 @@ std::vector<IterationTimes> iteration_times_by_gpu(const Plan& plan, const Timel
   if (continued != nullptr) {
     for (auto& of_gpu : held.ended) of_gpu = held_in_each(of_gpu, continued->window);
   }
-  const auto add = [&](const Island& island, const Interval& window, GpuIntervals& held_in_window,
-                       int more) {
-    for (const std::uint32_t op : island.ops) add_op(plan.ops[op], timeline.ops[op], window, gpus);
+  std::vector<GpuTimes> in_window(continued != nullptr ? count : 0);
+  const auto add = [&](const Island& island, const Interval& window, std::vector<GpuTimes>& worked,
+                       GpuIntervals& held_in_window, int more) {
     for (const GpuId gpu : island.gpus) {
-      GpuTimes own = std::exchange(gpus[gpu.index()], {});
+      GpuTimes own = std::exchange(worked[gpu.index()], {});
       own.held = std::move(held_in_window[gpu.index()]);
       times[gpu.index()].add(times_of(std::move(own), window), more);
     }
   };
   const auto counts = [](const Op& op) { return part_of(op) != IterationPart::bubble; };
+  const Interval whole{Seconds(0), timeline.makespan};
+  Times of_op;
   for (const Island& island : islands(plan, counts)) {
-    add(island, {Seconds(0), timeline.makespan}, held.all, 1);
-    if (continued != nullptr) add(island, continued->window, held.ended, continued->times);
+    for (const std::uint32_t op : island.ops) {
+      read_times(timeline.ops[op], of_op);
+      add_op(plan.ops[op], of_op, whole, gpus);
+      if (continued == nullptr) continue;
+      const Interval inside = within(span_of(of_op), continued->window);
+      if (inside.start < inside.end) add_op(plan.ops[op], of_op, continued->window, in_window);
+    }
+    add(island, whole, gpus, held.all, 1);
+    if (continued != nullptr) {
+      add(island, continued->window, in_window, held.ended, continued->times);
+    }
   }
   return times;
 }

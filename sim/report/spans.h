@@ -22,7 +22,7 @@ struct OpSpan {
 Seconds moving_from(const OpIntervals& times);
 
 /// [collective] of an op that is several exchanges apart; else one. No time before zero.
-std::vector<Seconds> moving_from(const Op& op, const OpIntervals& times);
+std::vector<Seconds> moving_from(const Op& op, const std::vector<Interval>& times);
 
 /// Spans of the `gpus` that take part, in their order; `times`: of the op, by member.
 std::vector<OpSpan> spans_of(const Op& op, const OpIntervals& times,

@@ -21,11 +21,9 @@ struct Span {
   Seconds first{std::numeric_limits<double>::infinity()};
   Seconds last{0};
   int times = 1;
-  void cover(const OpIntervals& intervals) {
-    for (const Interval& i : intervals) {
-      first = std::min(first, i.start);
-      last = std::max(last, i.end);
-    }
+  void cover(const Interval& interval) {
+    first = std::min(first, interval.start);
+    last = std::max(last, interval.end);
   }
   Seconds length() const { return last < first ? Seconds(0) : last - first; }
 };
@@ -87,16 +85,13 @@ class StepMetrics {
       }
       return;
     }
-    OpIntervals intervals = timeline_.ops[index];
-    Intervals longer;
-    if (!minimum_until_.empty()) {
-      longer.add_row(with_minimum_times(op, {intervals.begin(), intervals.end()}));
-      intervals = longer[0];
-    }
+    std::vector<Interval>& intervals = times_;
+    read_times(timeline_.ops[index], intervals);
+    if (!minimum_until_.empty()) add_minimum_times(op, intervals);
     // Parameters may travel long before or after.
     const bool of_pass = carries_tokens(op.stream) || op.stream == Stream::compute;
     const int times = continued_ != nullptr ? continued_->count(index) : 1;
-    if (of_pass) span_of(op.key, times).cover(intervals);
+    if (of_pass) span_of(op.key, times).cover(moesim::span_of(intervals));
     if (last_layer_ == nullptr || last_number_ != op.key.layer) {
       last_layer_ = &layers_[last_number_ = op.key.layer];
       last_exchanging_ = nullptr;
@@ -107,9 +102,8 @@ class StepMetrics {
       return add_exchange(op, intervals, times, layer);
     }
     if (op.stream != Stream::compute) return;
-    for (const Interval& of_gpu : intervals) {
-      layer.compute += (of_gpu.end - of_gpu.start) * (times * share_of_[op.group[0].index()]);
-    }
+    const double share = op.group.empty() ? 0 : times * share_of_[op.group[0].index()];
+    for (const auto& [start, end] : intervals) layer.compute += (end - start) * share;
     add_load(loads_[op.key.layer], op, times, plan_.gpus);
   }
 
@@ -185,8 +179,8 @@ class StepMetrics {
 
   /// A GPU is in a token exchange for its minimum time at least. What that takes of the next
   /// round's exchange belongs to its own.
-  std::vector<Interval> with_minimum_times(const Op& op, std::vector<Interval> intervals) {
-    if (op.exchange() == nullptr || !carries_tokens(op.stream)) return intervals;
+  void add_minimum_times(const Op& op, std::vector<Interval>& intervals) {
+    if (op.exchange() == nullptr || !carries_tokens(op.stream)) return;
     std::vector<Seconds>& taken_until = taken_until_.at(static_cast<std::size_t>(op.stream));
     taken_until.resize(gpus());
     for (std::size_t p = 0; p < intervals.size(); ++p) {
@@ -199,18 +193,19 @@ class StepMetrics {
       interval.end = std::max({interval.start, interval.end, minimum});
       if (longer) taken = interval.end;
     }
-    return intervals;
   }
 
-  void add_exchange(const Op& op, const OpIntervals& intervals, int times, LayerMetrics& layer) {
+  void add_exchange(const Op& op, const std::vector<Interval>& intervals, int times,
+                    LayerMetrics& layer) {
     const bool tokens = carries_tokens(op.stream);
     if (last_exchanging_ == nullptr) {
       last_exchanging_ = &exchanging_[op.key.layer];
       last_exchanging_->resize(gpus());
     }
     GpuIntervals& of_layer = *last_exchanging_;
+    const std::vector<GpuId>& members = op.group.list();
     for (std::size_t p = 0; p < intervals.size(); ++p) {
-      const std::size_t gpu = op.group[p].index();
+      const std::size_t gpu = members[p].index();
       const Seconds time = (intervals[p].end - intervals[p].start) * (times * share_of_[gpu]);
       (tokens ? layer.communication : layer.parameters) += time;
       if (!tokens && op.key.stage == Stage::reduce) layer.gradients += time;
@@ -235,6 +230,7 @@ class StepMetrics {
   int last_number_ = 0;        // of a layer
   LayerMetrics* last_layer_ = nullptr;
   GpuIntervals* last_exchanging_ = nullptr;  // of it, once it is needed
+  std::vector<Interval> times_;              // of the op that is being added
   MovedBytes moved_;
   std::map<int, GpuIntervals> exchanging_;                      // [layer][gpu]
   GpuIntervals everywhere_;                                     // [gpu]; none of stages

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/report/intervals.h"
 #include "sim/report/spans.h"
 
 namespace moesim {
@@ -70,14 +71,16 @@ std::vector<TurnsOfGpu> turns_of_gpus(const Plan& plan, const Timeline& timeline
     if (stages[g] < 0) continue;
     gpus[g].turns.assign(by_stage[static_cast<std::size_t>(stages[g])].size(), {never, Seconds(0)});
   }
+  std::vector<Interval> times;
   for_each_op_of_turns(plan, by_stage, stages, [&](std::size_t i, std::size_t, auto turn) {
     const Op& op = plan.ops[i];
-    const OpIntervals times = timeline.ops[i];
     if (is_between_stages(op.stream)) return;
-    if (between_replicas(op)) return add_update(op, times, gpus);
+    if (between_replicas(op)) return add_update(op, timeline.ops[i], gpus);
     if (!turn) return;
+    read_times(timeline.ops[i], times);
+    const std::vector<GpuId>& members = op.group.list();
     for (std::size_t m = 0; m < times.size(); ++m) {
-      extend(gpus[op.group[m].index()].turns[*turn], times[m]);
+      extend(gpus[members[m].index()].turns[*turn], times[m]);
     }
   });
   return gpus;

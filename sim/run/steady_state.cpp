@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/plan/simulate/host_program.h"
+#include "sim/report/intervals.h"
 #include "sim/report/iteration_metrics.h"
 
 namespace moesim {
@@ -91,7 +92,8 @@ Seconds first_transfer(const Plan& plan, const Timeline& timeline, const Continu
   Seconds first = never;
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     if (!continued.repeats[i] || !is_between_stages(plan.ops[i].stream)) continue;
-    for (const Interval& each : timeline.ops[i]) first = std::min(first, each.start);
+    const OpIntervals times = timeline.ops[i];
+    for (std::size_t m = 0; m < times.size(); ++m) first = std::min(first, times.start(m));
   }
   return first;
 }
@@ -108,12 +110,15 @@ Interval no_later_than(Seconds first, const Interval& period) {
 /// From every start and end of an op that repeats, and of the one a period before.
 PeriodTime time_of_ops(const Timeline& timeline, const Continued& continued) {
   PeriodTime time;
+  std::vector<Interval> before, after;
   for (std::size_t i = 0; i < continued.later.size(); ++i) {
     const auto later = static_cast<std::size_t>(continued.later[i]);
     if (continued.later[i] < 0 || !continued.repeats[later]) continue;
-    for (std::size_t m = 0; m < timeline.ops[i].size(); ++m) {
-      time.cover(timeline.ops[later][m].start - timeline.ops[i][m].start);
-      time.cover(timeline.ops[later][m].end - timeline.ops[i][m].end);
+    read_times(timeline.ops[i], before);
+    read_times(timeline.ops[later], after);
+    for (std::size_t m = 0; m < before.size(); ++m) {
+      time.cover(after[m].start - before[m].start);
+      time.cover(after[m].end - before[m].end);
     }
   }
   return time;

@@ -18,7 +18,10 @@ class Driver {
 
   void drive(Network& network, Slowdown* slowdown) {
     network_ = &network;
-    if (network.takes_everyone()) progress_.report_together();
+    if (network.takes_everyone()) {
+      progress_.report_together();
+      if (slowdown == nullptr || !slowdown->asks_for_each()) progress_.report_last();
+    }
     slowdown_ = slowdown;
     hand_on();
     events_.run();
@@ -34,6 +37,10 @@ class Driver {
     // Its own list, because SimGrid lets other actors run meanwhile, which hand on, too.
     std::vector<Progress::Joined> all = std::exchange(joined_, {});
     progress_.take_joined(all);
+    if (slowdown_ != nullptr) {
+      progress_.take_computing(computing_);
+      slowdown_->compute(computing_);
+    }
     for (const Progress::Joined& joined : all) {
       if (slowdown_ != nullptr) slowdown_->join(joined);
       if (plan_.price_of(joined.op) != 0) {
@@ -53,10 +60,12 @@ class Driver {
   Network* network_ = nullptr;
   Slowdown* slowdown_ = nullptr;  // none if nothing slows anything
   std::vector<Progress::Joined> joined_;
+  std::vector<Progress::Computing> computing_;
 };
 
-Progress::KernelEnds kernel_ends(const GpuModels& gpus, HostsCompute hosts, bool slowed) {
-  if (slowed) return Slowdown::kernel_ends(gpus);
+Progress::KernelEnds kernel_ends(const Plan& plan, const GpuModels& gpus, HostsCompute hosts,
+                                 bool slowed) {
+  if (slowed) return Slowdown::kernel_ends(plan, gpus);
   return hosts == HostsCompute::shared ? Progress::KernelEnds::told : Progress::KernelEnds::timed;
 }
 
@@ -68,7 +77,7 @@ Execution::Execution(const PricedPlan& plan, const GpuModels& gpus, HostsCompute
       gpus_(gpus),
       hosts_(hosts),
       slowed_(hosts == HostsCompute::alone && slows(plan.plan(), gpus)),
-      progress_(plan.plan(), gpus, kernel_ends(gpus, hosts, slowed_), ends) {}
+      progress_(plan.plan(), gpus, kernel_ends(plan.plan(), gpus, hosts, slowed_), ends) {}
 
 Timeline Execution::run(Events& events, const MakeNetwork& make_network) && {
   Driver driver(plan_, progress_, events, hosts_);

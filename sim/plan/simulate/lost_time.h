@@ -2,38 +2,71 @@
 // What work of one kind loses on a GPU while work of another kind runs.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
 #include "sim/base/types.h"
+#include "sim/plan/timeline.h"
 
 namespace moesim {
 
-/// Exchanges of one GPU, which take `factor` times as long at times: of each second they lose
-/// 1 - 1 / factor.
+/// Exchanges of one GPU, which take `factor` times as long in stretches of time: of each second
+/// they lose 1 - 1 / factor. Time only passes: what is asked is of now.
 class LostTime {
  public:
-  /// From now on; at least 1.
-  void set_factor(Seconds now, double factor) {
-    if (factor == factor_) return;
-    lost_ = until(now);
-    changed_ = now;
-    factor_ = factor;
-    rate_ = 1 - 1 / factor;
+  static constexpr Seconds never{std::numeric_limits<double>::infinity()};
+
+  /// The factor is at least 1.
+  explicit LostTime(double factor) : factor_(factor), rate_(1 - 1 / factor) {}
+  /// In a stretch that begins now or later, but not before others.
+  void lose(const Interval& stretch) {
+    if (next_ == stretches_.size()) {
+      stretches_.clear();
+      next_ = 0;
+    }
+    if (!stretches_.empty() && stretch.start <= stretches_.back().end) {
+      stretches_.back().end = std::max(stretches_.back().end, stretch.end);
+    } else {
+      stretches_.push_back(stretch);
+    }
   }
-  double factor() const { return factor_; }
-  /// Since the plan began, up to `now`, which is not before the last change.
-  Seconds until(Seconds now) const {
-    return factor_ > 1 ? lost_ + (now - changed_) * rate_ : lost_;
+  /// Whether there is a stretch that never ends.
+  bool loses() const { return next_ < stretches_.size() && stretches_.back().end == never; }
+  /// It ends now.
+  void stop(Seconds now) { stretches_.back().end = now; }
+  /// Since the plan began.
+  Seconds until(Seconds now) {
+    while (next_ < stretches_.size() && stretches_[next_].end <= now) lost_ += lost_in_next();
+    const bool inside = next_ < stretches_.size() && stretches_[next_].start < now;
+    return inside ? lost_ + (now - stretches_[next_].start) * rate_ : lost_;
   }
   /// When work ends if nothing changes: `due` if it loses nothing, and until(it began) was
   /// `before`.
-  Seconds end_of(Seconds due, Seconds before, Seconds now) const {
-    const Seconds delayed = due + (until(now) - before);
-    return factor_ > 1 && delayed > now ? now + (delayed - now) * factor_ : delayed;
+  Seconds end_of(Seconds due, Seconds before, Seconds now) {
+    Seconds delayed = due + (until(now) - before), lost = lost_;
+    for (std::size_t i = next_; i < stretches_.size() && stretches_[i].start < delayed; ++i) {
+      const auto& [start, end] = stretches_[i];
+      const Seconds from = std::max(start, now), its_end = from + (delayed - from) * factor_;
+      if (its_end <= end) return its_end;
+      lost += (end - start) * rate_;
+      delayed = due + (lost - before);
+    }
+    return delayed;
   }
 
  private:
-  double factor_ = 1;
-  double rate_ = 0;  // of each second: 1 - 1 / factor_
-  Seconds changed_, lost_;
+  /// In the next stretch, which is over.
+  Seconds lost_in_next() {
+    const auto& [start, end] = stretches_[next_++];
+    return (end - start) * rate_;
+  }
+
+  double factor_, rate_;  // of each second: 1 - 1 / factor_
+  Seconds lost_;          // before the next stretch
+  std::vector<Interval> stretches_;
+  std::size_t next_ = 0;  // of them, that has not ended
 };
 
 }  // namespace moesim

@@ -23,12 +23,12 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_en
                    ExchangeEnds exchange_ends)
     : plan_(plan),
       kernel_ends_(kernel_ends),
-      durations_((check_gpus(plan, gpus.size()), plan), gpus, kernel_ends != KernelEnds::timed),
+      durations_((check_gpus(plan, gpus.size()), plan), gpus, are_told(kernel_ends)),
       host_(plan, gpus,
             [this](std::size_t op, std::int32_t member) { return durations_.of(op, member); }) {
   for (const Op& op : plan.ops) {
     runs_by_itself_.push_back(op.kernels() != nullptr &&
-                              (kernel_ends_ == KernelEnds::timed || !is_computing(op)));
+                              (!are_told(kernel_ends_) || !is_computing(op)));
   }
   find_waits();
   find_chains();
@@ -42,6 +42,11 @@ void Progress::take_joined(std::vector<Joined>& joined) {
   joined.swap(joined_);
   std::ranges::sort(joined, {},
                     [](const Joined& j) { return std::tuple(j.op, j.collective, j.participant); });
+}
+
+void Progress::take_computing(std::vector<Computing>& computing) {
+  computing.clear();
+  computing.swap(computing_);
 }
 
 void Progress::record_end(std::size_t op, std::int32_t member, Seconds at) {
@@ -77,45 +82,75 @@ void Progress::end(OpId op, std::int32_t participant, Seconds at) {
 void Progress::pass_on(OpId op, std::int32_t participant, Seconds end) {
   record_end(op.index(), participant, end);
   const auto next = static_cast<std::size_t>(next_in_chain_[op.index()]);
-  timeline_.ops.start(next, static_cast<std::size_t>(participant)) = start(next, participant, end);
+  keep_start(next, participant, start(next, participant, end));
   --absent(next);
 }
 
 void Progress::join(std::size_t op, std::int32_t participant, Seconds at) {
   if (runs_by_itself_[op]) return run_chain(op, participant, at);
   at = start(op, participant, at);
-  timeline_.ops.start(op, static_cast<std::size_t>(participant)) = at;
+  keep_start(op, participant, at);
   const std::int32_t in =
       shapes_[op].apart != nullptr
           ? shapes_[op].apart->of[static_cast<std::size_t>(participant)].collective
           : 0;
-  joined_.push_back({OpId(static_cast<std::int64_t>(op)), participant, at, std::nullopt, in});
-  if (--absent(op, in) > 0) return;
-  Seconds last = at;
+  const bool last = --absent(op, in) == 0;
+  if (last || !last_alone_) {
+    joined_.push_back({OpId(static_cast<std::int64_t>(op)), participant, at, std::nullopt, in});
+  }
+  if (!last) return;
   const OpIntervals intervals = timeline_.ops[op];
-  for_each_member(op, in, [&](std::size_t m) { last = std::max(last, intervals[m].start); });
-  joined_.back().all = last;
+  for_each_member(op, in, [&](std::size_t m) { at = std::max(at, intervals.start(m)); });
+  joined_.back().all = at;
+}
+
+void Progress::run_chain(std::size_t op, std::int32_t member, Seconds at) {
+  if (!follows(op)) return run_one_by_one(op, member, at);
+  const auto place = static_cast<std::size_t>(member);
+  const std::int32_t last = last_in_chain_[op];
+  keep_start(op, member, at);
+  const Seconds end = timeline_.ops[static_cast<std::size_t>(last)].end(place);
+  if (kernel_ends_ == KernelEnds::foretold && shapes_[op].computing) {
+    foretell(shapes_[op].group[place], {at, end});
+  }
+  --unfinished_[static_cast<std::size_t>(last)];
+  ended_.push_back({last, member, end});
 }
 
 /// All but the end of the last, which is reported to the ops that wait for it.
-void Progress::run_chain(std::size_t op, std::int32_t member, Seconds at) {
+void Progress::run_one_by_one(std::size_t op, std::int32_t member, Seconds at) {
   while (true) {
-    timeline_.ops.start(op, static_cast<std::size_t>(member)) = at = start(op, member, at);
+    keep_start(op, member, at = start(op, member, at));
     --absent(op);
-    at += durations_.of(op, member);
-    record_end(op, member, at);
+    const Seconds end = at + durations_.of(op, member);
+    if (kernel_ends_ == KernelEnds::foretold && shapes_[op].computing) {
+      foretell(shapes_[op].group[static_cast<std::size_t>(member)], {at, end});
+    }
+    record_end(op, member, at = end);
     if (next_in_chain_[op] < 0) break;
     op = static_cast<std::size_t>(next_in_chain_[op]);
   }
   ended_.push_back({static_cast<std::int32_t>(op), member, at});
 }
 
+/// Kernels that follow each other are one stretch.
+void Progress::foretell(GpuId gpu, const Interval& when) {
+  if (!computing_.empty() && computing_.back().gpu == gpu &&
+      computing_.back().when.end == when.start) {
+    computing_.back().when.end = when.end;
+  } else {
+    computing_.push_back({gpu, when});
+  }
+}
+
 void Progress::arrive(std::size_t op, std::size_t member, Seconds at) {
   if (first_wait_[op] < 0) return join(op, static_cast<std::int32_t>(member), at);
-  Seconds& start = timeline_.ops.start(op, member);
-  start = std::max(start, at);
+  if (timeline_.ops.keeps_starts(op)) {
+    Seconds& start = timeline_.ops.start(op, member);
+    start = std::max(start, at);
+  }
   if (--waits_[static_cast<std::size_t>(first_wait_[op]) + member] == 0) {
-    join(op, static_cast<std::int32_t>(member), start);
+    join(op, static_cast<std::int32_t>(member), timeline_.ops[op].start(member));
   }
 }
 
@@ -126,10 +161,14 @@ void Progress::arrive_together(std::size_t exchange, std::int32_t collective, Se
   };
   bool together = true;
   if (first >= 0) {
+    const OpIntervals intervals = timeline_.ops[exchange];
+    const bool keeps = timeline_.ops.keeps_starts(exchange);
     for_each_member(exchange, collective, [&](std::size_t m) {
-      Seconds& start = timeline_.ops.start(exchange, m);
-      if (start < at) start = at;
-      if (--waits(m) > 0 || start > at) together = false;
+      if (keeps) {
+        Seconds& start = timeline_.ops.start(exchange, m);
+        if (start < at) start = at;
+      }
+      if (--waits(m) > 0 || intervals.start(m) > at) together = false;
     });
   }
   if (together) {
@@ -140,7 +179,7 @@ void Progress::arrive_together(std::size_t exchange, std::int32_t collective, Se
   }
   for_each_member(exchange, collective, [&](std::size_t m) {
     if (waits(m) > 0) return;
-    join(exchange, static_cast<std::int32_t>(m), timeline_.ops.start(exchange, m));
+    join(exchange, static_cast<std::int32_t>(m), timeline_.ops[exchange].start(m));
   });
 }
 
@@ -187,10 +226,11 @@ Timeline Progress::finish() {
   std::string waiting;
   int count = 0;
   for (std::size_t id = 0; id < unfinished_.size(); ++id) {
-    if (unfinished_[id] == 0 || ++count > 5) continue;
+    const std::size_t last = follows(id) ? static_cast<std::size_t>(last_in_chain_[id]) : id;
+    if (unfinished_[last] == 0 || ++count > 5) continue;
     const Op& op = plan_.ops[id];
-    std::int32_t missing = 0;
-    for (std::size_t c = 0; c < op.collectives(); ++c) {
+    std::int32_t missing = follows(id) ? unfinished_[last] : 0;
+    for (std::size_t c = 0; !follows(id) && c < op.collectives(); ++c) {
       missing += absent(id, static_cast<std::int32_t>(c));
     }
     waiting += fmt::format("{}op {} '{}' (layer {}, {} of {} participants missing)",

@@ -24,10 +24,11 @@ bool is_computing(const Op& op);
 /// of them.
 class Progress {
  public:
-  /// How kernels end: by their own times, or by a call of end(), as exchanges do. Such a call ends
-  /// only kernels that exchanges may slow (is_computing). If they end chain by chain, only the
-  /// first of a chain joins and only the last one ends; next_in_chain() gives those between.
-  enum class KernelEnds { timed, told, told_by_chain };
+  /// How kernels end: by their own times (also if it is foretold when they compute), or by a call
+  /// of end(), as exchanges do. Such a call ends only kernels that exchanges may slow
+  /// (is_computing). If they end chain by chain, only the first of a chain joins and only the last
+  /// one ends; next_in_chain() gives those between.
+  enum class KernelEnds { timed, foretold, told, told_by_chain };
   /// Whom calls of end() may end exchanges for: for participants one by one, or only for everyone
   /// at once.
   enum class ExchangeEnds { one_by_one, together };
@@ -55,12 +56,21 @@ class Progress {
   Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends = KernelEnds::timed,
            ExchangeEnds exchange_ends = ExchangeEnds::one_by_one);
 
+  /// When a GPU computes.
+  struct Computing {
+    GpuId gpu;
+    Interval when;
+  };
   /// From now on participants that join an exchange at one time, because of one end, may be
   /// reported as one: everyone. Never so if hosts take time.
   void report_together() { together_ = !host_.takes_time(); }
+  /// From now on those who join an exchange are only reported when all have.
+  void report_last() { last_alone_ = true; }
   /// Replaces the list by who has joined exchanges and kernels that end by a call, since the last
   /// time; by op and participant.
   void take_joined(std::vector<Joined>& joined);
+  /// Replaces the list by what has been foretold since the last time; ascending of each GPU.
+  void take_computing(std::vector<Computing>& computing);
   /// Ends an op for all its participants, who have joined.
   void end(OpId op, Seconds at) { end(op, everyone, at); }
   /// Ends an op for one participant that has joined it, or for everyone of a collective. Of a
@@ -97,6 +107,9 @@ class Progress {
     bool bound_by_compute(std::size_t op, std::int32_t member) const {
       return by_compute_[place(op, member)];
     }
+    /// Of all members at once, or one after the other; stay where they are.
+    const Seconds* of_all(std::size_t op) const { return &times_[place(op, 0)]; }
+    bool agree(std::size_t op) const { return ops_[op].agree; }
 
    private:
     struct OfOp {
@@ -114,7 +127,7 @@ class Progress {
   };
   void find_waits();
   void find_chains();
-  bool starts_with_end(std::size_t op) const;
+  bool waits_as_one(std::size_t op) const;
   void make_timeline(ExchangeEnds exchange_ends);
   bool may_chain(std::size_t earlier, std::size_t op) const;
   struct Member {
@@ -139,7 +152,18 @@ class Progress {
   void tell_host(std::size_t op, std::int32_t member, Seconds end) {
     if (host_.takes_time()) host_.ended(op, member, end);
   }
+  static bool are_told(KernelEnds ends) {
+    return ends == KernelEnds::told || ends == KernelEnds::told_by_chain;
+  }
+  /// Whether all times of a kernel follow from the start of its chain.
+  bool follows(std::size_t op) const { return runs_by_itself_[op] && !host_.takes_time(); }
   void run_chain(std::size_t op, std::int32_t member, Seconds at);
+  void run_one_by_one(std::size_t op, std::int32_t member, Seconds at);
+  void keep_start(std::size_t op, std::int32_t member, Seconds at) {
+    if (!timeline_.ops.keeps_starts(op)) return;
+    timeline_.ops.start(op, static_cast<std::size_t>(member)) = at;
+  }
+  void foretell(GpuId gpu, const Interval& when);
   void record_end(std::size_t op, std::int32_t member, Seconds at);
   void record_end_of_everyone(std::size_t op, std::int32_t collective, Seconds at);
   /// An op that a member waits for has ended there.
@@ -170,6 +194,7 @@ class Progress {
     Group group;
     const Collectives* apart;  // Op::apart
     bool exchange;
+    bool computing;  // is_computing
   };
   struct Ended {
     std::int32_t op, member;  // or everyone of a collective
@@ -181,8 +206,10 @@ class Progress {
   Durations durations_;
   HostProgram host_;
   bool together_ = false;                    // participants that join at once are reported as one
+  bool last_alone_ = false;                  // others than the last one are not reported
   std::vector<bool> runs_by_itself_;         // per op, whether it ends without a call
   std::vector<std::int32_t> next_in_chain_;  // per op; below 0: the last
+  std::vector<std::int32_t> last_in_chain_;  // per op, of its chain
   // Kept per op, not per member: of these ops, a GPU waits for those that it runs.
   std::vector<std::size_t> first_waited_for_;  // [op + 1] into the next
   std::vector<std::int32_t> waited_for_;       // ops
@@ -196,6 +223,7 @@ class Progress {
   std::vector<std::int32_t> unfinished_;       // per op, participants for whom it has not ended
   std::vector<Ended> ended_;                   // their dependents do not know yet
   std::vector<Joined> joined_;
+  std::vector<Computing> computing_;
   Timeline timeline_;  // the start of a waiting op: the latest end so far
 };
 

@@ -66,19 +66,19 @@ bool Progress::may_chain(std::size_t earlier, std::size_t op) const {
   const Op &first = plan_.ops[earlier], &second = plan_.ops[op];
   if (dependents(earlier).size() != 1) return false;
   if (runs_by_itself_[earlier] != runs_by_itself_[op]) return false;
+  if (is_computing(first) != is_computing(second)) return false;
   if (!runs_by_itself_[op]) {
     if (kernel_ends_ != KernelEnds::told_by_chain || host_.waits_for(earlier)) return false;
-    if (!is_computing(first) || !is_computing(second)) return false;
   }
   return first.stream == second.stream;
 }
 
-/// Of one op, on the same GPUs.
-bool Progress::starts_with_end(std::size_t op) const {
-  const auto waits = waited_for(op);
-  if (waits.size() != 1) return false;
-  const auto earlier = static_cast<std::size_t>(waits[0]);
-  return earlier < op && plan_.ops[earlier].group == plan_.ops[op].group;
+/// For ops before it, on the same GPUs.
+bool Progress::waits_as_one(std::size_t op) const {
+  return std::ranges::all_of(waited_for(op), [&](std::int32_t earlier) {
+    return std::cmp_less(earlier, op) &&
+           plan_.ops[static_cast<std::size_t>(earlier)].group == plan_.ops[op].group;
+  });
 }
 
 void Progress::find_chains() {
@@ -90,7 +90,8 @@ void Progress::find_chains() {
     unfinished_.push_back(static_cast<std::int32_t>(count));
     first_absent_.push_back(static_cast<std::int32_t>(absent_.size()));
     const Collectives* apart = plan_.ops[op].apart();
-    shapes_.push_back({plan_.ops[op].group, apart, plan_.ops[op].exchange() != nullptr});
+    shapes_.push_back({plan_.ops[op].group, apart, plan_.ops[op].exchange() != nullptr,
+                       is_computing(plan_.ops[op])});
     if (apart == nullptr) {
       absent_.push_back(unfinished_[op]);
     } else {
@@ -98,7 +99,7 @@ void Progress::find_chains() {
         absent_.push_back(static_cast<std::int32_t>(places.size()));
       }
     }
-    if (starts_with_end(op)) {
+    if (waited_for(op).size() == 1 && waits_as_one(op)) {
       const auto earlier = static_cast<std::size_t>(waited_for(op)[0]);
       if (may_chain(earlier, op)) next_in_chain_[earlier] = static_cast<std::int32_t>(op);
       first_wait_.push_back(-1);
@@ -108,18 +109,31 @@ void Progress::find_chains() {
     }
   }
   waits_.resize(members);
+  last_in_chain_.resize(ops);
+  for (std::size_t op = ops; op-- > 0;) {
+    const std::int32_t next = next_in_chain_[op];
+    last_in_chain_[op] =
+        next < 0 ? static_cast<std::int32_t>(op) : last_in_chain_[static_cast<std::size_t>(next)];
+  }
 }
 
 /// Hosts may let an op start later than what it waits for has ended.
 void Progress::make_timeline(ExchangeEnds exchange_ends) {
-  std::vector<Intervals::Shared> shared(plan_.ops.size());
-  for (std::size_t op = 0; op < shared.size(); ++op) {
-    if (first_wait_[op] < 0 && !host_.takes_time()) {
-      shared[op].starts_with_end_of = OpId(waited_for(op)[0]);
-    }
-    shared[op].common_end = shapes_[op].exchange && exchange_ends == ExchangeEnds::together;
+  std::vector<Intervals::Follows> all(plan_.ops.size());
+  for (std::size_t op = 0; op < all.size(); ++op) {
+    Intervals::Follows& of = all[op];
+    const bool exchange = shapes_[op].exchange;
+    of.common_end = exchange && exchange_ends == ExchangeEnds::together;
+    if (host_.takes_time()) continue;
+    const auto waits = waited_for(op);
+    const bool two = exchange && waits.size() == 2 && waits_as_one(op);
+    if (first_wait_[op] < 0 || two) of.starts_with_end_of = OpId(waits[0]);
+    if (two) of.and_of = OpId(waits[1]);
+    if (!follows(op)) continue;
+    of.takes = durations_.of_all(op);
+    of.takes_by_member = !durations_.agree(op);
   }
-  timeline_.ops.add_ops(plan_, shared);
+  timeline_.ops.add_ops(plan_, all);
 }
 
 std::vector<Progress::Member> Progress::count_waits() {

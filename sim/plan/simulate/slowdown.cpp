@@ -21,24 +21,33 @@ bool slows_exchanges(const GpuModels& gpus) {
   return std::ranges::any_of(gpus, [](const auto& gpu) { return gpu->overlap.communication > 1; });
 }
 
+bool slows_kernels(const Plan& plan, const GpuModels& gpus) {
+  return std::ranges::any_of(gpus, [](const auto& gpu) { return gpu->overlap.compute > 1; }) ||
+         takes_sms(plan);
+}
+
 }  // namespace
 
 Slowdown::Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events,
                    Progress& progress, Network::Ended ended)
     : plan_(plan),
       progress_(progress),
+      slows_kernels_(slows_kernels(plan.plan(), gpus)),
       slows_exchanges_(slows_exchanges(gpus)),
       sms_(plan),
       events_(events),
       ended_(std::move(ended)) {
-  for (const auto& gpu : gpus) gpus_.push_back({gpu.get()});
+  for (const auto& gpu : gpus) {
+    gpus_.push_back({gpu.get(), LostTime(gpu->overlap.communication)});
+  }
   for (const ExchangePrice& price : plan.prices()) {
     carries_.push_back(price != nullptr && !price->loads.uses.empty());
   }
   if (slows_exchanges_) active_.resize(plan.numbers());
 }
 
-Progress::KernelEnds Slowdown::kernel_ends(const GpuModels& gpus) {
+Progress::KernelEnds Slowdown::kernel_ends(const Plan& plan, const GpuModels& gpus) {
+  if (!slows_kernels(plan, gpus)) return Progress::KernelEnds::foretold;
   const bool wait = std::ranges::any_of(gpus, [](const auto& g) { return g->host.takes_time(); });
   return slows_exchanges(gpus) && wait ? Progress::KernelEnds::told
                                        : Progress::KernelEnds::told_by_chain;
@@ -104,9 +113,10 @@ KernelFactors Slowdown::factors(const Gpu& gpu, int taken) const {
 }
 
 void Slowdown::slow_exchanges(Gpu& gpu) {
-  const double before = gpu.lost.factor();
-  gpu.lost.set_factor(events_.now(), gpu.kernels.running() ? gpu.model->overlap.communication : 1);
-  if (gpu.lost.factor() >= before) return;
+  const Seconds now = events_.now();
+  if (gpu.kernels.running() == gpu.lost.loses()) return;
+  if (gpu.kernels.running()) return gpu.lost.lose({now, never});
+  gpu.lost.stop(now);
   for (const Part& part : std::vector(gpu.slowest)) foretell(part);
 }
 
@@ -128,8 +138,10 @@ void Slowdown::join(const Progress::Joined& joined) {
   if (Progress::is_everyone(participant)) {
     return at_time(time, [this, number] { enter_together(number); });
   }
-  const auto [of, place] = plan_.plan()[op].place_of(static_cast<std::size_t>(participant));
-  at_time(time, [this, number, place = place] { enter(number, place); });
+  if (slows_kernels_) {
+    const auto [of, place] = plan_.plan()[op].place_of(static_cast<std::size_t>(participant));
+    at_time(time, [this, number, place = place] { enter(number, place); });
+  }
   if (all) at_time(*all, [this, number] { all_joined(number); });
 }
 
@@ -170,6 +182,11 @@ void Slowdown::count(OpId op, std::int32_t participant, int by) {
   for (const GpuId place : apart->members[in]) counted(group[place.index()]);
 }
 
+void Slowdown::compute(const std::vector<Progress::Computing>& computing) {
+  if (!slows_exchanges_) return;
+  for (const auto& [gpu, when] : computing) at(gpu).lost.lose(when);
+}
+
 void Slowdown::start_kernel(OpId op, std::int32_t participant) {
   const GpuId id = gpu_of(op, participant);
   at(id).kernels.start(progress_, op, participant, events_.now());
@@ -193,7 +210,9 @@ void Slowdown::enter(Number exchange, std::int32_t participant) {
 void Slowdown::enter_together(Number exchange) {
   Active* const into = active_[exchange].get();
   if (into == nullptr) return;
-  for (Participant& who : into->participants) enter(into->op, who);
+  if (slows_kernels_) {
+    for (Participant& who : into->participants) enter(into->op, who);
+  }
   all_joined(exchange);
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <utility>
@@ -39,8 +38,13 @@ class Slowdown {
   Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events, Progress& progress,
            Network::Ended ended);
 
-  /// How kernels end: by chains, unless kernels slow exchanges and wait for hosts in between.
-  static Progress::KernelEnds kernel_ends(const GpuModels& gpus);
+  /// How kernels end: as foretold if nothing slows them. Else by chains, unless they slow exchanges
+  /// and wait for hosts in between.
+  static Progress::KernelEnds kernel_ends(const Plan& plan, const GpuModels& gpus);
+  /// Whether it needs to know when each participant joins an exchange.
+  bool asks_for_each() const { return slows_kernels_; }
+  /// When kernels that end as foretold compute.
+  void compute(const std::vector<Progress::Computing>& computing);
   /// A participant joins an exchange, or a kernel.
   void join(const Progress::Joined& joined);
   /// The network has carried an exchange, for a participant or for everyone.
@@ -49,7 +53,7 @@ class Slowdown {
   void settle();
 
  private:
-  static constexpr Seconds never{std::numeric_limits<double>::infinity()};
+  static constexpr Seconds never = LostTime::never;
   using Number = std::uint32_t;  // PricedPlan::number_of
   /// What ends at once of an exchange: for all its participants, or for a single one.
   struct Part {
@@ -59,9 +63,9 @@ class Slowdown {
   };
   struct Gpu {
     const GpuModel* model;
+    LostTime lost;  // by exchanges
     RunningChain kernels = {};
     KernelFactors slower = {};
-    LostTime lost = {};                   // by exchanges
     std::vector<Part> slowest = {};       // that have been carried, and that it ends last
     int exchanging = 0;                   // exchanges with data that it is in
     std::pair<bool, int> slowed_by = {};  // any exchange, and multiprocessors: what `slower` is of
@@ -123,6 +127,7 @@ class Slowdown {
 
   const PricedPlan& plan_;
   Progress& progress_;
+  bool slows_kernels_;    // else they end as foretold
   bool slows_exchanges_;  // else they end when they have been carried
   TakenSms sms_;
   Events& events_;

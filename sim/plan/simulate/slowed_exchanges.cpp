@@ -65,12 +65,15 @@ Slowdown::LastEnd Slowdown::last_end(const Part& part) {
 }
 
 /// Plans a look at the part's end. If exchanges become faster on the GPU that ends last, the look
-/// is planned anew. If they become slower anywhere, it comes too early, and another one follows.
+/// is planned anew, unless kernels end as foretold. If they become slower anywhere, it comes too
+/// early, and another one follows.
 void Slowdown::await(const Part& part, const LastEnd& last) {
   Participant& looks = first_of(part);
   const Active& moved = *active_[part.exchange];
   auto& parts = at(last.gpu).slowest;
-  if (std::ranges::find(parts, part) == parts.end()) parts.push_back(part);
+  if (slows_kernels_ && std::ranges::find(parts, part) == parts.end()) {
+    parts.push_back(part);
+  }
   if (last.at >= looks.awaited) return;
   looks.awaited = std::max(last.at, events_.now());
   const std::uint32_t number = ++looks.looks;
@@ -102,7 +105,9 @@ void Slowdown::end_exchange(const Part& part) {
   const bool together = ending.together;
   ++first_of(part).looks;  // planned looks have an older number and do nothing
   const std::span<const Participant> all = participants(part);
-  for (const Participant& who : all) leave(part, ending.op, who);
+  if (slows_kernels_) {
+    for (const Participant& who : all) leave(part, ending.op, who);
+  }
   ending.working -= all.size();
   const OpId op = ending.op;
   const std::int32_t who =
