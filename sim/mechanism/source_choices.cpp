@@ -28,6 +28,7 @@ SourceChoices::SourceChoices(const LayerTokens& tokens, StopPer per)
       split_(tokens.assignment.split()),
       ids_(possible_ids(tokens)),
       stop_of_(possible_stops(tokens, per), no_class),
+      counter_(split_ ? ids_ : static_cast<std::size_t>(tokens.assignment.placement().experts())),
       chosen_(ids_),
       all_chosen_(ids_) {}
 
@@ -123,7 +124,8 @@ void SourceChoices::select(std::int64_t first, std::int64_t last) {
 
 void SourceChoices::count_selected() {
   for (const Item& item : items_) chosen_[item.id] = 0;
-  for_each_run([&](auto ids) { count_ids(ids, std::span(chosen_)); });
+  for_each_run([&](auto ids) { counter_.add(ids, chosen_); });
+  counter_.finish(chosen_);
   if (first_ != covered_) return;
   for (const Item& item : items_) all_chosen_[item.id] += chosen_[item.id];
   covered_ = last_;

@@ -90,7 +90,8 @@ class SourceChoices {
   GpuId items_of_{-1};                 // the rank whose they are
   std::vector<Item> items_;
   std::vector<Stop> stops_;
-  std::vector<std::uint32_t> stop_of_;     // [gpu or slot] its stop, or no_class
+  std::vector<std::uint32_t> stop_of_;  // [gpu or slot] its stop, or no_class
+  IdCounter counter_;
   std::vector<std::uint32_t> chosen_;      // [id] by the selected tokens
   std::vector<std::uint32_t> all_chosen_;  // [id] by the covered tokens
   std::vector<std::uint32_t> choices_;     // [stop]

@@ -50,36 +50,46 @@ void add_pairs(const Id* ids, std::size_t rows, int top_k, std::size_t experts,
 
 /// Neighbouring ids go to different tables, because an addition would wait for one just before it
 /// to the same id.
-void count_ids(std::span<const std::uint8_t> ids, std::span<std::uint32_t> counts) {
-  // Emptying the tables and adding them up takes as long as counting that many ids.
-  constexpr std::size_t few = 256, lanes = 4;
-  if (ids.size() < few) return count_wide(ids, counts);
-  using Table = std::array<std::uint32_t, 256>;
-  std::array<Table, lanes> tables{};
+template <class Id>
+void IdCounter::add(std::span<const Id> ids, std::span<std::uint32_t> counts) {
+  // Adding the tables up takes as long as counting `few` ids; larger ones leave the fastest cache.
+  constexpr std::size_t few = 256, most_ids = 2048, lanes = 4;
+  if (ids.size() < few || ids_ > most_ids) return count_wide(ids, counts);
+  if (lanes_.empty()) {
+    // One past the ids is for those beyond.
+    stride_ = sizeof(Id) == 1 ? 256 : ids_ + 1;
+    lanes_.resize(lanes * stride_);
+  }
+  used_ = true;
+  const std::size_t beyond = stride_ - 1;
+  std::uint32_t *const a = lanes_.data(), *const b = a + stride_, *const c = b + stride_,
+                       *const d = c + stride_;
+  const auto known = [beyond](Id id) {
+    return sizeof(Id) == 1 ? id : std::min<std::size_t>(id, beyond);
+  };
   const std::size_t whole = ids.size() / lanes * lanes;
   for (std::size_t i = 0; i < whole; i += lanes) {
-    ++tables[0][ids[i]];
-    ++tables[1][ids[i + 1]];
-    ++tables[2][ids[i + 2]];
-    ++tables[3][ids[i + 3]];
+    ++a[known(ids[i])];
+    ++b[known(ids[i + 1])];
+    ++c[known(ids[i + 2])];
+    ++d[known(ids[i + 3])];
   }
-  for (std::size_t i = whole; i < ids.size(); ++i) ++tables[0][ids[i]];
-  // Of a known length, so that the compiler adds several at once.
-  Table& sum = tables[0];
-  for (std::size_t id = 0; id < sum.size(); ++id) {
-    sum[id] += tables[1][id] + tables[2][id] + tables[3][id];
-  }
-  const std::size_t known = std::min(counts.size(), sum.size());
-  for (std::size_t id = 0; id < known; ++id) counts[id] += sum[id];
+  for (std::size_t i = whole; i < ids.size(); ++i) ++a[known(ids[i])];
 }
 
-void count_ids(std::span<const std::uint16_t> ids, std::span<std::uint32_t> counts) {
-  count_wide(ids, counts);
+void IdCounter::finish(std::span<std::uint32_t> counts) {
+  if (!used_) return;
+  used_ = false;
+  for (std::size_t lane = 0; lane < lanes_.size(); lane += stride_) {
+    const std::size_t ids = std::min(counts.size(), ids_);
+    for (std::size_t id = 0; id < ids; ++id) counts[id] += lanes_[lane + id];
+  }
+  std::ranges::fill(lanes_, 0U);
 }
 
-void count_ids(std::span<const std::uint32_t> ids, std::span<std::uint32_t> counts) {
-  count_wide(ids, counts);
-}
+template void IdCounter::add(std::span<const std::uint8_t>, std::span<std::uint32_t>);
+template void IdCounter::add(std::span<const std::uint16_t>, std::span<std::uint32_t>);
+template void IdCounter::add(std::span<const std::uint32_t>, std::span<std::uint32_t>);
 
 void count_pairs(std::span<const std::uint8_t> rows, int top_k, std::size_t experts,
                  std::uint32_t* pairs) {

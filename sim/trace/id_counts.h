@@ -27,10 +27,37 @@ void with_ids(const IdRows& rows, std::int64_t first, std::int64_t count, const 
   }
 }
 
+/// Counts how often ids occur, over many runs of ids.
+class IdCounter {
+ public:
+  /// Ids are counted in tables of `ids` counts.
+  explicit IdCounter(std::size_t ids) : ids_(ids) {}
+
+  /// Adds to counts[id] how often every id occurs; ids beyond `counts` are left out. The counts are
+  /// complete once finish() got them.
+  template <class Id>
+  void add(std::span<const Id> ids, std::span<std::uint32_t> counts);
+  /// The same for `count` rows from row `first` on.
+  void add(const IdRows& rows, std::int64_t first, std::int64_t count,
+           std::span<std::uint32_t> counts) {
+    with_ids(rows, first, count, [&](auto ids) { add(ids, counts); });
+  }
+  void finish(std::span<std::uint32_t> counts);
+
+ private:
+  std::size_t ids_;
+  std::size_t stride_ = 0;            // ids of a lane
+  std::vector<std::uint32_t> lanes_;  // [lane][id], of ids that are not yet in the counts
+  bool used_ = false;                 // some are not
+};
+
 /// Adds to counts[id] how often every id occurs; ids beyond `counts` are left out.
-void count_ids(std::span<const std::uint8_t> ids, std::span<std::uint32_t> counts);
-void count_ids(std::span<const std::uint16_t> ids, std::span<std::uint32_t> counts);
-void count_ids(std::span<const std::uint32_t> ids, std::span<std::uint32_t> counts);
+template <class Id>
+void count_ids(std::span<const Id> ids, std::span<std::uint32_t> counts) {
+  IdCounter counter(counts.size());
+  counter.add(ids, counts);
+  counter.finish(counts);
+}
 
 /// The same for `count` rows from row `first` on.
 inline void count_ids(const IdRows& rows, std::int64_t first, std::int64_t count,

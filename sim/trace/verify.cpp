@@ -45,29 +45,30 @@ IdProblems check_rows(const Id* ids, const IdRows& rows, int experts) {
   return found;
 }
 
-/// The highest bit of every byte that is zero. (Those above such a byte may be set too.)
-constexpr std::uint64_t zero_bytes(std::uint64_t word) {
-  return (word - 0x0101010101010101U) & ~word & 0x8080808080808080U;
-}
+/// Two rows, as words and as bytes.
+using TwoRows [[gnu::vector_size(16)]] = std::uint64_t;
+using RowBytes [[gnu::vector_size(16)]] = std::uint8_t;
 
 /// Whether the `k` <= 8 bytes of every row differ: a row is a word, compared with itself turned by
-/// up to half of its bytes. Blocks of rows, so that compilers take several at a time.
+/// up to half of its bytes.
 template <int k>
 bool are_distinct(const std::uint8_t* ids, std::int64_t rows) {
   constexpr std::uint64_t lanes = k == 8 ? ~std::uint64_t{0} : (std::uint64_t{1} << 8 * k) - 1;
-  std::array<std::uint64_t, 64> words{};
-  std::uint64_t equal = 0;
-  for (; rows > 0; rows -= static_cast<std::int64_t>(words.size())) {
-    const auto count = std::min(static_cast<std::size_t>(rows), words.size());
-    for (std::size_t j = 0; j < count; ++j, ids += k) std::memcpy(&words[j], ids, k);
-    std::fill(words.begin() + static_cast<std::ptrdiff_t>(count), words.end(), words[0]);
+  TwoRows equal{};
+  const auto compare = [&](const std::uint8_t* row, const std::uint8_t* other) {
+    std::array<std::uint64_t, 2> words{};
+    std::memcpy(&words[0], row, k);
+    std::memcpy(&words[1], other, k);
+    const TwoRows both = {words[0], words[1]};
+#pragma GCC unroll 4
     for (int turn = 1; turn <= k / 2; ++turn) {
-      for (const std::uint64_t row : words) {
-        equal |= zero_bytes(row ^ ((row >> 8 * turn | row << 8 * (k - turn)) & lanes));
-      }
+      const TwoRows turned = (both >> 8 * turn | both << 8 * (k - turn)) & lanes;
+      equal |= (TwoRows)((RowBytes)both == (RowBytes)turned);
     }
-  }
-  return (equal & lanes) == 0;
+  };
+  for (; rows > 1; rows -= 2, ids += 2 * k) compare(ids, ids + k);
+  if (rows > 0) compare(ids, ids);
+  return ((equal[0] | equal[1]) & lanes) == 0;
 }
 
 std::uint8_t largest(std::span<const std::uint8_t> ids) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -106,6 +107,16 @@ void expect_counts(std::mt19937& random, int experts, int ids, int top_k, int ro
   }
   count_ids(std::span<const Id>(data), counts);
   EXPECT_EQ(counts, expected);
+  IdCounter counter(n);
+  const std::span<const Id> all(data);
+  const std::size_t cut = data.size() / 3;
+  for (int round = 0; round < 2; ++round) {
+    std::ranges::fill(counts, 1U);
+    counter.add(all.first(cut), counts);
+    counter.add(all.subspan(cut), counts);
+    counter.finish(counts);
+    EXPECT_EQ(counts, expected) << "run by run";
+  }
   if constexpr (sizeof(Id) < 4) {
     count_pairs(std::span<const Id>(data), top_k, n, pairs.data());
     EXPECT_EQ(pairs, expected_pairs);

@@ -71,9 +71,11 @@ void check_trace(const SystemSpec& system, const RoutingTrace& trace) {
 LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts) {
   LoadMatrix loads(static_cast<int>(batch.ranks.size()), experts);
   std::vector<std::uint32_t> counts(static_cast<std::size_t>(experts));
+  IdCounter counter(counts.size());
   for (std::size_t rank = 0; rank < batch.ranks.size(); ++rank) {
     std::fill(counts.begin(), counts.end(), 0);
-    for (const TokenRun& run : batch.ranks[rank]) count_ids(ids, run.first, run.count, counts);
+    for (const TokenRun& run : batch.ranks[rank]) counter.add(ids, run.first, run.count, counts);
+    counter.finish(counts);
     std::copy(counts.begin(), counts.end(),
               &loads.at(GpuId(static_cast<std::int64_t>(rank)), ExpertId(0)));
   }
