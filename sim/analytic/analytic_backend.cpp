@@ -2,6 +2,7 @@
 // Closed-form exchange times on the plan's own order; see docs/fidelity.md.
 #include "sim/analytic/analytic_backend.h"
 
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -22,9 +23,11 @@ class ClosedNetwork : public Network {
 
   void join(const Progress::Joined& joined) override {
     if (!joined.all) return;
-    const auto& [op, participant, at, all, collective] = joined;
-    events_.call(*all + times_[plan_.number_of(op, collective)],
-                 [this, op = op, in = collective] { ended_(op, everyone_of(in)); });
+    events_.call(*carried_at(joined),
+                 [this, op = joined.op, in = joined.collective] { ended_(op, everyone_of(in)); });
+  }
+  std::optional<Seconds> carried_at(const Progress::Joined& joined) const override {
+    return *joined.all + times_[plan_.number_of(joined.op, joined.collective)];
   }
   bool takes_everyone() const override { return true; }
 

@@ -53,6 +53,39 @@ Interval span_of(const std::vector<Interval>& times) {
   return span;
 }
 
+bool IntervalRun::goes_on(const Group& group, const std::vector<Interval>& times) const {
+  if (!group.shares_list(group_)) return false;
+  bool all = true;
+  for (std::size_t m = 0; m < times.size(); ++m) {
+    const auto& [start, end] = times[m];
+    all &= (start >= end) | ((run_[m].start <= start) & (start <= run_[m].end));
+  }
+  return all;
+}
+
+void IntervalRun::add(GpuIntervals& lists, const Group& group, const std::vector<Interval>& times) {
+  if (!goes_on(group, times)) {
+    settle(lists);
+    group_ = group;
+    run_ = times;
+    return;
+  }
+  for (std::size_t m = 0; m < times.size(); ++m) {
+    const auto& [start, end] = times[m];
+    if (start < end) run_[m].end = std::max(run_[m].end, end);
+  }
+}
+
+void IntervalRun::settle(GpuIntervals& lists) {
+  if (run_.empty()) return;
+  const std::vector<GpuId>& gpus = group_.list();
+  for (std::size_t m = 0; m < run_.size(); ++m) {
+    if (run_[m].start < run_[m].end) add_interval(lists[gpus[m].index()], run_[m]);
+  }
+  group_ = Group();
+  run_.clear();
+}
+
 std::vector<Interval> united(std::vector<Interval> intervals) {
   sort_by_start(intervals);
   std::vector<Interval> result;
@@ -104,14 +137,15 @@ Seconds inside(const std::vector<Interval>& intervals, const std::vector<Interva
 
 GpuIntervals compute_intervals(const Plan& plan, const Timeline& timeline) {
   GpuIntervals busy(static_cast<std::size_t>(plan.gpus));
+  IntervalRun run;
   std::vector<Interval> times;
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
     if (op.kernels() == nullptr || op.stream != Stream::compute) continue;
     read_times(timeline.ops[i], times);
-    const std::vector<GpuId>& gpus = op.group.list();
-    for (std::size_t m = 0; m < gpus.size(); ++m) add_interval(busy[gpus[m].index()], times[m]);
+    run.add(busy, op.group, times);
   }
+  run.settle(busy);
   for (auto& intervals : busy) sort_by_start(intervals);
   return busy;
 }

@@ -35,6 +35,22 @@ inline void add_interval(std::vector<Interval>& intervals, const Interval& inter
   intervals.push_back(interval);
 }
 
+/// Intervals of one op after the other, which are put behind those of their GPUs together as long
+/// as each continues the one before on all of its GPUs.
+class IntervalRun {
+ public:
+  /// `times`: of the group; those that are empty are left out.
+  void add(GpuIntervals& lists, const Group& group, const std::vector<Interval>& times);
+  /// Puts what is not there yet into the lists of the GPUs.
+  void settle(GpuIntervals& lists);
+
+ private:
+  bool goes_on(const Group& group, const std::vector<Interval>& times) const;
+
+  Group group_;
+  std::vector<Interval> run_;  // [member]
+};
+
 /// Merges intervals that overlap or touch; ascending and disjoint.
 std::vector<Interval> united(std::vector<Interval> intervals);
 

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "sim/base/ragged.h"
-#include "sim/plan/phases.h"
 #include "sim/plan/waits.h"
+#include "sim/report/gpu_work.h"
 #include "sim/report/intervals.h"
 #include "sim/report/islands.h"
-#include "sim/report/spans.h"
 
 namespace moesim {
 namespace {
@@ -67,57 +67,6 @@ constexpr std::array parts_next_to_kernels = {IterationPart::tokens,    Iteratio
                                               IterationPart::context,   IterationPart::weights,
                                               IterationPart::gradients, IterationPart::moe_other};
 
-/// One GPU in the whole iteration.
-struct GpuTimes {
-  std::array<Seconds, iteration_part_count> kernels{};
-  std::vector<Interval> busy;    // with kernels of the compute stream
-  std::vector<Interval> joined;  // to exchanges within the stage
-  std::vector<Interval> held;    // an op that could run was not issued
-  std::array<std::vector<Interval>, iteration_part_count> moving;
-};
-
-using Times = std::vector<Interval>;  // [member] of an op
-
-void add_exchange(const Op& op, const Times& times, const Interval& window,
-                  std::vector<GpuTimes>& gpus) {
-  const IterationPart part = part_of_exchange(op);
-  if (part == IterationPart::bubble) return;
-  const std::vector<Seconds> begins = moving_from(op, times);
-  const Collectives* apart = op.apart();
-  const std::vector<GpuId>& members = op.group.list();
-  for (std::size_t m = 0; m < times.size(); ++m) {
-    const Interval joined = within(times[m], window);
-    if (!(joined.start < joined.end)) continue;
-    GpuTimes& gpu = gpus[members[m].index()];
-    add_interval(gpu.joined, joined);
-    const auto in = apart != nullptr ? static_cast<std::size_t>(apart->of[m].collective) : 0;
-    const Seconds begin = std::max(begins[in], joined.start);
-    if (begin < joined.end) add_interval(gpu.moving[part_index(part)], {begin, joined.end});
-  }
-}
-
-void add_op(const Op& op, const Times& times, const Interval& window, std::vector<GpuTimes>& gpus) {
-  if (op.exchange() != nullptr) return add_exchange(op, times, window, gpus);
-  const bool minimum = is_minimum_time(op);
-  const bool moves = minimum || op.stream == Stream::stash;
-  if (!moves && op.stream != Stream::compute) return;
-  const bool of_host = std::holds_alternative<HostWork>(op.kernels()->each().front());
-  const auto part = part_index(of_host ? IterationPart::host : part_of_kernel(op.key.kind));
-  const std::vector<GpuId>& members = op.group.list();
-  for (std::size_t m = 0; m < times.size(); ++m) {
-    const Interval worked = within(times[m], window);
-    if (!(worked.start < worked.end)) continue;
-    GpuTimes& gpu = gpus[members[m].index()];
-    if (moves) {
-      if (minimum) add_interval(gpu.joined, worked);
-      add_interval(gpu.moving[minimum ? part_index(IterationPart::tokens) : part], worked);
-    } else {
-      gpu.kernels[part] += worked.end - worked.start;
-      add_interval(gpu.busy, worked);
-    }
-  }
-}
-
 /// [GPU] What waits for nobody is held until it starts: ops follow each other but for their hosts.
 struct Held {
   GpuIntervals all;
@@ -163,7 +112,7 @@ std::vector<Interval> held_in_each(const std::vector<Interval>& ended, const Int
 }
 
 /// Of a stretch of time, which all of the intervals lie in.
-IterationTimes times_of(GpuTimes gpu, const Interval& window) {
+IterationTimes times_of(GpuWork gpu, std::vector<Interval> held, const Interval& window) {
   IterationTimes times;
   times.iteration = window.end - window.start;
   times.parts = gpu.kernels;
@@ -179,7 +128,7 @@ IterationTimes times_of(GpuTimes gpu, const Interval& window) {
     auto& moving = gpu.moving[part_index(part)];
     if (!moving.empty()) tell(part, united(std::move(moving)));
   }
-  tell(IterationPart::host, united(std::move(gpu.held)));
+  tell(IterationPart::host, united(std::move(held)));
   const auto joined = united(std::move(gpu.joined));
   times.overlapped = inside(joined, busy);
   tell(IterationPart::waiting, joined);
@@ -218,36 +167,35 @@ std::vector<IterationTimes> iteration_times_by_gpu(const Plan& plan, const Timel
                                                    bool hosts, const Continued* continued) {
   const auto count = static_cast<std::size_t>(plan.gpus);
   std::vector<IterationTimes> times(count);
-  std::vector<GpuTimes> gpus(count);
   Held held{GpuIntervals(count), GpuIntervals(count)};
   if (hosts) held = held_by_hosts(plan, timeline, continued);
   if (continued != nullptr) {
     for (auto& of_gpu : held.ended) of_gpu = held_in_each(of_gpu, continued->window);
   }
-  std::vector<GpuTimes> in_window(continued != nullptr ? count : 0);
-  const auto add = [&](const Island& island, const Interval& window, std::vector<GpuTimes>& worked,
+  const auto add = [&](const Island& island, const Interval& window, WorkOfGpus& work,
                        GpuIntervals& held_in_window, int more) {
+    work.settle();
     for (const GpuId gpu : island.gpus) {
-      GpuTimes own = std::exchange(worked[gpu.index()], {});
-      own.held = std::move(held_in_window[gpu.index()]);
-      times[gpu.index()].add(times_of(std::move(own), window), more);
+      times[gpu.index()].add(
+          times_of(work.take(gpu), std::move(held_in_window[gpu.index()]), window), more);
     }
   };
   const auto counts = [](const Op& op) { return part_of(op) != IterationPart::bubble; };
   const Interval whole{Seconds(0), timeline.makespan};
-  Times of_op;
+  WorkOfGpus work(count, whole);
+  std::optional<WorkOfGpus> in_window;
+  if (continued != nullptr) in_window.emplace(count, continued->window);
+  std::vector<Interval> of_op;
   for (const Island& island : islands(plan, counts)) {
     for (const std::uint32_t op : island.ops) {
       read_times(timeline.ops[op], of_op);
-      add_op(plan.ops[op], of_op, whole, gpus);
-      if (continued == nullptr) continue;
+      work.add(plan.ops[op], of_op);
+      if (!in_window) continue;
       const Interval inside = within(span_of(of_op), continued->window);
-      if (inside.start < inside.end) add_op(plan.ops[op], of_op, continued->window, in_window);
+      if (inside.start < inside.end) in_window->add(plan.ops[op], of_op);
     }
-    add(island, whole, gpus, held.all, 1);
-    if (continued != nullptr) {
-      add(island, continued->window, in_window, held.ended, continued->times);
-    }
+    add(island, whole, work, held.all, 1);
+    if (in_window) add(island, continued->window, *in_window, held.ended, continued->times);
   }
   return times;
 }

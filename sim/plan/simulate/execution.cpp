@@ -41,16 +41,24 @@ class Driver {
       progress_.take_computing(computing_);
       slowdown_->compute(computing_);
     }
-    for (const Progress::Joined& joined : all) {
-      if (slowdown_ != nullptr) slowdown_->join(joined);
-      if (plan_.price_of(joined.op) != 0) {
-        network_->join(joined);
-      } else if (hosts_ == HostsCompute::shared) {
-        network_->compute(joined, progress_.duration(joined.op, joined.participant));
-      }
-    }
+    for (const Progress::Joined& joined : all) hand_on(joined);
     if (slowdown_ != nullptr) slowdown_->settle();
     joined_ = std::move(all);  // the memory of it
+  }
+
+  void hand_on(const Progress::Joined& joined) {
+    const bool kernel = plan_.price_of(joined.op) == 0;
+    if (slowdown_ != nullptr) {
+      std::optional<Seconds> carried;
+      if (!kernel && joined.all) carried = network_->carried_at(joined);
+      slowdown_->join(joined, carried);
+      if (carried) return;
+    }
+    if (!kernel) {
+      network_->join(joined);
+    } else if (hosts_ == HostsCompute::shared) {
+      network_->compute(joined, progress_.duration(joined.op, joined.participant));
+    }
   }
 
   const PricedPlan& plan_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "sim/plan/simulate/progress.h"
 
@@ -23,6 +24,9 @@ class Network {
   virtual ~Network() = default;
   /// A participant joins an exchange, now or later; or everyone, if that is enough.
   virtual void join(const Progress::Joined& joined) = 0;
+  /// When an exchange that all have joined will have been carried, if that is certain by now: who
+  /// asks need not let them join.
+  virtual std::optional<Seconds> carried_at(const Progress::Joined& /*joined*/) const { return {}; }
   /// Whether it only asks when all have joined.
   virtual bool takes_everyone() const { return false; }
   /// A kernel that joins and takes so long on a core of its own, if the network's hosts share cores

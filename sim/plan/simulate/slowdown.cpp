@@ -120,21 +120,25 @@ void Slowdown::slow_exchanges(Gpu& gpu) {
   for (const Part& part : std::vector(gpu.slowest)) foretell(part);
 }
 
-void Slowdown::join(const Progress::Joined& joined) {
+void Slowdown::join(const Progress::Joined& joined, std::optional<Seconds> carried) {
   const auto& [op, participant, time, all, collective] = joined;
   const std::size_t price = plan_.price_of(op, static_cast<std::size_t>(collective));
   if (price == 0) {  // a kernel
     return at_time(time,
                    [this, op = op, participant = participant] { start_kernel(op, participant); });
   }
+  const std::int32_t together = Progress::everyone_of(collective);
+  if (carried && !(slows_exchanges_ && carries_[price])) {
+    events_.call(*carried, [this, op = op, together] { this->carried(op, together); });
+  }
   if (!carries_[price]) return;
   if (!slows_exchanges_) {
-    const std::int32_t who =
-        Progress::is_everyone(participant) ? Progress::everyone_of(collective) : participant;
+    const std::int32_t who = Progress::is_everyone(participant) ? together : participant;
     return at_time(time, [this, op = op, who] { count(op, who, 1); });
   }
   const auto number = static_cast<Number>(plan_.number_of(op, collective));
   if (auto& begun = active_[number]; begun == nullptr) begun = begin(op, collective);
+  if (carried) active_[number]->due = carried;
   if (Progress::is_everyone(participant)) {
     return at_time(time, [this, number] { enter_together(number); });
   }
@@ -161,6 +165,7 @@ std::unique_ptr<Slowdown::Active> Slowdown::begin(OpId op, std::int32_t collecti
   }
   active->working = active->participants.size();
   active->all_joined = active->together = false;
+  active->due.reset();
   return active;
 }
 
@@ -222,6 +227,10 @@ void Slowdown::all_joined(Number exchange) {
   joined->all_joined = true;
   const Seconds now = events_.now();
   for (Participant& who : joined->participants) who.lost = at(who.gpu).lost.until(now);
+  if (!joined->due) return;
+  joined->together = true;
+  for (Participant& who : joined->participants) who.carried = *joined->due;
+  foretell({exchange, 0});
 }
 
 /// Ends the kernels of a GPU that are done by now.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -45,8 +46,9 @@ class Slowdown {
   bool asks_for_each() const { return slows_kernels_; }
   /// When kernels that end as foretold compute.
   void compute(const std::vector<Progress::Computing>& computing);
-  /// A participant joins an exchange, or a kernel.
-  void join(const Progress::Joined& joined);
+  /// A participant joins an exchange, or a kernel. `carried`: when the network will have carried it
+  /// for everyone, if nobody tells that when it has.
+  void join(const Progress::Joined& joined, std::optional<Seconds> carried);
   /// The network has carried an exchange, for a participant or for everyone.
   void carried(OpId exchange, std::int32_t participant);
   /// Looks at the GPUs that have changed; to be called after joining, before time passes.
@@ -87,7 +89,8 @@ class Slowdown {
     OpId op;
     std::int32_t collective = 0;
     std::vector<Participant> participants;
-    std::size_t working = 0;  // participants for whom it has not ended
+    std::size_t working = 0;          // participants for whom it has not ended
+    std::optional<Seconds> due = {};  // when it will have been carried for everyone
     bool all_joined = false;
     bool together = false;  // it ends for all at once
   };
