@@ -8,6 +8,8 @@
 namespace moesim {
 namespace {
 
+constexpr std::size_t most_kept = 1024;  // experts: some 20 KB of a rank
+
 /// Ids that choices may have: of experts with the mark of dropped ones, or of slots and one such
 /// mark.
 std::size_t possible_ids(const LayerTokens& tokens) {
@@ -37,7 +39,11 @@ void SourceChoices::enter(GpuId source) {
   held_ = 0;
   for (const TokenRun& run : tokens_.batch.ranks[source.index()]) held_ += run.count;
   find_items();
-  if (split_) walk_choices();
+  if (split_) {
+    walk_choices();
+  } else if (items_.size() <= most_kept) {
+    known_ = KnownChoices::find(tokens_.ids.data(), tokens_.batch.ranks[source.index()]);
+  }
   for (const Item& item : items_) all_chosen_[item.id] = 0;
   covered_ = 0;
   first_ = last_ = -1;
@@ -87,13 +93,21 @@ void SourceChoices::walk_choices() {
   RankWalk walk(tokens_.assignment, source_);
   walked_.resize(static_cast<std::size_t>(held_) * top_k);
   std::uint32_t* to = walked_.data();
-  const auto write = [&](auto ids) {
-    for (const auto id : ids) {
-      *to++ = id < experts ? static_cast<std::uint32_t>(walk.next(ExpertId(id)).value) : dropped;
+  const auto write = [&](const auto& next) {
+    for (const TokenRun& run : tokens_.batch.ranks[source_.index()]) {
+      with_ids(tokens_.ids, run.first, run.count, [&](auto ids) {
+        std::uint32_t* out = to;
+        for (const auto id : ids) {
+          *out++ = id < experts ? static_cast<std::uint32_t>(next(ExpertId(id)).value) : dropped;
+        }
+        to = out;
+      });
     }
   };
-  for (const TokenRun& run : tokens_.batch.ranks[source_.index()]) {
-    with_ids(tokens_.ids, run.first, run.count, write);
+  if (walk.singly()) {
+    write([&](ExpertId expert) { return walk.next<true>(expert); });
+  } else {
+    write([&](ExpertId expert) { return walk.next(expert); });
   }
 }
 
@@ -123,9 +137,17 @@ void SourceChoices::select(std::int64_t first, std::int64_t last) {
 }
 
 void SourceChoices::count_selected() {
-  for (const Item& item : items_) chosen_[item.id] = 0;
-  for_each_run([&](auto ids) { counter_.add(ids, chosen_); });
-  counter_.finish(chosen_);
+  if (known_ != nullptr && all_selected() && !known_->chosen.empty()) {
+    std::ranges::copy(known_->chosen, chosen_.begin());
+  } else {
+    for (const Item& item : items_) chosen_[item.id] = 0;
+    for_each_run([&](auto ids) { counter_.add(ids, chosen_); });
+    counter_.finish(chosen_);
+    if (known_ != nullptr && all_selected()) {
+      const auto experts = static_cast<std::ptrdiff_t>(items_.size());
+      known_->chosen.assign(chosen_.begin(), chosen_.begin() + experts);
+    }
+  }
   if (first_ != covered_) return;
   for (const Item& item : items_) all_chosen_[item.id] += chosen_[item.id];
   covered_ = last_;
@@ -154,9 +176,17 @@ std::span<const std::uint32_t> SourceChoices::rows(StopClasses& classes) const {
     for (const auto& member : classes.members_) classes.rows_[member.of] = chosen_[member.id];
     return classes.rows_;
   }
+  const bool keeps = known_ != nullptr && all_selected();
+  if (keeps) {
+    const auto same =
+        std::ranges::find(known_->touching, classes.members_, &KnownChoices::Rows::members);
+    if (same != known_->touching.end()) return same->rows;
+  }
   classes.touched_.restart();
   for_each_run([&](auto ids) { classes.touched_.add(ids, tokens_.ids.top_k()); });
-  return classes.touched_.finish();
+  const auto rows = classes.touched_.finish();
+  if (keeps) known_->touching.push_back({classes.members_, {rows.begin(), rows.end()}});
+  return rows;
 }
 
 void SourceChoices::add_to_slots(std::vector<std::int64_t>& slots) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/mechanism/dispatch.h"
+#include "sim/mechanism/known_choices.h"
 #include "sim/trace/id_counts.h"
 
 namespace moesim {
@@ -75,6 +76,7 @@ class SourceChoices {
   void add_item(std::uint32_t id, SlotId slot);
   void walk_choices();
   void count_selected();
+  bool all_selected() const { return first_ == 0 && last_ == held_; }
   template <class Use>
   void for_each_run(const Use& use) const;
 
@@ -83,11 +85,12 @@ class SourceChoices {
   bool split_;
   std::size_t ids_;  // that there may be
   GpuId source_{-1};
-  std::int64_t held_ = 0;              // tokens of the rank
-  std::int64_t first_ = 0, last_ = 0;  // selected
-  std::int64_t covered_ = 0;           // tokens that all_chosen_ counts, from the first on
-  std::vector<std::uint32_t> walked_;  // [token][k] slots, if the assignment is split
-  GpuId items_of_{-1};                 // the rank whose they are
+  KnownChoices::OfRank* known_ = nullptr;  // of the rank, if choices are of experts
+  std::int64_t held_ = 0;                  // tokens of the rank
+  std::int64_t first_ = 0, last_ = 0;      // selected
+  std::int64_t covered_ = 0;               // tokens that all_chosen_ counts, from the first on
+  std::vector<std::uint32_t> walked_;      // [token][k] slots, if the assignment is split
+  GpuId items_of_{-1};                     // the rank whose they are
   std::vector<Item> items_;
   std::vector<Stop> stops_;
   std::vector<std::uint32_t> stop_of_;  // [gpu or slot] its stop, or no_class

@@ -19,6 +19,7 @@ RankWalk::RankWalk(const Assignment& assignment, GpuId source) {
     const auto first = static_cast<std::uint32_t>(turns_.size());
     for (const Share& share : assignment.shares(source, ExpertId(e))) {
       const auto count = std::min<std::int64_t>(share.count, most_counted);
+      singly_ = singly_ && count == 1;
       const auto next = static_cast<std::uint32_t>(turns_.size() + 1);
       turns_.push_back({share.slot, static_cast<std::uint32_t>(count), next, 0});
     }

@@ -14,9 +14,16 @@ namespace moesim {
 class RankWalk {
  public:
   RankWalk(const Assignment& assignment, GpuId source);
+  /// Whether every share takes one choice at a time, as in round robin.
+  bool singly() const { return singly_; }
+  template <bool singly = false>
   SlotId next(ExpertId expert) {
     Place& place = places_[expert.index()];
     const Turn& turn = turns_[place.turn];
+    if constexpr (singly) {
+      place.turn = turn.after;
+      return turn.slot;
+    }
     const std::uint32_t left = place.left - 1;
     place = left > 0 ? Place{place.turn, left} : Place{turn.after, turn.taken_after};
     return turn.slot;
@@ -35,6 +42,7 @@ class RankWalk {
     std::uint32_t turn;
     std::uint32_t left;  // choices that its slot still takes
   };
+  bool singly_ = true;
   std::vector<Turn> turns_;
   std::vector<Place> places_;  // [expert]
 };

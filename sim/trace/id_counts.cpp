@@ -80,10 +80,10 @@ void IdCounter::add(std::span<const Id> ids, std::span<std::uint32_t> counts) {
 void IdCounter::finish(std::span<std::uint32_t> counts) {
   if (!used_) return;
   used_ = false;
-  for (std::size_t lane = 0; lane < lanes_.size(); lane += stride_) {
-    const std::size_t ids = std::min(counts.size(), ids_);
-    for (std::size_t id = 0; id < ids; ++id) counts[id] += lanes_[lane + id];
-  }
+  const std::uint32_t *const a = lanes_.data(), *const b = a + stride_, *const c = b + stride_,
+                             *const d = c + stride_;
+  const std::size_t ids = std::min(counts.size(), ids_);
+  for (std::size_t id = 0; id < ids; ++id) counts[id] += a[id] + b[id] + c[id] + d[id];
   std::ranges::fill(lanes_, 0U);
 }
 

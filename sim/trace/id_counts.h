@@ -79,6 +79,7 @@ class TouchCounter {
   struct Member {
     std::uint32_t id;
     std::uint32_t of;  // its class
+    bool operator==(const Member&) const = default;
   };
 
   /// Ids are below `ids`.

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "sim/base/unsuitable.h"
+#include "sim/mechanism/known_choices.h"
 #include "sim/planner/layer/layer_chunks.h"
 #include "sim/planner/layer/layer_waves.h"
 #include "sim/trace/id_counts.h"
@@ -70,10 +71,9 @@ void check_trace(const SystemSpec& system, const RoutingTrace& trace) {
 
 LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts) {
   LoadMatrix loads(static_cast<int>(batch.ranks.size()), experts);
-  std::vector<std::uint32_t> counts(static_cast<std::size_t>(experts));
-  IdCounter counter(counts.size());
+  IdCounter counter(static_cast<std::size_t>(experts));
   for (std::size_t rank = 0; rank < batch.ranks.size(); ++rank) {
-    std::fill(counts.begin(), counts.end(), 0);
+    std::vector<std::uint32_t> counts(static_cast<std::size_t>(experts));
     for (const TokenRun& run : batch.ranks[rank]) counter.add(ids, run.first, run.count, counts);
     counter.finish(counts);
     std::copy(counts.begin(), counts.end(),
@@ -223,6 +223,7 @@ std::vector<LayerWork> LayerPlanner::chunks(const LayerWork& work,
 LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
                              bool begins_iteration) {
   return unless_unsuitable([&] {
+    const KnownChoices known(!routing_->after_placement());
     Decided decided = decide(batch, step, layer, change, begins_iteration);
     LayerWork work(std::move(decided.decision));
     if (sums_gradients(step)) work.gradient_sum = gradient_sum(work.decision);

@@ -65,6 +65,8 @@ void SwapCounts::take_shared(const IdRows& ids, std::span<const TokenRun> runs) 
   for (const int group : group_of_) ++held[group];
   if (std::all_of(held.begin(), held.end(), [](std::uint32_t n) { return n < 2; })) return;
   bit_of_.assign(columns_, 0);
+  shared_.resize(static_cast<std::size_t>(rows_at_once * ids.top_k() + 1));
+  crowded_.resize(rows_at_once + 1);
   for (std::size_t e = 0; e < experts_; ++e) bit_of_[e] = std::uint64_t{1} << group_of_[e] % 64;
   const int k = ids.top_k();
   for (const TokenRun& run : runs) {
@@ -74,68 +76,85 @@ void SwapCounts::take_shared(const IdRows& ids, std::span<const TokenRun> runs) 
   }
 }
 
+/// Whether choices share a group is as often true as not, at which branches are slow: those that do
+/// are listed without any, for some rows, and then taken back.
 template <int fixed_k, class Id>
 void SwapCounts::take_rows(const Id* ids, std::int64_t rows, int top_k) {
   const int choices = fixed_k > 0 ? fixed_k : top_k;
-  const auto dropped = static_cast<std::uint32_t>(experts_);
+  for (; rows > 0; rows -= rows_at_once, ids += rows_at_once * choices) {
+    list_shared<fixed_k>(ids, static_cast<int>(std::min<std::int64_t>(rows, rows_at_once)), top_k);
+    for (const SharedChoice& shared : std::span(shared_).first(shares_)) {
+      const Id* const row = ids + shared.row;
+      std::uint32_t* const alone = alone_with_.data() + column(row[shared.k]) * columns_;
+#pragma GCC unroll 8
+      for (int k = 0; k < choices; ++k) --alone[column(row[k])];
+    }
+    for (const std::uint16_t row : std::span(crowded_).first(crowds_)) add_excess(ids + row, top_k);
+  }
+}
+
+template <int fixed_k, class Id>
+void SwapCounts::list_shared(const Id* ids, int rows, int top_k) {
+  const int choices = fixed_k > 0 ? fixed_k : top_k;
   const std::uint64_t* const bit_of = bit_of_.data();
-  Columns columns;
-  for (const Id* end = ids + rows * choices; ids != end; ids += choices) {
+  std::size_t shares = 0, crowds = 0;
+  for (int row = 0; row < rows * choices; row += choices) {
+    std::array<std::uint64_t, max_top_k> bits;
     std::uint64_t once = 0, twice = 0, thrice = 0;
 #pragma GCC unroll 8
     for (int k = 0; k < choices; ++k) {
-      columns[k] = sizeof(Id) == 1 ? ids[k] : std::min<std::uint32_t>(ids[k], dropped);
-      const std::uint64_t bit = bit_of[columns[k]];
-      thrice |= twice & bit;
-      twice |= once & bit;
-      once |= bit;
+      bits[k] = bit_of[column(ids[row + k])];
+      thrice |= twice & bits[k];
+      twice |= once & bits[k];
+      once |= bits[k];
     }
-    if (twice == 0) continue;
-    std::uint32_t shared = 0;  // choices that are not the only ones of their groups, as bits
 #pragma GCC unroll 8
     for (int k = 0; k < choices; ++k) {
-      shared |= static_cast<std::uint32_t>((bit_of[columns[k]] & twice) != 0) << k;
+      shared_[shares] = {static_cast<std::uint16_t>(row), static_cast<std::uint16_t>(k)};
+      shares += (bits[k] & twice) != 0 ? 1 : 0;
     }
-    if (groups_ > 64) shared = without_others(columns, choices, shared);
-    for (std::uint32_t left = shared; left != 0; left &= left - 1) {
-      std::uint32_t* const alone = alone_with_.data() + columns[std::countr_zero(left)] * columns_;
-#pragma GCC unroll 8
-      for (int k = 0; k < choices; ++k) --alone[columns[k]];
-    }
-    if (thrice != 0) add_excess(columns, choices, shared);
+    crowded_[crowds] = static_cast<std::uint16_t>(row);
+    crowds += thrice != 0 ? 1 : 0;
   }
+  if (groups_ > 64) {  // some share only a bit
+    const auto other = [&](const SharedChoice& choice) {
+      const Groups groups = groups_of_row(ids + choice.row, top_k);
+      return std::count(groups.begin(), groups.begin() + top_k, groups[choice.k]) < 2;
+    };
+    const auto end = shared_.begin() + static_cast<std::ptrdiff_t>(shares);
+    shares =
+        static_cast<std::size_t>(std::remove_if(shared_.begin(), end, other) - shared_.begin());
+  }
+  shares_ = shares;
+  crowds_ = crowds;
 }
 
-/// Those of some choices that share a group, and not only a bit.
-std::uint32_t SwapCounts::without_others(const Columns& columns, int top_k,
-                                         std::uint32_t some) const {
-  std::uint32_t shared = 0;
+/// The group of each choice, a negative number of a dropped one.
+template <class Id>
+SwapCounts::Groups SwapCounts::groups_of_row(const Id* row, int top_k) const {
+  Groups groups;
   for (int k = 0; k < top_k; ++k) {
-    for (int other = 0; other < top_k; ++other) {
-      if (k == other || (some >> k & some >> other & 1) == 0) continue;
-      const bool same = group_of_[columns[k]] == group_of_[columns[other]];
-      shared |= static_cast<std::uint32_t>(same) << k;
-    }
+    const std::size_t c = column(row[k]);
+    groups[k] = c < experts_ ? group_of_[c] : -1 - k;
   }
-  return shared;
+  return groups;
 }
 
-void SwapCounts::add_excess(const Columns& columns, int top_k, std::uint32_t left) {
-  while (left != 0) {
-    const int shared = group_of_[columns[std::countr_zero(left)]];
-    std::uint32_t inside = 0;
-    for (int k = 0; k < top_k; ++k) {
-      const bool in = columns[k] < experts_ && group_of_[columns[k]] == shared;
-      inside |= static_cast<std::uint32_t>(in) << k;
+template <class Id>
+void SwapCounts::add_excess(const Id* row, int top_k) {
+  const Groups groups = groups_of_row(row, top_k);
+  for (int k = 0; k < top_k; ++k) {
+    int inside = 0, before = 0;
+    for (int other = 0; other < top_k; ++other) {
+      inside += groups[other] == groups[k] ? 1 : 0;
+      before += other < k && groups[other] == groups[k] ? 1 : 0;
     }
-    left &= ~inside;
-    const int excess = std::popcount(inside) - 2;
-    if (excess == 0) continue;
-    touching_[shared] += excess;
-    for (int k = 0; k < top_k; ++k) {
-      if ((inside >> k & 1) == 0 && columns[k] < experts_) {
-        with_group_[columns[k] * groups_ + static_cast<std::size_t>(shared)] += excess;
-      }
+    const int excess = inside - 2;
+    if (excess <= 0 || before > 0) continue;
+    touching_[groups[k]] += excess;
+    for (int other = 0; other < top_k; ++other) {
+      if (groups[other] == groups[k] || groups[other] < 0) continue;
+      with_group_[column(row[other]) * groups_ + static_cast<std::size_t>(groups[k])] += excess;
     }
   }
 }

@@ -3,6 +3,7 @@
 // 2508.09591, expert swap), for all pairs from one pass over the tokens.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -69,13 +70,27 @@ class SwapCounts {
   }
 
  private:
-  using Columns = std::array<std::uint32_t, max_top_k>;
+  using Groups = std::array<int, max_top_k>;
+  /// A choice that is not the only one of its group in its row.
+  struct SharedChoice {
+    std::uint16_t row;  // where its ids begin
+    std::uint16_t k;
+  };
+  static constexpr int rows_at_once = 128;
 
   void take_shared(const IdRows& ids, std::span<const TokenRun> runs);
   template <int fixed_k, class Id>
   void take_rows(const Id* ids, std::int64_t rows, int top_k);
-  std::uint32_t without_others(const Columns& columns, int top_k, std::uint32_t some) const;
-  void add_excess(const Columns& columns, int top_k, std::uint32_t left);
+  template <int fixed_k, class Id>
+  void list_shared(const Id* ids, int rows, int top_k);
+  template <class Id>
+  Groups groups_of_row(const Id* row, int top_k) const;
+  template <class Id>
+  void add_excess(const Id* row, int top_k);
+  template <class Id>
+  std::size_t column(Id id) const {
+    return sizeof(Id) == 1 ? id : std::min<std::size_t>(id, experts_);
+  }
   void sum_groups(const PairedChoices& choices);
 
   std::vector<int> group_of_;
@@ -89,6 +104,12 @@ class SwapCounts {
   /// taken back.
   std::vector<std::uint32_t> alone_with_;  // [expert][column]
   std::vector<std::uint64_t> bit_of_;      // [column] one of 64 bits for its group, 0 if dropped
+
+  // Of the rows at hand; each list has one entry more than is ever counted.
+  std::vector<SharedChoice> shared_;
+  std::size_t shares_ = 0;
+  std::vector<std::uint16_t> crowded_;  // rows that may have three of a group
+  std::size_t crowds_ = 0;
 };
 
 }  // namespace moesim

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts that are kept are those that are counted anew.
+#include "sim/mechanism/known_choices.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "tests/mechanism/layer_tokens.h"
+
+namespace moesim {
+namespace {
+
+TEST(KnownChoices, AreThoseOfTheSameTokensAlone) {
+  std::mt19937 random(1);
+  constexpr int gpus = 32, experts = 64, top_k = 4;
+  constexpr std::int64_t per_rank = 300;
+  std::deque<Tokens> layers;
+  for (int i = 0; i < 2; ++i) {
+    const auto ids = random_ids(random, gpus * per_rank, experts, top_k);
+    layers.emplace_back(gpus, experts, top_k, per_rank, ids, gpus);
+  }
+  Batch shorter = layers[0].batch;
+  for (auto& runs : shorter.ranks) runs.front().count -= 50;
+  const std::vector<LayerTokens> all = {
+      layers[0].view(), layers[1].view(), {shorter, layers[0].step->ids(0), layers[0].assignment}};
+  std::vector<std::unique_ptr<Dispatch>> dispatches;
+  for (const char* kind : {"alltoall", "dedup", "{kind: hierarchical, depth: auto}",
+                           "{kind: hierarchical, depth: 2}", "deepep-normal"}) {
+    dispatches.push_back(make_dispatch(kind));
+  }
+  const KnownChoices none(false);
+  std::vector<RowCounts> expected;
+  for (const LayerTokens& tokens : all) {
+    for (const auto& dispatch : dispatches) expected.push_back(dispatch->count(tokens));
+  }
+  const KnownChoices known(true);
+  for (int round = 0; round < 2; ++round) {
+    auto counts = expected.begin();
+    for (const LayerTokens& tokens : all) {
+      for (const auto& dispatch : dispatches) {
+        const RowCounts again = dispatch->count(tokens);
+        EXPECT_EQ(again.phases, counts->phases);
+        EXPECT_EQ(again.slots, counts->slots);
+        ++counts;
+      }
+    }
+  }
+  const auto& runs = all[0].batch.ranks[0];
+  const KnownChoices::OfRank* kept = KnownChoices::find(all[0].ids.data(), runs);
+  ASSERT_NE(kept, nullptr);
+  EXPECT_EQ(kept->chosen.size(), experts);
+  EXPECT_FALSE(kept->touching.empty());
+  EXPECT_EQ(KnownChoices::find(all[1].ids.data(), runs), nullptr) << "of other ids";
+}
+
+}  // namespace
+}  // namespace moesim
