@@ -85,12 +85,52 @@ void MaxMin::tidy(Set& set) {
   set.ended = 0;
 }
 
-/// The sets that a changed set consists of, once flows have ended; itself if it is large and most
-/// of the flows that connected it are still there.
+/// Whether open flows connect all links that have some. Of many flows it looks at few.
+bool MaxMin::is_connected(const Set& set) {
+  reached_.resize(links_.size());
+  ++reaches_;
+  std::size_t open = 0;
+  std::vector<std::int32_t>& found = found_;
+  found.clear();
+  for (const std::int32_t link : set.links) {
+    if (link_at(link).open == 0) continue;
+    ++open;
+    if (!found.empty()) continue;
+    found.push_back(link);
+    reached_[static_cast<std::size_t>(link)] = reaches_;
+  }
+  for (std::size_t i = 0; i < found.size() && found.size() < open; ++i) {
+    for (const Flow id : link_at(found[i]).flows) {
+      if (fixed_[static_cast<std::size_t>(id)] == has_ended) continue;
+      for (const std::int32_t* hop = hops_of(id); *hop >= 0; ++hop) {
+        const bool known =
+            std::exchange(reached_[static_cast<std::size_t>(*hop)], reaches_) == reaches_;
+        if (!known) found.push_back(*hop);
+      }
+    }
+  }
+  return found.size() == open;
+}
+
+/// Flows that come later on links without open ones are of other sets.
+void MaxMin::drop_idle_links(Set& set) {
+  std::erase_if(set.links, [this](std::int32_t id) {
+    Link& link = link_at(id);
+    if (link.open > 0) return false;
+    link.flows.clear();
+    link.set = -1;
+    return true;
+  });
+}
+
+/// The sets that a changed set consists of, once flows have ended; itself if it is one, or large
+/// and most of the flows that connected it are still there.
 std::vector<std::int32_t> MaxMin::parts_of(std::int32_t number) {
   const std::size_t left = set_at(number).flows.size() - set_at(number).ended;
   set_at(number).connected = std::max(set_at(number).connected, left);
-  if (left >= few_flows && 2 * left >= set_at(number).connected) {
+  const bool large = left >= few_flows && 2 * left >= set_at(number).connected;
+  if (large || (left > 0 && is_connected(set_at(number)))) {
+    if (!large) drop_idle_links(set_at(number));
     if (4 * set_at(number).ended > left) tidy(set_at(number));
     return {number};
   }

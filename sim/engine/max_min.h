@@ -132,6 +132,8 @@ class MaxMin {
   std::int32_t join_sets(const std::int32_t* hops);
   void touch(std::int32_t set, bool urgent);
   void tidy(Set& set);
+  bool is_connected(const Set& set);
+  void drop_idle_links(Set& set);
   std::vector<std::int32_t> parts_of(std::int32_t set);
   void reach(std::int32_t link, std::int32_t set);
 
@@ -158,6 +160,10 @@ class MaxMin {
   std::vector<Set> sets_;
   std::vector<std::int32_t> free_sets_, changed_;  // sets
   std::uint32_t fills_ = 0, batches_ = 0;
+
+  std::vector<std::uint32_t> reached_;  // [link] by which look for what is connected
+  std::uint32_t reaches_ = 0;           // of these looks
+  std::vector<std::int32_t> found_;     // links of the last
 
   std::vector<Share> shares_;    // of links that are not filled
   std::vector<Ending> endings_;  // of the batch in the making
