@@ -139,10 +139,10 @@ MemoryPeaks PolicyPlanner::model_memory(const PlannedStep& step) const {
                     scenario_.backward);
 }
 
-void PolicyPlanner::require_memory(const PlannedStep& step) const {
+void PolicyPlanner::require_memory(const PlannedStep& step, const GpuModels& gpus) const {
   if (scenario_.memory == MemoryCheck::ignore) return;
   const auto check = [&](const MemoryPeaks& peaks, const std::optional<std::string>& layers) {
-    check_memory(peaks, cluster_.gpus, system_.name, layers);
+    check_memory(peaks, gpus, system_.name, layers);
   };
   if (!planner_->spec().only_layers) return check(step.memory.peaks, {});
   if (scenario_.memory == MemoryCheck::replayed) return check(step.memory.peaks, "");

@@ -44,8 +44,8 @@ class PolicyPlanner {
 
   /// The i-th of `count`, after those before it.
   PlannedStep plan(int i) { return planner_->plan(number(i)); }
-  /// Throws Unsuitable for a step that does not fit into memory if the scenario asks.
-  void require_memory(const PlannedStep& step) const;
+  /// Throws Unsuitable for a step that does not fit into the memory of GPUs if the scenario asks.
+  void require_memory(const PlannedStep& step, const GpuModels& gpus) const;
   /// What the layers of a step would take if there were as many as the model has, of one that has
   /// only MoE layers.
   MemoryPeaks model_memory(const PlannedStep& step) const;
