@@ -109,7 +109,9 @@ PolicyPlanner::PolicyPlanner(Options options, const Scenario& scenario, const In
     planner_ = std::make_unique<Planner>(system, cluster.topology, inputs.model, trace, spec);
   };
   if (!scenario.iteration) {
-    make(inputs.planner_options(scenario, cluster), inputs.trace);
+    PlannerOptions layers = inputs.planner_options(scenario, cluster);
+    layers.counted = options.counted;
+    make(std::move(layers), inputs.trace);
     return;
   }
   const bool balanced = options.routing == RoutingSource::balanced;

@@ -26,8 +26,9 @@ class PolicyPlanner {
   struct Options {
     RoutingSource routing = RoutingSource::recorded;
     bool explicit_rows = false;
-    bool join_alike = false;          // Spec::join_alike
-    bool fewer_microbatches = false;  // of iterations: Spec::fewer_microbatches
+    bool join_alike = false;           // Spec::join_alike
+    bool fewer_microbatches = false;   // of iterations: Spec::fewer_microbatches
+    CountedLayers* counted = nullptr;  // of steps: by planners for this cluster at other rates
   };
   /// Shows the planner the warm-up. All but the options must outlive it. Throws as Planner.
   PolicyPlanner(const Scenario& scenario, const Inputs& inputs, const ClusterInput& cluster,

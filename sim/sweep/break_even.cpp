@@ -43,7 +43,7 @@ class Trials {
         looks_(run_.cluster.topology) {
     try {
       auto steps = std::make_unique<PlannedSteps>(
-          run_, PolicyPlanner::Options{.routing = run_.routing}, true);
+          run_, PolicyPlanner::Options{.routing = run_.routing, .counted = &counted_}, true);
       steps->plan_all();
       if (!steps->all_kept()) return;
       steps->price_on(run_.cluster.topology);
@@ -75,7 +75,7 @@ class Trials {
       const ClusterChanges changes = effect(change);
       if (changes == ClusterChanges{}) return unchanged_;
       if (!(steps_->looks().seen(changes.topology) == TopologyChanges{})) {
-        return planned_anew(change);
+        return planned_anew(changes);
       }
       const ClusterInput cluster = changed(run_.cluster, changes);
       steps_->price_on(cluster.topology);
@@ -97,9 +97,20 @@ class Trials {
     return simulate(opened_.scenario, inputs, here).cases[0].metrics.mean_step().value;
   }
 
+  /// The same of steps, whose tokens are cut and counted as they were.
+  double planned_anew(const ClusterChanges& changes) const {
+    ClusterInput cluster = changed(run_.cluster, changes);
+    cluster.batches = run_.cluster.batches;
+    cluster.warmup = run_.cluster.warmup;
+    const PolicyRun run{run_.scenario, run_.inputs, cluster, run_.system, run_.routing};
+    PlannedSteps steps(run, {.routing = run.routing, .counted = &counted_}, false);
+    return mean_time(steps, cluster, at()).value;
+  }
+
   Opened opened_;
   PolicyRun run_;
   RateWatch looks_;                      // of simulations
+  mutable CountedLayers counted_;        // also for trials that plan anew
   std::unique_ptr<PlannedSteps> steps_;  // none: it is planned in every trial
   double unchanged_ = 0;
 };
