@@ -106,6 +106,8 @@ class MaxMin {
     double filled = 0, patience = 0;  // when, and for how long flows that come may wait
     std::uint32_t batch = 0;          // its last
     bool changed = false, urgent = false;
+    std::vector<Flow> tree;      // that connected so many links
+    std::size_t tree_links = 0;  // 0: it is not known
   };
   struct Share {
     double of_flow;
@@ -132,7 +134,7 @@ class MaxMin {
   std::int32_t join_sets(const std::int32_t* hops);
   void touch(std::int32_t set, bool urgent);
   void tidy(Set& set);
-  bool is_connected(const Set& set);
+  bool is_connected(Set& set);
   void drop_idle_links(Set& set);
   std::vector<std::int32_t> parts_of(std::int32_t set);
   void reach(std::int32_t link, std::int32_t set);
