@@ -71,7 +71,7 @@ requires(std::is_aggregate_v<T> && !std::is_array_v<T>) struct Wire<T> {
   }
 };
 
-/// Containers that grow by insert(), and strings: their length, then their elements.
+/// Containers that grow by insert(): their length, then their elements.
 template <class T>
 struct WireList {
   static void put(std::string& bytes, const T& list) {
@@ -94,7 +94,17 @@ struct Wire<std::vector<T>> : WireList<std::vector<T>> {};
 template <class T>
 struct Wire<std::set<T>> : WireList<std::set<T>> {};
 template <>
-struct Wire<std::string> : WireList<std::string> {};
+struct Wire<std::string> {
+  static void put(std::string& bytes, const std::string& text) {
+    moesim::put(bytes, text.size());
+    bytes += text;
+  }
+  static void take(std::string_view& bytes, std::string& text) {
+    std::size_t size = 0;
+    moesim::take(bytes, size);
+    text = take_front(bytes, size);
+  }
+};
 
 /// Rows of different lengths, such as Ragged has.
 template <class T>

@@ -60,7 +60,7 @@ struct Exported {
   }
   PlannedStep fitting_step(int i) {
     PlannedStep step = steps.plan(i);
-    if (scenario.iteration) steps.require_memory(step);
+    if (scenario.iteration) steps.require_memory(step, inputs.clusters[0].gpus);
     return step;
   }
 

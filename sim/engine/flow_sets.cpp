@@ -83,14 +83,58 @@ void MaxMin::tidy(Set& set) {
   }
   forget(set.flows);
   set.ended = 0;
+  set.tree_links = 0;  // ids of its flows may be those of others from now on
 }
 
-/// The sets that a changed set consists of, once flows have ended; itself if it is large and most
-/// of the flows that connected it are still there.
+/// Whether open flows connect all links of a set, each of which has one. Of many flows it looks at
+/// few: mostly at those that did so the last time.
+bool MaxMin::is_connected(Set& set) {
+  const auto is_open = [this](Flow id) {
+    return fixed_[static_cast<std::size_t>(id)] != has_ended;
+  };
+  if (set.tree_links == set.links.size() && std::ranges::all_of(set.tree, is_open)) return true;
+  reached_.resize(links_.size());
+  ++reaches_;
+  const auto find = [this](std::int32_t link) {
+    if (std::exchange(reached_[static_cast<std::size_t>(link)], reaches_) == reaches_) return false;
+    found_.push_back(link);
+    return true;
+  };
+  found_.clear();
+  set.tree.clear();
+  find(set.links.front());
+  for (std::size_t i = 0; i < found_.size() && found_.size() < set.links.size(); ++i) {
+    for (const Flow id : link_at(found_[i]).flows) {
+      if (!is_open(id)) continue;
+      bool any = false;
+      for (const std::int32_t* hop = hops_of(id); *hop >= 0; ++hop) any |= find(*hop);
+      if (any) set.tree.push_back(id);
+    }
+  }
+  set.tree_links = found_.size();
+  return set.tree_links == set.links.size();
+}
+
+/// Flows that come later on links without open ones are of other sets.
+void MaxMin::drop_idle_links(Set& set) {
+  std::erase_if(set.links, [this](std::int32_t id) {
+    Link& link = link_at(id);
+    if (link.open > 0) return false;
+    link.flows.clear();
+    link.set = -1;
+    return true;
+  });
+}
+
+/// The sets that a changed set consists of, once flows have ended; itself if it is one, or large
+/// and most of the flows that connected it are still there.
 std::vector<std::int32_t> MaxMin::parts_of(std::int32_t number) {
   const std::size_t left = set_at(number).flows.size() - set_at(number).ended;
   set_at(number).connected = std::max(set_at(number).connected, left);
-  if (left >= few_flows && 2 * left >= set_at(number).connected) {
+  const bool large = left >= few_flows && 2 * left >= set_at(number).connected;
+  if (!large) drop_idle_links(set_at(number));
+  if (large || (left > 0 && is_connected(set_at(number)))) {
+    if (!large) set_at(number).connected = left;
     if (4 * set_at(number).ended > left) tidy(set_at(number));
     return {number};
   }

@@ -103,7 +103,7 @@ class Outlasted {
 
 LinkClasses::LinkClasses(const PricedPlan& plan) {
   const std::vector<bool> has = prices_in(plan);
-  Division links(plan.topology().links().size());
+  Division links(plan.topology().link_count());
   std::size_t uses = 0;
   for (std::size_t price = 0; price < has.size(); ++price) {
     if (!has[price]) continue;

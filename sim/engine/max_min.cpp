@@ -8,6 +8,9 @@
 namespace moesim {
 namespace {
 
+/// So many are near enough in memory.
+constexpr std::size_t cached_flows = 8192;
+
 constexpr std::uint32_t never_again = std::numeric_limits<std::uint32_t>::max();
 
 /// A window as a part of what is allowed. Few connected flows are distinguished more exactly,
@@ -169,8 +172,9 @@ void MaxMin::fetch_ahead(const std::vector<Flow>& flows, std::size_t at) const {
 void MaxMin::fix(std::int32_t link, double share, double now) {
   int filling = 0;
   const std::vector<Flow>& flows = link_at(link).flows;
+  const bool far = flows_.size() > cached_flows;
   for (std::size_t i = 0; i < flows.size(); ++i) {
-    fetch_ahead(flows, i);
+    if (far) fetch_ahead(flows, i);
     const Flow id = flows[i];
     std::uint32_t& fixed = fixed_[static_cast<std::size_t>(id)];
     if (fixed >= fills_) continue;

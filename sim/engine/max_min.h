@@ -106,6 +106,8 @@ class MaxMin {
     double filled = 0, patience = 0;  // when, and for how long flows that come may wait
     std::uint32_t batch = 0;          // its last
     bool changed = false, urgent = false;
+    std::vector<Flow> tree;      // that connected so many links
+    std::size_t tree_links = 0;  // 0: it is not known
   };
   struct Share {
     double of_flow;
@@ -132,6 +134,8 @@ class MaxMin {
   std::int32_t join_sets(const std::int32_t* hops);
   void touch(std::int32_t set, bool urgent);
   void tidy(Set& set);
+  bool is_connected(Set& set);
+  void drop_idle_links(Set& set);
   std::vector<std::int32_t> parts_of(std::int32_t set);
   void reach(std::int32_t link, std::int32_t set);
 
@@ -158,6 +162,10 @@ class MaxMin {
   std::vector<Set> sets_;
   std::vector<std::int32_t> free_sets_, changed_;  // sets
   std::uint32_t fills_ = 0, batches_ = 0;
+
+  std::vector<std::uint32_t> reached_;  // [link] by which look for what is connected
+  std::uint32_t reaches_ = 0;           // of these looks
+  std::vector<std::int32_t> found_;     // links of the last
 
   std::vector<Share> shares_;    // of links that are not filled
   std::vector<Ending> endings_;  // of the batch in the making

@@ -47,7 +47,12 @@ ExchangeTime exchange_time(const LinkLoads& loads) {
 }
 
 ExchangePrice price(const Topology& topology, const GroupTraffic& traffic, const Carrier& carrier) {
-  PricedExchange exchange{topology.loads(traffic), {}};
+  return price(topology, traffic, topology.loads(traffic), carrier);
+}
+
+ExchangePrice price(const Topology& topology, const GroupTraffic& traffic, LinkLoads loads,
+                    const Carrier& carrier) {
+  PricedExchange exchange{std::move(loads), {}};
   if (carrier.transport != nullptr) {
     carry(*carrier.transport, carrier.goes_on, topology, traffic, {}, exchange.loads);
   }

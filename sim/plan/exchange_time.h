@@ -39,6 +39,9 @@ using ExchangePrice = std::shared_ptr<const PricedExchange>;
 
 ExchangePrice price(const Topology& topology, const GroupTraffic& traffic,
                     const Carrier& carrier = {});
+/// The same of loads that are known.
+ExchangePrice price(const Topology& topology, const GroupTraffic& traffic, LinkLoads loads,
+                    const Carrier& carrier);
 /// Takes a matrix over all GPUs.
 ExchangePrice price(const Topology& topology, const ByteMatrix& traffic,
                     const Carrier& carrier = {});

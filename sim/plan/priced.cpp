@@ -121,16 +121,20 @@ void add_prices(const Op& op, std::vector<LinkLoads> loads, std::vector<Exchange
   for (LinkLoads& of_one : loads) prices.push_back(price_of_loads(std::move(of_one)));
 }
 
+LinkLoads loads_of(const GroupTraffic& traffic, const Topology& topology, KeptLoads* kept) {
+  return kept != nullptr ? kept->next(topology, traffic) : topology.loads(traffic);
+}
+
 /// An exchange that shares its links' times with no other.
 void price_alone(const Op& op, const Topology& topology, const Carrier& carrier,
-                 CollectivesOf& collectives_of, std::vector<ExchangePrice>& prices) {
-  if (!op.exchange()->collectives) {
-    return prices.push_back(price(topology, op.traffic(), carrier));
-  }
+                 CollectivesOf& collectives_of, KeptLoads* kept,
+                 std::vector<ExchangePrice>& prices) {
+  const auto price_of = [&](const GroupTraffic& traffic) {
+    return price(topology, traffic, loads_of(traffic, topology, kept), carrier);
+  };
+  if (!op.exchange()->collectives) return prices.push_back(price_of(op.traffic()));
   std::vector<LinkLoads> loads;
-  for (const Collective& one : collectives_of(op)) {
-    loads.push_back(price(topology, one.traffic(), carrier)->loads);
-  }
+  for (const Collective& one : collectives_of(op)) loads.push_back(price_of(one.traffic())->loads);
   add_prices(op, std::move(loads), prices);
 }
 
@@ -138,15 +142,15 @@ void price_alone(const Op& op, const Topology& topology, const Carrier& carrier,
 std::vector<ExchangePrice> price_kernel(const Plan& plan, const Topology& topology,
                                         const std::vector<OpId>& kernel,
                                         const std::vector<Carrier>& carriers,
-                                        CollectivesOf& collectives_of) {
+                                        CollectivesOf& collectives_of, KeptLoads* kept) {
   std::vector<std::vector<Collective>> moves;
   std::vector<std::vector<LinkLoads>> loads;
-  std::vector<std::int64_t> bytes(topology.links().size());
+  std::vector<std::int64_t> bytes(topology.link_count());
   for (const OpId id : kernel) {
     moves.push_back(collectives_of(plan[id]));
     auto& of_op = loads.emplace_back();
     for (const Collective& one : moves.back()) {
-      of_op.push_back(topology.loads(one.traffic()));
+      of_op.push_back(loads_of(one.traffic(), topology, kept));
       for (const LinkUse& use : of_op.back().uses) bytes[use.link.index()] += use.bytes.value;
     }
   }
@@ -163,7 +167,7 @@ std::vector<ExchangePrice> price_kernel(const Plan& plan, const Topology& topolo
 
 }  // namespace
 
-PricedPlan::PricedPlan(const Plan& plan, const Topology& topology)
+PricedPlan::PricedPlan(const Plan& plan, const Topology& topology, KeptLoads* kept)
     : plan_(plan),
       topology_(topology),
       prices_(std::make_shared<std::vector<ExchangePrice>>(1)),
@@ -172,8 +176,9 @@ PricedPlan::PricedPlan(const Plan& plan, const Topology& topology)
   check_gpus(plan, static_cast<std::size_t>(topology.gpu_count()));
   number();
   const std::vector<Carrier> carriers = carriers_of(plan, fused_);
-  price_kernels(carriers);
-  price_others(carriers);
+  if (kept != nullptr) kept->restart();
+  price_kernels(carriers, kept);
+  price_others(carriers, kept);
 }
 
 void PricedPlan::number() {
@@ -184,7 +189,7 @@ void PricedPlan::number() {
   }
 }
 
-void PricedPlan::price_kernels(const std::vector<Carrier>& carriers) {
+void PricedPlan::price_kernels(const std::vector<Carrier>& carriers, KeptLoads* kept) {
   const PriceKeys keys(plan_, carriers);
   std::unordered_map<const std::vector<OpId>*, std::size_t, PriceKeys, PriceKeys> known(
       0, keys, keys);  // the first price
@@ -192,7 +197,7 @@ void PricedPlan::price_kernels(const std::vector<Carrier>& carriers) {
   for (const std::vector<OpId>& kernel : fused_) {
     const auto [same, fresh] = known.try_emplace(&kernel, prices_->size());
     if (fresh)
-      std::ranges::move(price_kernel(plan_, topology_, kernel, carriers, collectives_of),
+      std::ranges::move(price_kernel(plan_, topology_, kernel, carriers, collectives_of, kept),
                         std::back_inserter(*prices_));
     std::size_t price = same->second;
     for (const OpId op : kernel) {
@@ -202,7 +207,7 @@ void PricedPlan::price_kernels(const std::vector<Carrier>& carriers) {
   }
 }
 
-void PricedPlan::price_others(const std::vector<Carrier>& carriers) {
+void PricedPlan::price_others(const std::vector<Carrier>& carriers, KeptLoads* kept) {
   const PriceKeys keys(plan_, carriers);
   std::unordered_map<OpId, std::uint32_t, PriceKeys, PriceKeys> known(0, keys, keys);
   CollectivesOf collectives_of;
@@ -210,7 +215,7 @@ void PricedPlan::price_others(const std::vector<Carrier>& carriers) {
     if (plan_[op].exchange() == nullptr || price_of_[op.index()] > 0) continue;
     const auto [same, fresh] = known.try_emplace(op, static_cast<std::uint32_t>(prices_->size()));
     if (fresh) {
-      price_alone(plan_[op], topology_, carriers[op.index()], collectives_of, *prices_);
+      price_alone(plan_[op], topology_, carriers[op.index()], collectives_of, kept, *prices_);
     }
     price_of_[op.index()] = same->second;
   }

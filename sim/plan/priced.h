@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/plan/exchange_time.h"
+#include "sim/plan/kept_loads.h"
 #include "sim/plan/plan.h"
 
 namespace moesim {
@@ -15,7 +16,8 @@ namespace moesim {
 /// Plan and topology must outlive it.
 class PricedPlan {
  public:
-  PricedPlan(const Plan& plan, const Topology& topology);
+  /// `kept`: of the same plan when it was priced before, or empty; null: nothing is kept.
+  PricedPlan(const Plan& plan, const Topology& topology, KeptLoads* kept = nullptr);
   /// `part` is slice(whole.plan(), ops): the prices stay.
   PricedPlan(const Plan& part, const PricedPlan& whole, const std::vector<OpId>& ops);
   /// `fewer` has the same ops, for some of their GPUs (plan_of): the prices stay.
@@ -47,8 +49,8 @@ class PricedPlan {
 
  private:
   void number();
-  void price_kernels(const std::vector<Carrier>& carriers);
-  void price_others(const std::vector<Carrier>& carriers);
+  void price_kernels(const std::vector<Carrier>& carriers, KeptLoads* kept);
+  void price_others(const std::vector<Carrier>& carriers, KeptLoads* kept);
 
   const Plan& plan_;
   const Topology& topology_;

@@ -28,6 +28,8 @@ struct ClusterChanges {
   GpuFactors gpus;                    // of all GPUs
   std::map<GpuId, double> slow = {};  // speed of single GPUs, besides
   std::set<GpuId> failed = {};
+
+  bool operator==(const ClusterChanges&) const = default;
 };
 
 /// Resources of a cluster that a factor can change: "gpu.flops", "nic.bandwidth", ...

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "sim/run/timeline_file.h"
 
 namespace moesim {
+
+class PlannedSteps;
 
 /// A policy on a cluster, with all its fidelities.
 struct FinishedRun {
@@ -38,6 +41,9 @@ struct ComparisonOptions {
   bool may_run_none = false;   // that no case can run is a result, too, and no Error
   bool least_times = false;    // what `port` cannot undercut (least_time)
   bool keep_finished = false;  // after a signal the cases that are done are a result
+  /// Of the only case, in this process: steps that were planned before, or none. Then it leaves its
+  /// own.
+  std::shared_ptr<PlannedSteps>* kept = nullptr;
 };
 
 /// Why a case of a comparison that a signal ended early has no result.

@@ -45,7 +45,7 @@ ExplainedIteration explain_iteration(const Scenario& scenario, const Inputs& inp
   const RoutingSource routing = explained_routing(scenario);
   PolicyPlanner iterations(scenario, inputs, cluster, inputs.systems[0], {.routing = routing});
   PlannedStep planned = iterations.plan(0);
-  iterations.require_memory(planned);
+  iterations.require_memory(planned, cluster.gpus);
   const SimulatedAt at{fidelity, scenario.p2p_order};
   const auto backend = make_backend(fidelity, at.order, cluster);
   const PricedPlan priced(planned.plan, cluster.topology);

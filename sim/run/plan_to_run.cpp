@@ -20,8 +20,9 @@ bool may_continue(const PolicyRun& run, const ComparisonOptions& asked) {
          !asked.elasticities;
 }
 
-PlanToRun::PlanToRun(Plan& whole, const ClusterInput& cluster, bool may_stand_for_others)
-    : of_all_(whole, cluster.topology) {
+PlanToRun::PlanToRun(Plan& whole, const ClusterInput& cluster, bool may_stand_for_others,
+                     KeptLoads* kept)
+    : of_all_(whole, cluster.topology, kept) {
   if (may_stand_for_others) representatives_ = moesim::representatives(whole, cluster.gpus);
   if (representatives_.empty()) return;
   fewer_ = plan_of(representatives_.gpus, std::move(whole));

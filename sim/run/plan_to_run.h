@@ -21,7 +21,8 @@ bool may_continue(const PolicyRun& run, const ComparisonOptions& asked);
 class PlanToRun {
  public:
   /// Takes the ops of `whole`, which must outlive it, if some GPUs may stand for all and do.
-  PlanToRun(Plan& whole, const ClusterInput& cluster, bool may_stand_for_others);
+  PlanToRun(Plan& whole, const ClusterInput& cluster, bool may_stand_for_others,
+            KeptLoads* kept = nullptr);
   PlanToRun(const PlanToRun&) = delete;
 
   const PricedPlan& priced() const { return of_fewer_ ? *of_fewer_ : of_all_; }

@@ -18,6 +18,7 @@
 #include "sim/run/memory_views.h"
 #include "sim/run/metrics_of_no_step.h"
 #include "sim/run/plan_to_run.h"
+#include "sim/run/planned_steps.h"
 #include "sim/run/planning_notes.h"
 #include "sim/run/serving_views.h"
 #include "sim/run/steady_state.h"
@@ -54,6 +55,17 @@ std::vector<int> stages_of_simulated(const PlannedStep& planned,
   return stages;
 }
 
+/// Those that other runs have kept, or fresh ones.
+std::shared_ptr<PlannedSteps> steps_of(const PolicyRun& run, const ComparisonOptions& asked,
+                                       bool few) {
+  if (asked.kept != nullptr && *asked.kept) return *asked.kept;
+  const PolicyPlanner::Options options{
+      .routing = run.routing, .join_alike = few, .fewer_microbatches = may_continue(run, asked)};
+  const auto steps = std::make_shared<PlannedSteps>(run, options, asked.kept != nullptr);
+  if (asked.kept != nullptr) *asked.kept = steps;
+  return steps;
+}
+
 /// Plans, simulates and measures, in this order for every step.
 class Measuring {
  public:
@@ -62,13 +74,11 @@ class Measuring {
         asked_(asked),
         outcome_(outcome),
         few_(may_stand_for_others(run, asked)),
-        steps_(run.scenario, run.inputs, run.cluster, run.system,
-               {.routing = run.routing,
-                .join_alike = few_,
-                .fewer_microbatches = may_continue(run, asked)}),
+        steps_(steps_of(run, asked, few_)),
         fidelities_(run.scenario.fidelities),
         backends_(make_backends(fidelities_, run.scenario.p2p_order, run.cluster)),
         timelines_(run.timeline, run.number, names(), run.cluster.topology, planner()) {
+    steps_->price_on(run.cluster.topology);
     outcome.fixed = !planner().plans_from_loads();
     outcome.metrics.assign(backends_.size(), metrics_of_no_step(run, planner()));
     if (asked.pictures) outcome.pictures.resize(backends_.size());
@@ -76,19 +86,19 @@ class Measuring {
 
   void run(const JobProgress& progress) {
     RoutingChange change;
-    for (int i = 0; i < steps_.count(); ++i) {
-      PlannedStep planned = steps_.plan(i);
-      steps_.require_memory(planned);
+    for (int i = 0; i < steps().count(); ++i) {
+      PlannedStep& planned = steps_->step(i);
+      steps().require_memory(planned, run_.cluster.gpus);
       if (asked_.bounds && i == 0) {
-        outcome_.bounds = bounds_of(steps_.planner(), planned, run_.cluster, run_.scenario);
+        outcome_.bounds = bounds_of(steps().planner(), planned, run_.cluster, run_.scenario);
       }
       change.add(planned.change);
       const std::size_t done = simulate(planned, i, 0, progress);
       if (done < backends_.size()) {
-        steps_.planner().plan_every_microbatch(planned);
+        steps().planner().plan_every_microbatch(planned);
         simulate(planned, i, done, progress);
       }
-      progress(i + 1, steps_.count());
+      progress(i + 1, steps().count());
     }
     timelines_.finish();
     for (RunMetrics& metrics : outcome_.metrics) end(metrics, change);
@@ -98,10 +108,10 @@ class Measuring {
   /// At the fidelities from one on, up to the first at which a shortened pipeline is not steady.
   /// Returns that.
   std::size_t simulate(PlannedStep& planned, int i, std::size_t from, const JobProgress& progress) {
-    const PlanToRun to_run(planned.plan, run_.cluster, few_);
+    const PlanToRun to_run(planned.plan, run_.cluster, few_, steps_->loads(i));
     const PricedPlan& priced = to_run.priced();
     const std::vector<int> stages = stages_of_simulated(planned, to_run.representatives());
-    report_progress(backends_, priced, i, steps_.count(), progress);
+    report_progress(backends_, priced, i, steps().count(), progress);
     for (std::size_t f = from; f < backends_.size(); ++f) {
       const Timeline timeline = backends_[f]->run(priced);
       std::optional<SteadyState> steady;
@@ -120,7 +130,9 @@ class Measuring {
     return backends_.size();
   }
 
-  const Planner& planner() const { return steps_.planner(); }
+  PolicyPlanner& steps() { return steps_->planner(); }
+  const PolicyPlanner& steps() const { return steps_->planner(); }
+  const Planner& planner() const { return steps().planner(); }
   bool iterations() const { return !planner().spec().only_layers; }
 
   /// Names each fidelity.
@@ -134,7 +146,7 @@ class Measuring {
 
   std::string title(int i) const {
     return iterations() && !planner().spec().serves() ? fmt::format("iteration {}", i)
-                                                      : fmt::format("step {}", steps_.number(i));
+                                                      : fmt::format("step {}", steps().number(i));
   }
 
   void add(RunMetrics& metrics, const Simulated& step) const {
@@ -163,7 +175,7 @@ class Measuring {
     const MemoryPeaks& peaks = step.planned.memory.peaks;
     metrics.peak_memory = std::max(metrics.peak_memory, most_held(peaks));
     metrics.model_memory =
-        std::max(metrics.model_memory, most_held(steps_.model_memory(step.planned)));
+        std::max(metrics.model_memory, most_held(steps().model_memory(step.planned)));
     metrics.planning += step.planned.planning();
     metrics.replans += step.planned.replanned() ? 1 : 0;
     add_step(metrics, step.priced, step.timeline);
@@ -257,7 +269,7 @@ class Measuring {
   const ComparisonOptions& asked_;
   PolicyOutcome& outcome_;
   bool few_;
-  PolicyPlanner steps_;
+  std::shared_ptr<PlannedSteps> steps_;
   const std::vector<Fidelity>& fidelities_;
   std::vector<std::unique_ptr<SimulatedBackend>> backends_;
   StepTimelines timelines_;

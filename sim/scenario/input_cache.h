@@ -26,11 +26,16 @@ class Memo {
  public:
   explicit Memo(std::size_t most) : most_(most) {}
 
+  /// Null if it is not there.
+  const Value* find(const std::string& key) {
+    const auto found = places_.find(key);
+    if (found == places_.end()) return nullptr;
+    values_.splice(values_.begin(), values_, found->second);
+    return &found->second->second;
+  }
+
   const Value& get(const std::string& key, const std::function<Value()>& make) {
-    if (const auto found = places_.find(key); found != places_.end()) {
-      values_.splice(values_.begin(), values_, found->second);
-      return found->second->second;
-    }
+    if (const Value* known = find(key)) return *known;
     values_.emplace_front(key, make());
     places_[key] = values_.begin();
     if (values_.size() > most_) {

@@ -109,7 +109,9 @@ PolicyPlanner::PolicyPlanner(Options options, const Scenario& scenario, const In
     planner_ = std::make_unique<Planner>(system, cluster.topology, inputs.model, trace, spec);
   };
   if (!scenario.iteration) {
-    make(inputs.planner_options(scenario, cluster), inputs.trace);
+    PlannerOptions layers = inputs.planner_options(scenario, cluster);
+    layers.counted = options.counted;
+    make(std::move(layers), inputs.trace);
     return;
   }
   const bool balanced = options.routing == RoutingSource::balanced;
@@ -139,10 +141,10 @@ MemoryPeaks PolicyPlanner::model_memory(const PlannedStep& step) const {
                     scenario_.backward);
 }
 
-void PolicyPlanner::require_memory(const PlannedStep& step) const {
+void PolicyPlanner::require_memory(const PlannedStep& step, const GpuModels& gpus) const {
   if (scenario_.memory == MemoryCheck::ignore) return;
   const auto check = [&](const MemoryPeaks& peaks, const std::optional<std::string>& layers) {
-    check_memory(peaks, cluster_.gpus, system_.name, layers);
+    check_memory(peaks, gpus, system_.name, layers);
   };
   if (!planner_->spec().only_layers) return check(step.memory.peaks, {});
   if (scenario_.memory == MemoryCheck::replayed) return check(step.memory.peaks, "");

@@ -26,8 +26,9 @@ class PolicyPlanner {
   struct Options {
     RoutingSource routing = RoutingSource::recorded;
     bool explicit_rows = false;
-    bool join_alike = false;          // Spec::join_alike
-    bool fewer_microbatches = false;  // of iterations: Spec::fewer_microbatches
+    bool join_alike = false;           // Spec::join_alike
+    bool fewer_microbatches = false;   // of iterations: Spec::fewer_microbatches
+    CountedLayers* counted = nullptr;  // of steps: by planners for this cluster at other rates
   };
   /// Shows the planner the warm-up. All but the options must outlive it. Throws as Planner.
   PolicyPlanner(const Scenario& scenario, const Inputs& inputs, const ClusterInput& cluster,
@@ -44,8 +45,8 @@ class PolicyPlanner {
 
   /// The i-th of `count`, after those before it.
   PlannedStep plan(int i) { return planner_->plan(number(i)); }
-  /// Throws Unsuitable for a step that does not fit into memory if the scenario asks.
-  void require_memory(const PlannedStep& step) const;
+  /// Throws Unsuitable for a step that does not fit into the memory of GPUs if the scenario asks.
+  void require_memory(const PlannedStep& step, const GpuModels& gpus) const;
   /// What the layers of a step would take if there were as many as the model has, of one that has
   /// only MoE layers.
   MemoryPeaks model_memory(const PlannedStep& step) const;

@@ -144,9 +144,7 @@ void add_iteration(Json& json, const IterationSpec& spec) {
   }
 }
 
-}  // namespace
-
-std::string to_text(const Scenario& s) {
+Json to_json(const Scenario& s) {
   Json fidelities = Json::array(), set = Json::array();
   for (const Fidelity f : s.fidelities) {
     fidelities.push_back(fidelity_names[static_cast<std::size_t>(f)]);
@@ -182,7 +180,13 @@ std::string to_text(const Scenario& s) {
     for (const auto& [key, text] : s.engine_run->text) json["serving"][key] = Json::parse(text);
   }
   if (!s.set.empty()) json["set"] = set;
-  return json.dump(1) + "\n";
+  return json;
 }
+
+}  // namespace
+
+std::string to_text(const Scenario& scenario) { return to_json(scenario).dump(1) + "\n"; }
+
+std::string scenario_line(const Scenario& scenario) { return to_json(scenario).dump(); }
 
 }  // namespace moesim

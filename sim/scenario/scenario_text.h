@@ -10,5 +10,7 @@ namespace moesim {
 
 /// The scenario as a file that read_scenario reads alike (JSON, which is YAML).
 std::string to_text(const Scenario& scenario);
+/// The same as one line, without spaces.
+std::string scenario_line(const Scenario& scenario);
 
 }  // namespace moesim

@@ -8,6 +8,8 @@
 #include <limits>
 
 #include "sim/base/error.h"
+#include "sim/run/planned_steps.h"
+#include "sim/run/runs_on.h"
 #include "sim/run/simulate.h"
 #include "sim/run/whatif.h"
 #include "sim/run/workers.h"
@@ -16,6 +18,7 @@ namespace moesim {
 namespace {
 
 constexpr double precision = 0.02;
+constexpr double infinite = std::numeric_limits<double>::infinity();
 
 struct Changed {
   std::string resource;
@@ -25,60 +28,118 @@ struct Changed {
 /// A scenario, and what it opens: files take longer to read than most trials.
 struct Opened {
   explicit Opened(const Scenario& s) : scenario(s), inputs(open_inputs(s)) {}
+  Opened(const Opened&) = delete;
   Scenario scenario;
   Inputs inputs;
 };
 
-/// Infinite of what cannot be on the changed cluster.
-double time_on(const Opened& opened, const Changed& change) {
-  try {
-    const WhatIf what{{fmt::format("{}={:.9g}", change.resource, change.factor)}};
-    const Inputs inputs = changed_inputs(opened.scenario, opened.inputs, what);
-    const ComparisonOptions here{.workers = 0};
-    return simulate(opened.scenario, inputs, here).cases[0].metrics.mean_step().value;
-  } catch (const Error&) {
-    return std::numeric_limits<double>::infinity();
+/// The only case of a scenario on clusters that are changed: planned and simulated anew only where
+/// that could change plans and times.
+class Trials {
+ public:
+  explicit Trials(const Scenario& scenario)
+      : opened_(scenario),
+        run_(runs_on(opened_.scenario, opened_.inputs, 0).front()),
+        looks_(run_.cluster.topology) {
+    try {
+      auto steps = std::make_unique<PlannedSteps>(
+          run_, PolicyPlanner::Options{.routing = run_.routing, .counted = &counted_}, true);
+      steps->plan_all();
+      if (!steps->all_kept()) return;
+      steps->price_on(run_.cluster.topology);
+      looks_.begin();
+      unchanged_ = mean_time(*steps, run_.cluster, at()).value;
+      looks_.end();
+      steps_ = std::move(steps);
+    } catch (const Error&) {
+      // It shows in every trial.
+    }
   }
-}
+
+  const Topology& topology() const { return run_.cluster.topology; }
+
+  /// What a change changes that plans or times depend on.
+  ClusterChanges effect(const Changed& change) const {
+    ClusterChanges changes = changes_of(what_if(change), topology());
+    if (!hosts_take_time(run_.cluster.gpus)) changes.gpus.host = 1;
+    if (!steps_) return changes;
+    const TopologyChanges planned = steps_->looks().seen(changes.topology);
+    if (planned == TopologyChanges{}) changes.topology = looks_.seen(changes.topology);
+    return changes;
+  }
+
+  /// Infinite if it cannot be on the changed cluster.
+  double time_on(const Changed& change) const {
+    try {
+      if (!steps_) return planned_anew(change);
+      const ClusterChanges changes = effect(change);
+      if (changes == ClusterChanges{}) return unchanged_;
+      if (!(steps_->looks().seen(changes.topology) == TopologyChanges{})) {
+        return planned_anew(changes);
+      }
+      const ClusterInput cluster = changed(run_.cluster, changes);
+      steps_->price_on(cluster.topology);
+      return mean_time(*steps_, cluster, at()).value;
+    } catch (const Error&) {
+      return infinite;
+    }
+  }
+
+ private:
+  static WhatIf what_if(const Changed& change) {
+    return {{fmt::format("{}={:.9g}", change.resource, change.factor)}};
+  }
+  SimulatedAt at() const { return {run_.scenario.fidelities.front(), run_.scenario.p2p_order}; }
+
+  double planned_anew(const Changed& change) const {
+    const Inputs inputs = changed_inputs(opened_.scenario, opened_.inputs, what_if(change));
+    const ComparisonOptions here{.workers = 0};
+    return simulate(opened_.scenario, inputs, here).cases[0].metrics.mean_step().value;
+  }
+
+  /// The same of steps, whose tokens are cut and counted as they were.
+  double planned_anew(const ClusterChanges& changes) const {
+    ClusterInput cluster = changed(run_.cluster, changes);
+    cluster.batches = run_.cluster.batches;
+    cluster.warmup = run_.cluster.warmup;
+    const PolicyRun run{run_.scenario, run_.inputs, cluster, run_.system, run_.routing};
+    PlannedSteps steps(run, {.routing = run.routing, .counted = &counted_}, false);
+    return mean_time(steps, cluster, at()).value;
+  }
+
+  Opened opened_;
+  PolicyRun run_;
+  RateWatch looks_;                      // of simulations
+  mutable CountedLayers counted_;        // also for trials that plan anew
+  std::unique_ptr<PlannedSteps> steps_;  // none: it is planned in every trial
+  double unchanged_ = 0;
+};
 
 class Pair {
  public:
-  Pair(const Scenario& faster, const Scenario& slower, int workers)
-      : both_{Opened(faster), Opened(slower)}, workers_(workers) {}
+  Pair(const Scenario& faster, const Scenario& slower) : faster_(faster), slower_(slower) {}
 
-  /// Says for each change how much longer the slower one takes.
-  std::vector<double> ahead(const std::vector<Changed>& changes) const {
-    std::vector<WorkerJob<double>> jobs;
-    for (const Changed& change : changes) {
-      for (const Opened& opened : both_) {
-        jobs.push_back(
-            {change.resource, [&, change](const JobProgress&) { return time_on(opened, change); }});
-      }
-    }
-    const std::vector<double> times = run_jobs(jobs, workers_);
-    std::vector<double> result;
-    for (std::size_t c = 0; c < changes.size(); ++c) {
-      result.push_back(times[2 * c + 1] - times[2 * c]);
-    }
-    return result;
+  /// How much longer the slower one takes.
+  double ahead(const Changed& change) const {
+    return slower_.time_on(change) - faster_.time_on(change);
+  }
+  /// Whether changes are as good as each other, so that one trial does for both.
+  bool same(const Changed& a, const Changed& b) const {
+    return faster_.effect(a) == faster_.effect(b) && slower_.effect(a) == slower_.effect(b);
   }
 
   /// Resources of the clusters of both.
   std::vector<std::string> resources() const {
-    std::vector<std::string> common;
-    for (const Opened& opened : both_) {
-      const auto all = resources_of(opened.inputs.clusters[0].topology);
-      if (&opened == &both_[0]) common = all;
-      std::erase_if(common, [&](const std::string& name) {
-        return std::ranges::find(all, name) == all.end();
-      });
-    }
+    std::vector<std::string> common = resources_of(faster_.topology());
+    const auto others = resources_of(slower_.topology());
+    std::erase_if(common, [&](const std::string& name) {
+      return std::ranges::find(others, name) == others.end();
+    });
     return common;
   }
 
  private:
-  Opened both_[2];
-  int workers_;
+  Trials faster_, slower_;
 };
 
 }  // namespace
@@ -94,19 +155,32 @@ double crossing(const std::function<double(double factor)>& ahead, double end, d
 
 std::vector<BreakEven> break_even(const Scenario& faster, const Scenario& slower, int workers,
                                   const std::function<bool()>& stop) {
-  const Pair pair(faster, slower, workers);
+  const Pair pair(faster, slower);
   std::vector<Changed> ends;
   for (const std::string& resource : pair.resources()) {
     for (const double factor : {farthest_factor, 1 / farthest_factor}) {
       ends.push_back({resource, factor});
     }
   }
+  std::vector<WorkerJob<double>> jobs;  // the factor of each end that differs; infinite: none
+  std::vector<std::size_t> job_of;      // [end]
+  for (const Changed& end : ends) {
+    const auto twin =
+        std::ranges::find_if(ends, [&](const Changed& e) { return pair.same(e, end); });
+    const auto before = static_cast<std::size_t>(twin - ends.begin());
+    job_of.push_back(before < job_of.size() ? job_of[before] : jobs.size());
+    if (job_of.back() < jobs.size()) continue;
+    jobs.push_back({end.resource, [&pair, &stop, end](const JobProgress&) {
+                      if (stop() || !(pair.ahead(end) <= 0)) return infinite;
+                      const auto at = [&](double f) { return pair.ahead({end.resource, f}); };
+                      return crossing(at, end.factor, precision);
+                    }});
+  }
   std::vector<BreakEven> found;
-  const std::vector<double> ahead = pair.ahead(ends);
-  for (std::size_t e = 0; e < ends.size() && !stop(); ++e) {
-    if (!(ahead[e] <= 0)) continue;
-    const auto at = [&](double factor) { return pair.ahead({{ends[e].resource, factor}})[0]; };
-    found.push_back({ends[e].resource, crossing(at, ends[e].factor, precision)});
+  const std::vector<double> factors = run_jobs(jobs, workers);
+  for (std::size_t e = 0; e < ends.size(); ++e) {
+    const double factor = factors[job_of[e]];
+    if (factor < infinite) found.push_back({ends[e].resource, factor});
   }
   std::ranges::stable_sort(found, {},
                            [](const BreakEven& b) { return std::abs(std::log(b.factor)); });

@@ -111,6 +111,7 @@ SweepStore::SweepStore(const std::string& path, const SweepAbout& about) : path_
 
 SweepStore::~SweepStore() {
   inserts_.clear();
+  remove_failed_.reset();
   // One plain file, unless somebody reads it now.
   sqlite3_exec(db_, "PRAGMA journal_mode=DELETE", nullptr, nullptr, nullptr);
   sqlite3_close(db_);
@@ -159,22 +160,38 @@ void SweepStore::add(const std::vector<SweepRow>& rows) {
   }
 }
 
-void SweepStore::add_row(const SweepRow& row) {
+/// The statement for rows with the columns of this one.
+Statement& SweepStore::insert_of(const SweepRow& row) {
+  const auto fits = [&](const Insert& known) {
+    return std::ranges::equal(known.columns, row.figures, {}, {}, &SweepFigure::column);
+  };
+  const auto known = std::ranges::find_if(inserts_, fits);
+  if (known != inserts_.end()) return *known->statement;
   std::string names = "id, state, reason", places = "?, ?, ?";
+  Insert fresh;
   for (const SweepFigure& figure : row.figures) {
     if (columns_.insert(figure.column).second) {
       execute(db_, "ALTER TABLE scenarios ADD COLUMN " + sql_name(figure.column));
     }
     names += ", " + sql_name(figure.column);
     places += ", ?";
+    fresh.columns.push_back(figure.column);
   }
-  auto& known = inserts_[names];
-  if (!known) {
-    known = std::make_unique<Statement>(
-        db_, fmt::format("INSERT OR IGNORE INTO scenarios ({}) VALUES ({})", names, places));
+  fresh.statement = std::make_unique<Statement>(
+      db_, fmt::format("INSERT OR IGNORE INTO scenarios ({}) VALUES ({})", names, places));
+  return *inserts_.emplace_back(std::move(fresh)).statement;
+}
+
+void SweepStore::add_row(const SweepRow& row) {
+  Statement& insert = insert_of(row);
+  if (!remove_failed_) {
+    remove_failed_ =
+        std::make_unique<Statement>(db_, "DELETE FROM scenarios WHERE id = ? AND state = 'failed'");
   }
-  execute(db_, fmt::format("DELETE FROM scenarios WHERE id = {} AND state = 'failed'", row.id));
-  Statement& insert = *known;
+  remove_failed_->reset();
+  remove_failed_->bind(1, integer_value(row.id));
+  remove_failed_->step();
+  remove_failed_->reset();
   insert.reset();
   insert.bind(1, integer_value(row.id));
   insert.bind(2, text_value(row.state));

@@ -45,13 +45,20 @@ class SweepStore {
  private:
   void make(const SweepAbout& about);
   void check(const SweepAbout& about) const;
+  Statement& insert_of(const SweepRow& row);
   void add_row(const SweepRow& row);
+
+  struct Insert {
+    std::vector<std::string> columns;  // that it fills
+    std::unique_ptr<Statement> statement;
+  };
 
   std::string path_;
   int lock_ = -1;
   sqlite3* db_ = nullptr;
   std::set<std::string> columns_;
-  std::map<std::string, std::unique_ptr<Statement>> inserts_;  // by the columns that they fill
+  std::vector<Insert> inserts_;
+  std::unique_ptr<Statement> remove_failed_;
 };
 
 /// A value of a result; nothing is null.

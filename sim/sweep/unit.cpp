@@ -55,7 +55,7 @@ void add_inputs(SweepRow& row, const Inputs& inputs, const InputFile& trace, Sce
     add("software", inputs.software_file.name);
     add("software_xxh3", inputs.software_file.hash);
   }
-  add("scenario", nlohmann::ordered_json::parse(to_text(scenario)).dump());
+  add("scenario", scenario_line(scenario));
 }
 
 void fill(SweepRow& row, nlohmann::ordered_json result) {
@@ -92,14 +92,19 @@ std::vector<nlohmann::ordered_json> figures_of(const Scenario& scenario, const I
 }  // namespace
 
 void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
-  const Scenario scenario = grid_.unit(unit);
+  const Scenario read = grid_.unit(unit);
+  const auto opened = std::make_shared<const OpenedScenario>(
+      OpenedScenario{read, open_shared_inputs(read, cache_)});
+  const auto& [scenario, inputs] = *opened;
+  KeptPlans::Steps steps = plans_.find(*opened);
   ComparisonOptions options;
   options.workers = 0;
   options.may_run_none = true;
   options.least_times = least_times_;
-  const Inputs inputs = open_shared_inputs(scenario, cache_);
+  options.kept = &steps;
   const InputFile trace = shared_trace_file(scenario, inputs, cache_);
   const auto figures = figures_of(scenario, inputs, options);
+  plans_.keep(opened, steps);
   for (std::size_t f = 0; f < rows.size(); ++f) {
     fill(rows[f], figures[f]);
     add_inputs(rows[f], inputs, trace, scenario, scenario.fidelities[f]);

@@ -8,6 +8,7 @@
 
 #include "sim/scenario/input_cache.h"
 #include "sim/sweep/grid.h"
+#include "sim/sweep/kept_plans.h"
 #include "sim/sweep/row.h"
 
 namespace moesim {
@@ -42,6 +43,7 @@ class UnitRunner {
   std::string version_;
   bool least_times_;  // are figures, too
   InputCache cache_;
+  KeptPlans plans_;
 };
 
 }  // namespace moesim

@@ -13,10 +13,12 @@
 #include "sim/base/id_vector.h"
 #include "sim/topology/asymptote.h"
 #include "sim/topology/cluster_limits.h"
+#include "sim/topology/count_look.h"
 #include "sim/topology/route/loads.h"
 #include "sim/topology/route/paths.h"
 #include "sim/topology/route/routes.h"
 #include "sim/topology/seen_gpus.h"
+#include "sim/topology/use_time.h"
 
 namespace moesim {
 
@@ -169,6 +171,18 @@ struct Topology::Cluster {
   Parts parts;
   Routes routes;
   bool crowds;  // some link yields less when crowded
+  mutable RateLooks looks{.classes = std::vector<std::uint64_t>(parts.classes.size())};
+
+  /// The parts, for who asks for what exchanges cost.
+  const Parts& overheads() const {
+    count_look(looks.overheads);
+    return parts;
+  }
+  const Link& link(LinkId id) const {
+    const Link& found = parts.links[id.index()];
+    count_look(looks.classes[static_cast<std::size_t>(found.link_class)]);
+    return found;
+  }
 };
 
 struct Topology::Impl {
@@ -222,15 +236,22 @@ const std::string& Topology::gpu_model(GpuId gpu) const {
   return impl_->cluster->parts.gpu_model[impl_->gpus[gpu].index()];
 }
 const std::vector<Vertex>& Topology::vertices() const { return impl_->cluster->parts.vertices; }
-const std::vector<Link>& Topology::links() const { return impl_->cluster->parts.links; }
+const std::vector<Link>& Topology::links() const {
+  count_look(impl_->cluster->looks.all_links);
+  return impl_->cluster->parts.links;
+}
+const Link& Topology::link(LinkId id) const { return impl_->cluster->link(id); }
+std::size_t Topology::link_count() const { return impl_->cluster->parts.links.size(); }
+RateLooks Topology::rate_looks() const { return impl_->cluster->looks; }
 const std::vector<LinkClass>& Topology::classes() const { return impl_->cluster->parts.classes; }
 const std::vector<Level>& Topology::levels() const { return impl_->levels; }
-Seconds Topology::exchange_overhead() const { return impl_->cluster->parts.exchange_overhead; }
-
-Seconds Topology::peer_overhead() const { return impl_->cluster->parts.peer_overhead; }
+Seconds Topology::exchange_overhead() const {
+  return impl_->cluster->overheads().exchange_overhead;
+}
+Seconds Topology::peer_overhead() const { return impl_->cluster->overheads().peer_overhead; }
 const std::string& Topology::network() const { return impl_->cluster->parts.network; }
 const std::string& Topology::measured_with() const { return impl_->cluster->parts.measured_with; }
-double Topology::overhead_factor() const { return impl_->cluster->parts.overhead_factor; }
+double Topology::overhead_factor() const { return impl_->cluster->overheads().overhead_factor; }
 
 Seconds Topology::overhead_of(const ByteMatrix& traffic) const {
   if (peer_overhead() == Seconds(0)) return exchange_overhead();
@@ -260,17 +281,15 @@ LinkLoads Topology::loads(const GroupTraffic& traffic) const {
   std::vector<GpuId> gpus;  // as the cluster numbers them
   for (const GpuId member : traffic.members) gpus.push_back(impl_->gpus[member]);
   const auto put = [&](const ByteMatrix& matrix) {
-    return link_loads(cluster.routes, links().size(), matrix, gpus, traffic.transposed);
+    return link_loads(cluster.routes, link_count(), matrix, gpus, traffic.transposed);
   };
   LinkLoads loads = put(traffic.matrix);
   const LinkLoads pairs = cluster.crowds ? put(pairs_of(traffic.matrix)) : LinkLoads{};
   for (LinkUse& use : loads.uses) {
-    const Link& link = links()[use.link.index()];
+    const Link& link = cluster.link(use.link);
     const BytesPerSecond bandwidth =
         cluster.crowds ? link.bandwidth_of(pairs.on(use.link).bytes.value) : link.bandwidth;
-    use.time = use.bytes / bandwidth;
-    use.part = link.part_of(use.bytes);
-    if (link.table) use.time.value /= use.part;
+    set_time(use, link, bandwidth);
     use.first = use.first * traffic.rounds;
   }
   loads.latency = loads.latency * traffic.rounds;

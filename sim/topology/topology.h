@@ -102,6 +102,13 @@ struct LinkLoads {
   LinkUse on(LinkId link) const;
 };
 
+/// Counts questions for what links yield and exchanges cost. What was worked out without such a
+/// question holds for the same cluster at other rates.
+struct RateLooks {
+  std::uint64_t all_links = 0, overheads = 0;
+  std::vector<std::uint64_t> classes = {};  // [link class] for loads of its links, or for one
+};
+
 /// The largest number of other GPUs that one GPU sends to, or receives from.
 int most_peers(const ByteMatrix& traffic);
 
@@ -147,6 +154,8 @@ class Topology {
   const std::string& gpu_model(GpuId gpu) const;
   const std::vector<Vertex>& vertices() const;
   const std::vector<Link>& links() const;
+  const Link& link(LinkId id) const;
+  std::size_t link_count() const;
   const std::vector<LinkClass>& classes() const;
   const std::vector<Level>& levels() const;
   Seconds exchange_overhead() const;
@@ -167,6 +176,9 @@ class Topology {
   LinkLoads loads(const GroupTraffic& traffic) const;
   /// Takes a matrix over all GPUs.
   LinkLoads loads(const ByteMatrix& traffic) const;
+
+  /// How often anybody has asked for rates, also of a slice.
+  RateLooks rate_looks() const;
 
  private:
   struct Cluster;  // what slices share

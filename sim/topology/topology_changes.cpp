@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/topology/topology_changes.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -33,6 +34,34 @@ Link changed(Link link, LinkId id, const TopologyChanges& changes) {
 
 double speed_of(LinkId link, int link_class, const TopologyChanges& changes) {
   return factor_of(changes.bandwidth, link_class) * factor_of(changes.link_bandwidth, link);
+}
+
+RateWatch::RateWatch(const Topology& topology)
+    : topology_(topology), classes_(topology.classes().size()) {}
+
+void RateWatch::begin() { before_ = topology_.rate_looks(); }
+
+void RateWatch::end() {
+  const RateLooks now = topology_.rate_looks();
+  for (std::size_t c = 0; c < classes_.size(); ++c) {
+    const bool asked = now.classes[c] != before_.classes[c] || now.all_links != before_.all_links;
+    classes_[c] = classes_[c] || asked;
+  }
+  overheads_ = overheads_ || now.overheads != before_.overheads;
+}
+
+bool RateWatch::any() const {
+  return overheads_ || std::ranges::find(classes_, true) != classes_.end();
+}
+
+TopologyChanges RateWatch::seen(TopologyChanges changes) const {
+  const auto unseen = [this](const auto& of_class) {
+    return !classes_[static_cast<std::size_t>(of_class.first)];
+  };
+  std::erase_if(changes.bandwidth, unseen);
+  std::erase_if(changes.latency, unseen);
+  if (!overheads_) changes.overhead = 1;
+  return changes;
 }
 
 Topology changed(const Topology& topology, const TopologyChanges& changes) {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <set>
+#include <vector>
 
 #include "sim/topology/topology.h"
 
@@ -18,6 +19,24 @@ struct TopologyChanges {
   std::set<LinkId> failed = {};
 
   bool operator==(const TopologyChanges&) const = default;
+};
+
+/// Which rates of a cluster are asked for while it watches, by one thread.
+class RateWatch {
+ public:
+  /// The topology must outlive it.
+  explicit RateWatch(const Topology& topology);
+  void begin();
+  void end();
+  bool any() const;
+  /// Of changes without failed links those that change what was asked for.
+  TopologyChanges seen(TopologyChanges changes) const;
+
+ private:
+  const Topology& topology_;
+  RateLooks before_;
+  std::vector<bool> classes_;
+  bool overheads_ = false;
 };
 
 /// How many times as fast a link of the class becomes.

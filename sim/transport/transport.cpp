@@ -33,7 +33,7 @@ std::vector<std::vector<const LinkRates*>> rates_of(const Transport& transport,
 Tier farthest_tier(const Topology& topology, const LinkLoads& loads) {
   Tier tier = Tier::host;
   for (const LinkUse& use : loads.uses) {
-    const Link& link = topology.links()[use.link.index()];
+    const Link& link = topology.link(use.link);
     tier = std::max(tier, topology.classes()[static_cast<std::size_t>(link.link_class)].tier);
   }
   return tier;
@@ -129,7 +129,7 @@ void carry(const Transport& transport, bool goes_on, const Topology& topology,
   loads.overhead += sent;
   const auto rates = rates_of(transport, topology);
   for (LinkUse& use : loads.uses) {
-    const Link& link = topology.links()[use.link.index()];
+    const Link& link = topology.link(use.link);
     const Bytes bytes = kernel_bytes.empty() ? use.bytes : Bytes(kernel_bytes[use.link.index()]);
     slow(use, link, rates[static_cast<std::size_t>(link.link_class)], bytes, traffic.matrix.unit());
   }

@@ -106,5 +106,33 @@ TEST(TopologyChanges, RouteAroundWhatHasFailed) {
   }
 }
 
+TEST(RateWatch, SeesWhatIsAskedFor) {
+  const Topology topology = rails({parse_override("nodes=2")});
+  const int nvlink = class_called(topology, "nvlink"), nic = class_called(topology, "nic");
+  const TopologyChanges both{.bandwidth = {{nvlink, 2}, {nic, 2}}, .overhead = 2};
+  RateWatch watch(topology);
+  topology.exchange_overhead();
+  watch.begin();
+  topology.host_of(GpuId(3));
+  topology.paths(GpuId(0), GpuId(9));
+  watch.end();
+  EXPECT_FALSE(watch.any());
+  EXPECT_EQ(watch.seen(both), TopologyChanges{});
+  ByteMatrix traffic(Bytes(1));  // inside the first host
+  for (int from = 0; from < topology.gpu_count(); ++from) {
+    std::vector<ByteMatrix::Entry> row;
+    if (from == 0) row.push_back({GpuId(1), 100});
+    traffic.add_row(row);
+  }
+  watch.begin();
+  topology.of_gpus({topology.all_gpus().begin(), topology.all_gpus().end()}).loads(traffic);
+  watch.end();
+  EXPECT_EQ(watch.seen(both), (TopologyChanges{.bandwidth = {{nvlink, 2}}, .overhead = 2}));
+  watch.begin();
+  topology.links();
+  watch.end();
+  EXPECT_EQ(watch.seen(both), both);
+}
+
 }  // namespace
 }  // namespace moesim

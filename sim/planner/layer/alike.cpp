@@ -22,7 +22,7 @@ using Asked = std::tuple<int, std::int64_t, Seconds, Seconds>;  // class, bytes,
 std::vector<Asked> asked(const LinkLoads& loads, const Topology& cluster) {
   std::vector<Asked> list;
   for (const LinkUse& use : loads.uses) {
-    const int link_class = cluster.links()[use.link.index()].link_class;
+    const int link_class = cluster.link(use.link).link_class;
     list.emplace_back(link_class, use.bytes.value, use.time, use.first);
   }
   std::ranges::sort(list);

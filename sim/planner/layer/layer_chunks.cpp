@@ -147,7 +147,8 @@ std::vector<LayerWork> chunks_of_slices(const LayerWork& work, const LayerTokens
 }
 
 std::vector<LayerWork> chunks_of_tokens(const LayerWork& work, const LayerTokens& tokens,
-                                        const EpGroups& groups, int count) {
+                                        const EpGroups& groups, int count,
+                                        const CountRows& count_rows) {
   if (work.assignment().split()) {
     throw Unsuitable("ranks spread the tokens of an expert over replicas, which chunks cut short",
                      "chunks: 1, or a placement with one slot for every rank and expert");
@@ -161,7 +162,7 @@ std::vector<LayerWork> chunks_of_tokens(const LayerWork& work, const LayerTokens
       std::int64_t& held = chunk.tokens_per_rank.emplace_back(0);
       for (const TokenRun& run : runs) held += run.count;
     }
-    chunk.counts = work.dispatch->count({part, tokens.ids, work.assignment(), tokens.first_gpu});
+    chunk.counts = count_rows({part, tokens.ids, work.assignment(), tokens.first_gpu});
   }
   return chunks;
 }
@@ -230,10 +231,11 @@ std::vector<LayerWork> chunks_of_partners(const LayerWork& work, const LayerToke
 }  // namespace
 
 std::vector<LayerWork> chunks_of(const LayerWork& work, const LayerTokens& tokens,
-                                 const EpGroups& groups, const Chunking& chunking) {
+                                 const EpGroups& groups, const Chunking& chunking,
+                                 const CountRows& count_rows) {
   if (chunking.count == 1) return {};
   auto chunks = chunking.by == ChunkBy::tokens
-                    ? chunks_of_tokens(work, tokens, groups, chunking.count)
+                    ? chunks_of_tokens(work, tokens, groups, chunking.count, count_rows)
                     : chunks_of_partners(work, tokens, groups, chunking.count);
   for (std::size_t i = 1; i < chunks.size(); ++i) chunks[i].goes_on = chunking.streamed;
   return chunks;

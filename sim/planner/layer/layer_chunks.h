@@ -2,6 +2,7 @@
 // A layer's rows in chunks that are dispatched, computed and combined by themselves.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "sim/mechanism/ep_groups.h"
@@ -10,10 +11,14 @@
 
 namespace moesim {
 
+/// Counts the rows of a part of a layer's tokens.
+using CountRows = std::function<RowCounts(const LayerTokens& part)>;
+
 /// The chunks of a layer but tiles (layer_waves.h), with the counts of their rows. Throws
 /// Unsuitable if the dispatch or the assignment cannot be cut so.
 std::vector<LayerWork> chunks_of(const LayerWork& work, const LayerTokens& tokens,
-                                 const EpGroups& groups, const Chunking& chunking);
+                                 const EpGroups& groups, const Chunking& chunking,
+                                 const CountRows& count_rows);
 
 /// Gives the chunks of a layer their explicit rows; the layer has its own.
 void add_chunk_rows(LayerWork& work, const LayerTokens& tokens, const EpGroups& groups,

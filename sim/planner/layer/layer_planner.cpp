@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "sim/base/unsuitable.h"
 #include "sim/mechanism/known_choices.h"
 #include "sim/planner/layer/layer_chunks.h"
 #include "sim/planner/layer/layer_waves.h"
+#include "sim/planner/layer/mean_attended.h"
 #include "sim/trace/id_counts.h"
 #include "sim/transport/transport.h"
 
@@ -23,16 +23,6 @@ std::vector<std::int64_t> tokens_per_rank(const Batch& batch) {
     for (std::int64_t& own = tokens.emplace_back(0); const TokenRun& run : runs) own += run.count;
   }
   return tokens;
-}
-
-/// Tokens that a token attends to under a causal mask, the mean over the recorded step.
-std::int64_t mean_attended(const TraceStep& step) {
-  double pairs = 0, tokens = 0;
-  for (const double length : step.sequence_lengths()) {
-    pairs += length * (length + 1) / 2;
-    tokens += length;
-  }
-  return tokens > 0 ? static_cast<std::int64_t>(std::llround(pairs / tokens)) : 0;
 }
 
 ChosenExperts choices_of(const Batch& batch, IdRows ids) {
@@ -215,7 +205,15 @@ Chunking LayerPlanner::chunking(const LayerWork& work) const {
 
 std::vector<LayerWork> LayerPlanner::chunks(const LayerWork& work,
                                             const LayerTokens& tokens) const {
-  if (kernel_sms_ == 0) return chunks_of(work, tokens, placing_.groups, chunking(work));
+  if (kernel_sms_ == 0) {
+    const TraceStep& step = trace_.step(tokens.batch.step);
+    const auto has_ids = [&](int layer) { return step.ids(layer).data() == tokens.ids.data(); };
+    // Of iterations, which are large, only the counts of whole layers are kept.
+    const bool kept = options_.numbers.empty() && std::ranges::any_of(options_.layers, has_ids);
+    return chunks_of(work, tokens, placing_.groups, chunking(work), [&](const LayerTokens& part) {
+      return kept ? count(*work.dispatch, part, tokens.ids) : work.dispatch->count(part);
+    });
+  }
   const int columns = model_.expert_ffn * (model_.expert_matrices - 1);
   return waves_of(work, tokens, placing_.groups, {schedule_->chunking(), columns, kernel_sms_});
 }

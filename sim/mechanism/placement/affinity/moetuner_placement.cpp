@@ -23,7 +23,7 @@ std::vector<double> seconds_per_token(const PlacementContext& c) {
           network.paths(c.groups.gpu(0, GpuId(from)), c.groups.gpu(0, GpuId(to))).front();
       double slowest = 0;
       for (const LinkId link : path.links) {
-        const BytesPerSecond bandwidth = network.links()[link.index()].bandwidth;
+        const BytesPerSecond bandwidth = network.link(link).bandwidth;
         slowest = std::max(slowest, (c.model.row_bytes() / bandwidth).value);
       }
       seconds[GpuId(from).index() * n + GpuId(to).index()] = slowest;

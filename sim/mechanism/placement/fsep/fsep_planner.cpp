@@ -31,7 +31,7 @@ double seconds_per_byte(const Topology& topology, GpuId from, GpuId to) {
   }
   double most = 0;
   for (const auto& [link, share] : shares) {
-    most = std::max(most, share / topology.links()[link.index()].bandwidth.value);
+    most = std::max(most, share / topology.link(link).bandwidth.value);
   }
   return most;
 }
