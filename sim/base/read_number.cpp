@@ -2,6 +2,7 @@
 #include "sim/base/read_number.h"
 
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -9,36 +10,56 @@
 
 namespace moesim {
 
+namespace {
+
 #if defined(__cpp_lib_to_chars)
 
-std::from_chars_result read_number(const char* first, const char* last, double& value) {
+template <class T>
+std::from_chars_result read_as(const char* first, const char* last, T& value) {
   return std::from_chars(first, last, value);
 }
 
 #else
 
-/// By std::strtod, in whose locale nothing is ever changed, on what it may read: it would also take
-/// blanks, a plus and hexadecimal digits.
-std::from_chars_result read_number(const char* first, const char* last, double& value) {
+void convert(const char* text, char*& end, double& value) { value = std::strtod(text, &end); }
+void convert(const char* text, char*& end, float& value) { value = std::strtof(text, &end); }
+
+/// By C's functions, in whose locale nothing is ever changed, on what they may read: they would
+/// also take blanks, a plus and hexadecimal digits.
+template <class T>
+std::from_chars_result read_as(const char* first, const char* last, T& value) {
   const std::string text(first, last);
   const std::size_t digits = text.starts_with('-') ? 1 : 0;
   const bool begins = text.size() > digits &&
                       std::string_view(".0123456789iInN").find(text[digits]) != std::string::npos;
   if (!begins) return {first, std::errc::invalid_argument};
   if (text[digits] == '0' && text.size() > digits + 1 && (text[digits + 1] | 32) == 'x') {
-    value = digits == 1 ? -0.0 : 0.0;
+    value = digits == 1 ? -T{} : T{};
     return {first + digits + 1, std::errc()};
   }
   char* end = nullptr;
+  T converted{};
   errno = 0;
-  const double read = std::strtod(text.c_str(), &end);
+  convert(text.c_str(), end, converted);
   const char* rest = first + (end - text.c_str());
   if (end == text.c_str()) return {first, std::errc::invalid_argument};
-  if (errno == ERANGE) return {rest, std::errc::result_out_of_range};
-  value = read;
+  if (errno == ERANGE && (converted == 0 || std::isinf(converted))) {
+    return {rest, std::errc::result_out_of_range};
+  }
+  value = converted;
   return {rest, std::errc()};
 }
 
 #endif
+
+}  // namespace
+
+std::from_chars_result read_number(const char* first, const char* last, double& value) {
+  return read_as(first, last, value);
+}
+
+std::from_chars_result read_number(const char* first, const char* last, float& value) {
+  return read_as(first, last, value);
+}
 
 }  // namespace moesim

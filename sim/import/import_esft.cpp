@@ -12,6 +12,7 @@
 #include "sim/base/counted.h"
 #include "sim/base/line_file.h"
 #include "sim/base/most.h"
+#include "sim/base/read_number.h"
 #include "sim/base/text.h"
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
@@ -74,12 +75,19 @@ std::vector<LayerFile> find_files(const std::vector<std::string>& inputs) {
   return files;
 }
 
+std::from_chars_result read_one(std::string_view word, int& value) {
+  return std::from_chars(word.data(), word.data() + word.size(), value);
+}
+std::from_chars_result read_one(std::string_view word, float& value) {
+  return read_number(word.data(), word.data() + word.size(), value);
+}
+
 template <class T>
 void parse_list(std::string_view list, std::vector<T>& out, const std::string& file, int line) {
   while (!list.empty()) {
     const std::string_view word = list.substr(0, list.find('\t'));
     T value{};
-    const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), value);
+    const auto [end, status] = read_one(word, value);
     if (status != std::errc() || end != word.data() + word.size() || word.empty()) {
       throw error_in(file, fmt::format("'{}' is not a number", word), "", line);
     }

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
+#include "sim/base/read_number.h"
 #include "sim/trace/memory_step.h"
 #include "sim/trace/synth/random.h"
 
@@ -70,7 +70,7 @@ std::vector<double> parse_arrivals(const std::string& text, const std::string& f
     const std::size_t end = std::min(text.find('\n', at), text.size());
     const std::string word = text.substr(at, end - at);
     double value = -1;
-    const auto [rest, status] = std::from_chars(word.data(), word.data() + word.size(), value);
+    const auto [rest, status] = read_number(word.data(), word.data() + word.size(), value);
     if (status != std::errc() || rest != word.data() + word.size() ||
         !(value >= 0 && value <= latest_arrival)) {
       throw error_in(fmt::format("{}:{}", file, line + 1),

@@ -40,6 +40,7 @@ TEST(ReadNumberTest, OtherTextIsLeftAlone) {
     EXPECT_EQ(of_text.value, -7) << text;
     EXPECT_EQ(of_text.rest, text);
   }
+  EXPECT_EQ(read("1e-310").value, 1e-310);
   EXPECT_EQ(read("1e999").status, std::errc::result_out_of_range);
   EXPECT_EQ(read("1e999").value, -7);
 }

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/read_number.h"
 
 namespace moesim {
 
@@ -27,7 +27,7 @@ double number_in(const std::string& file, int line, std::string_view what,
                  const std::string& word) {
   double value = 0;
   const char* end = word.data() + word.size();
-  const auto [stop, problem] = std::from_chars(word.data(), end, value);
+  const auto [stop, problem] = read_number(word.data(), end, value);
   if (problem != std::errc() || stop != end || !std::isfinite(value)) {
     throw error_in(file, fmt::format("'{}' is not a number, where {} should be", word, what),
                    "give the output as the test printed it", line);
