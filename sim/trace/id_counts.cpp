@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 namespace moesim {
 namespace {
@@ -36,13 +37,26 @@ void count_wide(std::span<const Id> ids, std::span<std::uint32_t> counts) {
 
 template <int fixed_k, class Id>
 void add_pairs(const Id* ids, std::size_t rows, int top_k, std::size_t experts,
-               std::uint32_t* pairs) {
+               std::uint16_t* pairs) {
   const int choices = fixed_k > 0 ? fixed_k : top_k;
   for (const Id* end = ids + rows * static_cast<std::size_t>(choices); ids != end; ids += choices) {
     for (int a = 0; a < choices; ++a) {
-      std::uint32_t* const later = pairs + ids[a] * experts;
+      std::uint16_t* const later = pairs + ids[a] * experts;
       for (int b = a + 1; b < choices; ++b) ++later[ids[b]];
     }
+  }
+}
+
+/// The same without ids from `experts` on.
+void add_known_pairs(std::span<const std::uint16_t> rows, int top_k, std::size_t experts,
+                     std::uint16_t* pairs) {
+  const auto choices = static_cast<std::size_t>(top_k);
+  std::vector<std::uint16_t> kept(choices);
+  for (std::size_t first = 0; first < rows.size(); first += choices) {
+    const auto row = rows.subspan(first, choices);
+    const auto end = std::remove_copy_if(row.begin(), row.end(), kept.begin(),
+                                         [&](std::uint16_t id) { return id >= experts; });
+    add_pairs<0>(kept.data(), 1, static_cast<int>(end - kept.begin()), experts, pairs);
   }
 }
 
@@ -91,24 +105,34 @@ template void IdCounter::add(std::span<const std::uint8_t>, std::span<std::uint3
 template void IdCounter::add(std::span<const std::uint16_t>, std::span<std::uint32_t>);
 template void IdCounter::add(std::span<const std::uint32_t>, std::span<std::uint32_t>);
 
-void count_pairs(std::span<const std::uint8_t> rows, int top_k, std::size_t experts,
-                 std::uint32_t* pairs) {
-  with_fixed_k(top_k, [&]<int k>() {
-    add_pairs<k>(rows.data(), rows.size() / static_cast<std::size_t>(top_k), top_k, experts, pairs);
-  });
-}
-
-void count_pairs(std::span<const std::uint16_t> rows, int top_k, std::size_t experts,
-                 std::uint32_t* pairs) {
+template <class Id>
+void PairCounter::add(std::span<const Id> rows, int top_k, std::span<std::uint32_t> pairs) {
+  constexpr std::size_t most = std::numeric_limits<std::uint16_t>::max();
   const auto choices = static_cast<std::size_t>(top_k);
-  std::vector<std::uint16_t> kept(choices);
-  for (std::size_t first = 0; first < rows.size(); first += choices) {
-    const auto row = rows.subspan(first, choices);
-    const auto end = std::remove_copy_if(row.begin(), row.end(), kept.begin(),
-                                         [&](std::uint16_t id) { return id >= experts; });
-    add_pairs<0>(kept.data(), 1, static_cast<int>(end - kept.begin()), experts, pairs);
+  while (!rows.empty()) {
+    if (rows_ == most) finish(pairs);
+    const std::size_t count = std::min(rows.size() / choices, most - rows_);
+    const auto some = rows.first(count * choices);
+    if constexpr (sizeof(Id) == 1) {
+      with_fixed_k(top_k, [&]<int k>() {
+        add_pairs<k>(some.data(), count, top_k, experts_, newest_.data());
+      });
+    } else {
+      add_known_pairs(some, top_k, experts_, newest_.data());
+    }
+    rows_ += count;
+    rows = rows.subspan(some.size());
   }
 }
+
+void PairCounter::finish(std::span<std::uint32_t> pairs) {
+  for (std::size_t pair = 0; pair < newest_.size(); ++pair) pairs[pair] += newest_[pair];
+  std::ranges::fill(newest_, std::uint16_t{0});
+  rows_ = 0;
+}
+
+template void PairCounter::add(std::span<const std::uint8_t>, int, std::span<std::uint32_t>);
+template void PairCounter::add(std::span<const std::uint16_t>, int, std::span<std::uint32_t>);
 
 TouchCounter::TouchCounter(std::size_t ids) : bit_of_(ids), class_of_(ids) {}
 

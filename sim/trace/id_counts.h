@@ -65,12 +65,24 @@ inline void count_ids(const IdRows& rows, std::int64_t first, std::int64_t count
   with_ids(rows, first, count, [&](auto ids) { count_ids(ids, counts); });
 }
 
-/// Adds to pairs[a * experts + b] the rows of `top_k` ids that have expert a before expert b. Ids
-/// from `experts` on, those of dropped choices, are left out.
-void count_pairs(std::span<const std::uint8_t> rows, int top_k, std::size_t experts,
-                 std::uint32_t* pairs);
-void count_pairs(std::span<const std::uint16_t> rows, int top_k, std::size_t experts,
-                 std::uint32_t* pairs);
+/// Counts the rows that have two experts. Its own table is narrow, so that more of it stays in the
+/// fastest cache.
+class PairCounter {
+ public:
+  explicit PairCounter(std::size_t experts) : experts_(experts), newest_(experts * experts) {}
+
+  /// Adds to pairs[a * experts + b] the rows of `top_k` ids that have expert a before expert b. Ids
+  /// from `experts` on, those of dropped choices, are left out. The pairs are complete once
+  /// finish() got them.
+  template <class Id>
+  void add(std::span<const Id> rows, int top_k, std::span<std::uint32_t> pairs);
+  void finish(std::span<std::uint32_t> pairs);
+
+ private:
+  std::size_t experts_;
+  std::vector<std::uint16_t> newest_;  // of rows that are not yet in the pairs
+  std::size_t rows_ = 0;               // how many
+};
 
 /// Counts per class the rows that have an id of the class; a row that has several counts once.
 /// Meant for many rows and few classes: start() takes time in proportion to the classified ids.

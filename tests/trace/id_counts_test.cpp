@@ -118,7 +118,9 @@ void expect_counts(std::mt19937& random, int experts, int ids, int top_k, int ro
     EXPECT_EQ(counts, expected) << "run by run";
   }
   if constexpr (sizeof(Id) < 4) {
-    count_pairs(std::span<const Id>(data), top_k, n, pairs.data());
+    PairCounter of_pairs(n);
+    of_pairs.add(all, top_k, pairs);
+    of_pairs.finish(pairs);
     EXPECT_EQ(pairs, expected_pairs);
   }
 }
@@ -132,6 +134,7 @@ TEST(IdCounts, OfIdsAndPairsLeaveOutWhatIsBeyond) {
       expect_counts<std::uint8_t>(random, 256, 256, top_k, rows);
       expect_counts<std::uint8_t>(random, 20, 20, top_k, rows);
     }
+    expect_counts<std::uint8_t>(random, top_k, top_k, top_k, 140000);  // more than 16 bits count
     expect_counts<std::uint16_t>(random, 300, 300, top_k);
     expect_counts<std::uint16_t>(random, 20, 30, top_k);  // a third of the choices dropped
     expect_counts<std::uint32_t>(random, 20, 30, top_k);

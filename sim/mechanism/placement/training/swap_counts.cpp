@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <numeric>
 #include <stdexcept>
 
@@ -20,12 +19,14 @@ PairedChoices::PairedChoices(int experts, const IdRows& ids, std::span<const Tok
   const std::size_t n = choosing_.size();
   // Ids of 8 bits are never dropped: each is in a pair with all others of its row.
   const bool in_pairs = ids.width() == 1 && ids.top_k() > 1;
+  PairCounter counter(n);
   for (const TokenRun& run : runs) {
     with_ids(ids, run.first, run.count, [&](auto rows) {
       if (!in_pairs) count_ids(rows, std::span(choosing_));
-      count_pairs(rows, ids.top_k(), n, both_.data());
+      counter.add(rows, ids.top_k(), both_);
     });
   }
+  counter.finish(both_);
   for (std::size_t e = 0; e < n; ++e) {  // each pair was counted in one of its two orders
     for (std::size_t f = e + 1; f < n; ++f) {
       both_[e * n + f] = both_[f * n + e] = both_[e * n + f] + both_[f * n + e];
