@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 
@@ -34,9 +35,15 @@ class Repetitions {
   std::size_t next_ = 0;                                      // that is likely
 };
 
+/// The phases of one key, of which most have a single op.
 struct OfKey {
-  Repetitions repetitions = {};
-  std::vector<std::size_t> phases = {};  // [repetition]
+  OpId only;
+  std::size_t phase = 0;  // of it
+  struct Several {
+    Repetitions repetitions = {};
+    std::vector<std::size_t> phases = {};  // [repetition]
+  };
+  std::unique_ptr<Several> several = nullptr;
 };
 
 struct HashOfKey {
@@ -49,28 +56,50 @@ struct HashOfKey {
 
 }  // namespace
 
+namespace {
+
+GpuId first_gpu(const Op& op) { return op.group.empty() ? GpuId(-1) : op.group.front(); }
+
+/// Which phase another op of a key belongs to; `next` if it is one more.
+std::size_t phase_of_another(const Plan& plan, OpId op, OfKey& key, std::size_t next) {
+  if (!key.several) {
+    key.several = std::make_unique<OfKey::Several>();
+    key.several->repetitions.count(first_gpu(plan[key.only]));
+    key.several->phases.push_back(key.phase);
+  }
+  auto& [repetitions, phases] = *key.several;
+  const std::size_t repetition = repetitions.count(first_gpu(plan[op]));
+  if (repetition == phases.size()) phases.push_back(next);
+  return phases[repetition];
+}
+
+}  // namespace
+
 std::vector<std::vector<OpId>> exchange_phases(const Plan& plan) {
   std::vector<std::vector<OpId>> phases;
   std::unordered_map<OpKey, OfKey, HashOfKey> by_key;
+  by_key.reserve(plan.ops.size() / 2);
   const OpKey* last = nullptr;
   OfKey* of_last = nullptr;
-  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-    const Op& op = plan.ops[i];
+  for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
+    const Op& op = plan[id];
     if (op.exchange() == nullptr) continue;
-    const OpId id(static_cast<std::int64_t>(i));
     if (op.key.layer < 0) {
       phases.push_back({id});
       continue;
     }
-    if (last == nullptr || *last != op.key) of_last = &by_key[op.key];
-    last = &op.key;
-    const GpuId first = op.group.empty() ? GpuId(-1) : op.group.front();
-    const std::size_t repetition = of_last->repetitions.count(first);
-    if (repetition == of_last->phases.size()) {
-      of_last->phases.push_back(phases.size());
-      phases.emplace_back();
+    const bool same = last != nullptr && *last == op.key;
+    bool fresh = false;
+    if (!same) {
+      const auto [known, is_new] = by_key.try_emplace(op.key, OfKey{id, phases.size()});
+      of_last = &known->second;
+      fresh = is_new;
     }
-    phases[of_last->phases[repetition]].push_back(id);
+    last = &op.key;
+    const std::size_t next = phases.size();
+    const std::size_t phase = fresh ? next : phase_of_another(plan, id, *of_last, next);
+    if (phase == next) phases.emplace_back();
+    phases[phase].push_back(id);
   }
   return phases;
 }

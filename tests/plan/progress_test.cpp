@@ -112,6 +112,39 @@ TEST(Progress, KernelsThatEndWhenToldJoinToo) {
   EXPECT_EQ(progress.finish().makespan, Seconds(20));
 }
 
+TEST(Progress, ForetellsWhenKernelsCompute) {
+  const Plan plan{"p",
+                  1,
+                  {working(0, 4), working(0, 2), kernel("h", 0, {}, HostWork{1'000'000'000}),
+                   working(0, 1), exchange("x", {0}, matrix(1, 1, {}), {3})}};
+  Progress progress(plan, test_gpus(1), Progress::KernelEnds::foretold);
+  std::vector<Progress::Computing> computing;
+  progress.take_computing(computing);
+  ASSERT_EQ(computing.size(), 2u);
+  EXPECT_EQ(computing[0].when, (Interval{Seconds(0), Seconds(6)}));
+  EXPECT_EQ(computing[1].when, (Interval{Seconds(7), Seconds(8)}));
+  EXPECT_EQ(joined_by(progress), (std::vector<std::tuple<int, int, double, double>>{{4, 0, 8, 8}}));
+  progress.end(OpId(4), Seconds(9));
+  progress.take_computing(computing);
+  EXPECT_TRUE(computing.empty());
+  EXPECT_EQ(progress.finish().ops[1][0], (Interval{Seconds(4), Seconds(6)}));
+}
+
+TEST(Progress, OnlyTheLastWhoJoinsIsReportedIfThatIsAskedFor) {
+  const Plan plan{"p",
+                  2,
+                  {exchange("x", {0, 1}, matrix(2, 1, {})), working(0, 2, {0}), working(1, 4, {0}),
+                   exchange("y", {0, 1}, matrix(2, 1, {}), {1, 2})}};
+  Progress progress(plan, test_gpus(2));
+  progress.report_last();
+  joined_by(progress);  // before
+  progress.end(OpId(0), Seconds(1));
+  const auto joined = joined_by(progress);
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(std::get<0>(joined[0]), 3);
+  EXPECT_EQ(std::get<3>(joined[0]), 5);
+}
+
 /// What finish() says of so many exchanges; one participant of the first has ended.
 std::string unfinished(int ops) {
   Plan plan{"p", 2, {}};
