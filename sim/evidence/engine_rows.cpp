@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "sim/base/delimited.h"
 #include "sim/base/error.h"
 #include "sim/base/line_file.h"
+#include "sim/base/read_number.h"
 
 namespace moesim {
 namespace {
@@ -42,7 +42,7 @@ class RowCells {
   }
   double number_in(const std::string& column, const std::string& text) const {
     double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const auto [end, error] = read_number(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) {
       throw error_in(file_.path(), fmt::format("'{}' is '{}', no number", column, text), "",
                      file_.line_number());

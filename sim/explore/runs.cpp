@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -15,6 +14,7 @@
 
 #include "sim/base/platform.h"
 #include "sim/base/processes.h"
+#include "sim/base/read_number.h"
 #include "sim/base/stop_signals.h"
 
 namespace moesim {
@@ -153,7 +153,7 @@ void Runs::hear(const std::string& frame) {
       run->opened = text;
       break;
     case PageNews::progress:
-      std::from_chars(text.data(), text.data() + text.size(), run->progress);
+      read_number(text.data(), text.data() + text.size(), run->progress);
       break;
     case PageNews::note:
       run->note = text;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "sim/base/read_number.h"
 #include "sim/run/cluster_changes.h"
 
 namespace moesim {
@@ -19,7 +20,7 @@ std::pair<std::string, double> named_factor(const std::string& flag, const std::
   const auto equals = text.rfind('=');
   const std::string number = equals == std::string::npos ? "" : text.substr(equals + 1);
   double factor = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), factor);
+  const auto [end, error] = read_number(number.data(), number.data() + number.size(), factor);
   const bool whole = error == std::errc() && end == number.data() + number.size();
   if (!whole || !(factor >= 1e-3 && factor <= 1e3)) {
     throw Error(fmt::format("{} {}: it needs NAME=FACTOR, a factor from 0.001 to 1000", flag, text),
