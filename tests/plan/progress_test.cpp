@@ -130,6 +130,26 @@ TEST(Progress, ForetellsWhenKernelsCompute) {
   EXPECT_EQ(progress.finish().ops[1][0], (Interval{Seconds(4), Seconds(6)}));
 }
 
+// A million: their times are not kept one by one.
+TEST(Progress, ManyKernelsThatFollowEachOtherEndInTheirOrder) {
+  Plan plan{"p", 1024, {}};
+  const Group all = Group::first(plan.gpus);
+  for (int i = 0; i < 1024; ++i) plan.add(working(0, i % 2 + 1));
+  for (Op& op : plan.ops) op.group = all;
+  Op last = exchange("x", {0}, matrix(1024, 1, {}), {1023});
+  last.group = all;
+  plan.add(last);
+  Progress progress(plan, test_gpus(plan.gpus), Progress::KernelEnds::foretold);
+  std::vector<Progress::Computing> computing;
+  progress.take_computing(computing);
+  ASSERT_EQ(computing.size(), 1024u);
+  EXPECT_EQ(computing[7].when, (Interval{Seconds(0), Seconds(1536)}));
+  progress.end(OpId(1024), Seconds(2000));
+  const Timeline timeline = progress.finish();
+  EXPECT_EQ(timeline.ops[3][5], (Interval{Seconds(4), Seconds(6)}));
+  EXPECT_EQ(timeline.ops[1024][5], (Interval{Seconds(1536), Seconds(2000)}));
+}
+
 TEST(Progress, OnlyTheLastWhoJoinsIsReportedIfThatIsAskedFor) {
   const Plan plan{"p",
                   2,

@@ -155,8 +155,11 @@ class Progress {
   static bool are_told(KernelEnds ends) {
     return ends == KernelEnds::told || ends == KernelEnds::told_by_chain;
   }
-  /// Whether all times of a kernel follow from the start of its chain.
-  bool follows(std::size_t op) const { return runs_by_itself_[op] && !host_.takes_time(); }
+  /// Whether all times of a kernel follow from the start of its chain. They are rounded otherwise
+  /// than one by one, so that this is only done where there are many.
+  bool follows(std::size_t op) const {
+    return runs_by_itself_[op] && many_times_ && !host_.takes_time();
+  }
   void run_chain(std::size_t op, std::int32_t member, Seconds at);
   void run_one_by_one(std::size_t op, std::int32_t member, Seconds at);
   void keep_start(std::size_t op, std::int32_t member, Seconds at) {
@@ -206,6 +209,7 @@ class Progress {
   Durations durations_;
   HostProgram host_;
   bool together_ = false;                    // participants that join at once are reported as one
+  bool many_times_ = false;                  // of members of ops
   bool last_alone_ = false;                  // others than the last one are not reported
   std::vector<bool> runs_by_itself_;         // per op, whether it ends without a call
   std::vector<std::int32_t> next_in_chain_;  // per op; below 0: the last

@@ -109,6 +109,9 @@ void Progress::find_chains() {
     }
   }
   waits_.resize(members);
+  std::int64_t times = 0;
+  for (const std::int32_t count : unfinished_) times += count;
+  many_times_ = times >= 1 << 20;
   last_in_chain_.resize(ops);
   for (std::size_t op = ops; op-- > 0;) {
     const std::int32_t next = next_in_chain_[op];
