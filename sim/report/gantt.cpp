@@ -19,18 +19,18 @@ constexpr std::size_t most_gpus = 16;         // of the folded chart
 constexpr std::size_t most_detailed_gpus = 4;
 constexpr double narrowest_gap = 1.0 / 1500;  // of the makespan; smaller ones are not drawn
 
-struct GpuWork {
+struct DrawnWork {
   std::set<int> layers;
   Seconds compute;
 };
 
-std::vector<GpuWork> work_of_gpus(const Plan& plan, const Timeline& timeline) {
-  std::vector<GpuWork> gpus(static_cast<std::size_t>(plan.gpus));
+std::vector<DrawnWork> work_of_gpus(const Plan& plan, const Timeline& timeline) {
+  std::vector<DrawnWork> gpus(static_cast<std::size_t>(plan.gpus));
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
     if (op.stream != Stream::compute || op.kernels() == nullptr) continue;
     for (std::size_t m = 0; m < op.group.size(); ++m) {
-      GpuWork& gpu = gpus[op.group[m].index()];
+      DrawnWork& gpu = gpus[op.group[m].index()];
       gpu.layers.insert(op.key.layer);
       gpu.compute += timeline.ops[i][m].end - timeline.ops[i][m].start;
     }
@@ -49,7 +49,7 @@ std::vector<T> thinned(const std::vector<T>& all, std::size_t most) {
 
 /// One GPU for each set of layers, by the first layer of the set.
 std::vector<GpuId> drawn_gpus(const Plan& plan, const Timeline& timeline) {
-  const std::vector<GpuWork> gpus = work_of_gpus(plan, timeline);
+  const std::vector<DrawnWork> gpus = work_of_gpus(plan, timeline);
   std::map<std::set<int>, std::vector<GpuId>> alike;
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     alike[gpus[g].layers].push_back(GpuId(static_cast<std::int64_t>(g)));
