@@ -6,13 +6,13 @@
 namespace moesim {
 namespace {
 
-Interval from_to(double start, double end) { return {Seconds(start), Seconds(end)}; }
+Interval stretch(double start, double end) { return {Seconds(start), Seconds(end)}; }
 
 TEST(LostTime, IsHalfOfStretchesAtTwiceTheTime) {
   LostTime lost(2);
-  lost.lose(from_to(2, 4));
-  lost.lose(from_to(4, 6));  // goes on
-  lost.lose(from_to(10, 12));
+  lost.lose(stretch(2, 4));
+  lost.lose(stretch(4, 6));  // goes on
+  lost.lose(stretch(10, 12));
   EXPECT_EQ(lost.until(Seconds(1)), Seconds(0));
   EXPECT_EQ(lost.until(Seconds(5)), Seconds(1.5));
   EXPECT_EQ(lost.until(Seconds(8)), Seconds(2));
@@ -21,8 +21,8 @@ TEST(LostTime, IsHalfOfStretchesAtTwiceTheTime) {
 
 TEST(LostTime, DelaysWhatIsDueThroughAllStretchesThatAreKnown) {
   LostTime lost(2);
-  lost.lose(from_to(2, 6));
-  lost.lose(from_to(10, 12));
+  lost.lose(stretch(2, 6));
+  lost.lose(stretch(10, 12));
   const auto end = [&](double due) { return lost.end_of(Seconds(due), Seconds(0), Seconds(1)); };
   EXPECT_EQ(end(2), Seconds(2));
   EXPECT_EQ(end(3), Seconds(4));
