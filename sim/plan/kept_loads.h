@@ -16,7 +16,6 @@ class KeptLoads {
   LinkLoads next(const Topology& topology, const GroupTraffic& traffic);
   /// Begins with the first exchange again.
   void restart() { next_ = 0; }
-  void forget() { loads_.clear(); }
 
  private:
   std::vector<LinkLoads> loads_;  // [exchange] in the order of the calls

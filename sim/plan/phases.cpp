@@ -54,10 +54,6 @@ struct HashOfKey {
   }
 };
 
-}  // namespace
-
-namespace {
-
 GpuId first_gpu(const Op& op) { return op.group.empty() ? GpuId(-1) : op.group.front(); }
 
 /// Which phase another op of a key belongs to; `next` if it is one more.
