@@ -138,7 +138,7 @@ void SourceChoices::select(std::int64_t first, std::int64_t last) {
 }
 
 void SourceChoices::count_selected() {
-  if (known_ != nullptr && all_selected() && !known_->chosen.empty()) {
+  if (known_ != nullptr && all_selected() && known_->chosen.size() == items_.size()) {
     std::ranges::copy(known_->chosen, chosen_.begin());
   } else {
     for (const Item& item : items_) chosen_[item.id] = 0;

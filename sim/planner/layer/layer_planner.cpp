@@ -63,9 +63,15 @@ LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts) {
   LoadMatrix loads(static_cast<int>(batch.ranks.size()), experts);
   IdCounter counter(static_cast<std::size_t>(experts));
   for (std::size_t rank = 0; rank < batch.ranks.size(); ++rank) {
-    std::vector<std::uint32_t> counts(static_cast<std::size_t>(experts));
-    for (const TokenRun& run : batch.ranks[rank]) counter.add(ids, run.first, run.count, counts);
-    counter.finish(counts);
+    const std::vector<TokenRun>& runs = batch.ranks[rank];
+    KnownChoices::OfRank nobody;
+    KnownChoices::OfRank* const known = KnownChoices::find(ids.data(), runs);
+    std::vector<std::uint32_t>& counts = known != nullptr ? known->chosen : nobody.chosen;
+    if (std::ssize(counts) != experts) {
+      counts.assign(static_cast<std::size_t>(experts), 0);
+      for (const TokenRun& run : runs) counter.add(ids, run.first, run.count, counts);
+      counter.finish(counts);
+    }
     std::copy(counts.begin(), counts.end(),
               &loads.at(GpuId(static_cast<std::int64_t>(rank)), ExpertId(0)));
   }
