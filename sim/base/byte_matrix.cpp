@@ -2,6 +2,7 @@
 #include "sim/base/byte_matrix.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -56,8 +57,11 @@ ByteMatrix::Rows& ByteMatrix::own_rows() {
 void ByteMatrix::add_row(std::span<const Entry> entries) {
   Rows& rows = own_rows();
   make_room(rows, entries);
-  for (const Entry& e : entries) {
-    if (e.units > 0) rows.entries.push_back(e);
+  if (std::ranges::find(entries, 0U, &Entry::units) == entries.end()) {
+    rows.entries.insert(rows.entries.end(), entries.begin(), entries.end());
+  } else {
+    std::ranges::copy_if(entries, std::back_inserter(rows.entries),
+                         [](const Entry& e) { return e.units > 0; });
   }
   rows.start.push_back(rows.entries.size());
 }
