@@ -2,11 +2,28 @@
 #include "sim/base/byte_matrix.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
 
 namespace moesim {
+namespace {
+
+/// Room for all rows once the first is known, as if the others were as long: growing by doubling
+/// would touch twice the memory.
+template <class Rows>
+void make_room(Rows& rows, std::span<const ByteMatrix::Entry> next) {
+  const std::size_t needed = rows.entries.size() + next.size();
+  if (next.empty() || needed <= rows.entries.capacity()) return;
+  const std::size_t done = rows.start.size();  // with the next
+  const std::size_t all = std::max(done, next.back().to.index() + 1);
+  const std::size_t foreseen = needed / done * all;
+  rows.entries.reserve(
+      std::max({needed, foreseen + foreseen / 16, rows.entries.capacity() * 3 / 2}));
+}
+
+}  // namespace
 
 ByteMatrix ByteMatrix::from_dense(int ranks, std::span<const std::int64_t> bytes) {
   std::int64_t unit = 0;
@@ -39,8 +56,12 @@ ByteMatrix::Rows& ByteMatrix::own_rows() {
 
 void ByteMatrix::add_row(std::span<const Entry> entries) {
   Rows& rows = own_rows();
-  for (const Entry& e : entries) {
-    if (e.units > 0) rows.entries.push_back(e);
+  make_room(rows, entries);
+  if (std::ranges::find(entries, 0U, &Entry::units) == entries.end()) {
+    rows.entries.insert(rows.entries.end(), entries.begin(), entries.end());
+  } else {
+    std::ranges::copy_if(entries, std::back_inserter(rows.entries),
+                         [](const Entry& e) { return e.units > 0; });
   }
   rows.start.push_back(rows.entries.size());
 }

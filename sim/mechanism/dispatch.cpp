@@ -157,9 +157,9 @@ void Dispatch::wrap(const std::function<RowEvaluationPtr(RowEvaluationPtr)>& wra
 
 ByteMatrix traffic_among(const std::vector<GpuId>& members, const RowTable& rows, Bytes unit) {
   ByteMatrix traffic(unit);
-  std::vector<ByteMatrix::Entry> sent;
+  std::vector<ByteMatrix::Entry> sent(members.size());
   for (const GpuId from : members) {
-    sent.clear();
+    auto next = sent.begin();
     auto member = members.begin();
     rows.for_each(from.index(), [&](std::size_t gpu, std::uint32_t count) {
       const GpuId to(static_cast<std::int64_t>(gpu));
@@ -167,9 +167,9 @@ ByteMatrix traffic_among(const std::vector<GpuId>& members, const RowTable& rows
       if (member == members.end() || *member != to) {
         throw std::logic_error("rows leave their communicator");
       }
-      sent.push_back({GpuId(member - members.begin()), count});
+      *next++ = {GpuId(member - members.begin()), count};
     });
-    traffic.add_row(sent);
+    traffic.add_row({sent.begin(), next});
   }
   return traffic;
 }

@@ -98,7 +98,8 @@ void SourceChoices::walk_choices() {
       with_ids(tokens_.ids, run.first, run.count, [&](auto ids) {
         std::uint32_t* out = to;
         for (const auto id : ids) {
-          *out++ = id < experts ? static_cast<std::uint32_t>(next(ExpertId(id)).value) : dropped;
+          const bool kept = sizeof(id) == 1 || id < experts;
+          *out++ = kept ? static_cast<std::uint32_t>(next(ExpertId(id)).value) : dropped;
         }
         to = out;
       });
@@ -137,7 +138,7 @@ void SourceChoices::select(std::int64_t first, std::int64_t last) {
 }
 
 void SourceChoices::count_selected() {
-  if (known_ != nullptr && all_selected() && !known_->chosen.empty()) {
+  if (known_ != nullptr && all_selected() && known_->chosen.size() == items_.size()) {
     std::ranges::copy(known_->chosen, chosen_.begin());
   } else {
     for (const Item& item : items_) chosen_[item.id] = 0;
@@ -161,21 +162,44 @@ std::span<const std::uint32_t> SourceChoices::choices() {
 
 void SourceChoices::classify(std::span<const std::uint32_t> class_of, std::size_t count,
                              StopClasses& classes) {
-  classes.count_ = count;
+  std::vector<std::uint32_t>& ids = classes.ids_;
+  ids.assign(count, 0);
+  for (const Item& item : items_) {
+    if (class_of[item.stop] != no_class) ++ids[class_of[item.stop]];
+  }
+  classes.several_.clear();
+  for (std::uint32_t c = 0; c < count; ++c) {
+    if (ids[c] > 1) {
+      ids[c] = static_cast<std::uint32_t>(classes.several_.size());
+      classes.several_.push_back(c);
+    } else {
+      ids[c] = no_class;
+    }
+  }
+  classes.only_.clear();
   classes.members_.clear();
   for (const Item& item : items_) {
-    if (class_of[item.stop] == no_class) continue;
-    classes.members_.push_back({item.id, class_of[item.stop]});
+    const std::uint32_t c = class_of[item.stop];
+    if (c == no_class) continue;
+    if (ids[c] == no_class) {
+      classes.only_.push_back({item.id, c});
+    } else {
+      classes.members_.push_back({item.id, ids[c]});
+    }
   }
   classes.rows_.assign(count, 0);
-  if (classes.members_.size() > count) classes.touched_.start(classes.members_, count);
+  if (!classes.several_.empty()) classes.touched_.start(classes.members_, classes.several_.size());
 }
 
 std::span<const std::uint32_t> SourceChoices::rows(StopClasses& classes) const {
-  if (classes.members_.size() == classes.count_) {  // one id per class: who chooses it is one row
-    for (const auto& member : classes.members_) classes.rows_[member.of] = chosen_[member.id];
-    return classes.rows_;
-  }
+  for (const auto& member : classes.only_) classes.rows_[member.of] = chosen_[member.id];
+  if (classes.several_.empty()) return classes.rows_;
+  const auto rows = rows_of_several(classes);
+  for (std::size_t c = 0; c < rows.size(); ++c) classes.rows_[classes.several_[c]] = rows[c];
+  return classes.rows_;
+}
+
+std::span<const std::uint32_t> SourceChoices::rows_of_several(StopClasses& classes) const {
   const bool keeps = known_ != nullptr && all_selected();
   if (keeps) {
     const auto same =

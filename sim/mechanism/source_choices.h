@@ -30,9 +30,13 @@ class StopClasses {
 
  private:
   friend class SourceChoices;
-  std::size_t count_ = 0;
+  // Classes of one id: who chooses it is a row.
+  std::vector<TouchCounter::Member> only_;
+  // Classes of several ids, numbered by themselves.
+  std::vector<std::uint32_t> several_;  // their classes
   std::vector<TouchCounter::Member> members_;
   TouchCounter touched_;
+  std::vector<std::uint32_t> ids_;   // [class] how many, then its number in several_
   std::vector<std::uint32_t> rows_;  // [class]
 };
 
@@ -76,6 +80,7 @@ class SourceChoices {
   void add_item(std::uint32_t id, SlotId slot);
   void walk_choices();
   void count_selected();
+  std::span<const std::uint32_t> rows_of_several(StopClasses& classes) const;
   bool all_selected() const { return first_ == 0 && last_ == held_; }
   template <class Use>
   void for_each_run(const Use& use) const;

@@ -29,6 +29,11 @@ RankWalk::RankWalk(const Assignment& assignment, GpuId source) {
     }
     places_.push_back({first, turns_[first].count});
   }
+  if (!singly_) return;
+  singles_.reserve(turns_.size());
+  singles_now_.reserve(places_.size());
+  for (const Turn& turn : turns_) singles_.push_back({turn.slot, turn.after});
+  for (const Place& place : places_) singles_now_.push_back(singles_[place.turn]);
 }
 
 }  // namespace moesim

@@ -18,12 +18,13 @@ class RankWalk {
   bool singly() const { return singly_; }
   template <bool singly = false>
   SlotId next(ExpertId expert) {
+    if constexpr (singly) {
+      const Single now = singles_now_[expert.index()];
+      singles_now_[expert.index()] = singles_[now.after];
+      return now.slot;
+    }
     Place& place = places_[expert.index()];
     const Turn& turn = turns_[place.turn];
-    if constexpr (singly) {
-      place.turn = turn.after;
-      return turn.slot;
-    }
     const std::uint32_t left = place.left - 1;
     place = left > 0 ? Place{place.turn, left} : Place{turn.after, turn.taken_after};
     return turn.slot;
@@ -42,9 +43,16 @@ class RankWalk {
     std::uint32_t turn;
     std::uint32_t left;  // choices that its slot still takes
   };
+  /// A turn of one choice.
+  struct Single {
+    SlotId slot;
+    std::uint32_t after;
+  };
   bool singly_ = true;
   std::vector<Turn> turns_;
-  std::vector<Place> places_;  // [expert]
+  std::vector<Place> places_;        // [expert]
+  std::vector<Single> singles_;      // [turn] if all are
+  std::vector<Single> singles_now_;  // [expert]
 };
 
 }  // namespace moesim

@@ -215,7 +215,9 @@ Inputs open_all(const Scenario& scenario, InputCache& cache) {
     std::iota(inputs.layers.begin(), inputs.layers.end(), 0);
   }
   inputs.trace_key = scenario.synth ? drawn_name(drawn_for(scenario, model)) : scenario.trace;
-  unless_unreadable([&] { check_ids_once(inputs.trace_key, inputs.trace, inputs.layers, cache); });
+  if (!scenario.synth) {
+    unless_unreadable([&] { check_ids_once(scenario.trace, inputs.trace, inputs.layers, cache); });
+  }
   inputs.software = open_software(scenario, cache);
   inputs.software_file = software_file(scenario, cache);
   open_policies(scenario, inputs, cache);

@@ -175,8 +175,8 @@ void TouchCounter::add_bits(std::span<const Id> rows, int top_k) {
   while (ids != end) {
     std::size_t filled = 0;
     for (; filled < touched.size() && ids != end; ++filled, ids += choices) {
-      std::uint64_t bits = 0;
-      for (int k = 0; k < choices; ++k) bits |= bit_of[ids[k]];
+      std::uint64_t bits = choices % 2 == 1 ? bit_of[ids[choices - 1]] : 0;
+      for (int k = 1; k < choices; k += 2) bits |= bit_of[ids[k - 1]] | bit_of[ids[k]];
       touched[filled] = bits;
     }
     // A row of no class counts nothing, and whole blocks are counted faster than their rows.

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
+#include <vector>
 
 namespace moesim {
 namespace {
@@ -50,6 +52,21 @@ TEST(ByteMatrix, OfSomeRanksHasTheirRowsAndColumns) {
     }
   }
   EXPECT_EQ(m.among(std::vector<GpuId>{GpuId(0), GpuId(1), GpuId(2)}), m);
+}
+
+TEST(ByteMatrix, KeepsRowsOfAnyLengthInTheOrderTheyCame) {
+  std::vector<std::vector<ByteMatrix::Entry>> rows(40);
+  ByteMatrix matrix;
+  for (std::int64_t from = 0; from < 40; ++from) {
+    for (std::int64_t to = from % 7; to < 40; to += 1 + from * from % 11) {
+      rows[from].push_back({GpuId(to), static_cast<std::uint32_t>(1 + from + to)});
+    }
+    matrix.add_row(rows[from]);
+  }
+  for (std::int64_t from = 0; from < 40; ++from) {
+    const auto row = matrix.row(GpuId(from));
+    EXPECT_TRUE(std::ranges::equal(row, rows[from])) << from;
+  }
 }
 
 TEST(ByteMatrix, RefusesEntriesThatDoNotFit) {

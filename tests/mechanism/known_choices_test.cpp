@@ -6,6 +6,7 @@
 
 #include <deque>
 
+#include "sim/planner/layer/layer_planner.h"
 #include "tests/mechanism/layer_tokens.h"
 
 namespace moesim {
@@ -52,6 +53,28 @@ TEST(KnownChoices, AreThoseOfTheSameTokensAlone) {
   EXPECT_EQ(kept->chosen.size(), experts);
   EXPECT_FALSE(kept->touching.empty());
   EXPECT_EQ(KnownChoices::find(all[1].ids.data(), runs), nullptr) << "of other ids";
+}
+
+TEST(KnownChoices, LoadsAreCountedOnceForPlacementAndDispatch) {
+  std::mt19937 random(2);
+  constexpr int gpus = 32, experts = 64, top_k = 4;
+  const auto ids = random_ids(random, gpus * 300, experts, top_k);
+  const Tokens layer(gpus, experts, top_k, 300, ids, gpus);
+  const LayerTokens tokens = layer.view();
+  const auto loads = [&](int counted) { return count_loads(tokens.batch, tokens.ids, counted); };
+  const auto dispatch = make_dispatch("alltoall");
+  const LoadMatrix expected = loads(experts), wider = loads(experts + 1);
+  const RowCounts counts = dispatch->count(tokens);
+  const KnownChoices known(true);
+  EXPECT_EQ(loads(experts), expected);
+  KnownChoices::OfRank* kept = KnownChoices::find(tokens.ids.data(), tokens.batch.ranks[0]);
+  ASSERT_NE(kept, nullptr);
+  ASSERT_EQ(kept->chosen.size(), experts);
+  EXPECT_EQ(dispatch->count(tokens).phases, counts.phases);
+  EXPECT_EQ(loads(experts + 1), wider) << "with the shared expert";
+  EXPECT_EQ(dispatch->count(tokens).phases, counts.phases);
+  ++kept->chosen[0];
+  EXPECT_EQ(loads(experts).at(GpuId(0), ExpertId(0)), expected.at(GpuId(0), ExpertId(0)) + 1);
 }
 
 }  // namespace

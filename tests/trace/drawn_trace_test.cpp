@@ -83,6 +83,15 @@ TEST_F(DrawnTraceTest, WhatIsDamagedIsDrawnAgain) {
   EXPECT_EQ(drawn_trace(options_).step_count(), 3);
 }
 
+TEST_F(DrawnTraceTest, WhatHasIdsOfNoExpertIsDrawnAgain) {
+  const std::string hash = drawn_trace(options_).hash();
+  const std::string ids = (kept() / "step-00000002" / "ids.npy").string();
+  std::string bytes = read_file(ids);
+  bytes.back() = 8;
+  write_file(ids, bytes);
+  EXPECT_EQ(drawn_trace(options_).hash(), hash);
+}
+
 TEST_F(DrawnTraceTest, IsInMemoryIfNothingCanBeKept) {
   const std::string hash = drawn_trace(options_).hash();
   write_file(scratch_ / "file", "not a folder");

@@ -41,10 +41,12 @@ std::vector<LayerRows> moved_rows(const LayerWork& work) {
     if (continued[p]) continue;
     const RowTable& counts = work.counts.on_wire()[p];
     for (std::size_t from = 0; from < gpus; ++from) {
+      std::int64_t sent = 0;  // not in memory, where every pair would wait for the one before
       counts.for_each(from, [&](std::size_t to, std::uint32_t count) {
         rows[to].arrived += count;
-        rows[from].sent += count;
+        sent += count;
       });
+      rows[from].sent += sent;
     }
   }
   return rows;

@@ -41,10 +41,12 @@ ReplayedLayer::ReplayedLayer(const LayerWork& work)
     phase.arrived.resize(gpus);
     const RowTable& rows = counts.on_wire()[p];
     for (std::size_t from = 0; from < gpus; ++from) {
+      std::int64_t sent = 0;  // not in memory, where every pair would wait for the one before
       rows.for_each(from, [&](std::size_t to, std::uint32_t count) {
-        phase.sent[from] += count;
+        sent += count;
         phase.arrived[to] += count;
       });
+      phase.sent[from] = sent;
     }
     const bool first = work.dispatch->shape().phases[p].previous < 0;
     for (std::size_t g = 0; g < gpus; ++g) {

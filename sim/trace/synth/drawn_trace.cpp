@@ -4,18 +4,22 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "sim/base/files.h"
+#include "sim/base/platform.h"
 #include "sim/base/wire.h"
 #include "sim/trace/synth/synth.h"
 #include "sim/trace/synth/synth_reader.h"
+#include "sim/trace/verify.h"
 
 namespace moesim {
 namespace {
@@ -43,12 +47,40 @@ class DrawingLock {
   int file_;
 };
 
-/// The trace that was kept, if it is as it was written.
+/// Which files a trace has, and when they were last changed: the clock of the ctime, which nobody
+/// sets back.
+std::string state_of(const std::string& path) {
+  std::set<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(path)) files.insert(entry.path());
+  std::string state;
+  for (const std::string& file : files) {
+    struct stat status {};
+    if (::stat(file.c_str(), &status) != 0) throw error_in(file, "cannot be read");
+    const timespec changed = changed_at(status);
+    state += fmt::format("{} {} {} {} {}\n", file, status.st_ino, status.st_size, changed.tv_sec,
+                         changed.tv_nsec);
+  }
+  return state;
+}
+
+/// Holds the state in which a trace is sound, so that its ids are checked once.
+std::string state_file(const std::string& path) { return path + ".sound"; }
+
+bool is_sound(const std::string& path) {
+  const std::string state = state_of(path);
+  if (is_there(state_file(path)) && read_file(state_file(path)) == state) return true;
+  if (!verify_trace(path).empty()) return false;
+  write_file(state_file(path), state);
+  return true;
+}
+
+/// The trace that was kept, if it is sound.
 std::optional<RoutingTrace> kept(const std::string& path, const SynthOptions& options) {
   if (!is_folder(path)) return std::nullopt;
   try {
     RoutingTrace trace = RoutingTrace::open(path);
-    if (trace.info().name == options.name && trace.step_count() == options.steps) return trace;
+    const bool whole = trace.info().name == options.name && trace.step_count() == options.steps;
+    if (whole && is_sound(path)) return trace;
   } catch (const Error&) {
     // Draws it again below.
   }
@@ -66,7 +98,7 @@ std::optional<RoutingTrace> kept_or_drawn(const SynthOptions& options) {
     const DrawingLock lock(path + ".lock");
     if (auto trace = kept(path, options)) return trace;
     write_synthetic_trace(path, options);
-    return RoutingTrace::open(path);
+    return kept(path, options);
   } catch (const std::exception&) {
     return std::nullopt;
   }

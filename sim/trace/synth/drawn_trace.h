@@ -18,7 +18,8 @@ std::string drawn_folder();
 
 /// - The trace of the options, named by synth_title.
 /// - It is drawn once, whichever program asks first, and read from drawn_folder() after that.
-/// - What is killed while it draws leaves no trace; what is damaged is drawn again.
+/// - What is killed while it draws leaves no trace; what is damaged is drawn again. So its ids need
+///   no check.
 /// - If nothing can be kept there, it is in memory.
 /// - Throws Error for options that cannot be.
 RoutingTrace drawn_trace(const SynthOptions& options);
