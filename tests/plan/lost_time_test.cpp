@@ -43,5 +43,15 @@ TEST(LostTime, AStretchMayLastUntilItIsStopped) {
   EXPECT_EQ(lost.end_of(Seconds(2), Seconds(0), Seconds(3)), Seconds(3.5));
 }
 
+TEST(LostTime, CountsWhatItIsToldOfStretches) {
+  LostTime lost(2);
+  lost.lose({Seconds(1), LostTime::never});
+  const auto before = lost.changes();
+  lost.until(Seconds(2));
+  EXPECT_EQ(lost.changes(), before);
+  lost.stop(Seconds(3));
+  EXPECT_NE(lost.changes(), before);
+}
+
 }  // namespace
 }  // namespace moesim

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -22,6 +23,7 @@ class LostTime {
   explicit LostTime(double factor) : factor_(factor), rate_(1 - 1 / factor) {}
   /// In a stretch that begins now or later, but not before others.
   void lose(const Interval& stretch) {
+    ++changes_;
     if (next_ == stretches_.size()) {
       stretches_.clear();
       next_ = 0;
@@ -35,7 +37,12 @@ class LostTime {
   /// Whether there is a stretch that never ends.
   bool loses() const { return next_ < stretches_.size() && stretches_.back().end == never; }
   /// It ends now.
-  void stop(Seconds now) { stretches_.back().end = now; }
+  void stop(Seconds now) {
+    ++changes_;
+    stretches_.back().end = now;
+  }
+  /// How often it was told of stretches: as long as they stay the same, so does end_of().
+  std::uint32_t changes() const { return changes_; }
   /// Since the plan began.
   Seconds until(Seconds now) {
     while (next_ < stretches_.size() && stretches_[next_].end <= now) lost_ += lost_in_next();
@@ -67,6 +74,7 @@ class LostTime {
   Seconds lost_;          // before the next stretch
   std::vector<Interval> stretches_;
   std::size_t next_ = 0;  // of them, that has not ended
+  std::uint32_t changes_ = 0;
 };
 
 }  // namespace moesim

@@ -84,6 +84,10 @@ bool Progress::waits_as_one(std::size_t op) const {
 void Progress::find_chains() {
   const std::size_t ops = plan_.ops.size();
   next_in_chain_.assign(ops, -1);
+  shapes_.reserve(ops);
+  unfinished_.reserve(ops);
+  first_absent_.reserve(ops);
+  first_wait_.reserve(ops);
   std::size_t members = 0;
   for (std::size_t op = 0; op < ops; ++op) {
     const std::size_t count = plan_.ops[op].group.size();

@@ -78,10 +78,11 @@ class Slowdown {
   };
   struct Participant {
     GpuId gpu;
-    std::uint32_t looks = 0;  // so far: only the last one counts
-    Seconds lost = {};        // LostTime::until when the last one joined
-    Seconds carried = {};     // when the network had done its work
-    Seconds awaited = never;  // of the first of a part: when it is looked at next
+    std::uint32_t looks = 0;    // so far: only the last one counts
+    std::uint32_t changes = 0;  // changes_of a part when the last one was planned
+    Seconds lost = {};          // LostTime::until when the last one joined
+    Seconds carried = {};       // when the network had done its work
+    Seconds awaited = never;    // of the first of a part: when it is looked at next
     bool inside = false;
   };
   /// If kernels slow exchanges: one with data from its first joining on until it has ended for all.
@@ -119,6 +120,7 @@ class Slowdown {
     Seconds at;
   };
   LastEnd last_end(const Part& part);
+  std::uint32_t changes_of(const Part& part);
   void await(const Part& part, const LastEnd& last);
   void look(GpuId gpu);
   void look(const Part& part);

@@ -64,6 +64,13 @@ Slowdown::LastEnd Slowdown::last_end(const Part& part) {
   return result;
 }
 
+/// Of what its GPUs lose: how often that has changed.
+std::uint32_t Slowdown::changes_of(const Part& part) {
+  std::uint32_t changes = 0;
+  for (const Participant& who : participants(part)) changes += at(who.gpu).lost.changes();
+  return changes;
+}
+
 /// Plans a look at the part's end. If exchanges become faster on the GPU that ends last, the look
 /// is planned anew, unless kernels end as foretold. If they become slower anywhere, it comes too
 /// early, and another one follows.
@@ -76,6 +83,7 @@ void Slowdown::await(const Part& part, const LastEnd& last) {
   }
   if (last.at >= looks.awaited) return;
   looks.awaited = std::max(last.at, events_.now());
+  looks.changes = changes_of(part);
   const std::uint32_t number = ++looks.looks;
   // What is most often awaited is small enough for a function without memory of its own.
   if (moved.together) {
@@ -89,7 +97,8 @@ void Slowdown::await(const Part& part, const LastEnd& last) {
 
 void Slowdown::look_again(const Part& part, std::uint32_t number) {
   if (active_[part.exchange] == nullptr || first_of(part).looks != number) return;
-  look(part);
+  // It ends as foretold if nothing has changed.
+  first_of(part).changes == changes_of(part) ? end_exchange(part) : look(part);
   settle();
 }
 
