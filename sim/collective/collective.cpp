@@ -145,18 +145,32 @@ CollectiveTraffic all_gather(const std::vector<std::int64_t>& parts, Bytes unit)
   return {traffic, static_cast<int>(members) - 1};
 }
 
-CollectiveTraffic two_shot_all_reduce(const std::vector<std::int64_t>& parts, Bytes unit) {
-  const std::size_t members = parts.size();
+CollectiveTraffic two_shot_all_reduce(const MemberNodes& nodes,
+                                      const std::vector<std::int64_t>& parts, Bytes unit) {
+  const int members = members_of(nodes);
   if (members == 1) return nothing(1);
-  ByteMatrix traffic(unit);
-  for (std::size_t m = 0; m < members; ++m) {
-    std::vector<std::uint32_t> row(members);
-    for (std::size_t other = 0; other < members; ++other) {
-      if (other != m) row[other] = static_cast<std::uint32_t>(parts[other] + parts[m]);
-    }
-    traffic.add_dense_row(row);
+  if (!equal_nodes(nodes)) return two_shot_all_reduce(one_node(members), parts, unit);
+  const std::size_t size = nodes.front().size();
+  std::vector<std::int64_t> inside(size);  // what members of an index sum for their nodes
+  for (const auto& node : nodes) {
+    for (std::size_t i = 0; i < size; ++i) inside[i] += parts[node[i].index()];
   }
-  return {traffic, 2};
+  ByteMatrix traffic(unit);
+  std::vector<std::vector<std::uint32_t>> rows(parts.size());
+  for (const auto& node : nodes) {
+    for (std::size_t i = 0; i < size; ++i) {
+      auto& row = rows[node[i].index()];
+      row.resize(parts.size());
+      const auto send = [&](GpuId to, std::int64_t own, std::int64_t of_other) {
+        if (to != node[i]) row[to.index()] = static_cast<std::uint32_t>(own + of_other);
+      };
+      for (std::size_t j = 0; j < size; ++j) send(node[j], inside[i], inside[j]);
+      const std::int64_t part = parts[node[i].index()];
+      for (const auto& other : nodes) send(other[i], part, parts[other[i].index()]);
+    }
+  }
+  for (const auto& row : rows) traffic.add_dense_row(row);
+  return {traffic, (size > 1 ? 2 : 0) + (nodes.size() > 1 ? 2 : 0)};
 }
 
 CollectiveTraffic reduce_scatter(const MemberNodes& nodes, Bytes part) {

@@ -41,8 +41,10 @@ CollectiveTraffic all_gather(const MemberNodes& nodes, Bytes part);
 CollectiveTraffic all_gather(const std::vector<std::int64_t>& parts, Bytes unit);
 /// An all-reduce in two shots, as serving engines run it on NVLink: every member sends each other
 /// one its part of what that one sums, then its own sum; parts[i] units are the part of member i.
-/// Each sends as much as on a ring, in 2 rounds.
-CollectiveTraffic two_shot_all_reduce(const std::vector<std::int64_t>& parts, Bytes unit);
+/// Each sends as much as on a ring, in 2 rounds. On several nodes of one size those of equal index
+/// sum between the shots, in 2 rounds more, as NCCL's NVLS trees do: only their parts leave a node.
+CollectiveTraffic two_shot_all_reduce(const MemberNodes& nodes,
+                                      const std::vector<std::int64_t>& parts, Bytes unit);
 /// Every member has n parts and ends with the sum of one. The traffic is that of the all-gather of
 /// these parts, turned round.
 CollectiveTraffic reduce_scatter(const MemberNodes& nodes, Bytes part);

@@ -161,19 +161,41 @@ TEST(Collective, OneMemberOrNoBytesMoveNothing) {
   EXPECT_EQ(all_reduce(one_node(4), Bytes(0)).rounds, 0);
   EXPECT_EQ(tree_all_reduce(one_node(4), Bytes(0)).rounds, 0);
   EXPECT_EQ(all_gather({0, 0, 0}, Bytes(1)).rounds, 0);
-  EXPECT_EQ(two_shot_all_reduce({5}, Bytes(1)).rounds, 0);
+  EXPECT_EQ(two_shot_all_reduce(one_node(1), {5}, Bytes(1)).rounds, 0);
   EXPECT_EQ(ring_shift(4, Bytes(0), 3).rounds, 0);
   EXPECT_EQ(ring_shift(4, Bytes(7), 0).rounds, 0);
 }
 
 TEST(Collective, InTwoShotsEachSendsPartsToTheirOwnersAndItsOwnToAll) {
-  const CollectiveTraffic reduce = two_shot_all_reduce({6, 0, 3}, Bytes(10));
+  const CollectiveTraffic reduce = two_shot_all_reduce(one_node(3), {6, 0, 3}, Bytes(10));
   EXPECT_EQ(reduce.rounds, 2);
   EXPECT_EQ(reduce.traffic.at(GpuId(0), GpuId(1)), Bytes(60));
   EXPECT_EQ(reduce.traffic.at(GpuId(0), GpuId(2)), Bytes(90));
   EXPECT_EQ(reduce.traffic.at(GpuId(1), GpuId(2)), Bytes(30));
   EXPECT_EQ(sent(reduce.traffic), (std::vector<std::int64_t>{150, 90, 120}));
   EXPECT_EQ(received(reduce.traffic), sent(reduce.traffic));
+}
+
+/// Members 0 and 1 are on one node, 2 and 3 on the other; 0 and 2 have the first index.
+TEST(Collective, BetweenNodesOnlyMembersOfEqualIndexSumTheirParts) {
+  const CollectiveTraffic reduce =
+      two_shot_all_reduce(by_node({0, 0, 1, 1}), {1, 20, 300, 4000}, Bytes(1));
+  EXPECT_EQ(reduce.rounds, 4);
+  EXPECT_EQ(reduce.traffic.at(GpuId(0), GpuId(1)), Bytes(4321));
+  EXPECT_EQ(reduce.traffic.at(GpuId(0), GpuId(2)), Bytes(301));
+  EXPECT_EQ(reduce.traffic.at(GpuId(1), GpuId(3)), Bytes(4020));
+  EXPECT_EQ(sent(reduce.traffic), (std::vector<std::int64_t>{4622, 8341, 4622, 8341}));
+  EXPECT_EQ(received(reduce.traffic), sent(reduce.traffic));
+}
+
+TEST(Collective, TwoShotsOnUnequalNodesAreThoseOfOneNode) {
+  const std::vector<std::int64_t> parts = {6, 0, 3};
+  EXPECT_EQ(two_shot_all_reduce(by_node({0, 0, 1}), parts, Bytes(10)),
+            two_shot_all_reduce(one_node(3), parts, Bytes(10)));
+}
+
+TEST(Collective, MembersOnNodesOfTheirOwnNeedTwoRounds) {
+  EXPECT_EQ(two_shot_all_reduce(by_node({0, 1, 2}), {1, 1, 1}, Bytes(10)).rounds, 2);
 }
 
 TEST(Collective, ShiftsGoRoundAsOftenAsAsked) {

@@ -189,9 +189,9 @@ void BlockOps::add_tensor_exchange(OpChain& chain, OpKey key, bool gather) {
     if (!stage_.options().serves()) return all_gather(one_node(tp), stage_.activations());
     const std::int64_t tokens = (stage_.tokens_of(first, key.microbatch) + tp - 1) / tp;
     const std::vector<std::int64_t> parts(static_cast<std::size_t>(tp), tokens);
-    CollectiveTraffic sum = two_shot_all_reduce(parts, row);
+    const CollectiveTraffic sum = two_shot_all_reduce(stage_.tensor_nodes(), parts, row);
     if (stage_.replicates()) return sum;
-    return CollectiveTraffic{all_gather(parts, row).traffic, sum.rounds / 2};
+    return CollectiveTraffic{sum.traffic.with_unit(Bytes(row.value / 2)), sum.rounds / 2};
   });
 }
 

@@ -52,7 +52,7 @@ GrowingStep::GrowingStep(const DecidedStep& step, Plan& plan)
       transfers_(stages_, step.pipeline, step.shape.layers, joins_on(step), cells_apart_) {
   const int stages = step.pipeline.stages();
   for (int r = 0; r < stages; ++r) {
-    stages_.emplace_back(plan, step.shape.grid, r, step.model, step.spec);
+    stages_.emplace_back(plan, step.shape.grid, r, step.model, step.spec, step.topology);
   }
   for (int r = 0; r < stages; ++r) add_stage(r);
   if (step.spec.optimizer) add_optimizers();

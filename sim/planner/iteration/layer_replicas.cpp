@@ -3,17 +3,9 @@
 
 #include <algorithm>
 
+#include "sim/planner/layer/member_nodes.h"
+
 namespace moesim {
-
-namespace {
-
-MemberNodes nodes_of(const std::vector<GpuId>& members, const Topology& topology) {
-  std::vector<int> nodes;
-  for (const GpuId gpu : members) nodes.push_back(topology.host_of(gpu));
-  return by_node(nodes);
-}
-
-}  // namespace
 
 LayerReplicas::LayerReplicas(std::vector<const StageSpace*> stages, const Topology& topology)
     : stages_(std::move(stages)) {

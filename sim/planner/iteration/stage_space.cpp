@@ -35,7 +35,7 @@ std::vector<Group> joined(int gpus, const std::vector<GpuGroups>& lists) {
 }  // namespace
 
 StageSpace::StageSpace(Plan& plan, const Grid& grid, int stage, const MoeModel& model,
-                       const Spec& options)
+                       const Spec& options, const Topology& topology)
     : plan_(plan),
       grid_(grid),
       model_(model),
@@ -53,6 +53,9 @@ StageSpace::StageSpace(Plan& plan, const Grid& grid, int stage, const MoeModel& 
   for (GpuId own(0); own.value < gpus_->size(); ++own.value) {
     copies_.push_back(grid.copy_of(gpus_->in_plan(own), options.spec.dp_replicate));
   }
+  std::vector<GpuId> tensor_group = groups(ParallelAxis::tp).front();
+  for (GpuId& member : tensor_group) member = gpus_->in_plan(member);
+  tensor_nodes_ = nodes_of(tensor_group, topology);
 }
 
 /// Every part of every rank's batch; ranks that are alike have it once.

@@ -11,6 +11,7 @@
 #include "sim/plan/plan.h"
 #include "sim/planner/iteration/rank_kernels.h"
 #include "sim/planner/iteration/spec.h"
+#include "sim/planner/layer/member_nodes.h"
 #include "sim/planner/layer/op_chain.h"
 
 namespace moesim {
@@ -19,8 +20,9 @@ namespace moesim {
 /// numbers 0 .. gpus() - 1 of their own, EP group after EP group (Grid::stage_by).
 class StageSpace {
  public:
-  /// All of these must outlive it.
-  StageSpace(Plan& plan, const Grid& grid, int stage, const MoeModel& model, const Spec& options);
+  /// All of these but the topology must outlive it.
+  StageSpace(Plan& plan, const Grid& grid, int stage, const MoeModel& model, const Spec& options,
+             const Topology& topology);
 
   Plan& plan() const { return plan_; }
   const MoeModel& model() const { return model_; }
@@ -51,6 +53,8 @@ class StageSpace {
   /// The groups of an axis within the stage, under its own numbers, members in the order of the
   /// axis.
   GpuGroups groups(ParallelAxis axis) const;
+  /// The nodes of the members of a tensor group: those of the first one.
+  const MemberNodes& tensor_nodes() const { return tensor_nodes_; }
   /// How many members of a group of an axis share state by ZeRO: all, or those of one of
   /// `dp_replicate` copies.
   int sharers(ParallelAxis axis) const;
@@ -76,6 +80,7 @@ class StageSpace {
   std::vector<std::vector<BlockShard>> served_;  // [part][rank], or one for all ranks
   std::vector<Group> cells_;
   std::vector<int> copies_;  // [GPU]
+  MemberNodes tensor_nodes_;
 };
 
 }  // namespace moesim

@@ -130,6 +130,7 @@ LayerWork without_counts(const LayerWork& work) {
   chunk.number = work.number;
   chunk.dispatch = work.dispatch;
   chunk.tensor_groups = work.tensor_groups;
+  chunk.tensor_nodes = work.tensor_nodes;
   chunk.tiles = work.tiles;
   return chunk;
 }

@@ -11,7 +11,7 @@
 #include "sim/planner/layer/layer_chunks.h"
 #include "sim/planner/layer/layer_waves.h"
 #include "sim/planner/layer/mean_attended.h"
-#include "sim/trace/id_counts.h"
+#include "sim/planner/layer/member_nodes.h"
 #include "sim/transport/transport.h"
 
 namespace moesim {
@@ -125,6 +125,7 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
   if (!options_.tensor_sharers.empty()) {
     tensor_groups_ = std::make_shared<const std::vector<Group>>(
         tensor_groups(placing_.groups, options_.tensor_sharers));
+    tensor_nodes_ = nodes_of(tensor_groups_->front().list(), placing_.groups.network());
   }
   unless_unsuitable([&] { warm_up(); });
 }
@@ -229,6 +230,7 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
     if (sums_gradients(step)) work.gradient_sum = gradient_sum(work.decision);
     work.number = placing_.numbers[layer];
     work.tensor_groups = tensor_groups_;
+    work.tensor_nodes = tensor_nodes_;
     work.gate_outputs = routing_->gate_outputs();
     work.tokens_per_rank = tokens_per_rank(batch);
     change.choices += batch.tokens() * decided.tokens.ids.top_k();

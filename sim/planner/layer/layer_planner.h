@@ -132,6 +132,7 @@ class LayerPlanner {
   PlannerOptions options_;
   PlacementContext placing_;
   std::shared_ptr<const std::vector<Group>> tensor_groups_;  // null: experts are whole
+  MemberNodes tensor_nodes_;                                 // of the first of them
   /// Sums over all layers so far: rows of all phases and choices computed, without padding and with
   /// it.
   struct PaddedRows {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "sim/collective/collective.h"
 #include "sim/planner/layer/alike.h"
 #include "sim/planner/layer/phase_exchange.h"
 
@@ -131,7 +130,7 @@ std::vector<Exchange> ReplayedLayer::tensor_sums(Bytes row) const {
   for (const Group& group : *work_.tensor_groups) {
     std::vector<std::int64_t> parts;
     for (const GpuId gpu : group) parts.push_back(work_.tokens_per_rank[gpu.index()]);
-    const CollectiveTraffic moves = two_shot_all_reduce(parts, row);
+    const CollectiveTraffic moves = two_shot_all_reduce(work_.tensor_nodes, parts, row);
     sums.push_back({moves.traffic, {}, false});
     sums.back().rounds = std::max(1, moves.rounds);
   }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/collective/collective.h"
 #include "sim/mechanism/dispatch.h"
 #include "sim/mechanism/placer.h"
 #include "sim/plan/plan.h"
@@ -62,6 +63,7 @@ struct LayerWork {
   int gate_outputs = 0;       // scores that the gate computes for a token; 0: one per expert
   /// GPUs that hold parts of the same experts' tensors; null: experts are whole.
   std::shared_ptr<const std::vector<Group>> tensor_groups;
+  MemberNodes tensor_nodes;  // of the first of these groups
   /// The same for chunks of its rows, if they travel by themselves (layer_chunks.h); of the
   /// decision they have only the assignment.
   std::vector<LayerWork> chunks;

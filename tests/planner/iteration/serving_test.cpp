@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "sim/base/id_vector.h"
 #include "sim/model/kv_cache.h"
 #include "sim/planner/iteration/rank_kernels.h"
 #include "sim/planner/iteration/serving_batches.h"
@@ -152,6 +153,32 @@ TEST(ServingPlan, GatherAndScatterAreTheTwoShotsOfOneSum) {
     return sum;
   };
   EXPECT_EQ(rounds(8, 1), rounds(1, 8)) << "whether experts are divided or not";
+}
+
+/// Every GPU has all tokens and sums its part of each layer's attention and experts.
+TEST(ServingPlan, SumsOverTwoNodesLeaveThemByAllGpusAlike) {
+  const MoeModel model = test::whole(4);
+  const RoutingTrace trace = test::tokens_for(model, 256, 16);
+  const Topology topology = test::h100_nodes(2);
+  Planner planner(
+      test::policy("alltoall"), topology, model, trace,
+      serving({{{.context = 0, .tokens = 32, .count = 1}}}, {.tp = 16, .ep = 1, .etp = 16}));
+  const PlannedStep step = planner.plan(0);
+  const Bytes part(32 / 16 * model.hidden * size_of(model.activations));
+  int sums = 0;
+  for (const Op& op : step.plan.ops) {
+    if (op.key.kind != OpKind::tensor_exchange) continue;
+    ++sums;
+    for (const GpuId gpu : ids<GpuId>(16)) {
+      Bytes leaves;
+      for (const auto& entry : op.exchange()->traffic.row(gpu)) {
+        if (entry.to.value / 8 == gpu.value / 8) continue;
+        leaves += entry.units * op.exchange()->traffic.unit();
+      }
+      EXPECT_EQ(leaves, 2 * part);
+    }
+  }
+  EXPECT_GE(sums, 2 * 4);
 }
 
 TEST(ServingPlan, RanksHaveBatchesOfTheirOwn) {
