@@ -190,6 +190,27 @@ TEST(TopologyImport, TreeOfThreeLevelsIsAFatTree) {
   EXPECT_EQ(shape.most_on_leaf, 2);
 }
 
+TEST(TopologyImport, ALeafByItselfHidesNoSpines) {
+  const FabricShape shape =
+      shape_of(*parse_facts("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[2-4]\n"
+                            "SwitchName=s1 Switches=b\nSwitchName=s2 Switches=b\n",
+                            "f")
+                    .fabric);
+  EXPECT_EQ(shape.kind, FabricShape::Kind::leaf_spine);
+  EXPECT_EQ(shape.spines, 2);
+  EXPECT_EQ(shape.leaves, 2);
+  EXPECT_EQ(shape.least_on_leaf, 1);
+  EXPECT_EQ(shape.most_on_leaf, 3);
+  EXPECT_EQ(shape.hosts, 4);
+}
+
+TEST(TopologyImport, DumpsWithoutDriversSayNothingOfNvlink) {
+  const std::string text = imported({R"(<system><cpu><pci class="0x030200"/></cpu>
+      <cpu><pci class="0x030200"/></cpu></system>)"});
+  EXPECT_THAT(text, HasSubstr("gpus: 2  # read: f0"));
+  EXPECT_THAT(text, HasSubstr("kind: switch  # assumed: no file says"));
+}
+
 TEST(TopologyImport, YamlOfOthers) {
   const std::string slurm = imported(
       {"- topology: t\n  cluster_default: true\n  tree:\n    switches:\n"
