@@ -63,9 +63,8 @@ class AnalyticBackend : public SimulatedBackend {
   static std::vector<Seconds> exchange_times(const PricedPlan& plan) {
     std::vector<Seconds> times(plan.numbers());
     KnownTimes known;  // of microbatches that replay
-    std::vector<std::size_t> prices;
     for (const std::vector<OpId>& ops : exchange_phases(plan.plan())) {
-      prices.clear();
+      std::vector<std::size_t> prices;
       for (const OpId op : ops) prices.push_back(plan.price_of(op));
       const auto [together, fresh] = known.try_emplace(prices);
       if (fresh) {

@@ -47,6 +47,14 @@ TEST(Connections, SegmentsAreStoredAndForwarded) {
   EXPECT_NEAR(run(topology, queues_of(topology), writer.plan()).makespan.value, 0.011, close);
 }
 
+TEST(Connections, ArriveAfterTheLatenciesOfTheirLinks) {
+  const Topology topology = star(2, Seconds(0), true);
+  PlanWriter writer(2);
+  writer.exchange({0, 1}, {{0, 1, megabyte}});
+  EXPECT_NEAR(run(topology, queues_of(topology), writer.plan()).makespan.value, 0.002 + 25e-6,
+              1e-9);
+}
+
 TEST(Connections, MessagesOfAConnectionFollowEachOther) {
   const Topology topology = star(2);
   PlanWriter writer(2);

@@ -115,20 +115,22 @@ TEST(Parts, LevelsHaveAGroupOfEveryGpu) {
 
 TEST(Parts, WithoutLevelsTheGpusAreCutInHalves) {
   Topology::Parts parts = two_gpus();
-  parts.vertices.push_back({"gpu2", VertexKind::gpu, 0});
-  parts.gpus.push_back(VertexId(2));
-  parts.gpu_model.push_back("x");
-  for (const auto& [from, to] : {std::pair(2, 0), std::pair(0, 2)}) {
-    parts.links.push_back({.from = VertexId(from),
-                           .to = VertexId(to),
-                           .bandwidth = BytesPerSecond(3e9),
-                           .latency = Seconds(1e-6)});
+  for (const int more : {2, 3}) {
+    parts.vertices.push_back({"gpu" + std::to_string(more), VertexKind::gpu, 0});
+    parts.gpus.push_back(VertexId(more));
+    parts.gpu_model.push_back("x");
+    for (const auto& [from, to] : {std::pair(more, 0), std::pair(0, more)}) {
+      parts.links.push_back({.from = VertexId(from),
+                             .to = VertexId(to),
+                             .bandwidth = BytesPerSecond(3e9),
+                             .latency = Seconds(1e-6)});
+    }
   }
   const Bisection cut = bisection_of(Topology(std::move(parts)));
   EXPECT_EQ(cut.level, "gpu");
-  EXPECT_EQ(cut.first, 1);
+  EXPECT_EQ(cut.first, 2);
   EXPECT_EQ(cut.second, 2);
-  EXPECT_DOUBLE_EQ(cut.bandwidth.value, 4e9);
+  EXPECT_DOUBLE_EQ(cut.bandwidth.value, 6e9);
 }
 
 TEST(Parts, WrittenOutClustersHaveOverheads) {

@@ -211,6 +211,11 @@ TEST(TopologyImport, DumpsWithoutDriversSayNothingOfNvlink) {
   EXPECT_THAT(text, HasSubstr("kind: switch  # assumed: no file says"));
 }
 
+TEST(TopologyImport, NvlinkOfAGpuWithoutIsThatOfH100s) {
+  EXPECT_THAT(topology_text({parse_facts(four_gpus, "f0")}, "mi300x"),
+              HasSubstr("bandwidth: 450 GB/s  # read: f0: 18 links of 25 GB/s"));
+}
+
 TEST(TopologyImport, YamlOfOthers) {
   const std::string slurm = imported(
       {"- topology: t\n  cluster_default: true\n  tree:\n    switches:\n"

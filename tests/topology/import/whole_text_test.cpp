@@ -151,12 +151,12 @@ fabric:
 TEST(WholeText, DevicesOfTwoPackagesOneOfThemANic) {
   EXPECT_EQ(topology_from({{"hwloc", R"(<topology version="2.0"><object type="Machine">
 <object type="Package"><object type="Bridge">
-<object type="PCIDev" pci_type="0302 [10de:2331] [10de:16c1] a1" pci_link_speed="31.5"/>
+<object type="PCIDev" pci_type="0302 [1002:74a1] [10de:16c1] a1" pci_link_speed="31.5"/>
 <object type="PCIDev" pci_type="0300 [1a03:2000] [] 41" pci_link_speed="0.0"/>
 <object type="PCIDev" pci_type="0200 [8086:1563] [] 01"><object type="OSDev" osdev_type="2" name="eth0"/></object>
 </object></object>
 <object type="Package"><object type="Bridge">
-<object type="PCIDev" pci_type="0302 [10de:2331] [10de:16c1] a1" pci_link_speed="63.0"/>
+<object type="PCIDev" pci_type="0302 [1002:74a1] [10de:16c1] a1" pci_link_speed="63.0"/>
 <object type="PCIDev" pci_type="0207 [15b3:1021] [] 00"><object type="OSDev" osdev_type="3" name="mlx5_0"/></object>
 </object></object>
 </object></topology>
@@ -166,15 +166,13 @@ source: 'hwloc (lstopo''s XML)'
 exchange_overhead: 12 us  # assumed: as h100-rail; measure it
 nodes: 1  # assumed: the files describe one node
 node:
-  gpu: h100-measured  # read: hwloc: NVIDIA H100
+  gpu: mi300x  # read: hwloc: AMD Instinct MI300X
   gpus: 2  # read: hwloc
-  nvlink:
-    kind: switch  # assumed: no file says
-    bandwidth: 450 GB/s  # assumed: 18 links of 25 GB/s by data sheet
-    latency: 0.5 us  # assumed: per hop
   pcie:
     bandwidth: 63 GB/s  # read: hwloc
     latency: 0.5 us  # assumed: per hop
+    sockets: 2  # read: hwloc
+    socket_link: {bandwidth: 20 GB/s, latency: 0.5 us}  # assumed: between sockets
   nics:
     count: 1  # read: hwloc
     bandwidth: 50 GB/s  # assumed: usual with this GPU
