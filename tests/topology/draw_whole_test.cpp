@@ -4,6 +4,7 @@
 
 #include "sim/topology/show/draw.h"
 #include "sim/topology/show/sketch.h"
+#include "tests/topology/clusters.h"
 #include "tests/topology/parse.h"
 
 namespace moesim {
@@ -117,6 +118,15 @@ fabric: {kind: dragonfly, groups: 4, routers: 4, nodes_per_router: 1, local: {ba
   v8 -> v9 [color="#4c7d8c", constraint=false];
 }
 )");
+}
+
+TEST(WholeDrawing, MoreThan64VerticesAreFolded) {
+  const auto folds = [](int nodes) {  // of 7 vertices, and a switch
+    return draw_dot(parse(testing::nvswitch_nodes(nodes, 4, 2, "{kind: switch}"))).find("alike") !=
+           std::string::npos;
+  };
+  EXPECT_FALSE(folds(9));
+  EXPECT_TRUE(folds(10));
 }
 
 TEST(Sketch, ManyGpusOfAHostAreOne) {

@@ -145,6 +145,27 @@ TEST(Parts, WrittenOutClustersHaveOverheads) {
   EXPECT_EQ(t.network(), "n");
 }
 
+TEST(Parts, HostsAreALevelIfTheirGpusAreNextToEachOther) {
+  using testing::cable;
+  const std::string text = testing::written_out(
+      cable("a0", "an") + cable("a1", "an", ", cost: 1") + cable("b0", "bn") + cable("b1", "bn") +
+      cable("an", "s") + cable("bn", "s") + cable("t", "s"));
+  const Topology t = parse(text);
+  ASSERT_EQ(t.levels().size(), 2U);
+  EXPECT_EQ(t.levels()[0].group_of, (std::vector{0, 0, 0, 0}));
+  EXPECT_EQ(t.levels()[1].group_of, (std::vector{0, 0, 1, 1}));
+  EXPECT_EQ(t.levels()[1].groups, 2);
+}
+
+TEST(Parts, EveryGpuNeedsAWayOut) {
+  using testing::cable;
+  const std::string text = errors(testing::written_out(
+      cable("a0", "an") + cable("an", "a1", ", one_way: true") +
+      cable("a0", "a1", ", one_way: true") + cable("b0", "bn") + cable("b1", "bn") +
+      cable("an", "s") + cable("bn", "s") + cable("t", "s")));
+  EXPECT_NE(text.find("a1 cannot reach"), std::string::npos) << text;
+}
+
 TEST(Parts, APairByNvlinkNeedsNoPcie) {
   const auto node = [](int gpus) {
     return errors(

@@ -13,6 +13,7 @@
 #include "sim/base/error.h"
 #include "sim/topology/import/fabric_shape.h"
 #include "sim/topology/import/host_list.h"
+#include "sim/topology/read/foreign.h"
 #include "sim/topology/reader.h"
 
 namespace moesim {
@@ -80,6 +81,11 @@ TEST(TopologyImport, NodesFromOneFileFabricFromAnother) {
   EXPECT_THAT(text, HasSubstr("gpus: 4  # read: f0"));
   EXPECT_THAT(text, HasSubstr("bandwidth: 450 GB/s  # read: f0: 18 links of 25 GB/s"));
   EXPECT_THAT(text, HasSubstr("count: 2  # read: f0"));
+}
+
+TEST(TopologyImport, MatricesHaveADiagonal) {
+  EXPECT_EQ(foreign_form("GPU0\tGPU1\nGPU0\tX\tSYS\n"), ForeignForm::smi);
+  EXPECT_NE(foreign_form("GPU0 is busy\n"), ForeignForm::smi);
 }
 
 TEST(TopologyImport, TerminalsColourMatrices) {
@@ -244,8 +250,15 @@ TEST(TopologyImport, YamlOfOthers) {
   EXPECT_THAT(kubernetes, HasSubstr("1 node without GPUs"));
 }
 
+TEST(TopologyImport, DomainsOfTwoHostsHaveTheGpusAndNicsOfBoth) {
+  const std::string text =
+      imported({"BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\n", four_gpus});
+  EXPECT_THAT(text, HasSubstr("gpus: 8  # read: f1: 4 of each host, one NVLink domain"));
+  EXPECT_THAT(text, HasSubstr("count: 4  # read: f1: 2 of each host"));
+}
+
 TEST(TopologyImport, AnyNameOfAGpuIsAName) {
-  for (const auto& [product, name] : {std::pair("=", "'-'"), {"null", "'null'"}, {"X", "'x'"}}) {
+  for (const auto& [product, name] : {std::pair("=", "'-'"), {"null", "'null'"}, {"AZ", "'az'"}}) {
     const std::string text = imported(
         {fmt::format("kind: List\nitems:\n- kind: Node\n  metadata:\n    name: a\n    labels:\n"
                      "      nvidia.com/gpu.count: '8'\n      nvidia.com/gpu.product: '{}'\n",
