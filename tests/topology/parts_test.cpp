@@ -166,6 +166,37 @@ TEST(Parts, EveryGpuNeedsAWayOut) {
   EXPECT_NE(text.find("a1 cannot reach"), std::string::npos) << text;
 }
 
+/// The vertices that a vertex is joined to, in the order of the links.
+std::vector<std::string> next_to(const Topology& t, const std::string& name) {
+  std::vector<std::string> found;
+  for (const Link& link : t.links()) {
+    if (t.vertices()[link.from.index()].name != name) continue;
+    found.push_back(t.vertices()[link.to.index()].name);
+  }
+  return found;
+}
+
+TEST(Parts, NicsAreSharedOutToSwitches) {
+  const Topology t = parse(testing::pcie_nodes(2, 8, "{kind: switch}"));
+  for (int nic = 0; nic < 8; ++nic) {
+    EXPECT_EQ(next_to(t, fmt::format("node1.nic{}", nic)),
+              (std::vector{fmt::format("node1.pcie{}", nic / 2), std::string("switch")}));
+  }
+}
+
+TEST(Parts, OnePairOfDataCentersMayHaveAnotherLink) {
+  const Topology t = parse(testing::nvswitch_nodes(1, 1, 1, "{kind: none}") +
+                           "data_centers: 3\nwan: {kind: mesh, bandwidth: 1 GB/s, latency: 1 ms, "
+                           "pairs: [{between: [0, 2], bandwidth: 3 GB/s, latency: 1 ms}]}\n");
+  std::vector<double> rates;
+  for (const Link& link : t.links()) {
+    if (t.classes()[static_cast<std::size_t>(link.link_class)].tier == Tier::wan) {
+      rates.push_back(link.bandwidth.value / 1e9);
+    }
+  }
+  EXPECT_EQ(rates, (std::vector<double>{1, 1, 3, 3, 1, 1}));  // 0 1, 0 2, 1 2, there and back
+}
+
 TEST(Parts, APairByNvlinkNeedsNoPcie) {
   const auto node = [](int gpus) {
     return errors(

@@ -105,6 +105,13 @@ TEST(TopologyChanges, CrowdedLinksAreFasterToo) {
   for (const Link& link : fast.links()) EXPECT_DOUBLE_EQ(link.crowded.bandwidth.value, 3e9);
 }
 
+TEST(TopologyChanges, OneLinkMayBeSlower) {
+  const Topology slow = changed(square(), {.link_bandwidth = {{LinkId(3), 0.5}}});
+  for (std::size_t l = 0; l < slow.links().size(); ++l) {
+    EXPECT_DOUBLE_EQ(slow.links()[l].bandwidth.value, l == 3 ? 0.5e9 : 1e9) << l;
+  }
+}
+
 TEST(TopologyChanges, RouteAroundWhatHasFailed) {
   const Topology whole = square();
   TopologyChanges changes;

@@ -222,6 +222,23 @@ TEST(TopologyImport, NvlinkOfAGpuWithoutIsThatOfH100s) {
               HasSubstr("bandwidth: 450 GB/s  # read: f0: 18 links of 25 GB/s"));
 }
 
+TEST(TopologyImport, OddFilesAreReadAsFarAsTheyGo) {
+  EXPECT_THAT(imported({four_gpus}),
+              HasSubstr("gpu: h100-measured  # assumed: 18 NVLinks; --gpu says which"));
+  EXPECT_THAT(imported({"GPU links\n" + four_gpus}), HasSubstr("gpus: 4  # read: f0"));
+  EXPECT_THAT(import_mistake("GPU0 GPU1\nGPU0 X\nGPU1 NV1 X \n"),
+              HasSubstr("f:2: error: GPU0 has 1 cells for 2 columns"));
+  EXPECT_THROW(expand_hosts("a[1000000000]"), Error) << "of nine digits at most";
+  const std::string net = R"(<system><cpu><pci class="0x030200"><gpu/></pci>
+      <nic><net speed="-1"/></nic></cpu></system>)";
+  EXPECT_THAT(imported({net}), HasSubstr("bandwidth: 50 GB/s  # assumed: usual with this GPU"));
+  EXPECT_THAT(import_mistake("kind: Pod\nitems: []\n"), HasSubstr("not a description"));
+  EXPECT_THAT(imported({"switches:\n- {name: leaf, capacity_blocks: [a, b]}\ncapacity_blocks:\n"
+                        "- {name: a, type: GB200, nodes: [n1]}\n"
+                        "- {name: b, type: H100, nodes: [n2]}\n"}),
+              HasSubstr("gpu: gb200-measured  # read: f0: GB200"));
+}
+
 TEST(TopologyImport, YamlOfOthers) {
   const std::string slurm = imported(
       {"- topology: t\n  cluster_default: true\n  tree:\n    switches:\n"
