@@ -13,6 +13,13 @@ TEST(Loss, NothingIsLostUnlessSomethingIsAltered) {
   EXPECT_EQ((Loss{1000, 0, 0, {}, 1}).text(), "");
 }
 
+TEST(Loss, TheLeastOfAnyKindCounts) {
+  EXPECT_TRUE((Loss{1000, 1, 0, {}, 1}).any());
+  EXPECT_TRUE((Loss{1000, 0, 1, {}, 1}).any());
+  EXPECT_TRUE((Loss{1000, 0, 0, {1, "sign"}, 1}).any());
+  EXPECT_TRUE((Loss{1000, 0, 0, {}, 1.5}).any());
+}
+
 TEST(Loss, SaysWhatAndHowMuch) {
   EXPECT_EQ((Loss{1000, 180, 0}).text(), "drops 18 %");
   EXPECT_EQ((Loss{1000, 0, 30}).text(), "replaces 3 %");
