@@ -103,6 +103,29 @@ TEST(ServingFigures, PassesOfPromptsByThemselvesAreNotMixed) {
   EXPECT_EQ(run.instances[0].counts.mixed_passes, 0);
 }
 
+/// Two of three tokens: the first after 2 s, the others after 2 s each; and one of one token.
+TEST(ServingFigures, BoundsThatAreMetExactlyAreMet) {
+  ServingRun run;
+  run.end = Seconds(10);
+  for (int i = 0; i < 2; ++i) run.requests.push_back({Seconds(1), Seconds(3), Seconds(7), 5, 3, 3});
+  run.requests.push_back({Seconds(1), Seconds(2), Seconds(2), 5, 1, 1});
+  const auto good = [&](std::optional<Seconds> ttft, std::optional<Seconds> tpot) {
+    ServingSla sla;
+    sla.ttft = ttft;
+    sla.tpot = tpot;
+    return serving_metrics(run, sla, 0, 1).rates.good_share;
+  };
+  EXPECT_DOUBLE_EQ(good({}, {}), 1);
+  EXPECT_DOUBLE_EQ(good(Seconds(2), {}), 1);
+  EXPECT_DOUBLE_EQ(good(Seconds(1.9), {}), 1.0 / 3);
+  EXPECT_DOUBLE_EQ(good({}, Seconds(2)), 1);
+  EXPECT_DOUBLE_EQ(good({}, Seconds(1.9)), 1.0 / 3) << "one token has no time between tokens";
+  const ServingMetrics metrics = serving_metrics(run, {}, 0, 1);
+  EXPECT_DOUBLE_EQ(metrics.ttft.mean, 5.0 / 3);
+  EXPECT_DOUBLE_EQ(metrics.latency.mean, 13.0 / 3);
+  EXPECT_DOUBLE_EQ(metrics.tpot.mean, 2);
+}
+
 TEST(ServingFigures, RatesAndGoodput) {
   FormulaPrices prices = second_per_pass();
   EngineOptions engine;

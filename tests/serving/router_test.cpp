@@ -51,6 +51,12 @@ TEST(Routers, PrefixesDoNotCountIfTheOtherIsIdle) {
   EXPECT_EQ(Router(options).choose({{true, 0, 0, 0, 0}, {true, 0, 5, 0, 49}}, 100), 0);
 }
 
+TEST(Routers, TheFirstMayHaveTheLongestPrefix) {
+  const RouterOptions options = of_kind(RouterOptions::Kind::prefix);
+  EXPECT_EQ(Router(options).choose({{true, 0, 1, 0, 100}, {true, 0, 0, 0, 0}}, 100), 0);
+  EXPECT_EQ(Router(options).choose({{false, 0, 1, 0, 100}, {false, 0, 0, 0, 0}}, 100), -1);
+}
+
 TEST(Routers, LeastTokens) {
   Router router(of_kind(RouterOptions::Kind::least_tokens));
   EXPECT_EQ(router.choose({{true, 0, 0, 500, 0}, {true, 9, 9, 400, 0}}, 1), 1);
