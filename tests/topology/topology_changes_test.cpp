@@ -105,6 +105,14 @@ TEST(TopologyChanges, CrowdedLinksAreFasterToo) {
   for (const Link& link : fast.links()) EXPECT_DOUBLE_EQ(link.crowded.bandwidth.value, 3e9);
 }
 
+TEST(TopologyChanges, OverheadsGrowTogether) {
+  const Topology plain = parse("exchange_overhead: 3 us\npeer_overhead: 2 us\n" +
+                               testing::nvswitch_nodes(2, 1, 1, "{kind: switch}"));
+  const Topology slow = changed(plain, {.overhead = 2});
+  EXPECT_DOUBLE_EQ(slow.exchange_overhead().value, 6e-6);
+  EXPECT_DOUBLE_EQ(slow.peer_overhead().value, 4e-6);
+}
+
 TEST(TopologyChanges, OneLinkMayBeSlower) {
   const Topology slow = changed(square(), {.link_bandwidth = {{LinkId(3), 0.5}}});
   for (std::size_t l = 0; l < slow.links().size(); ++l) {
