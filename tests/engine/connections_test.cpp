@@ -47,6 +47,15 @@ TEST(Connections, SegmentsAreStoredAndForwarded) {
   EXPECT_NEAR(run(topology, queues_of(topology), writer.plan()).makespan.value, 0.011, close);
 }
 
+TEST(Connections, ArriveAfterTheLatenciesOfTheirLinks) {
+  const Topology topology = star(2, Seconds(0), true);
+  PlanWriter writer(2);
+  writer.exchange({0, 1}, {{0, 1, megabyte}});
+  // 1 ms on each of two links, whose buckets let a byte through at once.
+  EXPECT_NEAR(run(topology, queues_of(topology), writer.plan()).makespan.value,
+              0.002 - 2e-9 + 25e-6, 1e-12);
+}
+
 TEST(Connections, MessagesOfAConnectionFollowEachOther) {
   const Topology topology = star(2);
   PlanWriter writer(2);

@@ -151,5 +151,21 @@ TEST(GpuModel, ShippedOnesRead) {
   }
 }
 
+TEST(MoeModelReader, LayersOfAStrideEndWithinTheModel) {
+  const auto mistakes = [](int layers) {
+    try {
+      parse_moe_model("name: x\nsource: none\nhidden: 8\nlayers: " + std::to_string(layers) +
+                          "\nmoe_layers: {first: 1, count: 3, stride: 2}\nexperts: 4\ntop_k: 2\n"
+                          "expert_ffn: 8\nexpert_matrices: 2\nactivations: bf16\nweights: bf16\n",
+                      "m.yaml");
+    } catch (const Error& e) {
+      return e.diagnostics().front().message;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(mistakes(6), "");
+  EXPECT_EQ(mistakes(5), "'moe_layers' ends at layer 5, but 'layers' is 5");
+}
+
 }  // namespace
 }  // namespace moesim

@@ -199,5 +199,24 @@ TEST(CheckGpus, OfAPlanAreThoseOfTheCluster) {
             "error: plan 'p' is for 2 GPUs, but the cluster has 3\n");
 }
 
+TEST(KernelsOfMembers, WavesDifferInSizesAlone) {
+  const Wave wave{.rows = {8}, .tile = 4, .tiles = 1, .of = 2};
+  const auto alike = [&](const std::optional<Wave>& other) {
+    return differ_in_sizes_alone(GroupedGemm{{4}, 2, 2, DataType::bf16, wave},
+                                 GroupedGemm{{3}, 2, 2, DataType::bf16, other});
+  };
+  Wave other{.rows = {9}, .tile = 4, .tiles = 2, .of = 3};
+  EXPECT_TRUE(alike(other));
+  other.tile = 8;
+  EXPECT_FALSE(alike(other));
+  other = wave;
+  other.weights = DataType::fp8;
+  EXPECT_FALSE(alike(other));
+  other = wave;
+  other.starts = true;
+  EXPECT_FALSE(alike(other));
+  EXPECT_FALSE(alike(std::nullopt));
+}
+
 }  // namespace
 }  // namespace moesim

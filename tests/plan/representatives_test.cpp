@@ -39,6 +39,13 @@ TEST(Representatives, RunTheSameOps) {
   EXPECT_EQ(representatives(plan, models(4)).gpus, ids<GpuId>({0, 2}));
 }
 
+TEST(Representatives, OfTwoGpusHaveKernelsOfTheirOwn) {
+  Plan plan{"p", 4, {}};
+  plan.add(kernels("permute", {0, 1}, {}, each({5, 7})));
+  plan.add(kernels("permute", {2, 3}, {}, each({5, 7})));
+  EXPECT_TRUE(representatives(plan, models(4)).empty());
+}
+
 TEST(Representatives, HaveOneModel) {
   Plan plan{"p", 4, {}};
   plan.add(kernels("permute", {0, 1, 2, 3}));

@@ -21,6 +21,8 @@ TEST(Intervals, AreThoseOfTheirRows) {
   EXPECT_EQ(std::vector<Interval>(first.begin(), first.end()),
             (std::vector<Interval>{from_to(1, 2), from_to(3, 4)}));
   EXPECT_NE(ops, (Intervals{{from_to(1, 2), from_to(3, 4)}, {}, {from_to(5, 7)}}));
+  EXPECT_NE(ops, (Intervals{{from_to(0, 2), from_to(3, 4)}, {}, {from_to(5, 6)}}));
+  EXPECT_EQ(ops, (Intervals{{from_to(1, 2), from_to(3, 4)}, {}, {from_to(5, 6)}}));
 }
 
 TEST(Intervals, OneTimeOfSeveralIsKeptOnce) {

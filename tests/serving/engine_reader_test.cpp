@@ -63,6 +63,17 @@ TEST(EngineFiles, HostsOfPassesWithoutGraphs) {
               HasSubstr(":5:20: error: 'host.per_kernel'"));
 }
 
+TEST(EngineFiles, WhatTheyStateIsTakenOver) {
+  EXPECT_EQ(model_of("balance_wait: 7\n").options.balance_wait, 7);
+  EXPECT_EQ(model_of("kv: {reserve: {initial: 0.5, passes: 0}}\n").options.kv.reserve.passes, 0);
+  EXPECT_THAT(mistakes_in("drafts: {tokens: 2, gained: [0.5, 0.5]}\n"),
+              HasSubstr("hint: 3 shares that sum to 1"));
+  EngineModel few;
+  few.tokens_of_all_ranks = 4;
+  EXPECT_EQ(few.for_ranks(2).max_tokens, 2);
+  EXPECT_EQ(few.for_ranks(8).max_tokens, 1) << "no rank has none";
+}
+
 TEST(EngineFiles, RanksShareTokensOfAPass) {
   const EngineModel sglang = engine_named("sglang");
   EXPECT_EQ(sglang.for_ranks(1).max_tokens, 8192);

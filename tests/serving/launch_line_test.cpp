@@ -68,6 +68,21 @@ std::vector<std::string> all_lines(const EngineModel& engine) {
   return lines;
 }
 
+TEST(LaunchLines, PartsAreThereIfThereIsMoreThanOne) {
+  EngineModel engine;
+  engine.launch.line = "run {model} {model}";
+  engine.launch.spread = "--dp {dp}";
+  engine.launch.experts = "--ep {ep}";
+  engine.launch.dispatch = {{"kind", "--kind"}};
+  const auto line = [&](int dp, int ep) {
+    return launch_line(engine, {"some/model", 4, 1, dp, ep, "kind", LaunchFacts::Pool::all});
+  };
+  EXPECT_EQ(line(1, 1), "run some/model some/model");
+  EXPECT_EQ(line(2, 1), "run some/model some/model --dp 2");
+  EXPECT_EQ(line(1, 2), "run some/model some/model --ep 2");
+  EXPECT_EQ(line(2, 2), "run some/model some/model --dp 2 --ep 2 --kind");
+}
+
 TEST(LaunchLines, HaveOnlyFlagsAndValuesThatTheEngineDocuments) {
   for (const auto& [name, known] : documented) {
     std::set<std::string> used;

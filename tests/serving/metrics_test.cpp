@@ -78,6 +78,54 @@ TEST(ServingFigures, GapsAreTheTimesBetweenTokens) {
   EXPECT_NEAR(gaps[3], 1.002, 1e-9);
 }
 
+TEST(ServingFigures, SharesAreOfTokensAndOfBusyTime) {
+  ServingRun run;
+  run.end = Seconds(10);
+  InstanceSummary& instance = run.instances.emplace_back();
+  instance.counts.busy = Seconds(4);
+  instance.counts.stalled = Seconds(1);
+  instance.counts.padding = 5;
+  instance.ranks.prompt_tokens = 9;
+  instance.ranks.cached_tokens = 3;
+  instance.ranks.decode_tokens = 6;
+  const ServingMetrics metrics = serving_metrics(run, {}, 0, 1);
+  EXPECT_DOUBLE_EQ(metrics.passes.padding_share, 0.25);
+  EXPECT_DOUBLE_EQ(metrics.passes.stall_share, 0.25);
+  EXPECT_DOUBLE_EQ(metrics.passes.busy, 0.4);
+  EXPECT_DOUBLE_EQ(metrics.load.cached_share, 0.25);
+}
+
+TEST(ServingFigures, PassesOfPromptsByThemselvesAreNotMixed) {
+  FormulaPrices prices = second_per_pass();
+  const ServingRun run = run_serving(one_engine({}, prices), at_once({{100, 4}}));
+  EXPECT_EQ(run.instances[0].counts.passes, 4);
+  EXPECT_EQ(run.instances[0].counts.prompt_passes, 1);
+  EXPECT_EQ(run.instances[0].counts.mixed_passes, 0);
+}
+
+/// Two of three tokens: the first after 2 s, the others after 2 s each; and one of one token.
+TEST(ServingFigures, BoundsThatAreMetExactlyAreMet) {
+  ServingRun run;
+  run.end = Seconds(10);
+  for (int i = 0; i < 2; ++i) run.requests.push_back({Seconds(1), Seconds(3), Seconds(7), 5, 3, 3});
+  run.requests.push_back({Seconds(1), Seconds(2), Seconds(2), 5, 1, 1});
+  const auto good = [&](std::optional<Seconds> ttft, std::optional<Seconds> tpot) {
+    ServingSla sla;
+    sla.ttft = ttft;
+    sla.tpot = tpot;
+    return serving_metrics(run, sla, 0, 1).rates.good_share;
+  };
+  EXPECT_DOUBLE_EQ(good({}, {}), 1);
+  EXPECT_DOUBLE_EQ(good(Seconds(2), {}), 1);
+  EXPECT_DOUBLE_EQ(good(Seconds(1.9), {}), 1.0 / 3);
+  EXPECT_DOUBLE_EQ(good({}, Seconds(2)), 1);
+  EXPECT_DOUBLE_EQ(good({}, Seconds(1.9)), 1.0 / 3) << "one token has no time between tokens";
+  const ServingMetrics metrics = serving_metrics(run, {}, 0, 1);
+  EXPECT_DOUBLE_EQ(metrics.ttft.mean, 5.0 / 3);
+  EXPECT_DOUBLE_EQ(metrics.latency.mean, 13.0 / 3);
+  EXPECT_DOUBLE_EQ(metrics.tpot.mean, 2);
+}
+
 TEST(ServingFigures, RatesAndGoodput) {
   FormulaPrices prices = second_per_pass();
   EngineOptions engine;

@@ -81,6 +81,17 @@ TEST(RequestLogs, MistakesHaveTheirLine) {
   EXPECT_THAT(error_of("\n"), HasSubstr("no requests"));
 }
 
+TEST(RequestLogs, TimesAreNotBelowZero) {
+  EXPECT_THAT(error_of(R"({"timestamp": -1, "input_length": 3, "output_length": 1})"
+                       "\n"),
+              HasSubstr("log:1: error: the time is not a number of 0 or more"));
+}
+
+TEST(RequestLogs, ColumnsAreNumbers) {
+  EXPECT_THAT(error_of("arrival,input,output\n0,1,2\n1,2x,3\n"),
+              HasSubstr("log:3: error: column 2 is not a number"));
+}
+
 TEST(RequestLogs, WhatAPromptSaysIsNotPrinted) {
   const std::string secret = R"({"timestamp": -1, "prompt": "secret", "input_length": 1, )"
                              R"("output_length": 1})";

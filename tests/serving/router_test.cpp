@@ -34,6 +34,29 @@ TEST(Routers, LeastRequestsWeighsThoseThatWait) {
   EXPECT_EQ(Router(options).choose(targets, 1), 1);
 }
 
+TEST(Routers, TheFirstOfEqualsIsChosen) {
+  const std::vector<TargetLoad> targets(3);
+  for (const auto kind : {RouterOptions::Kind::least_requests, RouterOptions::Kind::least_tokens}) {
+    EXPECT_EQ(Router(of_kind(kind)).choose(targets, 1), 0);
+  }
+}
+
+TEST(Routers, PrefixesDoNotCountIfTheOtherIsIdle) {
+  RouterOptions options = of_kind(RouterOptions::Kind::prefix);
+  options.imbalance = 5;
+  options.imbalance_ratio = 2;
+  options.match = 0.5;
+  EXPECT_EQ(Router(options).choose({{true, 0, 0, 0, 0}, {true, 0, 10, 0, 100}}, 100), 0);
+  EXPECT_EQ(Router(options).choose({{true, 0, 0, 0, 0}, {true, 0, 5, 0, 100}}, 100), 1);
+  EXPECT_EQ(Router(options).choose({{true, 0, 0, 0, 0}, {true, 0, 5, 0, 49}}, 100), 0);
+}
+
+TEST(Routers, TheFirstMayHaveTheLongestPrefix) {
+  const RouterOptions options = of_kind(RouterOptions::Kind::prefix);
+  EXPECT_EQ(Router(options).choose({{true, 0, 1, 0, 100}, {true, 0, 0, 0, 0}}, 100), 0);
+  EXPECT_EQ(Router(options).choose({{false, 0, 1, 0, 100}, {false, 0, 0, 0, 0}}, 100), -1);
+}
+
 TEST(Routers, LeastTokens) {
   Router router(of_kind(RouterOptions::Kind::least_tokens));
   EXPECT_EQ(router.choose({{true, 0, 0, 500, 0}, {true, 9, 9, 400, 0}}, 1), 1);

@@ -35,6 +35,18 @@ TEST(Slas, SayWhatIsWrong) {
   EXPECT_THAT(mistake_in(""), HasSubstr("empty"));
 }
 
+TEST(Slas, OfRequestsAreThoseOfTheirOwnTimes) {
+  SlaBound first, next;
+  first.metric = SlaBound::Metric::ttft;
+  first.most = Seconds(3);
+  next.metric = SlaBound::Metric::tpot;
+  next.most = Seconds(4);
+  EXPECT_EQ(sla_of_requests({first}).ttft, Seconds(3));
+  EXPECT_FALSE(sla_of_requests({first}).tpot);
+  EXPECT_EQ(sla_of_requests({next}).tpot, Seconds(4));
+  EXPECT_FALSE(sla_of_requests({next}).ttft);
+}
+
 TEST(Slas, AreBrokenAtTheBound) {
   ServingMetrics metrics;
   metrics.ttft.p95 = 2;

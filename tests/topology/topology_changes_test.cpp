@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/data_files.h"
+#include "tests/topology/clusters.h"
 #include "tests/topology/parse.h"
 
 namespace moesim {
@@ -85,6 +86,38 @@ Topology square() {
   }
   for (int g = 0; g < 4; ++g) join(g, 4 + g);
   return Topology(std::move(parts));
+}
+
+TEST(TopologyChanges, CrowdedLinksAreFasterToo) {
+  const Topology plain = parse(testing::nvswitch_nodes(2, 1, 1, "{kind: switch}"));
+  Topology::Parts parts;
+  parts.vertices = plain.vertices();
+  parts.links = plain.links();
+  parts.classes = plain.classes();
+  for (const GpuId gpu : plain.all_gpus()) {
+    parts.gpus.push_back(plain.vertex_of(gpu));
+    parts.gpu_model.push_back("x");
+  }
+  for (Link& link : parts.links) link.crowded = {1, 4, BytesPerSecond(1e9)};
+  TopologyChanges changes;
+  for (int c = 0; c < std::ssize(parts.classes); ++c) changes.bandwidth[c] = 3;
+  const Topology fast = changed(Topology(std::move(parts)), changes);
+  for (const Link& link : fast.links()) EXPECT_DOUBLE_EQ(link.crowded.bandwidth.value, 3e9);
+}
+
+TEST(TopologyChanges, OverheadsGrowTogether) {
+  const Topology plain = parse("exchange_overhead: 3 us\npeer_overhead: 2 us\n" +
+                               testing::nvswitch_nodes(2, 1, 1, "{kind: switch}"));
+  const Topology slow = changed(plain, {.overhead = 2});
+  EXPECT_DOUBLE_EQ(slow.exchange_overhead().value, 6e-6);
+  EXPECT_DOUBLE_EQ(slow.peer_overhead().value, 4e-6);
+}
+
+TEST(TopologyChanges, OneLinkMayBeSlower) {
+  const Topology slow = changed(square(), {.link_bandwidth = {{LinkId(3), 0.5}}});
+  for (std::size_t l = 0; l < slow.links().size(); ++l) {
+    EXPECT_DOUBLE_EQ(slow.links()[l].bandwidth.value, l == 3 ? 0.5e9 : 1e9) << l;
+  }
 }
 
 TEST(TopologyChanges, RouteAroundWhatHasFailed) {

@@ -2,22 +2,20 @@
 #include "sim/serving/deployment/rate_match.h"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 namespace moesim {
 
 RateMatch match_rates(const PoolRate& prompts, const PoolRate& decode, int gpus) {
   RateMatch best;
-  int best_gpus = 0;
   for (int p = 1; p * prompts.gpus < gpus; ++p) {
     for (int d = 1; p * prompts.gpus + d * decode.gpus <= gpus; ++d) {
       const int used = p * prompts.gpus + d * decode.gpus;
       const double rate = std::min(p * prompts.requests_per_second, d * decode.requests_per_second);
       const double per_gpu = rate / used;
-      if (std::tuple(per_gpu, rate, -used) >
-          std::tuple(best.requests_per_second_per_gpu, best.requests_per_second, -best_gpus)) {
+      if (std::pair(per_gpu, rate) >
+          std::pair(best.requests_per_second_per_gpu, best.requests_per_second)) {
         best = {p, d, rate, per_gpu};
-        best_gpus = used;
       }
     }
   }

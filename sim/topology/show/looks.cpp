@@ -10,8 +10,8 @@
 namespace moesim {
 namespace {
 
-/// What a vertex sees over one link: direction, class, bandwidth, neighbour's colour, same host.
-using Sight = std::array<std::int64_t, 5>;
+/// What a vertex sees over one link: direction, class, bandwidth, neighbour's colour.
+using Sight = std::array<std::int64_t, 4>;
 using View = std::pair<int, std::vector<Sight>>;
 
 std::vector<int> start_colors(const Topology& topology) {
@@ -39,11 +39,9 @@ std::vector<int> looks(const Topology& topology) {
     for (std::size_t v = 0; v < colors.size(); ++v) views[v].first = colors[v];
     for (const Link& link : topology.links()) {
       const std::size_t from = link.from.index(), to = link.to.index();
-      const bool inside = topology.vertices()[from].host >= 0 &&
-                          topology.vertices()[from].host == topology.vertices()[to].host;
       const auto rate = static_cast<std::int64_t>(link.bandwidth.value);
-      views[from].second.push_back({0, link.link_class, rate, colors[to], inside});
-      views[to].second.push_back({1, link.link_class, rate, colors[from], inside});
+      views[from].second.push_back({0, link.link_class, rate, colors[to]});
+      views[to].second.push_back({1, link.link_class, rate, colors[from]});
     }
     std::map<View, int> known;
     for (std::size_t v = 0; v < colors.size(); ++v) {

@@ -13,6 +13,7 @@
 #include "sim/base/error.h"
 #include "sim/topology/import/fabric_shape.h"
 #include "sim/topology/import/host_list.h"
+#include "sim/topology/read/foreign.h"
 #include "sim/topology/reader.h"
 
 namespace moesim {
@@ -80,6 +81,11 @@ TEST(TopologyImport, NodesFromOneFileFabricFromAnother) {
   EXPECT_THAT(text, HasSubstr("gpus: 4  # read: f0"));
   EXPECT_THAT(text, HasSubstr("bandwidth: 450 GB/s  # read: f0: 18 links of 25 GB/s"));
   EXPECT_THAT(text, HasSubstr("count: 2  # read: f0"));
+}
+
+TEST(TopologyImport, MatricesHaveADiagonal) {
+  EXPECT_EQ(foreign_form("GPU0\tGPU1\nGPU0\tX\tSYS\n"), ForeignForm::smi);
+  EXPECT_NE(foreign_form("GPU0 is busy\n"), ForeignForm::smi);
 }
 
 TEST(TopologyImport, TerminalsColourMatrices) {
@@ -190,6 +196,49 @@ TEST(TopologyImport, TreeOfThreeLevelsIsAFatTree) {
   EXPECT_EQ(shape.most_on_leaf, 2);
 }
 
+TEST(TopologyImport, ALeafByItselfHidesNoSpines) {
+  const FabricShape shape =
+      shape_of(*parse_facts("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[2-4]\n"
+                            "SwitchName=s1 Switches=b\nSwitchName=s2 Switches=b\n",
+                            "f")
+                    .fabric);
+  EXPECT_EQ(shape.kind, FabricShape::Kind::leaf_spine);
+  EXPECT_EQ(shape.spines, 2);
+  EXPECT_EQ(shape.leaves, 2);
+  EXPECT_EQ(shape.least_on_leaf, 1);
+  EXPECT_EQ(shape.most_on_leaf, 3);
+  EXPECT_EQ(shape.hosts, 4);
+}
+
+TEST(TopologyImport, DumpsWithoutDriversSayNothingOfNvlink) {
+  const std::string text = imported({R"(<system><cpu><pci class="0x030200"/></cpu>
+      <cpu><pci class="0x030200"/></cpu></system>)"});
+  EXPECT_THAT(text, HasSubstr("gpus: 2  # read: f0"));
+  EXPECT_THAT(text, HasSubstr("kind: switch  # assumed: no file says"));
+}
+
+TEST(TopologyImport, NvlinkOfAGpuWithoutIsThatOfH100s) {
+  EXPECT_THAT(topology_text({parse_facts(four_gpus, "f0")}, "mi300x"),
+              HasSubstr("bandwidth: 450 GB/s  # read: f0: 18 links of 25 GB/s"));
+}
+
+TEST(TopologyImport, OddFilesAreReadAsFarAsTheyGo) {
+  EXPECT_THAT(imported({four_gpus}),
+              HasSubstr("gpu: h100-measured  # assumed: 18 NVLinks; --gpu says which"));
+  EXPECT_THAT(imported({"GPU links\n" + four_gpus}), HasSubstr("gpus: 4  # read: f0"));
+  EXPECT_THAT(import_mistake("GPU0 GPU1\nGPU0 X\nGPU1 NV1 X \n"),
+              HasSubstr("f:2: error: GPU0 has 1 cells for 2 columns"));
+  EXPECT_THROW(expand_hosts("a[1000000000]"), Error) << "of nine digits at most";
+  const std::string net = R"(<system><cpu><pci class="0x030200"><gpu/></pci>
+      <nic><net speed="-1"/></nic></cpu></system>)";
+  EXPECT_THAT(imported({net}), HasSubstr("bandwidth: 50 GB/s  # assumed: usual with this GPU"));
+  EXPECT_THAT(import_mistake("kind: Pod\nitems: []\n"), HasSubstr("not a description"));
+  EXPECT_THAT(imported({"switches:\n- {name: leaf, capacity_blocks: [a, b]}\ncapacity_blocks:\n"
+                        "- {name: a, type: GB200, nodes: [n1]}\n"
+                        "- {name: b, type: H100, nodes: [n2]}\n"}),
+              HasSubstr("gpu: gb200-measured  # read: f0: GB200"));
+}
+
 TEST(TopologyImport, YamlOfOthers) {
   const std::string slurm = imported(
       {"- topology: t\n  cluster_default: true\n  tree:\n    switches:\n"
@@ -218,8 +267,15 @@ TEST(TopologyImport, YamlOfOthers) {
   EXPECT_THAT(kubernetes, HasSubstr("1 node without GPUs"));
 }
 
+TEST(TopologyImport, DomainsOfTwoHostsHaveTheGpusAndNicsOfBoth) {
+  const std::string text =
+      imported({"BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\n", four_gpus});
+  EXPECT_THAT(text, HasSubstr("gpus: 8  # read: f1: 4 of each host, one NVLink domain"));
+  EXPECT_THAT(text, HasSubstr("count: 4  # read: f1: 2 of each host"));
+}
+
 TEST(TopologyImport, AnyNameOfAGpuIsAName) {
-  for (const auto& [product, name] : {std::pair("=", "'-'"), {"null", "'null'"}, {"X", "'x'"}}) {
+  for (const auto& [product, name] : {std::pair("=", "'-'"), {"null", "'null'"}, {"AZ", "'az'"}}) {
     const std::string text = imported(
         {fmt::format("kind: List\nitems:\n- kind: Node\n  metadata:\n    name: a\n    labels:\n"
                      "      nvidia.com/gpu.count: '8'\n      nvidia.com/gpu.product: '{}'\n",

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Figures of reports from parts that are small enough to add up by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "sim/report/bounds_table.h"
+#include "sim/report/elasticity.h"
+#include "sim/report/iteration_metrics.h"
+#include "sim/report/names.h"
+#include "sim/report/op_times.h"
+#include "sim/report/path_report.h"
+#include "sim/report/whatif_table.h"
+#include "tests/report/iteration_case.h"
+#include "tests/report/two_hosts.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(FiguresByHand, TimesOfOpsAreMeansOverGpus) {
+  const test::TwoHostsStep step;
+  const OpTimes times = op_times(step.plan, step.timeline);
+  EXPECT_DOUBLE_EQ(times.kinds.at({"fc1", Stage::experts, Stream::compute}).value, 75);
+  EXPECT_DOUBLE_EQ(times.kinds.at({"dispatch", Stage::dispatch, Stream::ep}).value, 200);
+  EXPECT_DOUBLE_EQ(times.waiting.value, 25);  // 50 on one of two
+  OpTimes twice;
+  twice.add(times, 2);
+  EXPECT_DOUBLE_EQ(twice.kinds.at({"dispatch", Stage::dispatch, Stream::ep}).value, 400);
+  EXPECT_DOUBLE_EQ(twice.waiting.value, 50);
+}
+
+TEST(FiguresByHand, PartsOfAnIterationAreThoseOfTheMeanGpu) {
+  const test::TwoHostsStep step;
+  const IterationTimes times = iteration_times(step.plan, step.timeline);
+  EXPECT_DOUBLE_EQ(times.iteration.value, 1000);
+  EXPECT_DOUBLE_EQ(times.of(IterationPart::experts).value, 75);
+  EXPECT_DOUBLE_EQ(times.of(IterationPart::tokens).value, 200);
+  EXPECT_DOUBLE_EQ(times.of(IterationPart::waiting).value, 25);
+  const IterationTimes first = iteration_times(step.plan, step.timeline, false, {GpuId(0)});
+  EXPECT_DOUBLE_EQ(first.of(IterationPart::experts).value, 50);
+  EXPECT_DOUBLE_EQ(first.of(IterationPart::waiting).value, 50);
+}
+
+TEST(FiguresByHand, LoadsOfExpertsAreMeansOverLayers) {
+  Plan plan{"plan", 2, {}};
+  for (const std::int64_t rows :
+       {1, 3}) {  // 1 and 3 on GPU 0, 1 on GPU 1: 1 and 1.5 times the mean
+    std::vector<Kernel> each = {GroupedGemm{{rows, 0}, 8, 8}, GroupedGemm{{0, 1}, 8, 8}};
+    plan.add({"fc1",
+              OpKey{.kind = OpKind::fc1, .stage = Stage::experts, .layer = static_cast<int>(rows)},
+              Stream::compute,
+              {GpuId(0), GpuId(1)},
+              {},
+              Kernels(std::move(each))});
+  }
+  EXPECT_DOUBLE_EQ(expert_load_max_over_mean(plan), 1.25);
+  IterationFigures figures;
+  figures.add({}, 1);
+  figures.add({}, 2);
+  figures.add({}, 6);
+  EXPECT_DOUBLE_EQ(figures.load_max_over_mean, 3);
+}
+
+TEST(FiguresByHand, TrafficCountsAsOftenAsItIsThere) {
+  Traffic sum{Bytes(1), Bytes(2), Bytes(3), {4}};
+  sum.add({Bytes(10), Bytes(20), Bytes(30), {40, 50}}, 3);
+  EXPECT_EQ(sum, (Traffic{Bytes(31), Bytes(62), Bytes(93), {124, 150}}));
+}
+
+TEST(FiguresByHand, LinksInsideAHostNameItOnce) {
+  EXPECT_EQ(link_name(test::two_hosts(), LinkId(0)), "node0.gpu0 -> socket0");
+  const TopologyFile apart = parse_topology(
+      "vertices:\n  - {name: n0.g, kind: gpu, host: a, gpu: x}\n"
+      "  - {name: n1.g, kind: gpu, host: b, gpu: x}\n"
+      "links:\n  - {from: n0.g, to: n1.g, class: c, bandwidth: 1 GB/s, latency: 1 us}\n",
+      "t");
+  EXPECT_EQ(link_name(apart.topology, LinkId(0)), "n0.g -> n1.g");
+}
+
+TEST(FiguresByHand, ResourcesWithoutEffectAreNamedBelow) {
+  const std::string text = elasticity_table({{"nic.bandwidth", 1.1, Seconds(2), Seconds(2)},
+                                             {"gpu.flops", 1.1, Seconds(2), Seconds(1.5)}})
+                               .text();
+  EXPECT_THAT(text, testing::ContainsRegex("gpu.flops +\\+10.* -25.00 %"));
+  EXPECT_THAT(text, HasSubstr("# without effect: nic.bandwidth\n"));
+}
+
+TEST(FiguresByHand, CasesThatDidNotRunAreSaidBelowTheTable) {
+  const auto side = [](double seconds, std::int64_t tokens) {
+    return WhatIfSide{.time = Seconds(seconds), .tokens = tokens, .gpus = 8, .path = {}};
+  };
+  WhatIfCase ran{{"a", "x", "", "port"}, side(2, 100), side(4, 50)};
+  WhatIfCase lost{{"a", "y", "", "port"}, side(2, 100), side(2, 100)};
+  lost.after.unsuitable = "too few GPUs";
+  const std::string text = whatif_table({ran, lost}).text();
+  EXPECT_THAT(text, testing::ContainsRegex("policy +before +after +change +tokens/s"));
+  EXPECT_THAT(text, testing::ContainsRegex("x +2 s +4 s +\\+100.0 % +-75.0 %"));
+  EXPECT_THAT(text, HasSubstr("# y on a was not run after the change: too few GPUs\n"));
+  EXPECT_THAT(text, Not(HasSubstr("not run before")));
+  const nlohmann::ordered_json json = whatif_json({ran, lost});
+  EXPECT_EQ(json[0]["change"], 1);
+  EXPECT_EQ(json[0]["after"]["tokens"], 50);
+  EXPECT_EQ(json[1]["after"]["unsuitable"], "too few GPUs");
+  EXPECT_FALSE(json[1].contains("change"));
+}
+
+TEST(FiguresByHand, BoundsAddUpOverMovements) {
+  const auto movement = [](double overhead, double least, double bytes, double time) {
+    BoundReport report{};
+    report.overhead = Seconds(overhead);
+    report.least.time = Seconds(least);
+    report.least.bytes = Bytes(static_cast<std::int64_t>(bytes));
+    report.between_hosts = Bytes(7);
+    report.achieved = {{"flow", Seconds(time)}};
+    return report;
+  };
+  Explanation layer;
+  layer.bounds = {movement(1, 2, 10, 6), movement(0, 4, 10, 6), movement(0, 4, 0, 5)};
+  BoundSums sums;
+  sums.add(layer, test::two_hosts(), "p");
+  EXPECT_DOUBLE_EQ(sums.alone.value, 17);
+  EXPECT_DOUBLE_EQ(sums.bound.value, 11);
+  EXPECT_DOUBLE_EQ(sums.least_ratio, 1.5);
+  EXPECT_EQ(sums.between_hosts, Bytes(21));
+  layer.bounds = {movement(0, 4, 10, 3)};
+  EXPECT_THROW(sums.add(layer, test::two_hosts(), "p"), std::logic_error);
+}
+
+TEST(FiguresByHand, PathsArePerPlan) {
+  PathSums path;
+  path.length = Seconds(8);
+  path.segments = 3;
+  PathPart& part = path.kinds[static_cast<std::size_t>(PathKind::dispatch)];
+  part.time = Seconds(8);
+  part.by = {{"nic", Seconds(8)}};
+  part.links = {{"a -> b", Seconds(6)}, {"b -> c", Seconds(2)}};
+  path.layers = {{-1, Seconds(2)}, {4, Seconds(6)}};
+  path.gpus = {Seconds(0), Seconds(1), Seconds(7)};
+  path.waited = {Seconds(0), Seconds(0), Seconds(4)};
+  EXPECT_EQ(path_json(path, 2).dump(),
+            R"({"length_s":4.0,"segments":3,"kinds":[{"kind":"dispatch","s":4.0,)"
+            R"("bound_by_s":{"nic":4.0},"busiest_link":{"link":"a -> b","s":3.0}}],)"
+            R"("bound_by_s":{"nic":4.0},"layers":[{"layer":null,"s":1.0},{"layer":4,"s":3.0}],)"
+            R"("gpus":[{"gpu":1,"s":0.5,"others_waited_s":0.0},)"
+            R"({"gpu":2,"s":3.5,"others_waited_s":2.0}]})");
+}
+
+TEST(FiguresByHand, TimesOfLayersArePerStepAndBytesAreSums) {
+  CaseResult c = test::iteration_case("h100", "x", "", 1);
+  c.metrics.iteration.reset();
+  c.metrics.steps = {Seconds(2), Seconds(4)};
+  LayerMetrics& total = c.metrics.total;
+  total.forward = Seconds(2), total.backward = Seconds(4), total.compute = Seconds(6);
+  total.communication = Seconds(8), total.parameters = Seconds(10), total.gradients = Seconds(12);
+  total.exposed = Seconds(14), total.migrated = Bytes(5);
+  const nlohmann::ordered_json json = case_json(c)["total"];
+  EXPECT_EQ(json["forward_s"], 1);
+  EXPECT_EQ(json["backward_s"], 2);
+  EXPECT_EQ(json["compute_s"], 3);
+  EXPECT_EQ(json["communication_s"], 4);
+  EXPECT_EQ(json["parameter_communication_s"], 5);
+  EXPECT_EQ(json["gradient_communication_s"], 6);
+  EXPECT_EQ(json["exposed_communication_s"], 7);
+  EXPECT_EQ(json["migrated_bytes"], 5);
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// All that is drawn of a small step, as JSON.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/report/pictures.h"
+#include "tests/report/two_hosts.h"
+
+namespace moesim {
+namespace {
+
+/// A line per key.
+std::string lines_of(const nlohmann::ordered_json& json) {
+  std::string text;
+  for (const auto& [key, value] : json.items()) text += key + " " + value.dump() + "\n";
+  return text;
+}
+
+TEST(PicturesJson, HasLoadsTrafficLinksAndBars) {
+  const test::TwoHostsStep step;
+  Pictures pictures;
+  for (int i = 0; i < 2; ++i) {
+    pictures.add(PricedPlan(step.plan, test::two_hosts()), step.timeline);
+  }
+  pictures.memory.push_back({GpuId(1),
+                             2,
+                             Bytes(80),
+                             {"weights", "rest"},
+                             {"forward", "backward"},
+                             {{1'500'000, 0}, {2'000'000, 3'999'999}}});
+  EXPECT_EQ(
+      lines_of(pictures_json(pictures, test::two_hosts())),
+      R"(loads {"layers":[3],"gpus":2,"gpus_per_cell":1,"percent_of_mean":[[140,60]],"steps":2,"microbatches":2,"steps_per_cell":1,"max_over_mean_percent":[[140,-1,140,-1]]}
+traffic {"gpus_per_cell":1,"kilobytes_per_step":{"tokens":[[0,4000000],[0,0]]}}
+links {"classes":[{"class":"pcie","links":8,"used":4,"bytes":16000000000,"mean":0.001,"most":0.002,"busiest":"node0.gpu0 to node0.socket0"},{"class":"nic","links":4,"used":2,"bytes":8000000000,"mean":0.002,"most":0.004,"busiest":"node0.nic0 to switch"}],"drawn_permille":[2,0,2,0,0,2,0,2,4,0,0,4]}
+gantts [{"folded":false,"from_s":0.0,"to_s":1000.0,"kinds":[["fc1","experts"],["dispatch","tokens"],["host","moe other"]],"lanes":[{"gpu":0,"stream":"compute","bars":[[0,0,50000000000,0,3,0,0]]},{"gpu":0,"stream":"ep","bars":[[50000000000,50000000000,250000000000,1,3,1,1]]},{"gpu":1,"stream":"compute","bars":[[0,0,100000000000,0,3,0,0]]},{"gpu":1,"stream":"ep","bars":[[100000000000,0,200000000000,1,3,1,1]]},{"gpu":1,"stream":"copy","bars":[[300000000000,0,100000000000,2,-1,0,0]]}]}]
+memory {"gpu":1,"stage":2,"gpu_memory_bytes":80,"parts":["weights","rest"],"turns":["forward","backward"],"megabytes":[[1,0],[2,3]]}
+)");
+}
+
+TEST(PicturesJson, GpusStandForOthers) {
+  const test::TwoHostsStep step;
+  Pictures pictures;
+  pictures.add(PricedPlan(step.plan, test::two_hosts()), step.timeline, {GpuId(1), GpuId(0)});
+  EXPECT_EQ(pictures.rows.at(3).at(0), (RowsOfGpus{{GpuId(0), 3}, {GpuId(1), 7}}));
+}
+
+TEST(PicturesJson, DrawingsHaveVerticesAndLinks) {
+  EXPECT_EQ(lines_of(drawing_json(test::two_hosts())), R"(topology "two"
+gpus 2
+hosts 2
+drawn_hosts 2
+classes ["pcie","nic"]
+vertices [["node0.gpu0","gpu",0],["node0.socket0","socket",0],["node0.nic0","nic",0],["node1.gpu0","gpu",1],["node1.socket0","socket",1],["node1.nic0","nic",1],["switch","leaf",-1]]
+links [[0,1,0,2000000000.0],[1,0,0,2000000000.0],[1,2,0,2000000000.0],[2,1,0,2000000000.0],[3,4,0,2000000000.0],[4,3,0,2000000000.0],[4,5,0,2000000000.0],[5,4,0,2000000000.0],[2,6,1,1000000000.0],[6,2,1,1000000000.0],[5,6,1,1000000000.0],[6,5,1,1000000000.0]]
+)");
+}
+
+TEST(PicturesJson, DrawingsOfLargeClustersHaveFourHosts) {
+  const Topology large =
+      std::move(parse_topology("nodes: 100\nnode:\n  gpu: h100-sxm\n  gpus: 1\n"
+                               "  pcie: {bandwidth: 2 GB/s, latency: 0 us}\n"
+                               "  nics: {count: 1, bandwidth: 1 GB/s, latency: 0 us}\n"
+                               "fabric: {kind: leaf-spine, nodes_per_leaf: 1, spines: 2, "
+                               "latency: 0 us}\n",
+                               "large")
+                    .topology);
+  const nlohmann::ordered_json drawing = drawing_json(large);
+  EXPECT_EQ(drawing["drawn_hosts"], 4);
+  EXPECT_EQ(drawing["gpus"], 100);
+  // Of 4 hosts 12 vertices, and no more than 48 switches.
+  EXPECT_EQ(drawing["vertices"].size(), 4 * 3 + 48);
+}
+
+}  // namespace
+}  // namespace moesim
