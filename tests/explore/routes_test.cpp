@@ -136,6 +136,7 @@ TEST(PageRuns, OfOneClientCancelThoseBeforeThemAlone) {
   runs.cancel(other);
   EXPECT_EQ(stage(other), Stage::cancelled);
   EXPECT_EQ(stage(nobody), Stage::waiting);
+  EXPECT_EQ(stage(runs.start("b", 1, "{}")), Stage::waiting) << "no newer one";
 }
 
 TEST(PageRuns, ThatEndedLongAgoAreForgotten) {
