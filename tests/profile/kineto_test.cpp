@@ -206,6 +206,7 @@ TEST(Kineto, JoinsExchangesOfTheHost) {
   EXPECT_EQ(rank.kernels[0].kind, KernelKind::reduce_scatter);
   EXPECT_EQ(rank.exchanges[0].in_bytes, 40);
   EXPECT_EQ(rank.exchanges[0].out_bytes, 20);
+  EXPECT_GT(read.profile.bytes, static_cast<std::int64_t>(op.size()));
 }
 
 TEST(Kineto, JoinsShapesOfProducts) {

@@ -48,7 +48,7 @@ TEST(FlightRecorder, AddsUpTensorsAndTakesTimesFromBothEnds) {
         more);
   };
   const std::string text =
-      R"({"version": "2.4", "entries": [)" +
+      R"({"version": "2.4", "pg_config": {"7": {"name": "7", "ranks": "[2, 3, 4, 9]"}}, "entries": [)" +
       entry(R"("time_discovered_started_ns": 1000000, "time_discovered_completed_ns": 1002500)") +
       "," +
       entry(R"("time_discovered_started_ns": 1010000, "time_discovered_completed_ns": 1013001)") +
@@ -64,8 +64,8 @@ TEST(FlightRecorder, AddsUpTensorsAndTakesTimesFromBothEnds) {
   EXPECT_EQ(rank.kernels[1].length, 3'001'000);
   EXPECT_EQ(rank.exchanges[0].in_bytes, 8 * 4 * 2 + 3 * 4);
   EXPECT_EQ(rank.exchanges[0].out_bytes, 2 + 5);
-  EXPECT_EQ(rank.exchanges[0].ranks, 0);
-  EXPECT_EQ(read.profile.groups[rank.exchanges[0].group], "group 7");
+  EXPECT_EQ(rank.exchanges[0].ranks, 4);
+  EXPECT_EQ(read.profile.groups[rank.exchanges[0].group], "group 2-4,9");
   EXPECT_THAT(read.profile.notes, testing::Contains("1 collectives did not end"));
 }
 
