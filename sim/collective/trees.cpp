@@ -8,9 +8,8 @@ namespace moesim {
 namespace {
 
 /// A tree in which the odd nodes are leaves, nodes that 2 divides once are above them, and so on:
-/// the node 0 is the root, above the one that the largest power of two divides.
+/// the node 0 is the root, above the one that the largest power of two divides. Not of the root.
 int parent_in_order(int node, int nodes) {
-  if (node == 0) return -1;
   const int low = node & -node;
   const int up = (node ^ low) | (low << 1);
   return up < nodes ? up : node ^ low;
@@ -24,10 +23,10 @@ std::array<TreeParents, 2> two_trees(int nodes) {
   const auto other = [&](int node) {
     return nodes % 2 == 0 ? nodes - 1 - node : (node + 1) % nodes;
   };
-  for (int node = 0; node < nodes; ++node) {
+  for (int node = 1; node < nodes; ++node) {
     const int parent = parent_in_order(node, nodes);
     trees[0][static_cast<std::size_t>(node)] = parent;
-    trees[1][static_cast<std::size_t>(other(node))] = parent < 0 ? -1 : other(parent);
+    trees[1][static_cast<std::size_t>(other(node))] = other(parent);
   }
   return trees;
 }

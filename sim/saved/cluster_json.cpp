@@ -86,7 +86,7 @@ Link read_link(const Json& json, const std::vector<std::shared_ptr<const Bandwid
     // Files of 0.2.0 have the table's largest rate, and what a crowd leaves of it.
     const double factor = asymptote_of(*link.table) / link.bandwidth;
     link.bandwidth = asymptote_of(*link.table);
-    if (factor != 1) link.crowded.bandwidth = link.crowded.bandwidth * factor;
+    link.crowded.bandwidth = link.crowded.bandwidth * factor;
   }
   return link;
 }

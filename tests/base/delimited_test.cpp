@@ -37,6 +37,7 @@ TEST(Delimited, CellsAreWholeAndWithoutBlanks) {
 TEST(Delimited, DoubledQuotesAreOne) {
   EXPECT_THAT(cells_of(R"("a ""b"" c","""")", ','), ElementsAre("a \"b\" c", "\""));
   EXPECT_THAT(cells_of(R"("",x)", ','), ElementsAre("", "x"));
+  EXPECT_THAT(cells_of(R"("a"b,c"d")", ','), ElementsAre("\"a\"b", "c\"d\""));
 }
 
 TEST(Delimited, BlanksCountOnce) {

@@ -47,6 +47,33 @@ TEST(Diagnostic, LeavesOutWhatIsNotKnown) {
   EXPECT_STREQ(Error("no such flag").what(), "error: no such flag\n");
 }
 
+TEST(Diagnostic, MayKnowTheFileOrTheLineAlone) {
+  EXPECT_STREQ(error_in("a.yaml", "why").what(), "a.yaml: error: why\n");
+  EXPECT_STREQ(error_in("a.yaml", "why", "do", 7).what(), "a.yaml:7: error: why\nhint: do\n");
+  EXPECT_EQ((Diagnostic{Severity::warning, "a", 1, 0, "why", "x: 1", ""}).str(),
+            "a:1: warning: why\n  x: 1\n");
+}
+
+/// What is shown of a line with a mistake in a column.
+std::string shown_of(const std::string& line, int column) {
+  return Diagnostic{Severity::error, "", 0, column, "", line, ""}.str().substr(8);
+}
+
+TEST(Diagnostic, OfALongLineShowsWhatIsAroundTheCaret) {
+  const auto marked = [](const std::string& line, std::size_t before) {
+    return "  " + line + "\n  " + std::string(before, ' ') + "^\n";
+  };
+  const std::string widest(160, 'x');
+  EXPECT_EQ(shown_of(widest, 160), marked(widest, 159));
+  EXPECT_EQ(shown_of(widest + "y", 81), marked(widest + "...", 80));
+  EXPECT_EQ(shown_of(widest + "y", 82), marked("..." + widest.substr(1) + "y", 83));
+  // Characters of two bytes are shown whole.
+  std::string wide = "a";
+  for (int i = 0; i < 100; ++i) wide += "\xc3\xa9";
+  EXPECT_EQ(shown_of(wide, 1), marked(wide.substr(0, 161) + "...", 0));
+  EXPECT_EQ(shown_of(wide, 103), marked("..." + wide.substr(21, 160) + "...", 84));
+}
+
 TEST(DidYouMean, SuggestsTheNearestOrListsAll) {
   EXPECT_EQ(did_you_mean("bandwith", {"bandwidth", "latency"}), "did you mean 'bandwidth'?");
   EXPECT_EQ(did_you_mean("xyz", {"bandwidth", "latency"}), "known: bandwidth, latency");

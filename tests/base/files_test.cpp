@@ -122,6 +122,38 @@ std::string reason(const std::function<void()>& action) {
   return "none";
 }
 
+TEST(Files, ALinkOfAnotherUserIsFollowedUnlessAllMayWriteWhereItIs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root makes links of others";
+  const fs::path folder = empty_folder("moesim_files_test_planted");
+  const fs::path link = folder / "link";
+  fs::create_symlink("target", link);
+  ASSERT_EQ(::lchown(link.c_str(), 4321, 4321), 0);
+  const auto refused = [&](mode_t mode) {
+    EXPECT_EQ(::chmod(folder.c_str(), mode), 0);
+    return reason([&] { output_target(link.string()); }) != "none";
+  };
+  EXPECT_TRUE(refused(01777));
+  EXPECT_FALSE(refused(0777));
+  EXPECT_FALSE(refused(01775));
+  ASSERT_EQ(::chown(folder.c_str(), 4321, 4321), 0);
+  EXPECT_FALSE(refused(01777)) << "the folder's owner made it";
+  ASSERT_EQ(::chown(folder.c_str(), 4322, 4322), 0);
+  EXPECT_TRUE(refused(01777));
+  ASSERT_EQ(::lchown(link.c_str(), 0, 0), 0);
+  EXPECT_FALSE(refused(01777)) << "its own";
+}
+
+TEST(Files, AFileCanBeWrittenWhereItsFolderIs) {
+  const fs::path folder = empty_folder("moesim_files_test_writable");
+  check_writable((folder / "a").string());
+  EXPECT_TRUE(fs::is_empty(folder));
+  EXPECT_EQ(reason([] { check_writable(""); }), "the name of a file to write is empty");
+  EXPECT_EQ(reason([&] { check_writable(folder.string()); }), "is a folder, not a file");
+  EXPECT_EQ(reason([] { check_writable("/no/such/file"); }), "there is no folder '/no/such'");
+  EXPECT_TRUE(is_folder(folder.string()));
+  EXPECT_FALSE(is_folder((folder / "a").string()));
+}
+
 TEST(Files, AFileIsReadOrWrittenAndWrittenOnce) {
   const fs::path folder = empty_folder("moesim_files_test_claims");
   const auto file = [&](const char* name) { return (folder / name).string(); };

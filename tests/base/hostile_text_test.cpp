@@ -150,6 +150,37 @@ TEST(HostileText, NotUtf8) {
   EXPECT_THAT(json("{\"a\": \"caf\xe9\"}", 7), StartsWith("a.json:7:11: error: byte 0xe9"));
 }
 
+/// A code point in as few bytes as hold it, also one that no text may have.
+std::string utf8(int code) {
+  const auto last = [](int bits) { return static_cast<char>(0x80 | (bits & 0x3f)); };
+  if (code < 0x80) return {static_cast<char>(code)};
+  if (code < 0x800) return {static_cast<char>(0xc0 | code >> 6), last(code)};
+  if (code < 0x10000) {
+    return {static_cast<char>(0xe0 | code >> 12), last(code >> 6), last(code)};
+  }
+  return {static_cast<char>(0xf0 | code >> 18), last(code >> 12), last(code >> 6), last(code)};
+}
+
+TEST(HostileText, CodePointsReachFromOneToTheLastWithoutSurrogates) {
+  for (const int code : {1, 0x7f, 0x80, 0x7ff, 0x800, 0xfff, 0x1000, 0xd7ff, 0xe000, 0xffff,
+                         0x10000, 0x3ffff, 0x40000, 0x10ffff}) {
+    EXPECT_TRUE(is_text(utf8(code))) << code;
+    EXPECT_FALSE(is_text(utf8(code).substr(1)) && code >= 0x80) << code;
+  }
+  for (const int code : {0, 0xd800, 0xdfff, 0x110000, 0x140000}) {
+    EXPECT_FALSE(is_text(utf8(code))) << code;
+  }
+}
+
+TEST(HostileText, ATerminalActsOnControlAndDirectionAlone) {
+  const auto within = [](int code, int least, int most) { return least <= code && code <= most; };
+  for (int code = 0x80; code < 0x3000; ++code) {
+    const bool acts = code < 0xa0 || code == 0x61c || within(code, 0x200e, 0x200f) ||
+                      within(code, 0x202a, 0x202e) || within(code, 0x2066, 0x2069);
+    EXPECT_EQ(printable("a" + utf8(code) + "b") != "a" + utf8(code) + "b", acts) << code;
+  }
+}
+
 TEST(HostileText, OfALongLineThePlaceIsShown) {
   const std::string shown = yaml("['" + std::string(5'000, 'x') + "']]" + std::string(5'000, ' '));
   EXPECT_THAT(shown, StartsWith("a.yaml:1:5005: error: not YAML: illegal flow end\n  ...xxx"));

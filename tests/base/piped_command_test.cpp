@@ -2,12 +2,14 @@
 // A command that answers lines, and each way in which one can fail.
 #include "sim/base/piped_command.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <vector>
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
@@ -18,6 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 constexpr milliseconds patient{20000};
@@ -54,7 +57,9 @@ TEST_F(Commands, LongLinesGoBothWays) {
 TEST_F(Commands, WhatEndsIsToldWithItsLastWords) {
   EXPECT_THAT(complaint("echo 'no such table' >&2; exit 3"),
               AllOf(HasSubstr("ended with status 3 before it answered"),
-                    HasSubstr("it said:\nno such table")));
+                    EndsWith("it said:\nno such table\n")));
+  EXPECT_THAT(complaint("printf '\\r\\nwhy\\r\\n\\n' >&2; exit 3"),
+              EndsWith("it said:\n\\x0d\nwhy\n"));
   EXPECT_THAT(complaint("kill -SEGV $$"),
               AllOf(HasSubstr("was ended by signal 11 before it answered"),
                     HasSubstr("it said nothing on standard error")));
@@ -68,6 +73,7 @@ TEST_F(Commands, MuchIsSaidBeforeAnAnswer) {
   const std::string end = complaint("yes complaint | head -c 300000 >&2; echo last >&2; exit 1");
   EXPECT_THAT(end, HasSubstr("complaint\nlast"));
   EXPECT_LT(end.size(), 3000U);
+  EXPECT_GT(end.size(), 2000U);
 }
 
 TEST_F(Commands, WhatClosesItsOutputIsToldSo) {
@@ -89,6 +95,16 @@ TEST_F(Commands, WhatHangsIsEndedWithItsChildren) {
 TEST_F(Commands, TwoAnswersAreOneTooMany) {
   EXPECT_THAT(complaint("read line; printf 'a\\nb\\n'; sleep 30"),
               HasSubstr("answers more lines than it was asked"));
+}
+
+TEST_F(Commands, PipesOfWhatFailedAreClosedOnce) {
+  std::vector<int> files;  // under the numbers of those pipes
+  {
+    PipedCommand once("exit 4", patient);
+    EXPECT_THROW(once.ask("x"), Error);
+    for (int i = 0; i < 3; ++i) files.push_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
+  for (const int file : files) EXPECT_EQ(::close(file), 0);
 }
 
 TEST_F(Commands, WhatFailedIsNotAskedAgain) {

@@ -54,6 +54,23 @@ TEST(StartChild, OtherProgramsDoNotGetItsPipe) {
   EXPECT_EQ(wait_for_end(child.id), 0);
 }
 
+TEST(Frames, AreReadOneByOneWhenTheyAreWhole) {
+  const auto [bytes, status] =
+      outcome_of([](int out) { return write_frame(out, "first") && write_frame(out, ""); });
+  EXPECT_EQ(status, 0);
+  std::string come;
+  for (std::size_t size = 0; size < sizeof(std::size_t) + 5; ++size) {
+    come = bytes.substr(0, size);
+    EXPECT_EQ(next_frame(come), std::nullopt) << size;
+    EXPECT_EQ(come.size(), size);
+  }
+  come = bytes;
+  EXPECT_EQ(next_frame(come), "first");
+  EXPECT_EQ(next_frame(come), "");
+  EXPECT_EQ(next_frame(come), std::nullopt);
+  EXPECT_EQ(come, "");
+}
+
 TEST(RunProgram, TellsItsExitCode) {
   const std::string shell = find_program("sh");
   ASSERT_FALSE(shell.empty());

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <stdexcept>
@@ -54,7 +55,9 @@ TEST(StoppedChild, CountsOnlyWhatItSees) {
   const ChildProcess child = start_child(stop_and_go_on);
   std::string bytes;
   ASSERT_TRUE(read_more_of(child, bytes));
-  StoppedChild stopped(2'500ms);
+  siginfo_t is_stopped{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child.id), &is_stopped, WSTOPPED | WNOWAIT), 0);
+  StoppedChild stopped(1'900ms);  // a look adds at most 2 s
   while (!stopped.given_up(child.id) && bytes.size() < 10) {
     bytes += '.';
     std::this_thread::sleep_for(20ms);

@@ -17,9 +17,37 @@ TEST(Units, DecimalAndBinarySizesDiffer) {
   EXPECT_EQ(bytes_scale("mb"), 0);
 }
 
+TEST(Units, EachIsAThousandOfTheOneBefore) {
+  double scale = 1;
+  for (const std::string prefix : {"", "k", "M", "G", "T", "P"}) {
+    if (prefix != "P") {
+      EXPECT_EQ(bytes_scale(prefix + "B"), scale);
+      EXPECT_EQ(bandwidth_scale(prefix + "B/s"), scale);
+      EXPECT_EQ(bandwidth_scale(prefix + "bit/s"), scale / 8);
+      EXPECT_EQ(bandwidth_scale(prefix + "bps"), scale / 8);
+    }
+    if (prefix != "k") {
+      EXPECT_EQ(compute_rate_scale(prefix + "FLOP/s"), scale);
+    }
+    scale *= 1000;
+  }
+  EXPECT_EQ(bandwidth_scale("GiB/s"), 1 << 30);
+  EXPECT_EQ(bytes_scale("KiB"), 1 << 10);
+  EXPECT_EQ(bytes_scale("GiB"), 1 << 30);
+  EXPECT_EQ(bytes_scale("TiB"), 1LL << 40);
+  EXPECT_EQ(seconds_scale("ns"), 1e-9);
+  EXPECT_EQ(seconds_scale("us"), 1e-6);
+  EXPECT_EQ(seconds_scale("ms"), 1e-3);
+  EXPECT_EQ(seconds_scale("s"), 1);
+}
+
 TEST(Units, PrintsFourDigitsInAFittingUnit) {
   EXPECT_EQ(to_string(Seconds(0.001005)), "1.005 ms");
   EXPECT_EQ(to_string(Seconds(0)), "0 ns");
+  EXPECT_EQ(to_string(Seconds(-0.0)), "0 ns");
+  EXPECT_EQ(to_string(Seconds(-2)), "-2 s");
+  EXPECT_EQ(to_string(Bytes(999)), "999 B");
+  EXPECT_EQ(to_string(BytesPerSecond(2e13)), "20 TB/s");
   EXPECT_EQ(to_string(Seconds(3e-10)), "0.3 ns");
   EXPECT_EQ(to_string(Bytes(33554432)), "33.55 MB");
   EXPECT_EQ(to_string(BytesPerSecond(50e9)), "50 GB/s");

@@ -67,6 +67,18 @@ TEST(Yaml, NumbersKeepToBothEndsOfTheirRange) {
   EXPECT_THAT(share("1.01"), testing::HasSubstr("'share' is 1.01, must be between 0.25 and 1"));
 }
 
+TEST(Yaml, QuantitiesKeepToBothEndsOfTheirRange) {
+  const auto time = [](const char* text) {
+    return errors(std::string("time: ") + text + "\n", [](const YamlMap& map) {
+      map.get("time")->seconds({0.25, 2});
+    });
+  };
+  EXPECT_EQ(time("250 ms"), "");
+  EXPECT_EQ(time("2 s"), "");
+  EXPECT_THAT(time("249 ms"), testing::HasSubstr("'time' is 249 ms, must be between 0.25 and 2 s"));
+  EXPECT_THAT(time("2.1 s"), testing::HasSubstr("'time' is 2.1 s, must be between 0.25 and 2 s"));
+}
+
 TEST(Yaml, UnitsThatPeopleWriteAreGuessed) {
   const auto rate = [](const char* text) {
     return errors(std::string("rate: ") + text + "\n",

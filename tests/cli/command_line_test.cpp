@@ -45,21 +45,27 @@ TEST_P(HelpText, NamesEveryFlag) {
 
 INSTANTIATE_TEST_SUITE_P(
     Commands, HelpText,
-    testing::Values(Help{"", "run compare plan explain list topology trace --version"},
-                    Help{"run", scenario_flags + " --json --workers --bounds --elasticities"},
-                    Help{"compare", scenario_flags + " --json --workers --bounds --elasticities"},
-                    Help{"plan", scenario_flags + " --out --rows --check"},
-                    Help{"explain", scenario_flags + " --layer --flow --elasticities --json"},
-                    Help{"whatif", scenario_flags + " --scale --slow --fail --json --workers"},
-                    Help{"failures", scenario_flags + " --node-mtbf --together --write --pause"},
-                    Help{"sweep", scenario_flags + " --output --workers --shard --merge --slurm"},
-                    Help{"query", "FILE --where --top --pareto --group --pivot --baseline"},
-                    Help{"list", "WHAT policies mechanisms topologies models gpus"},
-                    Help{"topology", "show check import draw"},
-                    Help{"topology check", "name --set"},
-                    Help{"topology show", "name --set --json"},
-                    Help{"topology draw", "name --set --out"},
-                    Help{"trace", "info verify import synth slice"}),
+    testing::Values(
+        Help{"", "run compare plan explain list topology trace --version"},
+        Help{"run", scenario_flags +
+                        " --json --workers --bounds --elasticities --synth --transport "
+                        "--p2p-order --warmup --attention --memory --accumulate "
+                        "--gradient-bytes --optimizer-bytes --tp --cp --pp --vpp --etp "
+                        "--global-batch --micro-batch --sequence --pipeline --recompute "
+                        "--software --zero --routing --format --columns --wide --sort --quiet "
+                        "--report --pictures --every-gpu --every-microbatch --timeline "
+                        "--timeline-ranks --timeline-steps --allow-commands"},
+        Help{"compare", scenario_flags + " --json --workers --bounds --elasticities"},
+        Help{"plan", scenario_flags + " --out --rows --check"},
+        Help{"explain", scenario_flags + " --layer --flow --elasticities --json"},
+        Help{"whatif", scenario_flags + " --scale --slow --fail --json --workers"},
+        Help{"failures", scenario_flags + " --node-mtbf --together --write --pause"},
+        Help{"sweep", scenario_flags + " --output --workers --shard --merge --slurm"},
+        Help{"query", "FILE --where --top --pareto --group --pivot --baseline"},
+        Help{"list", "WHAT policies mechanisms topologies models gpus"},
+        Help{"topology", "show check import draw"}, Help{"topology check", "name --set"},
+        Help{"topology show", "name --set --json"}, Help{"topology draw", "name --set --out"},
+        Help{"trace", "info verify import synth slice"}),
     [](const auto& help) {
       std::string name = help.param.command.empty() ? "moesim" : help.param.command;
       std::replace(name.begin(), name.end(), ' ', '_');

@@ -157,11 +157,15 @@ TEST(Collective, OneMemberOrNoBytesMoveNothing) {
     EXPECT_EQ(none.traffic.ranks(), 1);
     EXPECT_EQ(none.traffic.total(), Bytes(0));
   }
+  EXPECT_EQ(hierarchical_all_gather(one_node(1), Bytes(5)), all_gather(one_node(1), Bytes(5)));
+  EXPECT_EQ(hierarchical_all_gather(one_node(4), Bytes(0)), all_gather(one_node(4), Bytes(0)));
+  EXPECT_EQ(hierarchical_all_gather(one_node(4), Bytes(1)).traffic.total(), Bytes(4 * 3));
   EXPECT_EQ(all_reduce(one_node(4), Bytes(0)).traffic.ranks(), 4);
   EXPECT_EQ(all_reduce(one_node(4), Bytes(0)).rounds, 0);
   EXPECT_EQ(tree_all_reduce(one_node(4), Bytes(0)).rounds, 0);
   EXPECT_EQ(all_gather({0, 0, 0}, Bytes(1)).rounds, 0);
   EXPECT_EQ(two_shot_all_reduce(one_node(1), {5}, Bytes(1)).rounds, 0);
+  EXPECT_EQ(two_shot_all_reduce(one_node(1), {5}, Bytes(1)).traffic.ranks(), 1);
   EXPECT_EQ(ring_shift(4, Bytes(0), 3).rounds, 0);
   EXPECT_EQ(ring_shift(4, Bytes(7), 0).rounds, 0);
 }
@@ -208,6 +212,7 @@ TEST(Collective, ShiftsGoRoundAsOftenAsAsked) {
 
 TEST(Collective, ATreeIsClimbedAndDescendedWithTheChainsInItsNodes) {
   EXPECT_EQ(tree_all_reduce(by_node({0, 0, 0, 1, 1, 1}), Bytes(600)).rounds, 2 * (1 + 2));
+  EXPECT_EQ(tree_all_reduce(one_node(3), Bytes(600)).rounds, 2 * 2);
 }
 
 TEST(Trees, OfEvenNodesAreMirroredAndOfOddOnesTurned) {

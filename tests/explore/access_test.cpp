@@ -88,6 +88,7 @@ TEST(Access, RefusesOtherSites) {
 TEST(Access, BoundsBodies) {
   const HttpRequest post = good_request("POST");
   EXPECT_EQ(status_of(with(post, "Content-Length", std::to_string(5 << 20))), 413);
+  EXPECT_EQ(status_of(with(post, "Content-Length", std::to_string(4 << 20))), 200);
   HttpRequest drop = post;
   drop.path = "/api/drop";
   EXPECT_EQ(status_of(with(drop, "Content-Length", std::to_string(5 << 20))), 200);

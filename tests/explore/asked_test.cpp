@@ -34,6 +34,13 @@ TEST(Asked, RefusesWhatItDoesNotKnow) {
   }
 }
 
+TEST(Asked, HasAtMostFiveHundredChanges) {
+  std::string changes = "\"a=1\"";
+  for (int i = 1; i < 500; ++i) changes += ",\"a=1\"";
+  EXPECT_EQ(read_asked("{\"set\": [" + changes + "]}").overrides.size(), 500U);
+  EXPECT_THROW(read_asked("{\"set\": [" + changes + ",\"a=1\"]}"), Error);
+}
+
 constexpr const char* small_step = R"(
 topology: h100-rail
 model: gpt-oss-20b

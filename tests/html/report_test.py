@@ -5,10 +5,11 @@ usage: report_test.py MOESIM [MOESIM_HW]      with it a measurement over MPI is 
 """
 import json
 import pathlib
+import subprocess
 import sys
 import unittest
 
-from report_page import HW, MOST_BYTES, SCRATCH, ReportTest, find_browser, clusters, iteration, moesim, quickstart, sweep, validation
+from report_page import HW, MOESIM, MOST_BYTES, SCRATCH, ReportTest, find_browser, clusters, iteration, moesim, quickstart, sweep, validation
 
 
 def shortened(times):
@@ -313,6 +314,26 @@ class Alone(ReportTest):
         self.assertIn("no charts", self.texts(".banner")[0])
         self.assertEqual(self.count("tbody tr"), len(result["cases"]))
         self.assertEqual(self.count(".facet"), 0)
+
+
+class Refused(unittest.TestCase):
+    """Files that a page could not draw."""
+
+    def complaint(self, document):
+        """What is said of a file, "" if it becomes a report."""
+        file, report = (pathlib.Path(SCRATCH.name, name) for name in ("asked.json", "asked.html"))
+        file.write_text(json.dumps(document), encoding="utf-8")
+        return subprocess.run([MOESIM, "report", file, "-o", report], check=False, capture_output=True, text=True).stderr
+
+    def test_a_row_of_a_sweep_has_a_value_for_each_column(self):
+        sound = {"format": "moesim-sweep", "format_version": 1, "file": "f", "grid": "g", "scenarios": 2, "axes": [],
+                 "columns": ["a", "b"], "versions": [], "inputs": {}, "rows": [[1, 2], [3, 4]]}
+        self.assertEqual(self.complaint(sound), "")
+        for row in ([3], [3, 4, 5], {"a": 3, "b": 4}):
+            self.assertIn("'rows[1]' is not a list of 2 values, one for each column", self.complaint({**sound, "rows": [[1, 2], row]}))
+        self.assertIn("'grid' is not a text", self.complaint({**sound, "grid": 3}))
+        del sound["axes"]
+        self.assertIn("'axes' is missing", self.complaint(sound))
 
 
 if __name__ == "__main__":

@@ -66,6 +66,11 @@ TEST(HoldOut, CountsApartWhatContradictsItself) {
   EXPECT_GT(held.sizes.at(9).apart, 3);
 }
 
+TEST(HoldOut, HasNoErrorsOfNoSizes) {
+  EXPECT_EQ(HoldOut().worst(true), 0);
+  EXPECT_EQ(HoldOut().typical(true), 0);
+}
+
 TEST(HoldOut, NeedsASizeBetween) {
   EXPECT_THROW(hold_out({{Bytes(8), Seconds(1)}, {Bytes(16), Seconds(2)}}, {}, 2), Error);
   EXPECT_THROW(hold_out(line(), {}, 1), std::invalid_argument);

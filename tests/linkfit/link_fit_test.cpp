@@ -90,6 +90,12 @@ TEST(LinkFit, SaysWhatALineWouldMiss) {
                      Seconds(5e-6 + bytes / (k < 20 ? 1e9 : 4e9) + (k < 20 ? 0 : 1e-3))});
   }
   EXPECT_LT(fit_link(line).line_error, 1e-9);
+  const std::vector<Sample> bytes = {// one second and a quarter of one a byte
+                                     {Bytes(1), Seconds(1.25)},
+                                     {Bytes(2), Seconds(1.5)},
+                                     {Bytes(4), Seconds(2)},
+                                     {Bytes(8), Seconds(3)}};
+  EXPECT_LT(fit_link(bytes).line_error, 1e-9);
   EXPECT_GT(fit_link(curve).line_error, 0.2);
 }
 

@@ -32,6 +32,7 @@ TEST(Sizes, TheirOwnTimesMayBeTwelvePercentApart) {
 
 TEST(Sizes, ThatTakeLongerThanLargerOnesContradictEachOther) {
   EXPECT_EQ(contradicted(curve({{8, 100}, {16, 125}, {32, 110}, {64, 130}})), (Doubles{16, 32}));
+  EXPECT_EQ(contradicted(curve({{16, 125}, {32, 110}, {64, 130}})), (Doubles{16, 32}));
   EXPECT_EQ(contradicted(curve({{8, 100}, {16, 122}, {32, 110}, {64, 130}})), Doubles{});
   EXPECT_EQ(contradicted(curve({{8, 100}, {16, 125}, {40, 110}, {128, 130}})), Doubles{})
       << "more than twice as large";

@@ -41,6 +41,9 @@ TEST(BothTimelines, ShowTheRankThatBothHave) {
   EXPECT_EQ(both.length, 35);
   EXPECT_EQ(both.left_out, 0);
   EXPECT_EQ(both_timelines(profile_of(1, 1, [](int) { return 1; }), simulated, 1).measured_rank, 1);
+  measured.ranks.push_back(profile_of(7, 1, [](int) { return 5; }).ranks.front());
+  EXPECT_EQ(both_timelines(measured, simulated, 1).measured_rank, 5);
+  EXPECT_EQ(both.lanes[1].bars[0].waiting, 0);
 }
 
 TEST(BothTimelines, ShowTheFirstStep) {

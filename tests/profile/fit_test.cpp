@@ -179,6 +179,66 @@ TEST(ProfileFit, FindsTheHostsTimePerKernel) {
   EXPECT_NEAR(fit.per_kernel.value, 20e-6, 1e-12);
 }
 
+TEST(ProfileFit, CountsLaunchesThatAGpuWaitedFor) {
+  MadeProfile made;
+  const auto launched = [&](ProfileTicks launch, ProfileTicks start, ProfileTicks length) {
+    ProfiledKernel kernel;
+    kernel.launch = launch;
+    kernel.start = start;
+    kernel.length = length;
+    made.rank().kernels.push_back(kernel);
+  };
+  launched(0, 2 * us, 3 * us);
+  launched(5 * us, 6 * us, 10 * us);   // 5 us later, as the GPU has ended
+  launched(15 * us, 17 * us, us);      // it is busy
+  launched(15 * us, 19 * us, us);      // launched together
+  launched(1014 * us, 1015 * us, us);  // 999 us later
+  launched(2014 * us, 2015 * us, us);  // a millisecond later: the host did other things
+  launched(-1, 2020 * us, us);
+  launched(2030 * us, 2031 * us, us);
+  const ProfileFit fit = fit_profile(made.profile(), parse_gpu_model(made_gpu, "made"), {});
+  EXPECT_EQ(fit.launches, 2);
+  EXPECT_NEAR(fit.per_kernel.value, 999e-6, 1e-12) << "the upper of both";
+}
+
+TEST(LinkSamples, AreOfTheQuickerHalfInsideAHostOrBetweenHosts) {
+  MadeProfile made;
+  const auto exchange = [&](int ranks, double microseconds) {
+    made.exchange(made.now(), microseconds, 0);
+    ExchangeFacts& facts = made.rank().exchanges.back();
+    facts = {};
+    facts.ranks = ranks;
+    facts.in_bytes = 1600;
+    facts.out_bytes = 800;
+  };
+  for (const double microseconds : {30, 10, 20}) exchange(8, microseconds);
+  exchange(16, 40);
+  exchange(1, 40);
+  const auto samples = link_samples(made.profile(), {});
+  ASSERT_EQ(samples.size(), 2U);
+  const auto& inside = samples.at("host-all-to-all-8");
+  ASSERT_EQ(inside.size(), 2U) << "of three";
+  EXPECT_EQ(inside[0].bytes, Bytes(1400));  // 7/8
+  EXPECT_NEAR(inside[0].time.value, 10e-6, 1e-12);
+  EXPECT_NEAR(inside[1].time.value, 20e-6, 1e-12);
+  const auto& between = samples.at("fabric-all-to-all-16");
+  ASSERT_EQ(between.size(), 1U);
+  EXPECT_EQ(between[0].bytes, Bytes(800));  // half of a rank's bytes leave its host
+  EXPECT_EQ(link_samples(made.profile(), {.gpus_per_host = 4}).count("fabric-all-to-all-8"), 1U);
+}
+
+TEST(LinkSamples, AreOfExchangesThatNoOtherOverlaps) {
+  MadeProfile made;
+  made.exchange(0, 10, 100);
+  made.exchange(10 * us, 10, 100);  // begins as the other ends
+  made.exchange(40 * us, 10, 100);
+  made.exchange(45 * us, 20, 100);
+  made.exchange(50 * us, 5, 100);
+  made.exchange(60 * us, 10, 100);
+  made.exchange(80 * us, 10, 100);
+  EXPECT_EQ(link_samples(made.profile(), {}).at("nvlink").size(), 3U);
+}
+
 TEST(ProfileFit, WritesFilesThatAreRead) {
   MadeProfile made;
   made.work(product({4096}), 80);
@@ -196,8 +256,42 @@ TEST(ProfileFit, WritesFilesThatAreRead) {
   EXPECT_NEAR(mine.training.at(DataType::bf16), 42.949 / 80, 1e-4);
 }
 
+std::string gpu_file_of(const ProfileFit& fit, const std::string& base) {
+  return fitted_files(fit, {"mine", "command", "made", base, "made", "ideal", Seconds(0)})[0].text;
+}
+
+TEST(FittedGpu, KeepsTheOtherRatesOfItsBase) {
+  ProfileFit fit;
+  fit.kept[DataType::bf16].kept = 0.5;
+  EXPECT_NE(gpu_file_of(fit, "x: 1\nefficiency:\n  gemm: 1\n")
+                .find("efficiency:\n  training: {bf16: 0.5000}  # measured; of the base's own "
+                      "rates\n  gemm: 1\n"),
+            std::string::npos);
+  const std::string base = "x: 1\nefficiency: {gemm: 1}  # {\n";
+  EXPECT_NE(gpu_file_of(fit, base).find("efficiency: {training: {bf16: 0.5000}, gemm: 1}  # {\n"),
+            std::string::npos);
+  EXPECT_NE(gpu_file_of(fit, "x: 1\nefficiency:  # {\n  gemm: 1\n")
+                .find("efficiency:  # {\n  training: "),
+            std::string::npos);
+  EXPECT_NE(gpu_file_of(fit, "x: 1\n").find("x: 1\nefficiency:\n  training: "), std::string::npos);
+  fit.kept_attention[DataType::bf16].kept = 0.25;
+  EXPECT_NE(gpu_file_of(fit, base).find("bf16: 0.2500"), std::string::npos);
+}
+
+TEST(FittedGpu, ReplacesTheOverlapThatWasMeasured) {
+  ProfileFit fit;
+  EXPECT_NE(gpu_file_of(fit, "overlap: {compute: 2}\n").find("overlap: {compute: 2}"),
+            std::string::npos);
+  fit.slowdown.shapes = 1;
+  fit.slowdown.factor = 1.25;
+  const std::string text = gpu_file_of(fit, "overlap: {compute: 2}\n");
+  EXPECT_EQ(text.find("overlap: {compute: 2}"), std::string::npos);
+  EXPECT_NE(text.find("overlap: {compute: 1.2500}  # measured; 1 shapes"), std::string::npos);
+}
+
 TEST(WithoutKeys, DropsBlocks) {
   EXPECT_EQ(without_keys("a: 1\nb:\n  - x\n\n  c: 2\nbb: 3\n", {"b"}), "a: 1\nbb: 3\n");
+  EXPECT_EQ(without_keys("#b:\n\na: 1\nb: {\n- x\n# y\nc: 2", {"b"}), "#b:\n\na: 1\n# y\nc: 2\n");
 }
 
 }  // namespace

@@ -141,6 +141,74 @@ TEST(Kineto, ReadsAmdAndWindowsLines) {
   EXPECT_EQ(read.profile.ranks[0].kernels.at(0).kind, KernelKind::gemm);
 }
 
+TEST(Kineto, HasAGpuPerDeviceAndTheNextRankPerFile) {
+  const ProfileFiles files;
+  const std::string other =
+      R"({"ph": "X", "cat": "gpu_memcpy", "name": "copy", "pid": 1, "tid": 9, "ts": 12, "dur": 2})";
+  const std::string both = files.write(
+      "a.json", R"({"deviceProperties": [{"id": 1, "name": "B"}, {"id": 0, "name": "A"}], )"
+                R"("traceEvents": [)" +
+                    kineto_kernel("nvjet", 7, 10, 5) + "," + other + "]}");
+  const std::string single =
+      files.write("b.json", R"({"traceEvents": [)" + kineto_kernel("nvjet", 7, 30, 5) + "]}");
+  const Profile profile = read_files({both, single}).profile;
+  ASSERT_EQ(profile.ranks.size(), 3U);
+  EXPECT_EQ(profile.ranks[0].gpu + profile.ranks[1].gpu + profile.ranks[2].gpu, "AB");
+  EXPECT_EQ(profile.ranks[1].rank, 1);
+  EXPECT_EQ(profile.ranks[1].kernels[0].kind, KernelKind::copy);
+  EXPECT_EQ(profile.ranks[1].kernels[0].start, 2 * us);
+  EXPECT_EQ(profile.ranks[2].rank, 2);
+  EXPECT_EQ(profile.ranks[2].kernels[0].start, 20 * us) << "since the first file's first event";
+}
+
+TEST(Kineto, AddsTheEpochOfAFile) {
+  const ProfileFiles files;
+  const auto write = [&](const char* file, const char* epoch) {
+    return files.write(file, fmt::format(R"({{"baseTimeNanoseconds": {}, "traceEvents": [{}]}})",
+                                         epoch, kineto_kernel("nvjet", 7, 10, 5)));
+  };
+  const Profile near = read_files({write("a.json", "5000"), write("b.json", "8000")}).profile;
+  EXPECT_EQ(near.ranks[1].kernels[0].start, 3 * us);
+  const Profile far =
+      read_files({write("a.json", "5000"), write("c.json", "2700000000000000000")}).profile;
+  EXPECT_EQ(far.ranks[1].kernels[0].start, 0);
+  EXPECT_THAT(far.notes, testing::Contains("traces were made months apart"));
+}
+
+TEST(Kineto, TakesStepsOfTheGpuWhereTheHostHasNone) {
+  const ProfileFiles files;
+  const auto step = [](const char* category, const char* name) {
+    return fmt::format(R"({{"ph": "X", "cat": "{}", "name": "{}", "ts": 5, "dur": 9}})", category,
+                       name);
+  };
+  const auto steps = [&](const std::vector<std::string>& events) {
+    return read_files({files.write("a.json", kineto_trace(0, events))}).profile.ranks[0].steps;
+  };
+  const std::string kernel = kineto_kernel("nvjet", 7, 1, 5),
+                    gpu = step("gpu_user_annotation", "ProfilerStep#1"),
+                    host = step("user_annotation", "ProfilerStep#1");
+  using Steps = std::vector<std::pair<ProfileTicks, ProfileTicks>>;
+  EXPECT_EQ(steps({kernel, gpu}), (Steps{{4 * us, 13 * us}}));
+  EXPECT_EQ(steps({kernel, gpu, gpu, host}).size(), 1U);
+  EXPECT_TRUE(steps({kernel, step("user_annotation", "other")}).empty());
+}
+
+TEST(Kineto, JoinsExchangesOfTheHost) {
+  const ProfileFiles files;
+  const std::string op =
+      R"({"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "ts": 1, "dur": 1, "args": {"External id": 8, "Collective name": "_reduce_scatter_base", "In msg nelems": 10, "Out msg nelems": 5, "dtype": "Float", "Group size": 2}})";
+  const ReadProfile read = read_files(
+      {files.write("r.json", kineto_trace(0, {op, kineto_kernel("ncclDevKernel_ReduceScatter(x)", 7,
+                                                                5, 1, ", \"External id\": 8")}))});
+  const ProfiledRank& rank = read.profile.ranks[0];
+  ASSERT_EQ(rank.exchanges.size(), 1U);
+  EXPECT_EQ(rank.kernels[0].exchange, 0);
+  EXPECT_EQ(rank.kernels[0].kind, KernelKind::reduce_scatter);
+  EXPECT_EQ(rank.exchanges[0].in_bytes, 40);
+  EXPECT_EQ(rank.exchanges[0].out_bytes, 20);
+  EXPECT_GT(read.profile.bytes, static_cast<std::int64_t>(op.size()));
+}
+
 TEST(Kineto, JoinsShapesOfProducts) {
   const ProfileFiles files;
   const std::string op =

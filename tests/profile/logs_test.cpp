@@ -40,6 +40,35 @@ TEST(FlightRecorder, IsReadAndAligned) {
   EXPECT_THAT(read.profile.notes, testing::Contains("1 collectives did not end"));
 }
 
+TEST(FlightRecorder, AddsUpTensorsAndTakesTimesFromBothEnds) {
+  const ProfileFiles files;
+  const auto entry = [](const char* more) {
+    return fmt::format(
+        R"({{"process_group": ["7", "x"], "profiling_name": "nccl:all_reduce", "input_sizes": [[8, 4], [3]], "input_dtypes": ["Half", "Float"], "output_sizes": [[2], [5]], "output_dtypes": ["Byte"], {}}})",
+        more);
+  };
+  const std::string text =
+      R"({"version": "2.4", "pg_config": {"7": {"name": "7", "ranks": "[2, 3, 4, 9]"}}, "entries": [)" +
+      entry(R"("time_discovered_started_ns": 1000000, "time_discovered_completed_ns": 1002500)") +
+      "," +
+      entry(R"("time_discovered_started_ns": 1010000, "time_discovered_completed_ns": 1013001)") +
+      "," + entry(R"("time_discovered_started_ns": 0, "time_discovered_completed_ns": 1014000)") +
+      "]}";
+  const ReadProfile read = read_files({files.write("a.json", text)});
+  const ProfiledRank& rank = read.profile.ranks.at(0);
+  EXPECT_EQ(rank.rank, 0);
+  ASSERT_EQ(rank.kernels.size(), 2U);
+  EXPECT_EQ(rank.kernels[0].length, 2'500'000);
+  EXPECT_EQ(rank.kernels[0].end(), 500'000) << "since the microsecond of the first end";
+  EXPECT_EQ(rank.kernels[1].end(), 11'001'000);
+  EXPECT_EQ(rank.kernels[1].length, 3'001'000);
+  EXPECT_EQ(rank.exchanges[0].in_bytes, 8 * 4 * 2 + 3 * 4);
+  EXPECT_EQ(rank.exchanges[0].out_bytes, 2 + 5);
+  EXPECT_EQ(rank.exchanges[0].ranks, 4);
+  EXPECT_EQ(read.profile.groups[rank.exchanges[0].group], "group 2-4,9");
+  EXPECT_THAT(read.profile.notes, testing::Contains("1 collectives did not end"));
+}
+
 TEST(NcclInspector, IsRead) {
   const ProfileFiles files;
   const std::string line =
@@ -100,6 +129,33 @@ TEST(NcclProfiler, IsReadWithBareNames) {
   EXPECT_EQ(rank.kernels[0].kind, KernelKind::all_reduce);
   EXPECT_EQ(rank.kernels[0].length, 40'250'000);
   EXPECT_EQ(rank.exchanges[0].in_bytes, 4000);
+  EXPECT_EQ(rank.exchanges[0].sequence, 2);
+  EXPECT_EQ(rank.kernels[0].end(), 750'000) << "since the microsecond of the first end";
+  EXPECT_EQ(read.profile.groups[rank.exchanges[0].group], "communicator 0");
+}
+
+TEST(NcclProfiler, SaysWhatDidNotEnd) {
+  const ProfileFiles files;
+  const auto event = [](const char* phase, int id, int at, const char* args) {
+    return fmt::format(
+        R"({{"name": "Send", "cat": "P2P", "ph": "{}", "id": {}, "ts": {}, "args": {{"CommHash": {}, "Datatype": "ncclInt8"{}}}}})",
+        phase, id, at, id, args);
+  };
+  const ReadProfile read = read_files({files.write(
+      "a.json", "[" + event("b", 1, 5, R"(, "Count": 7)") + "," + event("b", 2, 6, "") + "," +
+                    event("e", 2, 6, "") + "," + event("b", 3, 9, "") + "," + event("e", 4, 9, "") +
+                    "," + event("e", 1, 8, "") + "]")});
+  ASSERT_EQ(read.profile.ranks.size(), 1U);
+  EXPECT_EQ(read.profile.ranks[0].rank, 0);
+  const ProfiledRank& rank = read.profile.ranks[0];
+  ASSERT_EQ(rank.kernels.size(), 2U);
+  EXPECT_EQ(rank.kernels[0].length, 3 * us);
+  EXPECT_EQ(rank.kernels[1].length, 0);
+  EXPECT_EQ(rank.exchanges[static_cast<std::size_t>(rank.kernels[0].exchange)].in_bytes, 7);
+  EXPECT_EQ(rank.exchanges[static_cast<std::size_t>(rank.kernels[1].exchange)].in_bytes, 0);
+  EXPECT_THAT(read.profile.groups,
+              testing::ElementsAre("communicator 0", "communicator 1", "communicator 2"));
+  EXPECT_THAT(read.profile.notes, testing::Contains("1 collectives did not end"));
 }
 
 TEST(Nsys, IsRead) {

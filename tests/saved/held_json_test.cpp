@@ -159,6 +159,11 @@ TEST(HeldJson, TensorGroupsDivideWhatTheyShare) {
   }
   two["stages"][1]["rings"] = {{{3}}, {{2}}};
   EXPECT_THROW(read_held(two, 4), Error);
+  EXPECT_THAT(complaint([](Json& j) {
+                j["tp"] = j["model"]["vocabulary"] = j["model"]["heads"] = 3;
+                j["model"]["kv_heads"] = 3;
+              }),
+              HasSubstr("tp = 3 does not divide 2"));  // GPUs of a stage
 }
 
 /// GPU 0 holds experts 0 and 1, GPU 1 holds 2; two tokens of GPU 0 and one of GPU 1, of two choices
@@ -215,12 +220,34 @@ TEST(PlanJson, ChoicesAreServedByASlotOfTheirExpert) {
   for (const auto& [expert, slot] : {std::pair(0, 1), {0, 3}, {0, -1}, {-1, 0}}) {
     EXPECT_THAT(with(0, expert, slot), HasSubstr("does not hold it")) << expert << " " << slot;
   }
+  EXPECT_THAT(with(5, 0, 1), HasSubstr("choice 5 of expert 0"));  // behind a dropped one
+}
+
+TEST(PlanJson, EachMembersGemmHasAGroupPerSlot) {
+  const auto computing = [](std::vector<std::vector<std::int64_t>> rows) {
+    Op op = kernels("x", {0, 1});
+    op.key.stage = Stage::experts;
+    op.key.layer = 1;
+    std::vector<Kernel> each;
+    for (auto& of : rows) each.push_back(GroupedGemm{std::move(of), 1, 1, DataType::bf16});
+    op.work = Kernels(std::move(each));
+    return complaint_of(op, [](Json&) {});
+  };
+  EXPECT_EQ(computing({{2, 1}, {2}}), "");
+  EXPECT_THAT(computing({{3}, {2}}), HasSubstr("has 1 groups for 2 slots"));
+  EXPECT_THAT(computing({{2, 1}, {2, 0}}), HasSubstr("has 2 groups for 1 slots"));
 }
 
 TEST(PlanJson, LayersAreWhole) {
   const auto with = [](const char* key, const char* value) {
     return complaint_of(moving(0, 1), [&](Json& layer) { layer[key] = Json::parse(value); });
   };
+  EXPECT_EQ(complaint_of(moving(0, 1),
+                         [](Json& layer) {
+                           layer["top_k"] = 1;
+                           layer["expert"] = layer["slot"] = {0, 1, 2};
+                         }),
+            "");
   EXPECT_THAT(with("top_k", "0"), HasSubstr("top_k is 0"));
   EXPECT_THAT(with("top_k", "1"), HasSubstr("3 tokens of 1 choices have 6 experts"));
   EXPECT_THAT(with("tokens", "[2, 5]"), HasSubstr("GPU 1 has 5 tokens"));

@@ -192,6 +192,10 @@ TEST_F(SavedStepsFile, TellsWhichLineWasAltered) {
                 AllOf(HasSubstr(line == 0 ? ":8: error" : fmt::format(":{}: error", line + 1)),
                       HasSubstr("not as it was written"), HasSubstr("hint: write it again")));
   }
+  all.back() = Json{{"xxh3", "0"}}.dump() + "\n";
+  std::string joined;
+  for (const std::string& line : all) joined += line;
+  EXPECT_THAT(complaint(gzipped(joined)), HasSubstr("the file is not as it was written"));
 }
 
 TEST_F(SavedStepsFile, RefusesOtherFilesAndVersions) {
@@ -324,18 +328,41 @@ TEST_F(SavedStepsFile, RefusesAnIterationThatDoesNotFitTogether) {
   EXPECT_THAT(stage([](Json& j) { j["rings"][0] = Json::array(); }), HasSubstr("have no ring"));
   EXPECT_THAT(broken([](Json& j) { j["layers"].push_back(j["layers"][0]); }),
               HasSubstr("is there twice"));
+  EXPECT_THAT(broken([](Json& j) {
+                j["layers"].push_back(j["layers"][0]);
+                j["layers"].back()["microbatch"] = j["iteration"]["microbatches"];
+              }),
+              HasSubstr("is not of the iteration"));
   EXPECT_THAT(broken([](Json& j) { j.erase("iteration"); }),
               HasSubstr(":2: error: has no iteration, which line 1 says it is"));
+}
+
+TEST_F(SavedStepsFile, HasTheSizesOfItsModelAndWhatAStepReplaced) {
+  const auto with = [this](std::size_t line, const char* key, int value) {
+    return rewritten(line, [&](Json& json) { json[key] = value; });
+  };
+  for (const char* const key : {"hidden", "expert_ffn"}) {
+    EXPECT_THAT(complaint(with(0, key, 0)), HasSubstr("the model has no sizes"));
+    EXPECT_EQ(complaint(with(0, key, 1)), "");
+  }
+  EXPECT_EQ(read(with(1, "replaced_choices", 5)).policies[0].steps[0].replaced_choices, 5);
+  for (const bool backward : {false, true}) {
+    const auto change = [&](Json& json) { json["backward"] = backward; };
+    EXPECT_EQ(read(rewritten(0, change)).origin.backward, backward);
+  }
+  EXPECT_EQ(lines(planned().packed())[1].find("microbatch"), std::string::npos) << "no iteration";
 }
 
 TEST_F(SavedStepsFile, CountsItsSteps) {
   std::vector<std::string> all = lines(planned().packed());
   std::vector<std::string> fewer = all;
   fewer.erase(fewer.begin() + 6);
-  EXPECT_THAT(complaint(hashed(fewer)), HasSubstr("lists more steps than there are"));
+  EXPECT_THAT(complaint(hashed(fewer)), HasSubstr(":1: error: lists more steps than there are"));
   std::vector<std::string> more = all;
   more.insert(more.begin() + 7, more[6]);
   EXPECT_THAT(complaint(hashed(more)), HasSubstr(":8: error: has steps that line 1 does not list"));
+  std::swap(all[1], all[2]);
+  EXPECT_THAT(complaint(hashed(all)), HasSubstr(":2: error: the step is not as it was written"));
 }
 
 // Files of 0.2.0 have the largest rate of a table as its link's bandwidth.

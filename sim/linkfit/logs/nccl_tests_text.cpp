@@ -204,7 +204,6 @@ class TextLog {
   void start_table(const std::vector<std::string>& columns) {
     test().has_table = true;
     test().cause.clear();
-    table_ = {};
     table_ = NcclTable(columns, choice_.in_place, file_, number_);
     test().marks.redop_column = table_.has_redop();
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/base/files.h"
 #include "tests/linkfit/logs/made_log.h"
 
 namespace moesim {
@@ -116,6 +117,47 @@ TEST(PostedLog, HasRowsThatOtherOutputBroke) {
   expect_as_plain(with(made.text(), row, begin + info + out + "\n" + info + in));
   const std::string tag = "[1,0]<stdout>:";
   expect_as_plain(with(made.text(), row, tag + begin + tag + out + tag + in));
+}
+
+TEST(PostedLog, HasRowsAroundTextThatEndsInNumbers) {
+  const MadeLog made;
+  const std::string row = made.row(2);
+  const std::size_t at = row.find('.', row.find("float")) + 3;  // behind the first time
+  for (const char* const other : {"node0: still running", "node0: took 3", "node0 3 4 5 s"}) {
+    const std::string text = row.substr(0, at) + "\n" + other + "\n" + row.substr(at);
+    const Log log = read_made(with(made.text(), row, text));
+    ASSERT_EQ(log.samples.size(), 6U) << other;
+    EXPECT_EQ(log.samples[2].time, read_made(made.text()).samples[2].time);
+    EXPECT_EQ(log.notes.size(), 0U);
+  }
+}
+
+TEST(PostedLog, MayFailAfterItsEnd) {
+  const Log log = read_made(MadeLog{}.text() + "srun: error: task 0 failed\n");
+  EXPECT_EQ(log.samples.size(), 6U);
+  EXPECT_EQ(log.notes.size(), 0U);
+}
+
+TEST(PostedLog, MaySayHowManyGpusNoProcessHas) {
+  const std::string text = MadeLog{}.text();
+  for (const char* const said :
+       {"nThread 0 nGpus 1", "nThread 1 nGpus 1025", "nThread 64 nGpus 64", "nThread x nGpus 1"}) {
+    EXPECT_EQ(read_made(with(text, "nThread 1 nGpus 1", said)).what, read_made(text).what) << said;
+  }
+}
+
+TEST(PostedLog, MayLackTheRankOfALineOfNccl) {
+  const MadeLog made;
+  for (const char* const line :
+       {"n0:1:2 [0] NCCL INFO comm 0x1 nranks 4\n", "NCCL INFO comm 0x1 rank 0 nranks 4\n",
+        "n0:1:2 [0] NCCL INFO comm 0x1 rank 4 nranks 4\n"}) {
+    EXPECT_EQ(read_made(line + made.text()).what, read_made(made.text()).what) << line;
+  }
+}
+
+TEST(PostedLog, IsTextAndHasItsHash) {
+  EXPECT_EQ(read_made(MadeLog{}.text()).hash, hash_of(MadeLog{}.text()));
+  EXPECT_THAT(refusal_of("\xff" + MadeLog{}.text()), HasSubstr("byte 0xff is not UTF-8 text"));
 }
 
 TEST(PostedLog, SaysHowManyRowsAreLost) {

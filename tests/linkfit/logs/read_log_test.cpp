@@ -91,6 +91,70 @@ TEST(NcclTestsJson, CountsTheProcesses) {
   EXPECT_EQ(parse_log(text, "a.json", {}).what, "alltoall, 8 ranks, inside a host");
 }
 
+TEST(LogTables, OfAiconfiguratorCountElements) {
+  const auto read = [](const std::string& type) {
+    const std::string row = ",2.2,H100,alltoall,NCCL," + type + ",8,";
+    return parse_log(
+        "framework,version,device,op_name,kernel_source,nccl_dtype,num_gpus,message_size,latency\n"
+        "T" +
+            row + "1024,0.02\nT" + row + "2048,0.03\n",
+        "a.csv", {});
+  };
+  const Log log = read("half");
+  EXPECT_EQ(log.kind, "aiconfigurator NCCL table");
+  EXPECT_EQ(log.gpu, "H100");
+  EXPECT_EQ(log.library, "NCCL 2.2");
+  EXPECT_EQ(log.what, "alltoall, 8 ranks, inside a host");
+  EXPECT_EQ(log.samples.at(0).bytes, Bytes(2 * 1024 / 8 * 7));
+  EXPECT_DOUBLE_EQ(log.samples[0].time.value, 20e-6);
+  EXPECT_EQ(read("bfloat16").samples[0].bytes, Bytes(2 * 1024 / 8 * 7));
+  EXPECT_EQ(read("int8").samples[0].bytes, Bytes(1024 / 8 * 7));
+  EXPECT_EQ(read("float").samples[0].bytes, Bytes(4 * 1024 / 8 * 7));
+  EXPECT_THROW(read("int5"), Error);
+}
+
+TEST(LogTables, OfPplxHaveAColumnPerNumberOfRanks) {
+  const std::string text =
+      "tokens_per_gpu,op,EP8,EP16\n128,Torch AlltoAll,10,20\n128,other,1,1\n"
+      "256,Torch AlltoAll,20,40\n";
+  LogChoice choice;
+  choice.ranks = 16;
+  const Log log = parse_log(text, "a.csv", choice);
+  EXPECT_EQ(log.kind, "pplx-kernels table");
+  EXPECT_EQ(log.gpu, "NVIDIA H100");
+  EXPECT_EQ(log.what, "alltoall, 16 ranks, between 2 hosts");
+  ASSERT_EQ(log.samples.size(), 2U);
+  EXPECT_EQ(log.samples[0].bytes, Bytes(128 * 256 * 7392 / 2));
+  EXPECT_DOUBLE_EQ(log.samples[0].time.value, 20e-6);
+  EXPECT_NE(refusal(text, {}).find("has a column per number of ranks"), std::string::npos);
+  choice.ranks = 32;
+  EXPECT_NE(refusal(text, choice).find("has no column EP32\nhint: columns: tokens_per_gpu, op"),
+            std::string::npos);
+}
+
+TEST(LogTables, OfVidurHaveASizeInBytes) {
+  const std::string names = "collective,num_workers,devices_per_node,size,time_stats.x.median\n";
+  const std::string text =
+      "collective,num_workers,devices_per_node,size,time_stats.all_reduce."
+      "median\nall_reduce,8,4,1,0.02\nall_reduce,8,4,1024,0.03\n";
+  const Log log = parse_log(text, "a.csv", {});
+  EXPECT_EQ(log.kind, "vidur network profile");
+  EXPECT_EQ(log.what, "all_reduce, 8 ranks, between 2 hosts");
+  EXPECT_EQ(log.samples.size(), 1U) << "one byte is none on a link";
+  EXPECT_NE(refusal(names + "x,8,4,1,0.02\n", {}).find("unknown collective 'x'"),
+            std::string::npos);
+}
+
+TEST(LogTables, OfOtherColumnsAreRefused) {
+  std::string names = "size,collective";
+  EXPECT_NE(refusal(names + "\n1,2\n", {}).find("of no known table: size, collective\n"),
+            std::string::npos);
+  for (int i = 0; i < 28; ++i) names += ",c" + std::to_string(i);
+  EXPECT_NE(refusal(names + "\n", {}).find(", c27\n"), std::string::npos);
+  EXPECT_NE(refusal(names + ",c28\n", {}).find(", c27, ...\n"), std::string::npos);
+  EXPECT_NE(refusal("mfu,x\n", {}).find("holds times of GEMMs"), std::string::npos);
+}
+
 class PublishedTable : public testing::Test {
  protected:
   void SetUp() override {
