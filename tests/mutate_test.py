@@ -57,6 +57,7 @@ class Mutants(unittest.TestCase):
         self.assertEqual(self.chosen("  auto x = a\n      - b;\n"), "  auto x = (m(1) ? (a       + b) : (a\n      - b));\n")
         self.assertEqual(self.chosen("  return a\n      .b(c) + d;\n"),
                          "  return (m(1) ? (a       .b(c) - d) : (a\n      .b(c) + d));\n")
+        self.assertEqual(self.chosen("  f(a)\n      .g(1);\n  h(a,\n    i(1));\n").count("m("), 2)  # no line that continues a statement
         self.assertEqual(self.chosen("while (a) continue;\n"), "while (a) { if (m(1)) { break; } else { continue; } }\n")
         self.assertEqual(self.chosen("x = c == '<' ? y - z : Foo::bar * 3;\n"),
                          "x = (m(1) ? (c != '<') : (c == '<')) ? (m(2) ? (y + z) : (y - z)) : (m(3) ? (Foo::bar / 3) : (Foo::bar * 3));\n")
