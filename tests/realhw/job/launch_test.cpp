@@ -102,6 +102,9 @@ TEST_F(LaunchTest, OneRankMeetsNobody) {
   set("SLURM_NTASKS", "1");
   EXPECT_EQ(slurm_place().ranks, 1);
   EXPECT_EQ(slurm_place().host, TcpPlace().host);
+  set("SLURM_NTASKS", "2");
+  set("SLURM_STEP_NUM_TASKS", "1");
+  EXPECT_EQ(slurm_place().ranks, 1);
   set("MOESIM_SECRET", "too short");  // is not asked for
   char program[] = "moesim-hw", command[] = "run", flag[] = "--other";
   char* words[] = {program, command, flag, nullptr};
@@ -125,6 +128,8 @@ TEST_F(LaunchTest, TorchrunPlace) {
   EXPECT_THAT(complaint(torchrun_place), HasSubstr("MASTER_PORT is not set"));
   set("MASTER_PORT", "0");
   EXPECT_THAT(complaint(torchrun_place), HasSubstr("MASTER_PORT=0"));
+  set("MASTER_PORT", "1");
+  EXPECT_EQ(torchrun_place().str(), "somewhere:1");
   set("MASTER_PORT", "65535");
   EXPECT_EQ(torchrun_place().str(), "somewhere:65535");
   EXPECT_EQ(torchrun_place().rank, 3);
@@ -160,8 +165,10 @@ TEST_F(LaunchTest, SlurmPlace) {
   set("MASTER_ADDR", "elsewhere");
   set("MASTER_PORT", "29500");
   EXPECT_EQ(slurm_place().str(), "elsewhere:29500");
-  set("MASTER_PORT", "65535");
-  EXPECT_EQ(slurm_place().port, 65535);
+  for (const int port : {1, 65535}) {
+    set("MASTER_PORT", std::to_string(port));
+    EXPECT_EQ(slurm_place().port, port);
+  }
   set("MASTER_PORT", "65536");
   EXPECT_THAT(complaint(slurm_place), HasSubstr("MASTER_PORT=65536 is above 65535"));
   set("MASTER_PORT", "0");
@@ -175,6 +182,7 @@ TEST_F(LaunchTest, SlurmsOlderNamesOfNodes) {
   set("SLURM_NTASKS", "2");
   set("SLURM_NODELIST", "old[1-2]");
   EXPECT_EQ(slurm_place().host, "old1");
+  EXPECT_EQ(slurm_place().port, 16384) << "of no job";
   set("SLURM_JOB_NODELIST", "job[1-2]");
   EXPECT_EQ(slurm_place().host, "job1");
   set("SLURM_NNODES", "2");
