@@ -115,6 +115,25 @@ TEST_F(LaunchTest, OneRankMeetsNobody) {
   EXPECT_EQ(job->ranks(), 1);
 }
 
+LaunchFlags flags_of(std::string flag, std::string value) {
+  std::string program = "moesim-hw";
+  char* words[] = {program.data(), flag.data(), value.data(), nullptr};
+  LaunchFlags flags;
+  CommandLine app("moesim-hw", "");
+  flags.add_to(app);
+  app.parse(3, words);
+  return flags;
+}
+
+TEST_F(LaunchTest, FlagsNameALauncherAndALimit) {
+  for (const char* name : {"auto", "mpi", "tcp"}) {
+    EXPECT_EQ(flags_of("--launcher", name).launcher, name);
+  }
+  EXPECT_EQ(flags_of("--join-timeout", "7").limit, 7);
+  EXPECT_THAT(complaint([] { flags_of("--launcher", "tpc"); }), HasSubstr("tpc is not known"));
+  EXPECT_THAT(complaint([] { flags_of("--join-timeout", "0.05"); }), HasSubstr("--join-timeout"));
+}
+
 TEST_F(LaunchTest, TorchrunPlace) {
   EXPECT_THAT(complaint(torchrun_place), HasSubstr("RANK is not set"));
   set("RANK", "3");
