@@ -17,6 +17,7 @@ namespace moesim {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 /// An environment without launchers, put back afterwards.
 class LaunchTest : public testing::Test {
@@ -94,6 +95,14 @@ TEST_F(LaunchTest, NumbersStartFromTheirLeast) {
   }
 }
 
+std::unique_ptr<Job> launched(std::string flag) {
+  std::string program = "moesim-hw", command = "run";
+  char* words[] = {program.data(), command.data(), flag.data(), nullptr};
+  int count = 3;
+  char** argv = words;
+  return launch(count, argv);
+}
+
 TEST_F(LaunchTest, OneRankMeetsNobody) {
   set("RANK", "0");
   set("WORLD_SIZE", "1");
@@ -106,13 +115,18 @@ TEST_F(LaunchTest, OneRankMeetsNobody) {
   set("SLURM_STEP_NUM_TASKS", "1");
   EXPECT_EQ(slurm_place().ranks, 1);
   set("MOESIM_SECRET", "too short");  // is not asked for
-  char program[] = "moesim-hw", command[] = "run", flag[] = "--other";
-  char* words[] = {program, command, flag, nullptr};
-  int count = 3;
-  char** argv = words;
-  const auto job = launch(count, argv);
+  const auto job = launched("--other");
   EXPECT_EQ(job->rank(), 0);
   EXPECT_EQ(job->ranks(), 1);
+  EXPECT_THAT(job->launcher(), Not(HasSubstr("MPI")));
+}
+
+TEST_F(LaunchTest, RanksMeetOverTcpIfSlurmOrAFlagSaysSo) {
+  EXPECT_THAT(complaint([] { launched("--launcher=tcp"); }), HasSubstr("RANK is not set"));
+  set("SLURM_PROCID", "0");
+  set("SLURM_STEP_ID", "0");
+  set("SLURM_NTASKS", "1");
+  EXPECT_THAT(launched("--other")->launcher(), Not(HasSubstr("MPI")));
 }
 
 LaunchFlags flags_of(std::string flag, std::string value) {
