@@ -74,6 +74,14 @@ def region_start(mask, at):
     return at
 
 
+def begins(mask, at):
+    """Whether a statement does at the first place of a line that is not blank, instead of continuing from the line before."""
+    before = mask[:at].rstrip()
+    last_line = before[before.rfind("\n") + 1:].lstrip()
+    ended = before[-1:] in ("", ";", "{", "}", ":", ")") or last_line.startswith("#") or re.search(r"\b(?:else|do)$", before)
+    return bool(ended) and mask[at] != "."
+
+
 def region_end(mask, at):
     """Where the expression ends that holds the place before `at`; None of a declaration's name or type."""
     while at < len(mask):
@@ -113,6 +121,8 @@ class Place:
         start, end = region_start(mask, first), region_end(mask, last)
         if self.removed:
             start, end = line_start + len(line) - len(line.lstrip()), line_start + line.rindex(";")
+            if not begins(mask, start):
+                return
         if start is None or end is None:
             return
         start = LEADING.match(mask, start).end()

@@ -3,7 +3,6 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "realhw/core/gemm.h"
+#include "realhw/job/job.h"
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/linkfit/calibration_text.h"
@@ -29,12 +29,6 @@ std::string processor() {
     break;
   }
   return fmt::format("{}, {} threads", name, std::thread::hardware_concurrency());
-}
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
 }
 
 /// The words of this process's command line.

@@ -9,7 +9,6 @@ KernelThread::~KernelThread() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
-    queue_.clear();
   }
   wake_.notify_one();
   thread_.join();

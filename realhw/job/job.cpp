@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <climits>
 #include <cstring>
 #include <set>
 
@@ -56,10 +58,14 @@ std::vector<double> gather_on_first(Job& job, const std::vector<double>& values)
   return values_in<double>(joined);
 }
 
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  gethostname(name.data(), name.size());
+  return name.data();
+}
+
 int count_hosts(Job& job) {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  const auto names = all_gather(job, name);
+  const auto names = all_gather(job, host_name());
   return static_cast<int>(std::set<std::string>(names.begin(), names.end()).size());
 }
 

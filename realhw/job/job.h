@@ -43,6 +43,8 @@ std::vector<std::string> all_gather(Job& job, const std::string& mine);
 std::vector<std::int64_t> sums_over_ranks(Job& job, const std::vector<std::int64_t>& values);
 /// The values of all ranks after one another, on rank 0 (elsewhere nothing); as many on every rank.
 std::vector<double> gather_on_first(Job& job, const std::vector<double>& values);
+/// Of this process.
+std::string host_name();
 /// Distinct host names of the job.
 int count_hosts(Job& job);
 

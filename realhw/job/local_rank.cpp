@@ -2,7 +2,6 @@
 #include "realhw/job/local_rank.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -35,9 +34,7 @@ int local_rank_of_launcher() {
 int local_rank(Job& job) {
   const int told = local_rank_of_launcher();
   const bool all_told = sums_over_ranks(job, {told < 0 ? 1 : 0})[0] == 0;
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  const auto hosts = all_gather(job, name);
+  const auto hosts = all_gather(job, host_name());
   if (all_told) return told;
   const auto here = hosts.begin() + job.rank();
   return static_cast<int>(std::count(hosts.begin(), here, *here));

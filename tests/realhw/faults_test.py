@@ -112,4 +112,4 @@ if __name__ == "__main__":
     if shutil.which("mpirun") is None:
         print("no mpirun")
         sys.exit(77)
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

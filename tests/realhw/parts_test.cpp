@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <future>
 #include <random>
 #include <set>
 
@@ -249,6 +250,24 @@ TEST(KernelThread, RunsInOrderAndHandsErrorsBack) {
   EXPECT_FALSE(ended[0].error);
   EXPECT_TRUE(ended[1].error);
   EXPECT_LE(ended[0].end, ended[1].start);
+  EXPECT_FALSE(thread.busy());
+}
+
+TEST(KernelThread, IsBusyUntilItsLastKernelEnds) {
+  std::promise<void> started, may_end;
+  KernelThread thread;
+  EXPECT_FALSE(thread.busy());
+  thread.submit(OpId(0), [&] {
+    started.set_value();
+    may_end.get_future().wait();
+  });
+  started.get_future().wait();
+  EXPECT_TRUE(thread.busy()) << "it runs, and none waits";
+  thread.submit(OpId(1), [] {});
+  may_end.set_value();
+  while (thread.busy()) std::this_thread::yield();
+  EXPECT_EQ(thread.take_ended().size(), 2U);
+  EXPECT_THAT(thread.take_ended(), IsEmpty());
 }
 
 }  // namespace

@@ -193,6 +193,13 @@ TEST_F(HostDeviceTest, PoisonIsEverywhereButInWhatAStepStartsWith) {
   }
 }
 
+TEST_F(HostDeviceTest, StartsWithItsInitialValuesEvenIfNothingIsPoisoned) {
+  const Place at = floats({3, 4});
+  device_.load(program_);
+  device_.reset(false);
+  EXPECT_THAT(read(at, 2), ElementsAre(3, 4));
+}
+
 TEST_F(HostDeviceTest, HostWorkTakesItsTime) {
   const auto start = std::chrono::steady_clock::now();
   run(HostWork{2'000'000});

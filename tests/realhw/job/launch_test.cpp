@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "realhw/launch/launch.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -15,6 +17,7 @@ namespace moesim {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 /// An environment without launchers, put back afterwards.
 class LaunchTest : public testing::Test {
@@ -52,6 +55,7 @@ TEST_F(LaunchTest, FirstHostOfSlurmsLists) {
   EXPECT_EQ(first_host("node[07-09,11],login"), "node07");
   EXPECT_EQ(first_host("node[3,5]"), "node3");
   EXPECT_EQ(first_host("rack[1-2]n[04-05]-ib,x"), "rack1n04-ib");
+  EXPECT_EQ(first_host("node[3"), "node3") << "cut short";
 }
 
 TEST_F(LaunchTest, StarterIsFoundInTheEnvironment) {
@@ -66,8 +70,82 @@ TEST_F(LaunchTest, StarterIsFoundInTheEnvironment) {
   EXPECT_EQ(starter(), Starter::mpi);
   set("WORLD_SIZE", "1");
   EXPECT_EQ(starter(), Starter::torchrun);
-  set("OMPI_COMM_WORLD_RANK", "0");
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK"}) {
+    set(name, "0");
+    EXPECT_EQ(starter(), Starter::mpi) << name;
+    unsetenv(name);
+  }
+  unsetenv("PMIX_RANK");
+  unsetenv("WORLD_SIZE");
+  EXPECT_EQ(starter(), Starter::slurm);
+  set("PMI_RANK", "0");
   EXPECT_EQ(starter(), Starter::mpi);
+}
+
+TEST_F(LaunchTest, NumbersStartFromTheirLeast) {
+  EXPECT_EQ(number_in("RANK"), std::nullopt);
+  set("RANK", "");
+  EXPECT_EQ(number_in("RANK"), std::nullopt) << "empty";
+  set("RANK", "0");
+  EXPECT_EQ(number_in("RANK"), 0);
+  EXPECT_THAT(complaint([] { number_in("RANK", 1); }), HasSubstr("a whole number from 1"));
+  for (const char* text : {"-1", "x", "99999999999"}) {
+    set("RANK", text);
+    EXPECT_THAT(complaint([] { number_in("RANK"); }), HasSubstr("a whole number from 0")) << text;
+  }
+}
+
+std::unique_ptr<Job> launched(std::string flag) {
+  std::string program = "moesim-hw", command = "run";
+  char* words[] = {program.data(), command.data(), flag.data(), nullptr};
+  int count = 3;
+  char** argv = words;
+  return launch(count, argv);
+}
+
+TEST_F(LaunchTest, OneRankMeetsNobody) {
+  set("RANK", "0");
+  set("WORLD_SIZE", "1");
+  EXPECT_EQ(torchrun_place().port, TcpPlace().port);
+  set("SLURM_PROCID", "0");
+  set("SLURM_NTASKS", "1");
+  EXPECT_EQ(slurm_place().ranks, 1);
+  EXPECT_EQ(slurm_place().host, TcpPlace().host);
+  set("SLURM_NTASKS", "2");
+  set("SLURM_STEP_NUM_TASKS", "1");
+  EXPECT_EQ(slurm_place().ranks, 1);
+  set("MOESIM_SECRET", "too short");  // is not asked for
+  const auto job = launched("--other");
+  EXPECT_EQ(job->rank(), 0);
+  EXPECT_EQ(job->ranks(), 1);
+  EXPECT_THAT(job->launcher(), Not(HasSubstr("MPI")));
+}
+
+TEST_F(LaunchTest, RanksMeetOverTcpIfSlurmOrAFlagSaysSo) {
+  EXPECT_THAT(complaint([] { launched("--launcher=tcp"); }), HasSubstr("RANK is not set"));
+  set("SLURM_PROCID", "0");
+  set("SLURM_STEP_ID", "0");
+  set("SLURM_NTASKS", "1");
+  EXPECT_THAT(launched("--other")->launcher(), Not(HasSubstr("MPI")));
+}
+
+LaunchFlags flags_of(std::string flag, std::string value) {
+  std::string program = "moesim-hw";
+  char* words[] = {program.data(), flag.data(), value.data(), nullptr};
+  LaunchFlags flags;
+  CommandLine app("moesim-hw", "");
+  flags.add_to(app);
+  app.parse(3, words);
+  return flags;
+}
+
+TEST_F(LaunchTest, FlagsNameALauncherAndALimit) {
+  for (const char* name : {"auto", "mpi", "tcp"}) {
+    EXPECT_EQ(flags_of("--launcher", name).launcher, name);
+  }
+  EXPECT_EQ(flags_of("--join-timeout", "7").limit, 7);
+  EXPECT_THAT(complaint([] { flags_of("--launcher", "tpc"); }), HasSubstr("tpc is not known"));
+  EXPECT_THAT(complaint([] { flags_of("--join-timeout", "0.05"); }), HasSubstr("--join-timeout"));
 }
 
 TEST_F(LaunchTest, TorchrunPlace) {
@@ -83,6 +161,8 @@ TEST_F(LaunchTest, TorchrunPlace) {
   EXPECT_THAT(complaint(torchrun_place), HasSubstr("MASTER_PORT is not set"));
   set("MASTER_PORT", "0");
   EXPECT_THAT(complaint(torchrun_place), HasSubstr("MASTER_PORT=0"));
+  set("MASTER_PORT", "1");
+  EXPECT_EQ(torchrun_place().str(), "somewhere:1");
   set("MASTER_PORT", "65535");
   EXPECT_EQ(torchrun_place().str(), "somewhere:65535");
   EXPECT_EQ(torchrun_place().rank, 3);
@@ -104,10 +184,13 @@ TEST_F(LaunchTest, SlurmPlace) {
   EXPECT_EQ(place.host, "n3");
   EXPECT_EQ(place.rank, 5);
   EXPECT_EQ(place.ranks, 16);
-  EXPECT_GE(place.port, 16384);
-  EXPECT_LT(place.port, 32768);
+  // 16384 + (31 job + step) mod 16384
+  EXPECT_EQ(place.port, 16384 + 14616);
   set("SLURM_STEP_ID", "1");
-  EXPECT_NE(slurm_place().port, place.port);
+  EXPECT_EQ(slurm_place().port, 16384 + 14617);
+  set("SLURM_JOB_ID", "16386");
+  set("SLURM_STEP_ID", "16387");
+  EXPECT_EQ(slurm_place().port, 16384 + 2 * 31 + 3);
   set("SLURM_STEP_NUM_TASKS", "8");
   EXPECT_EQ(slurm_place().ranks, 8);
   set("SLURM_STEP_NUM_NODES", "1");
@@ -115,12 +198,38 @@ TEST_F(LaunchTest, SlurmPlace) {
   set("MASTER_ADDR", "elsewhere");
   set("MASTER_PORT", "29500");
   EXPECT_EQ(slurm_place().str(), "elsewhere:29500");
+  for (const int port : {1, 65535}) {
+    set("MASTER_PORT", std::to_string(port));
+    EXPECT_EQ(slurm_place().port, port);
+  }
+  set("MASTER_PORT", "65536");
+  EXPECT_THAT(complaint(slurm_place), HasSubstr("MASTER_PORT=65536 is above 65535"));
+  set("MASTER_PORT", "0");
+  EXPECT_THAT(complaint(slurm_place), HasSubstr("MASTER_PORT=0"));
+  set("SLURM_STEP_NUM_TASKS", "5");
+  EXPECT_THAT(complaint(slurm_place), HasSubstr("SLURM_PROCID=5 of 5 tasks"));
+}
+
+TEST_F(LaunchTest, SlurmsOlderNamesOfNodes) {
+  set("SLURM_PROCID", "0");
+  set("SLURM_NTASKS", "2");
+  set("SLURM_NODELIST", "old[1-2]");
+  EXPECT_EQ(slurm_place().host, "old1");
+  EXPECT_EQ(slurm_place().port, 16384) << "of no job";
+  set("SLURM_JOB_NODELIST", "job[1-2]");
+  EXPECT_EQ(slurm_place().host, "job1");
+  set("SLURM_NNODES", "2");
+  EXPECT_EQ(slurm_place().host, "job1");
+  set("SLURM_NNODES", "1");
+  EXPECT_EQ(slurm_place().host, "127.0.0.1");
 }
 
 TEST_F(LaunchTest, SecretIsReadAndGuarded) {
   EXPECT_EQ(secret_from_environment(), "");
   set("MOESIM_SECRET", "too short");
   EXPECT_THAT(complaint(secret_from_environment), HasSubstr("9 characters; it needs at least 16"));
+  set("MOESIM_SECRET", "0123456789abcde");
+  EXPECT_THAT(complaint(secret_from_environment), HasSubstr("15 characters"));
   set("MOESIM_SECRET", "0123456789abcdef");
   if (!has_hmac) {
     EXPECT_THAT(complaint(secret_from_environment), HasSubstr("without libcrypto"));

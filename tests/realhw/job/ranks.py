@@ -12,13 +12,14 @@ import unittest
 
 RANKS, HAS_SECRETS = sys.argv[1], sys.argv[2] == "secrets"
 SECRET = "0123456789abcdef0123456789abcdef"
-LAUNCHERS = re.compile(r"OMPI_|PMI|PMIX|SLURM|MV2_|MOESIM_|TORCH|MASTER_|(LOCAL_)?RANK$|WORLD_SIZE|MPI_LOCALRANKID")
+LAUNCHERS = re.compile(r"OMPI_|PMI|PMIX|SLURM|MV2_|MOESIM_SECRET|TORCH|MASTER_|(LOCAL_)?RANK$|WORLD_SIZE|MPI_LOCALRANKID")
 LIMIT = 120  # of a process, on any machine
 
 
 # Of each class of tests, below the ports of outgoing connections: the classes may run at the same time.
 PORTS = {"Meet": 20000, "Refuse": 23000, "Fault": 26000, "Flood": 29000}
-ports = itertools.count(PORTS[sys.argv[3] if len(sys.argv) > 3 else "Meet"] + os.getpid() % 1000)
+CLASS = "".join(sys.argv[3:4]).partition(".")[0]
+ports = itertools.count(PORTS.get(CLASS, PORTS["Meet"]) + os.getpid() % 1000)
 
 
 def free_port():
