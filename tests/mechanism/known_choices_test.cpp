@@ -6,7 +6,7 @@
 
 #include <deque>
 
-#include "sim/planner/layer/layer_planner.h"
+#include "sim/planner/layer/count_loads.h"
 #include "tests/mechanism/layer_tokens.h"
 
 namespace moesim {

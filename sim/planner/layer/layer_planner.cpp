@@ -8,6 +8,7 @@
 
 #include "sim/base/unsuitable.h"
 #include "sim/mechanism/known_choices.h"
+#include "sim/planner/layer/count_loads.h"
 #include "sim/planner/layer/layer_chunks.h"
 #include "sim/planner/layer/layer_waves.h"
 #include "sim/planner/layer/mean_attended.h"
@@ -33,7 +34,8 @@ ChosenExperts choices_of(const Batch& batch, IdRows ids) {
         auto& of_token = chosen.emplace_back();
         for (int k = 0; k < ids.top_k(); ++k) {
           const int expert = ids.at(t, k);
-          of_token.emplace_back(ids.width() == 2 && expert == IdRows::dropped ? -1 : expert);
+          const bool dropped = ids.width() == 2 && expert == IdRows::dropped;
+          of_token.emplace_back(dropped ? -1 : expert);
         }
       }
     }
@@ -57,24 +59,6 @@ void check_trace(const SystemSpec& system, const RoutingTrace& trace) {
 }
 
 }  // namespace
-
-LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts) {
-  LoadMatrix loads(static_cast<int>(batch.ranks.size()), experts);
-  IdCounter counter(static_cast<std::size_t>(experts));
-  std::vector<std::uint32_t> own;
-  for (GpuId rank(0); rank.index() < batch.ranks.size(); ++rank.value) {
-    const std::vector<TokenRun>& runs = batch.ranks[rank.index()];
-    KnownChoices::OfRank* const known = KnownChoices::find(ids.data(), runs);
-    std::vector<std::uint32_t>& counts = known != nullptr ? known->chosen : own;
-    if (known == nullptr || std::ssize(counts) != experts) {
-      counts.assign(static_cast<std::size_t>(experts), 0);
-      for (const TokenRun& run : runs) counter.add(ids, run.first, run.count, counts);
-      counter.finish(counts);
-    }
-    std::ranges::copy(counts, &loads.at(rank, ExpertId(0)));
-  }
-  return loads;
-}
 
 LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
                            const MoeModel& model, const RoutingTrace& trace, PlannerOptions options)
@@ -121,7 +105,9 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
     const DataType type = options_.gemm_type.value_or(model.weights);
     kernel_sms_ = sms_for(schedule_->chunking().kernel, type, placing_.groups);
   }
-  if (const auto& t = system.transports.tokens; t && system.sms == 0) dispatch_->set_sms(t->sms);
+  if (const auto& transport = system.transports.tokens; transport && system.sms == 0) {
+    dispatch_->set_sms(transport->sms);
+  }
   if (!options_.tensor_sharers.empty()) {
     tensor_groups_ = std::make_shared<const std::vector<Group>>(
         tensor_groups(placing_.groups, options_.tensor_sharers));

@@ -151,9 +151,6 @@ class LayerPlanner {
   int kernel_sms_ = 0;                         // multiprocessors of a GPU, if chunks are tiles
 };
 
-/// Choices of every source rank for every expert.
-LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts);
-
 /// The largest expert-parallel degree that fits: a divisor of gpus, at most experts.
 int default_ep(int gpus, int experts);
 /// The same for a system: the whole cluster if its placement replicates experts.

@@ -10,6 +10,7 @@
 #include "sim/mechanism/placement/affinity/affinity_profile.h"
 #include "sim/mechanism/placement/affinity/exflow.h"
 #include "sim/planner/iteration/planner.h"
+#include "sim/planner/layer/count_loads.h"
 #include "tests/mechanism/placement/affinity/judged.h"
 #include "tests/mechanism/random_layers.h"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/planner/iteration/planner.h"
+#include "sim/planner/layer/count_loads.h"
 #include "tests/mechanism/layer_tokens.h"
 
 namespace moesim {

@@ -4,6 +4,7 @@
 
 #include "sim/base/unsuitable.h"
 #include "sim/mechanism/mechanisms.h"
+#include "sim/planner/layer/count_loads.h"
 #include "tests/mechanism/placement/play.h"
 #include "tests/mechanism/random_layers.h"
 

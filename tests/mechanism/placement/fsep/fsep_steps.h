@@ -11,6 +11,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/planner/iteration/planner.h"
+#include "sim/planner/layer/count_loads.h"
 #include "tests/mechanism/random_layers.h"
 
 namespace moesim {

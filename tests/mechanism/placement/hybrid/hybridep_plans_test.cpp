@@ -9,6 +9,7 @@
 
 #include "sim/base/unsuitable.h"
 #include "sim/plan/text.h"
+#include "sim/planner/layer/count_loads.h"
 #include "tests/mechanism/placement/hybrid/hybrid_case.h"
 #include "tests/mechanism/placement/hybrid/token_exchanges.h"
 
