@@ -95,6 +95,7 @@ TEST(Slice, RefusesWhatIsNotThere) {
             "hint: its sequences are 0:2, the second not included\n");
   EXPECT_EQ(error_text([] { slice(cube(), {.tokens = 0}); }),
             "error: a slice has at least one token\n");
+  EXPECT_EQ(slice(cube(), {.tokens = 1}).step(0).tokens(), 1);
 }
 
 }  // namespace

@@ -33,6 +33,15 @@ TEST(Statistics, OfThreeTokens) {  // {0,1} {2,3} | {0,2} of 4 experts
   EXPECT_DOUBLE_EQ(s.top_pairs_share.mean(), 1 / 3.0);  // 1 % of 6 pairs is 1 pair of 3 seen
 }
 
+TEST(Statistics, VariationIsTheDeviationOverTheMean) {
+  const TraceInfo info{"uneven", "toy", 4, 1, {0}, Phase::decode, ""};
+  StepArrays step;
+  step.ids = IdArray(4, {0, 0, 0, 1, 1, 2});  // 3, 2, 1, 0 of a mean of 1.5
+  step.sequence_lengths = {6};
+  const auto s = measure(RoutingTrace(info, {make_step(info, std::move(step))}));
+  EXPECT_DOUBLE_EQ(s.expert_load_cv.mean(), std::sqrt((2.25 + 0.25 + 0.25 + 2.25) / 4) / 1.5);
+}
+
 TEST(Statistics, PairsOfTheLargestLiftAreNamed) {
   // Experts 4 and 5 come together in one token of 1000, which is chance; 2 and 3 always do.
   const TraceInfo info{"pairs", "toy", 6, 2, {0}, Phase::decode, ""};
@@ -80,6 +89,21 @@ TEST(Statistics, StepsAreCompared) {
   EXPECT_NEAR(s.step_similarity[0].shared_load, 1, 1e-12);
   EXPECT_NEAR(s.step_similarity[1].cosine, 0.5, 1e-12);
   EXPECT_NEAR(s.step_similarity[1].shared_load, 0.5, 1e-12);
+}
+
+TEST(Statistics, PageShowsTheMeanOfPairsOfStepsAndRanks) {
+  const auto s = [] {
+    TraceStatistics some = measure(tiny_trace(), {.ranks = {2}});
+    some.step_similarity = {{1, 5, 1, 0.5}, {5, 9, 0.5, 0.25}};
+    return some;
+  }();
+  const std::string page = statistics_text(tiny_trace(), s);
+  EXPECT_THAT(page, testing::HasSubstr("cosine 0.7500, shared load 0.3750 (mean of 2 pairs)\n"));
+  EXPECT_THAT(page,
+              testing::HasSubstr("rank max/mean  largest layer\n     2          1.3333         "
+                                 "1.0000         1.0000\n"));
+  EXPECT_THAT(statistics_text(tiny_trace(), measure(tiny_trace(), {.ranks = {1}})),
+              testing::Not(testing::HasSubstr("between steps")));
 }
 
 TEST(Statistics, SimilarityOfStepsIsTheMeanOverLayers) {

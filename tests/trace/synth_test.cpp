@@ -255,6 +255,9 @@ TEST(Synth, RefusesNonsense) {
   };
   EXPECT_EQ(text([](auto& o) { o.top_k = 65; }), "error: top-k is 65; it is from 1 to 64\n");
   EXPECT_EQ(text([](auto& o) { o.affinity = 1.5; }), "error: affinity is 1.5; it is from 0 to 1\n");
+  EXPECT_EQ(text([](auto& o) { o.stickiness = 1.5; }),
+            "error: stickiness is 1.5; it is from 0 to 1\n");
+  EXPECT_EQ(text([](auto& o) { o.drift = 1.5; }), "error: drift is 1.5; it is from 0 to 1\n");
   EXPECT_EQ(text([](auto& o) { o.skew = NAN; }), "error: skew is nan; it is from 0 to 10\n");
   EXPECT_EQ(text([](auto& o) { o.experts = 65536; }),
             "error: experts is 65536; it is from 1 to 65535\n");
