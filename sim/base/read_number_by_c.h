@@ -12,10 +12,12 @@
 
 namespace moesim {
 
-inline void convert(const char* text, char*& end, double& value) {
+inline void convert_by_c(const char* text, char*& end, double& value) {
   value = std::strtod(text, &end);
 }
-inline void convert(const char* text, char*& end, float& value) { value = std::strtof(text, &end); }
+inline void convert_by_c(const char* text, char*& end, float& value) {
+  value = std::strtof(text, &end);
+}
 
 /// Only on what std::from_chars() reads: they would also take blanks, a plus and hexadecimal
 /// digits.
@@ -33,7 +35,7 @@ std::from_chars_result read_number_by_c(const char* first, const char* last, T& 
   char* end = nullptr;
   T converted{};
   errno = 0;
-  convert(text.c_str(), end, converted);
+  convert_by_c(text.c_str(), end, converted);
   const char* rest = first + (end - text.c_str());
   if (end == text.c_str()) return {first, std::errc::invalid_argument};
   if (errno == ERANGE && (converted == 0 || std::isinf(converted))) {

@@ -41,7 +41,7 @@ struct SmiMatrix {
   struct Row {
     std::string device;
     std::vector<std::string> cells, rest;  // rest: affinities
-    int line;
+    int line = 0;
   };
   std::vector<Row> rows;
 };
