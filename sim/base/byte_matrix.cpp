@@ -7,6 +7,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "sim/base/place_of.h"
+
 namespace moesim {
 namespace {
 
@@ -76,9 +78,8 @@ void ByteMatrix::add_dense_row(std::span<const std::uint32_t> units) {
 
 Bytes ByteMatrix::at(GpuId from, GpuId to) const {
   const auto entries = row(from);
-  const auto it = std::lower_bound(entries.begin(), entries.end(), to,
-                                   [](const Entry& e, GpuId gpu) { return e.to < gpu; });
-  return it != entries.end() && it->to == to ? bytes(*it) : Bytes(0);
+  const std::size_t place = place_of(entries, to, &Entry::to);
+  return place < entries.size() && entries[place].to == to ? bytes(entries[place]) : Bytes(0);
 }
 
 Bytes ByteMatrix::total() const {

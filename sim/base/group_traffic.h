@@ -2,10 +2,10 @@
 // The bytes that move among a group of GPUs: a matrix over its members, read either way.
 #pragma once
 
-#include <algorithm>
 #include <span>
 
 #include "sim/base/byte_matrix.h"
+#include "sim/base/place_of.h"
 #include "sim/base/types.h"
 
 namespace moesim {
@@ -37,9 +37,7 @@ struct GroupTraffic {
 
   /// From one GPU to another, both members.
   Bytes at(GpuId from, GpuId to) const {
-    const auto member = [&](GpuId gpu) {
-      return GpuId(std::ranges::lower_bound(members, gpu) - members.begin());
-    };
+    const auto member = [&](GpuId gpu) { return GpuId(place_of(members, gpu)); };
     return transposed ? matrix.at(member(to), member(from)) : matrix.at(member(from), member(to));
   }
 

@@ -66,15 +66,17 @@ class Outlasted {
  public:
   explicit Outlasted(std::size_t classes) : proposed_(classes), longer_(classes), time_(classes) {}
 
-  /// Takes those into account that a class may be outlasted by. Of large exchanges all others may.
+  /// Takes those into account that a class may be outlasted by, few of them because each is to be
+  /// tested by every exchange. Of large exchanges all others may.
   void propose(std::span<const ClassUse> exchange) {
-    constexpr std::size_t large = 256;
+    constexpr std::size_t large = 256, enough = 16;
     if (exchange.size() > large) return;
     for (const ClassUse& use : exchange) {
       if (proposed_[use.link_class]) continue;
       any_ = proposed_[use.link_class] = true;
       auto& longer = longer_[use.link_class];
       for (const ClassUse& other : exchange) {
+        if (longer.size() == enough) break;
         const bool as_long = other.time >= use.time && other.link_class != use.link_class;
         if (as_long) longer.push_back(other.link_class);
       }

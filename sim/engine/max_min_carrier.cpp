@@ -2,7 +2,9 @@
 #include "sim/engine/max_min_carrier.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -35,7 +37,8 @@ class MaxMinCarrier : public FlowCarrier {
     if (!std::exchange(all_known_, true)) {
       routes_.take_routes([this](std::span<const LinkId> links) { rates_.add_route(links); });
     }
-    start_next(std::make_shared<Sending>(Sending{std::move(flows), window, std::move(arrived)}));
+    const std::size_t left = flows.size();
+    if (left > 0) start_next(keep({std::move(flows), window, std::move(arrived), 0, left}));
   }
 
   void change(LinkId link) override {
@@ -48,26 +51,38 @@ class MaxMinCarrier : public FlowCarrier {
     std::vector<Flow> flows;
     Seconds window;
     std::function<void(std::size_t)> arrived;
-    std::size_t started = 0;
+    std::size_t started, left;  // of the flows; left: that have not arrived
   };
-  /// Whose flow it is.
+  /// Whose flow it is: small, because there is one for every pair of GPUs.
   struct Sent {
-    std::shared_ptr<Sending> by;
-    std::size_t place = 0;
+    std::uint32_t by = 0;  // into sendings_
+    std::uint32_t place = 0;
   };
 
+  /// Returns its place in sendings_.
+  std::uint32_t keep(Sending sending) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(sendings_.size()));
+      sendings_.emplace_back();
+    }
+    const std::uint32_t by = free_.back();
+    free_.pop_back();
+    sendings_[by] = std::make_unique<Sending>(std::move(sending));
+    return by;
+  }
+
   /// Starts what is due, and waits for the rest.
-  void start_next(const std::shared_ptr<Sending>& sending) {
-    auto& [flows, window, arrived, started] = *sending;
+  void start_next(std::uint32_t by) {
+    auto& [flows, window, arrived, started, left] = *sendings_[by];
     for (; started < flows.size() && flows[started].start <= events_.now(); ++started) {
       const auto id = static_cast<std::size_t>(
           rates_.start(flows[started].route, flows[started].bytes, window, events_.now()));
       if (id >= sent_.size()) sent_.resize(id + 1);
-      sent_[id] = {sending, started};
+      sent_[id] = {by, static_cast<std::uint32_t>(started)};
       settle_soon();
     }
     if (started == flows.size()) return;
-    events_.call(flows[started].start, [this, sending] { start_next(sending); });
+    events_.call(flows[started].start, [this, by] { start_next(by); });
   }
 
   /// After all else that happens at this time, or later if that is not needed yet.
@@ -97,17 +112,23 @@ class MaxMinCarrier : public FlowCarrier {
     const Seconds time = std::max(batch->endings[place].time, events_.now());
     for (; place < batch->endings.size() && batch->endings[place].time <= time; ++place) {
       if (!rates_.end(*batch, place)) return;
-      tell(std::exchange(sent_[static_cast<std::size_t>(batch->endings[place].flow)], {}));
+      tell(sent_[static_cast<std::size_t>(batch->endings[place].flow)]);
     }
     await_next(batch, place);
   }
 
-  static void tell(const Sent& sent) { sent.by->arrived(sent.place); }
+  void tell(Sent sent) {
+    Sending& by = *sendings_[sent.by];
+    by.arrived(sent.place);
+    if (--by.left > 0) return;
+    sendings_[sent.by].reset();
+    free_.push_back(sent.by);
+  }
 
   void leave(const MaxMin::Batch& batch) {
     const auto late = std::make_shared<Late>();
     for (const auto& [time, flow] : rates_.leave(batch)) {
-      late->emplace_back(time, std::exchange(sent_[static_cast<std::size_t>(flow)], {}));
+      late->emplace_back(time, sent_[static_cast<std::size_t>(flow)]);
     }
     settle_soon();
     await_late(late, 0);
@@ -133,8 +154,10 @@ class MaxMinCarrier : public FlowCarrier {
   MaxMin rates_;
   NeededHops routes_;  // until the first flows come
   bool all_known_ = false;
-  std::vector<Sent> sent_;    // [flow]
-  Seconds settling_ = never;  // when
+  std::vector<std::unique_ptr<Sending>> sendings_;  // none: free
+  std::vector<std::uint32_t> free_;                 // of them
+  std::vector<Sent> sent_;                          // [flow]
+  Seconds settling_ = never;                        // when
 };
 
 }  // namespace

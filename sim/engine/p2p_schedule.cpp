@@ -81,6 +81,7 @@ void PeerOrder::enter_batch(GpuId gpu, std::vector<Pair>& starting) {
   const auto& [batch, pairs] = *state.batches.begin();
   state.left = pairs.size();
   state.batch = batch;
+  starting.reserve(starting.size() + pairs.size());
   for (const Pair& pair : pairs) {
     if (serves(pair.first == gpu ? pair.second : pair.first, batch)) starting.push_back(pair);
   }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "sim/base/place_of.h"
+
 namespace moesim {
 
 PairPaths::PairPaths(const Plan& plan, const Topology& topology, const AddRoute& add_route)
@@ -43,7 +45,8 @@ std::int64_t pairs_that_move(const Plan& plan) {
 }
 
 std::size_t PairPaths::first(GpuId from, GpuId to) const {
-  return std::ranges::lower_bound(pairs_[from.index()], to, {}, &Pair::to)->first;
+  const std::vector<Pair>& pairs = pairs_[from.index()];
+  return pairs[place_of(pairs, to, &Pair::to)].first;
 }
 
 std::span<const PairPaths::Way> PairPaths::of(std::size_t first) const {

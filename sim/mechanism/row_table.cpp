@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "sim/base/add_up.h"
+
 namespace moesim {
 namespace {
 
@@ -51,6 +53,7 @@ RowTable::RowTable(std::initializer_list<std::uint32_t> counts) {
 RowTable::Block& RowTable::own(std::size_t block) {
   auto& shared = blocks_[block];
   if (shared.use_count() > 1) shared = std::make_shared<Block>(*shared);
+  shared->sums.reset();
   return *shared;
 }
 
@@ -119,13 +122,39 @@ RowTable& RowTable::operator*=(std::uint32_t factor) {
   return *this;
 }
 
-std::uint64_t RowTable::total() const {
-  std::uint64_t total = 0;
-  for (const auto& block : blocks_) {
-    total = std::accumulate(block->dense.begin(), block->dense.end(), total);
-    for (const Sent& sent : block->sent) total += sent.count;
+void RowTable::Block::add_up(std::size_t size) {
+  Sums& of = sums.emplace();
+  of.sent.reserve(size);
+  of.arrived.resize(size);
+  for (std::size_t from = 0; from < size; ++from) {
+    if (is_sparse()) {
+      const auto entries = row(from);
+      of.sent.push_back(moesim::add_up(
+          entries.size(), [&](std::size_t i) { return &entries[i].count; }, of.arrived.data(),
+          [&](std::size_t i) { return entries[i].to; }));
+    } else {
+      const std::uint32_t* const counts = dense.data() + from * size;
+      of.sent.push_back(moesim::add_up(
+          size, [=](std::size_t i) { return counts + i; }, of.arrived.data(),
+          [](std::size_t i) { return i; }));
+    }
   }
-  return total;
+}
+
+RowTable::Sums RowTable::sums() const {
+  Sums all;
+  for (const auto& block : blocks_) {
+    if (!block->sums) block->add_up(block_);
+    std::ranges::copy(block->sums->sent, std::back_inserter(all.sent));
+    std::ranges::copy(block->sums->arrived, std::back_inserter(all.arrived));
+  }
+  return all;
+}
+
+std::uint64_t RowTable::total() const {
+  const Sums all = sums();
+  return static_cast<std::uint64_t>(
+      std::accumulate(all.sent.begin(), all.sent.end(), std::int64_t{0}));
 }
 
 std::uint32_t RowTable::most() const {

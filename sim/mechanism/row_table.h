@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -79,6 +80,12 @@ class RowTable {
     }
   }
   RowTable& operator*=(std::uint32_t factor);
+  /// Rows per GPU, local copies included. Kept from when they are first asked for, for all copies:
+  /// what cells() gave before is not to be written any more.
+  struct Sums {
+    std::vector<std::int64_t> sent, arrived;
+  };
+  Sums sums() const;
   std::uint64_t total() const;
   /// The largest of all; 0 of none.
   std::uint32_t most() const;
@@ -101,6 +108,7 @@ class RowTable {
     Counts dense;                           // [from * block + to]
     std::vector<std::uint32_t> start = {};  // [from] in sent, and one past the last; empty: dense
     std::vector<Sent> sent = {};
+    std::optional<Sums> sums = {};  // of its GPUs
 
     bool is_sparse() const { return !start.empty(); }
     std::span<const Sent> row(std::size_t from) const {
@@ -120,6 +128,7 @@ class RowTable {
       }
     }
     void compress(std::size_t size);
+    void add_up(std::size_t size);
   };
 
   /// Its own copy, to be changed.

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/place_of.h"
 #include "sim/base/types.h"
 
 namespace moesim {
@@ -53,12 +54,7 @@ class Group {
     return (*this)[at] == gpu ? at : size();
   }
   /// The first member that is a GPU or one behind it; size() if there is none.
-  std::size_t first_from(GpuId gpu) const {
-    if (has_no_gaps() && front() <= gpu && gpu <= back()) {
-      return static_cast<std::size_t>(gpu.value - front().value);
-    }
-    return static_cast<std::size_t>(std::lower_bound(begin(), end(), gpu) - begin());
-  }
+  std::size_t first_from(GpuId gpu) const { return place_of(*this, gpu); }
   /// Whether both are one list, as copies are; equal ones may be apart.
   bool shares_list(const Group& other) const { return gpus_ == other.gpus_; }
   /// Whether some GPU is in both.

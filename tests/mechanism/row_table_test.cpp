@@ -59,6 +59,8 @@ TEST(RowTable, SaysTheSameCompressed) {
     EXPECT_EQ(a, b);
     EXPECT_EQ(a.total(), b.total());
     EXPECT_EQ(a.most(), b.most());
+    EXPECT_EQ(a.sums().sent, b.sums().sent);
+    EXPECT_EQ(a.sums().arrived, b.sums().arrived);
     for (std::size_t from = 0; from < a.gpus(); ++from) {
       EXPECT_EQ(sent(a, from), sent(b, from)) << from;
       for (std::size_t to = 0; to < a.gpus(); ++to) EXPECT_EQ(a.at(from, to), b.at(from, to));
@@ -91,6 +93,19 @@ TEST(RowTable, CopiesShareBlocksUntilOneChanges) {
   EXPECT_EQ(changed.total(), 5U);
   EXPECT_EQ(twice.total(), 10U);
   EXPECT_EQ(block.total(), 5U);
+}
+
+TEST(RowTable, AddsUpWhatEveryGpuSendsAndGets) {
+  RowTable table{0, 2, 0, 4};
+  EXPECT_EQ(table.sums().sent, (std::vector<std::int64_t>{2, 4}));
+  EXPECT_EQ(table.sums().arrived, (std::vector<std::int64_t>{0, 6}));
+  const RowTable before = table;
+  table *= 3;
+  table.update([](std::size_t from, std::uint32_t count) { return from == 0 ? count + 1 : count; });
+  table.append({7, 0, 1, 0});
+  EXPECT_EQ(table.sums().sent, (std::vector<std::int64_t>{7, 12, 7, 1}));
+  EXPECT_EQ(table.sums().arrived, (std::vector<std::int64_t>{0, 19, 8, 0}));
+  EXPECT_EQ(before.sums().sent, (std::vector<std::int64_t>{2, 4}));
 }
 
 TEST(RowTable, HasNoCellsOnceCompressed) {

@@ -2,23 +2,19 @@
 #include "sim/planner/iteration/layers_memory.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "sim/planner/layer/phase_exchange.h"
 
 namespace moesim {
 namespace {
 
-/// Rows of tokens on one GPU.
-struct LayerRows {
-  std::int64_t sent = 0, arrived = 0;
-};
-
 /// Bytes of activations that one layer keeps on one GPU for its backward pass: the rank's own
 /// tokens, the rows that arrive, input and output of the experts for every row, and what is between
 /// their matrices. A fused kernel stores rows where experts read them and results where tokens came
 /// from, and without a backward pass only the last matrix's input.
 Bytes activations_of(const LayerWork& work, const MoeModel& model, GpuId gpu,
-                     const LayerRows& moved, bool backward) {
+                     const RowTable::Sums& moved, bool backward) {
   const Placement& placement = work.assignment().placement();
   const auto first = work.counts.computed().begin() + placement.first_slot(gpu).value;
   std::int64_t rows = 0;
@@ -26,28 +22,23 @@ Bytes activations_of(const LayerWork& work, const MoeModel& model, GpuId gpu,
   const bool fused = !work.chunks.empty() && work.chunks.front().wave;
   const std::int64_t inner =
       std::int64_t{model.expert_ffn} * (fused && !backward ? 1 : model.expert_matrices);
-  const std::int64_t stored = fused ? moved.sent + rows : moved.arrived + 2 * rows;
+  const std::int64_t stored = fused ? moved.sent[gpu.index()] + rows  //
+                                    : moved.arrived[gpu.index()] + 2 * rows;
   const std::int64_t elements = model.hidden * work.tokens_per_rank[gpu.index()] +
                                 model.routed_width() * stored + inner * rows;
   return Bytes(elements * size_of(model.activations));
 }
 
-/// [gpu] rows of last phases. Those of earlier phases are passed on and not kept.
-std::vector<LayerRows> moved_rows(const LayerWork& work) {
+/// Rows of last phases. Those of earlier phases are passed on and not kept.
+RowTable::Sums moved_rows(const LayerWork& work) {
   const std::size_t gpus = work.counts.gpus();
   const std::vector<bool> continued = continued_phases(work.dispatch->shape());
-  std::vector<LayerRows> rows(gpus);
+  RowTable::Sums rows{std::vector<std::int64_t>(gpus), std::vector<std::int64_t>(gpus)};
   for (std::size_t p = 0; p < continued.size(); ++p) {
     if (continued[p]) continue;
-    const RowTable& counts = work.counts.on_wire()[p];
-    for (std::size_t from = 0; from < gpus; ++from) {
-      std::int64_t sent = 0;  // not in memory, where every pair would wait for the one before
-      counts.for_each(from, [&](std::size_t to, std::uint32_t count) {
-        rows[to].arrived += count;
-        sent += count;
-      });
-      rows[from].sent += sent;
-    }
+    const RowTable::Sums phase = work.counts.on_wire()[p].sums();
+    std::ranges::transform(rows.sent, phase.sent, rows.sent.begin(), std::plus());
+    std::ranges::transform(rows.arrived, phase.arrived, rows.arrived.begin(), std::plus());
   }
   return rows;
 }
@@ -72,7 +63,7 @@ MemoryPeaks memory_of(const std::vector<PlannedLayer>& layers, const MoeModel& m
       gathered = std::max(gathered, gathered_before[g] + experts[g].gathered);
       gathered_before[g] = experts[g].gathered;
       const Bytes active =
-          activations_of(layer, model, GpuId(static_cast<std::int64_t>(g)), rows[g], backward);
+          activations_of(layer, model, GpuId(static_cast<std::int64_t>(g)), rows, backward);
       Bytes& activations = gpu.of(MemoryPart::activations);
       activations = backward ? activations + active : std::max(activations, active);
     }

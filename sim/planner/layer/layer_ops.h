@@ -89,7 +89,7 @@ class LayerOps {
 
  private:
   struct Step;  // the layer and pass that ops are being added for
-  using RowSums = ReplayedLayer::RowSums;
+  using RowSums = RowTable::Sums;
   using Rows = std::vector<std::int64_t>;  // [gpu]
   using ExpertWork = ReplayedLayer::ExpertWork;
   using KernelOf = ReplayedLayer::KernelOf;

@@ -35,18 +35,7 @@ ReplayedLayer::ReplayedLayer(const LayerWork& work)
   delivered_.resize(gpus);
   const std::vector<bool> continued = continued_phases(work.dispatch->shape());
   for (std::size_t p = 0; p < counts.phases.size(); ++p) {
-    RowSums& phase = phases_.emplace_back();
-    phase.sent.resize(gpus);
-    phase.arrived.resize(gpus);
-    const RowTable& rows = counts.on_wire()[p];
-    for (std::size_t from = 0; from < gpus; ++from) {
-      std::int64_t sent = 0;  // not in memory, where every pair would wait for the one before
-      rows.for_each(from, [&](std::size_t to, std::uint32_t count) {
-        sent += count;
-        phase.arrived[to] += count;
-      });
-      phase.sent[from] = sent;
-    }
+    const RowTable::Sums& phase = phases_.emplace_back(counts.on_wire()[p].sums());
     const bool first = work.dispatch->shape().phases[p].previous < 0;
     for (std::size_t g = 0; g < gpus; ++g) {
       if (first) packed_[g] += phase.sent[g];

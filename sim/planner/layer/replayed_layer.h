@@ -95,12 +95,8 @@ class ReplayedLayer {
   const LayerWork& work() const { return work_; }
   std::vector<ReplayedLayer>& chunks() { return chunks_; }
 
-  /// Rows per GPU, local copies included.
-  struct RowSums {
-    std::vector<std::int64_t> sent, arrived;
-  };
   /// [phase]
-  const RowSums& phase(int p) const { return phases_[static_cast<std::size_t>(p)]; }
+  const RowTable::Sums& phase(int p) const { return phases_[static_cast<std::size_t>(p)]; }
   /// [gpu] the most rows that a phase brings it from one other GPU, on the way out or back.
   std::vector<std::int64_t> fullest_senders(int phase, bool back) const;
   /// [gpu] rows that leave their sources, and that arrive where their experts are.
@@ -155,7 +151,7 @@ class ReplayedLayer {
   const LayerWork& work_;
   std::optional<ExpertWork> expert_work_;
   std::vector<ReplayedLayer> chunks_;
-  std::vector<RowSums> phases_;
+  std::vector<RowTable::Sums> phases_;
   std::vector<std::int64_t> packed_, delivered_, gathered_;
   std::vector<const Group*> sharing_;  // [gpu] its tensor group
   std::vector<Exchange> gathers_;      // [tensor group] of bytes

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "sim/base/byte_matrix.h"
+#include "sim/base/place_of.h"
 
 namespace moesim {
 
@@ -21,8 +22,10 @@ inline bool is_gapless(RowEntries entries) {
 /// Adds the units of every entry to inbound[to]; returns their sum.
 std::int64_t add_inbound(RowEntries entries, std::int64_t* inbound);
 
-/// Where the entries from `member` on begin. A row without gaps, or with one, such as its diagonal,
-/// needs no search, which would wait for memory at every probe.
-RowEntries::iterator first_from(RowEntries row, int member);
+/// Where the entries from `member` on begin.
+inline RowEntries::iterator first_from(RowEntries row, int member) {
+  return row.begin() +
+         static_cast<std::ptrdiff_t>(place_of(row, GpuId(member), &ByteMatrix::Entry::to));
+}
 
 }  // namespace moesim
