@@ -76,7 +76,7 @@ TEST(CudaRowSums, RoundEveryNumberAsTheCpuDoes) {
 
 TEST(CudaActivation, IsThatOfTheCpu) {
   Random random(3);
-  for (int attempt = 0; attempt < 60; ++attempt) {
+  for (int attempt = 0; attempt < 24; ++attempt) {
     SCOPED_TRACE(attempt);
     Twins twins;
     Activation activation;
@@ -173,7 +173,7 @@ TEST(CudaLocalCopy, MovesUnalignedBytes) {
 
 TEST(CudaTopk, IsThatOfTheCpu) {
   Random random(8);
-  for (int attempt = 0; attempt < 60; ++attempt) {
+  for (int attempt = 0; attempt < 24; ++attempt) {
     SCOPED_TRACE(attempt);
     TopkCase host(random_topk_shape(random), static_cast<unsigned>(attempt));
     host.encode();

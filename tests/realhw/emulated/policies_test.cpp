@@ -43,7 +43,7 @@ class EmulatedPolicies : public testing::TestWithParam<std::pair<RowFormat, Cuda
 TEST_P(EmulatedPolicies, ComputeWhatTheRoutingSays) {
   const auto [matrices, gemm] = GetParam();
   const Scenario scenario = read_scenario(MOESIM_ROOT "/scenarios/gpu.yaml",
-                                          {{"steps", "0:1", ""}, {"tokens_per_rank", "8", ""}});
+                                          {{"steps", "0:1", ""}, {"tokens_per_rank", "4", ""}});
   const auto source = planned_source(scenario, open_inputs(scenario));
   EXPECT_EQ(source->policies().size(), 10u);
   emulated::watch_every(std::getenv("MOESIM_EMULATED_ALL") == nullptr ? 31 : 1);
