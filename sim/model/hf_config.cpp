@@ -122,7 +122,7 @@ std::vector<int> layers_by_rule(HfKeys& keys, HfLayers rule, std::int64_t layers
       break;
     default:
       every = of({"moe_layer_frequency"}, 1, 1);
-      offset = every > 1 ? 1 : 0;
+      offset = 1;
   }
   const auto dense = keys.numbers({"mlp_only_layers"});
   std::vector<int> numbers;

@@ -61,6 +61,31 @@ TEST(MemoryTraffic, OfRotaryEmbeddings) {
             (Elements{18, 18, 18, 18}));
 }
 
+TEST(MemoryTraffic, OfTheNormBeforeExperts) {
+  EXPECT_EQ(elements(small_hybrid(), 1, BlockKind::moe, OpKind::norm),
+            (Elements{20 + 10, 10 + 10, 20 + 20, 10 + 10}));
+}
+
+TEST(MemoryTraffic, OfLinearAttention) {
+  // Qwen3-Next: its convolution sees queries and keys of 16 x 128 and values of 32 x 128.
+  EXPECT_EQ(elements(shipped_model("qwen3-next-80b-a3b"), 0, BlockKind::attention,
+                     OpKind::attention_projections),
+            (Elements{8192, 8192, 2 * 8192, 8192}));
+}
+
+TEST(MemoryTraffic, OfSharedExpertsIsKeptPerExpert) {
+  MoeModel model = shipped_model("deepseek-v3");
+  const auto kept = [&] {
+    return kept_activations(model, 5, BlockKind::moe, {256, 256}, {}).value;
+  };
+  const std::int64_t one = kept();
+  model.shared_experts = 3;
+  // Two more of 2,048: gate, up and what multiplies down, of 2 bytes.
+  EXPECT_EQ(kept() - one, 256 * 2 * 2048 * 3 * 2);
+}
+
+TEST(MemoryTraffic, OfTheHostIsNone) { EXPECT_EQ(memory_traffic_of(HostWork{1000}), Bytes(0)); }
+
 // 64 heads of 512, of which 64 turn; queries through 1,024; one key.
 TEST(MemoryTraffic, OfCompressedKeys) {
   const MoeModel model = shipped_model("deepseek-v4-flash");

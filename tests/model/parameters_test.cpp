@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.h"
+#include "sim/model/weight_matrices.h"
 #include "tests/model/whole_model.h"
 
 namespace moesim {
@@ -90,6 +91,17 @@ TEST(Parameters, OfExpertsInALatent) {
   const BlockParameters moe = block_parameters(model, 1, BlockKind::moe);
   EXPECT_EQ(moe.whole, 10 + 4 * 10 + 80);
   EXPECT_THROW(parse_moe_model(text + "10\n", "m.yaml"), Error);
+}
+
+// The router's product is no weight that a layer holds in matrices of its own.
+TEST(Parameters, OfExpertsBesidesTheRoutedOnesAreMatrices) {
+  MoeModel model = shipped_model("deepseek-v3");
+  const auto matrices = [&] { return weight_matrices(model, {5, BlockKind::moe}, {256, 256}); };
+  EXPECT_THAT(matrices(),
+              testing::ElementsAre(WeightMatrix{2 * 2048, 7168}, WeightMatrix{7168, 2048}));
+  model.shared_experts = 0;
+  model.latent = 1;
+  EXPECT_THAT(matrices(), testing::ElementsAre(WeightMatrix{1, 7168}, WeightMatrix{7168, 1}));
 }
 
 // Technical report: 12.7B active of 120.6B, with the embedding and without multi-token prediction.
