@@ -84,6 +84,16 @@ TEST(Batches, AWindowIsThatPartOfAll) {
   }
 }
 
+TEST(Batches, AnEmptyWindowHasNone) {
+  const auto trace = trace_of_sequences({{4, 2, 1, 3}});
+  for (const std::int64_t at : {0, 1}) {
+    const auto none = make_some_batches(trace, {2, 2, 1}, {at, at});
+    EXPECT_TRUE(none.batches.batches.empty()) << at;
+    EXPECT_EQ(none.count, 2);
+  }
+  EXPECT_EQ(make_some_batches(trace, {2, 2, 1}, {1, -1}).batches.batches.size(), 1u);
+}
+
 /// Repeats, which are many, are neither made nor played.
 TEST(Batches, AMillionRepeatsCostNothing) {
   std::vector<std::int32_t> lengths;

@@ -220,6 +220,14 @@ TEST(Trace, HashNamesItsContent) {
   EXPECT_NE(changed([](auto&, auto& s) { s.sequence_lengths = {1, 2}; }), trace.hash());
   EXPECT_NE(changed([](auto&, auto& s) { s.source_ranks = {0, 0, 1}; }), trace.hash());
   EXPECT_NE(changed([](auto&, auto& s) { s.number = 8; }), trace.hash());
+  const auto weighed = [&](std::size_t heavier) {
+    return changed([&](auto&, auto& s) {
+      s.weights.assign(6, 0.25F);
+      s.weights[heavier] = 0.5F;
+    });
+  };
+  EXPECT_NE(weighed(0), weighed(1));
+  EXPECT_NE(weighed(4), weighed(5));
   EXPECT_NE(changed([](auto& i, auto&) { i.layers = {1}; }), trace.hash());
 }
 
