@@ -116,6 +116,13 @@ TEST(EngineFiles, EveryKey) {
   EXPECT_EQ(model.memory.share, 0.8);
 }
 
+TEST(EngineFiles, SharesAreOneAtMost) {
+  EXPECT_EQ(model_of("kv: {reserve: {initial: 1}}\n").options.kv.reserve.least, 1);
+  EXPECT_EQ(model_of("kv: {reserve: {initial: 1}}\n").options.kv.reserve.passes, 0);
+  EXPECT_THAT(mistakes_in("kv: {reserve: {initial: 1.1}}\n"),
+              HasSubstr("'kv.reserve.initial' is 1.1, must be between 0 and 1"));
+}
+
 TEST(EngineFiles, WhatMappingsLeaveOutIsNone) {
   const EngineModel model =
       model_of("memory: {share: 0.8}\nrebalance: {interval: 100}\ngraph_prompt_tokens: 64\n");

@@ -192,6 +192,8 @@ TEST(Engines, MovingExpertsStallsOrSlowsPasses) {
   engine.rebalance = {3, {}, Seconds(2.5), 0.1};
   run = run_serving(one_engine(engine, prices), at_once({{10, 6}}));
   EXPECT_NEAR(run.end.value, 6 + 0.3, tiny);
+  run = run_serving(one_engine(engine, prices), at_once({{10, 4}}));
+  EXPECT_NEAR(run.end.value, 4 + 0.1, tiny) << "the first three are as fast as ever";
 }
 
 TEST(Engines, BoundsOfSequencesHold) {
