@@ -44,6 +44,12 @@ TEST(KvCache, OfLinearAttentionIsAState) {
   EXPECT_EQ(one, cache_per_token(model, {}) + Bytes(states + seen));
 }
 
+TEST(KvCache, OfAnIndexerGrowsByItsKeys) {
+  const MoeModel model = shipped_model("glm-5");
+  const Bytes one = cache_of_sequence(model, 1, {}), two = cache_of_sequence(model, 2, {});
+  EXPECT_EQ(two + one * -1, cache_per_token(model, {}));
+}
+
 TEST(KvCache, OfMambaIsAState) {
   // Per layer: 64 heads of 64 x 128 in fp32, and 3 tokens of 4,096 + 2 x 8 x 128 elements.
   const MoeModel model = shipped_model("nemotron-3-nano");

@@ -71,6 +71,13 @@ TEST(MemoryTraffic, OfLinearAttention) {
   EXPECT_EQ(elements(shipped_model("qwen3-next-80b-a3b"), 0, BlockKind::attention,
                      OpKind::attention_projections),
             (Elements{8192, 8192, 2 * 8192, 8192}));
+  // Its output of 32 x 128 and a gate as wide, as full layers have of 16 x 256.
+  for (const int layer : {0, 3}) {
+    EXPECT_EQ(elements(shipped_model("qwen3-next-80b-a3b"), layer, BlockKind::attention,
+                       OpKind::attention_output),
+              (Elements{2 * 4096, 4096, 3 * 4096, 2 * 4096}))
+        << layer;
+  }
 }
 
 TEST(MemoryTraffic, OfSharedExpertsIsKeptPerExpert) {

@@ -93,6 +93,17 @@ TEST(Parameters, OfExpertsInALatent) {
   EXPECT_THROW(parse_moe_model(text + "10\n", "m.yaml"), Error);
 }
 
+TEST(Parameters, OfLinearAttentionByClosedForm) {
+  // Qwen3-Next: of 2,048 elements queries and keys of 16 x 128, values of 32 x 128 with gates, two
+  // rates per value head; a convolution over 4 tokens; decays and steps; norms of 128 and 2,048.
+  const BlockParameters block =
+      block_parameters(shipped_model("qwen3-next-80b-a3b"), 0, BlockKind::attention);
+  const std::int64_t keys = 2 * 2048, values = 4096;
+  EXPECT_EQ(block.split,
+            2048 * (keys + 2 * values + 2 * 32 + values) + (keys + values) * 4 + 2 * 32);
+  EXPECT_EQ(block.whole, 2048 + 128);
+}
+
 // The router's product is no weight that a layer holds in matrices of its own.
 TEST(Parameters, OfExpertsBesidesTheRoutedOnesAreMatrices) {
   MoeModel model = shipped_model("deepseek-v3");

@@ -85,6 +85,20 @@ TEST(ServedTraffic, OfCompressedKeysIsThatOfTrainingAndTheCache) {
             std::pair(7 * keys * 128 + 7 * keys * 4, std::int64_t{7 * 512 * 4}));
 }
 
+TEST(ServedTraffic, OfCompressedKeysIsAWindowAndTheCompressedOnes) {
+  const BlockShard shard = serving_shard({decodes(7)}, 1, DataType::bf16);
+  const MoeModel model = shipped_model("deepseek-v4-flash");
+  const auto keys = [&](int layer) {
+    std::int64_t sum = 0;
+    for (const BlockKernel& one : forward_kernels(model, layer, BlockKind::attention, shard)) {
+      if (const auto* scores = std::get_if<FusedAttention>(&one.kernel)) sum += scores->keys;
+    }
+    return sum;
+  };
+  EXPECT_EQ(keys(0), 7 * 128);
+  EXPECT_EQ(keys(2), 7 * (128 + 1000 / 4));
+}
+
 TEST(ServedTraffic, OfMambaIsItsStateOfADecode) {
   const MoeModel model = parse_moe_model(
       "name: x\nsource: none\nhidden: 10\nexperts: 4\ntop_k: 2\nexpert_ffn: 5\n"
