@@ -160,6 +160,10 @@ TEST(Engines, DecodePassesArePaddedToTheSizesOfTheirGraphs) {
 TEST(Engines, IdleRanksJoinByOneToken) {
   EngineOptions engine;
   EXPECT_THAT(padded_ranks(engine, 1), ElementsAre(1, 1));
+  FormulaPrices prices = second_per_pass();
+  engine.ranks = 2;
+  const ServingRun run = run_serving(one_engine(engine, prices), at_once({{10, 3}}));
+  EXPECT_EQ(run.instances[0].counts.padding, 3) << "of a prompt and two answers";
   engine.idle_passes = false;
   EXPECT_THAT(padded_ranks(engine, 1), ElementsAre(1, 0));
 }

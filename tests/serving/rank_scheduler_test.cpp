@@ -76,6 +76,30 @@ TEST(RankSchedulers, WhatComesComputedDecodesWithItsDrafts) {
   EXPECT_FALSE(rank.entries()[0].prompt);
 }
 
+TEST(RankSchedulers, AChunkGivesNoTokenAndHoldsNobodyUp) {
+  EngineOptions options = keeping({});
+  options.chunk = 50;
+  RankScheduler rank(options, 0);
+  rank.submit(sequence_of(0, 100, 2));
+  rank.submit(sequence_of(1, 20, 2));
+  ASSERT_EQ(rank.plan().size(), 2u);
+  std::vector<PassGain> gains;
+  rank.commit(gains);
+  ASSERT_EQ(gains.size(), 1u);
+  EXPECT_EQ(gains[0].request, 1);
+  EXPECT_EQ(rank.counts().prompt_tokens, 70);
+}
+
+TEST(RankSchedulers, ThePassHasAsManyTokensAsAreAllowed) {
+  EngineOptions options = keeping({});
+  options.max_tokens = 21;
+  RankScheduler rank(options, 0);
+  rank.submit(sequence_of(0, 20, 2));
+  rank.submit(sequence_of(1, 20, 2));
+  ASSERT_EQ(rank.plan().size(), 2u);
+  EXPECT_EQ(rank.entries()[1].tokens, 1);
+}
+
 TEST(RankSchedulers, ALostRankHasNothing) {
   RankScheduler rank(keeping({}), 0);
   rank.submit(sequence_of(0, 100, 60));
