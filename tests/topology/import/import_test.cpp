@@ -73,6 +73,15 @@ TEST(TopologyImport, SlurmTreeBecomesLeavesAndSpines) {
   EXPECT_THAT(text, HasSubstr("gpus: 8  # assumed"));
 }
 
+TEST(TopologyImport, ALeafThatIsNotFullIsALeaf) {
+  const std::string spine = "SwitchName=spine Switches=leaf[1-2]\n";
+  const std::string text =
+      imported({"SwitchName=leaf1 Nodes=gpu[1-8]\nSwitchName=leaf2 Nodes=gpu9\n" + spine});
+  EXPECT_THAT(text, HasSubstr("nodes: 9  # read: f0"));
+  EXPECT_THAT(text, HasSubstr("nodes_per_leaf: 8  # read: f0: leaves have 1 to 8 hosts"));
+  EXPECT_THAT(text, HasSubstr("spines: 1"));
+}
+
 TEST(TopologyImport, NodesFromOneFileFabricFromAnother) {
   const std::string text = imported({four_gpus, tree_of_slurm});
   const Topology cluster = parse_topology(text, "imported").topology;
