@@ -131,6 +131,7 @@ TEST(Serve, RefusesWhatHasNoRequests) {
             "hint: it is laid out by decode steps already\n");
   EXPECT_EQ(text(log_of({{2, 1}}), {.arrivals = {1}}), "error: 1 arrivals of 2 requests\n");
   EXPECT_EQ(text(log_of({{2, 1}}), {.batch = 0}), "error: a batch of 0; it is from 1 to 1048576\n");
+  EXPECT_EQ(text(log_of({{2, 1}}), {.batch = 1048576}), "no error");
 }
 
 }  // namespace

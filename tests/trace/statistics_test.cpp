@@ -158,6 +158,7 @@ TEST(Statistics, PageShowsSourceRanksAsRecorded) {
   const auto page = statistics_text(trace, measure(trace));
   EXPECT_THAT(page, testing::HasSubstr("source ranks            2, 1 to 3 tokens each\n"));
   EXPECT_THAT(page, testing::HasSubstr("gate weights            not recorded\n"));
+  EXPECT_THAT(statistics_json(trace, measure(trace)), testing::StartsWith("{\n \""));
 }
 
 }  // namespace

@@ -220,6 +220,9 @@ TEST(Trace, HashNamesItsContent) {
   EXPECT_NE(changed([](auto&, auto& s) { s.sequence_lengths = {1, 2}; }), trace.hash());
   EXPECT_NE(changed([](auto&, auto& s) { s.source_ranks = {0, 0, 1}; }), trace.hash());
   EXPECT_NE(changed([](auto&, auto& s) { s.number = 8; }), trace.hash());
+  TraceInfo renamed = trace.info();
+  renamed.name = "again";
+  EXPECT_NE(RoutingTrace(renamed, {trace.shared_step(0)}).hash(), trace.hash()) << "of one step";
   const auto weighed = [&](std::size_t heavier) {
     return changed([&](auto&, auto& s) {
       s.weights.assign(6, 0.25F);
