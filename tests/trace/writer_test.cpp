@@ -204,6 +204,18 @@ TEST(Writer, NeverOverwrites) {
             "error: step 5 cannot follow step 5\nhint: step numbers ascend\n");
 }
 
+TEST(Trace, HashSeesTheLastOfManyExperts) {
+  const auto hash_with = [](int last) {
+    StepArrays arrays;
+    arrays.ids = IdArray(300, {0, 299, 5, 6, 7, last});
+    arrays.sequence_lengths = {3};
+    const TraceInfo info{"wide", "", 300, 2, {1}, Phase::prefill, ""};
+    return RoutingTrace(info, {make_step(info, std::move(arrays))}).hash();
+  };
+  EXPECT_NE(hash_with(8), hash_with(264)) << "equal in their lower bytes";
+  EXPECT_NE(hash_with(8), hash_with(9));
+}
+
 TEST(Trace, HashNamesItsContent) {
   const auto trace = tiny_trace();
   const auto changed = [&](auto change) {
