@@ -97,6 +97,13 @@ TEST(ServedTraffic, OfCompressedKeysIsAWindowAndTheCompressedOnes) {
   };
   EXPECT_EQ(keys(0), 7 * 128);
   EXPECT_EQ(keys(2), 7 * (128 + 1000 / 4));
+  EXPECT_EQ(keys(3), 7 * (128 + 8)) << "one for 128 tokens, rounded up";
+}
+
+TEST(ServedTraffic, OfTheHeadReadsLogitsTwiceInFp32) {
+  const MoeModel model = shipped_model("deepseek-v3");  // 129,280 words
+  EXPECT_EQ(served_bytes(model, model.layers - 1, BlockKind::head, OpKind::loss, {decodes(7)}),
+            std::pair(7 * 129280L * 4 * 2, 7 * 129280L * 4));
 }
 
 TEST(ServedTraffic, OfMambaIsItsStateOfADecode) {
