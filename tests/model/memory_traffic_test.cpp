@@ -80,6 +80,16 @@ TEST(MemoryTraffic, OfLinearAttention) {
   }
 }
 
+TEST(MemoryTraffic, OfLatentAttention) {
+  // DeepSeek-V3: norms of 1,536 and 512; 128 heads turn 64 elements of queries and of the one key,
+  // which is joined with 128 of their own; values of 128.
+  const double norms = 1536 + 512, turned = 128 * 64, up = 128 * (128 + 128);
+  EXPECT_EQ(elements(shipped_model("deepseek-v3"), 5, BlockKind::attention,
+                     OpKind::attention_projections),
+            (Elements{norms + turned + up + 64, norms + 2 * turned + up,
+                      2 * norms + 2 * turned + up, norms + turned + up + 64}));
+}
+
 TEST(MemoryTraffic, OfSharedExpertsIsKeptPerExpert) {
   MoeModel model = shipped_model("deepseek-v3");
   const auto kept = [&] {
@@ -120,6 +130,9 @@ TEST(MemoryTraffic, WholeParametersAreThoseBeforeTheHeads) {
   MoeModel biased = shipped_model("deepseek-v3");
   biased.attention->shape->bias = true;
   EXPECT_EQ(block_parameters(biased, 5, BlockKind::attention).whole - mla.whole, 1536 + 512 + 64);
+  biased.attention->shape->output_bias = true;
+  EXPECT_EQ(block_parameters(biased, 5, BlockKind::attention).whole - mla.whole,
+            1536 + 512 + 64 + 7168);
   const BlockParameters v4 =
       block_parameters(shipped_model("deepseek-v4-flash"), 0, BlockKind::attention);
   EXPECT_EQ(v4.whole, 4096 * (1024 + 512) + 4096 + 1024 + 512 + 4 * 4096 * 24);
