@@ -166,6 +166,8 @@ TEST(Engines, IdleRanksJoinByOneToken) {
   EXPECT_EQ(run.instances[0].counts.padding, 3) << "of a prompt and two answers";
   engine.idle_passes = false;
   EXPECT_THAT(padded_ranks(engine, 1), ElementsAre(1, 0));
+  engine.graph_sizes = {4};
+  EXPECT_THAT(padded_ranks(engine, 1), ElementsAre(4, 0)) << "nothing is not padded";
 }
 
 TEST(Engines, DraftsGiveSeveralTokensPerPass) {

@@ -44,6 +44,7 @@ int pass_of_second(const ReserveOptions& reserve) {
 TEST(RankSchedulers, ReserveFallsWithPassesThatDecode) {
   EXPECT_EQ(pass_of_second({0, 0, 0}), 2);
   EXPECT_EQ(pass_of_second({1, 0, 4}), 3);
+  EXPECT_EQ(pass_of_second({1, 0, 20}), 7) << "106 + 41 of 54, and 20 + 30";
   EXPECT_EQ(pass_of_second({1, 0, 0}), 0) << "it stays";
   EXPECT_EQ(pass_of_second({1, 1, 4}), 0) << "it is the least";
 }
