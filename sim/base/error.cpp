@@ -85,8 +85,7 @@ std::string singular(const std::string& word) {
 
 /// Whether the one is the other and something more, as h200-sxm is h200.
 bool begins_with_name(const std::string& longer, const std::string& shorter) {
-  return longer.size() > shorter.size() && longer.starts_with(shorter) &&
-         longer[shorter.size()] == '-';
+  return longer.starts_with(shorter + '-');
 }
 
 /// Finds a candidate that no slip of the fingers leads to: the singular, or the same with a

@@ -88,11 +88,10 @@ Error error_at(const std::string& file, std::string_view text, std::size_t offse
   const std::size_t begin = before.rfind('\n') + 1;  // npos + 1 is 0
   std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
   if (line.ends_with('\r')) line.remove_suffix(1);
-  Diagnostic d{Severity::error, file, 0, 0, std::move(message), "", std::move(hint)};
-  d.line = first_line + static_cast<int>(std::count(before.begin(), before.end(), '\n'));
-  d.column = static_cast<int>(before.size() - begin) + 1;
-  d.source_line = std::string(line);
-  return Error({d});
+  const auto lines_before = static_cast<int>(std::count(before.begin(), before.end(), '\n'));
+  const int column = static_cast<int>(before.size() - begin) + 1;
+  return Error({{Severity::error, file, first_line + lines_before, column, std::move(message),
+                 std::string(line), std::move(hint)}});
 }
 
 bool is_text(std::string_view text) { return first_not_text(text) == text.size(); }

@@ -141,7 +141,7 @@ std::string meant_unit(std::string unit, double (*scale)(std::string_view unit))
   for (const std::string& guess :
        {with("Bps", "B/s"), with("b/s", "bit/s"), with("bits/s", "bit/s"), with("FLOPS", "FLOP/s"),
         with("FLOPs", "FLOP/s")}) {
-    if (!guess.empty() && scale(guess) > 0) return guess;
+    if (scale(guess) > 0) return guess;
   }
   return "";
 }

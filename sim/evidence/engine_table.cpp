@@ -103,7 +103,7 @@ EngineTable read_engine_table(const std::string& name) {
     table.source = map.string("source");
     table.assumed = strings_of(map, "assumed");
     table.misses = strings_of(map, "misses");
-    table.least_share = map.number("least_share", {0.01, 1}, 1);
+    table.least_share = map.number("least_share", {0.01, 1}, table.least_share);
     const auto read_rows = [&map](const char* key, std::vector<EngineRule>& rows) {
       const auto list = map.find(key);
       if (!list) return;

@@ -88,9 +88,7 @@ class Comparer {
       const double scale = is_time(figure) ? whole : std::max(std::abs(was), std::abs(is));
       if (std::abs(is - was) <= tolerance_ * scale) continue;
       moved = true;
-      const double change = was == 0 ? 0 : is / was - 1;
-      add(name, figure, number(was), number(is),
-          was == 0 ? Cell("-") : Cell(fmt::format("{:+.2f} %", 100 * change), change));
+      add(name, figure, number(was), number(is), was == 0 ? Cell("-") : change_cell(is / was - 1));
     }
     return moved;
   }
@@ -101,6 +99,9 @@ class Comparer {
 
  private:
   static Cell number(double value) { return {fmt::format("{:.6g}", value), value}; }
+  static Cell change_cell(double change) {
+    return {fmt::format("{:+.2f} %", 100 * change), change};
+  }
 
   double tolerance_;
   Table& table_;

@@ -122,7 +122,7 @@ std::vector<int> layers_by_rule(HfKeys& keys, HfLayers rule, std::int64_t layers
       break;
     default:
       every = of({"moe_layer_frequency"}, 1, 1);
-      offset = every > 1 ? 1 : 0;
+      offset = 1;
   }
   const auto dense = keys.numbers({"mlp_only_layers"});
   std::vector<int> numbers;
@@ -135,7 +135,7 @@ std::vector<int> layers_by_rule(HfKeys& keys, HfLayers rule, std::int64_t layers
 
 std::string layers_text_of(const std::vector<int>& layers) {
   const int stride = layers.size() > 1 ? layers[1] - layers[0] : 1;
-  for (std::size_t i = 1; i < layers.size(); ++i) {
+  for (std::size_t i = 2; i < layers.size(); ++i) {
     if (layers[i] - layers[i - 1] != stride) return fmt::format("[{}]", fmt::join(layers, ", "));
   }
   return fmt::format("{{first: {}, count: {}, stride: {}}}", layers.front(), layers.size(),

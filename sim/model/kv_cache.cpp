@@ -23,13 +23,12 @@ std::int64_t token_width(const AttentionShape& shape, int tp) {
 Bytes state_of(const LinearAttention& linear, int tp, DataType activations) {
   const std::int64_t state = shared_by(linear.values(), tp) * linear.key_dim * element_of_state;
   return Bytes(state) +
-         bytes_of(shared_by(linear.convolved(), tp) * std::max(0, linear.conv - 1), activations);
+         bytes_of(shared_by(linear.convolved(), tp) * (linear.conv - 1), activations);
 }
 
 Bytes state_of(const MambaShape& mamba, int tp, DataType activations) {
   const std::int64_t state = shared_by(mamba.inner(), tp) * mamba.state * element_of_state;
-  return Bytes(state) +
-         bytes_of(shared_by(mamba.convolved(), tp) * std::max(0, mamba.conv - 1), activations);
+  return Bytes(state) + bytes_of(shared_by(mamba.convolved(), tp) * (mamba.conv - 1), activations);
 }
 
 /// Keys of the indexer are kept in FP8 (inference/model.py of DeepSeek-V3.2-Exp).
@@ -43,7 +42,7 @@ bool grows(const MoeModel& model, int layer) {
   const AttentionShape& shape = *model.attention->shape;
   const int kind = kind_of_layer(model, layer);
   if (shape.compresses()) return shape.ratio_of(kind) > 0;
-  return !shape.is_linear(kind) && (shape.window == 0 || shape.is_full(kind));
+  return shape.is_full(kind);
 }
 
 Bytes of_layer(const MoeModel& model, int layer, std::int64_t tokens, const CacheShard& shard) {
@@ -60,8 +59,8 @@ Bytes of_layer(const MoeModel& model, int layer, std::int64_t tokens, const Cach
     return bytes_of(shared_by(keys, shard.cp) * token_width(shape, shard.tp), shard.type) +
            index_of(shape, kind, shared_by(compressed, shard.cp));
   }
-  const bool all = shape.window == 0 || shape.is_full(kind);
-  const std::int64_t held = all ? tokens : std::min<std::int64_t>(tokens, shape.window);
+  const std::int64_t held =
+      shape.is_full(kind) ? tokens : std::min<std::int64_t>(tokens, shape.window);
   return bytes_of(shared_by(held, shard.cp) * token_width(shape, shard.tp), shard.type) +
          index_of(shape, kind, shared_by(held, shard.cp));
 }

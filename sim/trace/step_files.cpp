@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/processes.h"
 #include "sim/trace/npy.h"
 
 namespace moesim {
@@ -41,14 +42,7 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write(const void* data, std::size_t size) {
-    const char* at = static_cast<const char*>(data);
-    while (size > 0) {
-      const ssize_t written = ::write(fd_, at, size);
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) throw cannot_write(path_);
-      at += written;
-      size -= static_cast<std::size_t>(written);
-    }
+    if (!write_all(fd_, {static_cast<const char*>(data), size})) throw cannot_write(path_);
   }
   void done() {
     if (::fsync(fd_) != 0) throw cannot_write(path_);

@@ -91,6 +91,7 @@ TEST(DidYouMean, KnowsPluralsAndVariants) {
   EXPECT_EQ(nearest("nccl", {"uccl", "nccl-p2p", "nccl-ring"}), "nccl-p2p");
   EXPECT_EQ(nearest("h100", {"gb200", "h100-rail-optimized", "h100-sxm"}), "h100-sxm");
   EXPECT_EQ(nearest("hiermoe-hd4", {"hiermoe", "hiermoe-hd3"}), "hiermoe-hd3");
+  EXPECT_EQ(nearest("nodes", {"nodes-max", "nodes"}), "nodes");
   EXPECT_EQ(nearest("zzz", {"model", "policy"}), "");
 }
 

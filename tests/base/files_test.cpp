@@ -17,6 +17,7 @@
 #include "sim/base/file_in_parts.h"
 #include "sim/base/file_set.h"
 #include "sim/base/gzip.h"
+#include "sim/base/text_blocks.h"
 
 namespace moesim {
 namespace {
@@ -211,7 +212,8 @@ TEST(Files, OnlyRegularFilesAreRead) {
   };
   // Nobody writes to the FIFO, and /dev/zero has no end: reading either never returns.
   for (const auto& read : {+[](const std::string& path) { read_file(path); },
-                           +[](const std::string& path) { read_text_or_gzip(path); }}) {
+                           +[](const std::string& path) { read_text_or_gzip(path); },
+                           +[](const std::string& path) { TextBlocks{path}; }}) {
     EXPECT_NE(refusal(pipe.string(), read).find("fifo: error: is a FIFO, not a regular file"),
               std::string::npos);
     EXPECT_NE(refusal("/dev/zero", read).find("is a device, not a regular file"),

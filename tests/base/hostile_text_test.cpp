@@ -213,6 +213,7 @@ TEST(HostileJson, MistakesHaveTheirPlace) {
   EXPECT_EQ(json(","),
             "a.json:1:1: error: not JSON: unexpected ','; expected '[', '{', or a literal\n  ,\n"
             "  ^\n");
+  EXPECT_THAT(json("{\"a\": ,\r\n}"), HasSubstr("\n  {\"a\": ,\n        ^\n"));
   EXPECT_THAT(json(""), StartsWith("a.json:1:1: error: not JSON: unexpected end of input"));
   EXPECT_THAT(json("{\"a\": 1,\n \"b\": [1, 2\n"), StartsWith("a.json:3:1: error: not JSON: "));
   EXPECT_THAT(json("{}\n{}"), StartsWith("a.json:2:1: error: not JSON: "));

@@ -34,6 +34,16 @@ TEST(StopSignals, AChildHasItsOwn) {
   EXPECT_EQ(signals.caught(), SIGTERM);
 }
 
+TEST(StopSignals, ANewWatchForgetsWhatTheLastOneSaw) {
+  {
+    const StopSignals last;
+    ::raise(SIGTERM);
+  }
+  const StopSignals signals;
+  EXPECT_EQ(signals.caught(), 0);
+  EXPECT_FALSE(is_readable(signals.file()));
+}
+
 void ignored_by_this_test(int) {}
 
 TEST(StopSignals, HandlersComeBackWithTheLastWatch) {

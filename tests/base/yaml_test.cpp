@@ -87,6 +87,7 @@ TEST(Yaml, UnitsThatPeopleWriteAreGuessed) {
   EXPECT_THAT(rate("5 GBps"), testing::HasSubstr("'GB/s'"));
   EXPECT_THAT(rate("5 Bps"), testing::HasSubstr("'B/s'"));
   EXPECT_THAT(rate("400 Gb/s"), testing::HasSubstr("'Gbit/s'"));
+  EXPECT_THAT(rate("5 XBps"), testing::HasSubstr("hint: a bandwidth such as 50 GB/s"));
 }
 
 /// Equal texts share what was read of them, but for what is changed in one of them.
@@ -122,6 +123,17 @@ TEST(Yaml, MissingKeysAreErrorsAtTheirMap) {
             "hint: did you mean 'bandwidth'?\n");
 }
 
+TEST(Yaml, AKeyThatAnInnerMappingLacksIsMissedAtItsLine) {
+  EXPECT_EQ(errors("a: 1\nwire: {}\n",
+                   [](const YamlMap& map) {
+                     map.integer("a", {});
+                     map.get("wire")->map().integer("count", {});
+                   }),
+            "a.yaml:2:7: error: 'wire' lacks the key 'count'\n"
+            "  wire: {}\n"
+            "        ^\n");
+}
+
 /// Its other keys depend on the kind.
 void read_fabric(const YamlMap& map) {
   const int kind = map.choice("kind", {"none", "leaf-spine"}, 0);
@@ -138,6 +150,16 @@ TEST(Yaml, AMisspeltKindIsOneMistake) {
             "hint: did you mean 'kind'?\n");
   EXPECT_THAT(errors("kind: none\nkin: 1\nspines: 2\n", read_fabric),
               testing::HasSubstr("unknown key 'spines'"));
+}
+
+TEST(Yaml, OnlyAWrongKindExcusesUnknownKeys) {
+  const auto with_choice_of = [](const char* key) {
+    return errors(std::string(key) + ": ral\nspines: 2\n", [key](const YamlMap& map) {
+      map.choice(key, {"rail", "torus"});
+    });
+  };
+  EXPECT_THAT(with_choice_of("kind"), testing::Not(testing::HasSubstr("unknown key 'spines'")));
+  EXPECT_THAT(with_choice_of("mode"), testing::HasSubstr("unknown key 'spines'"));
 }
 
 TEST(Yaml, TellsWhichKeysWereGood) {

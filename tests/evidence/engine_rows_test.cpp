@@ -47,6 +47,8 @@ TEST(EngineRows, CellsBecomeADeployment) {
   const auto rows = rows_of(together + apart);
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[0].concurrency, 16);
+  EXPECT_EQ(std::pair(rows[0].input, rows[0].output), std::pair(1024L, 1024L));
+  EXPECT_EQ(std::pair(rows[1].input, rows[1].output), std::pair(8192L, 1024L));
   EXPECT_EQ(rows[0].prompts, (EngineDegrees{4, 1, 1, 4}));
   EXPECT_FALSE(rows[0].decode);
   EXPECT_EQ(rows[0].gpus(), 4);
@@ -194,6 +196,38 @@ TEST(EngineRows, RatesAreLittlesLaw) {
   EXPECT_FALSE(row.saturated());
   row.row.ttft = 2;
   EXPECT_TRUE(row.saturated());
+}
+
+TEST(EngineRows, TheDocumentHasEveryRow) {
+  const EngineTable table{"Title", "a source", {}, {}, 1, {}, {}, {}, {}};
+  const auto rows = judged_engines(rows_of(together + apart),
+                                   {{0.2, 0.011, 3, 0.25, ""}, {0, 0, 0, 0, "no reason"}});
+  EXPECT_EQ(engines_json(table, rows, "v"), R"({
+ "format": "moesim-engine-rows",
+ "format_version": 1,
+ "moesim": "v",
+ "title": "Title",
+ "source": "a source",
+ "rows": [
+  {
+   "id": "a",
+   "ttft_s": 0.1,
+   "tpot_s": 0.01,
+   "simulated_ttft_s": 0.2,
+   "simulated_tpot_s": 0.011,
+   "saturated": false,
+   "waiting": 3.0,
+   "prompt_passes": 0.25
+  },
+  {
+   "id": "b",
+   "ttft_s": 0.5,
+   "tpot_s": 0.02,
+   "not_predicted": "no reason"
+  }
+ ]
+}
+)");
 }
 
 TEST(EngineRows, SummariesGroupWhatIsPredicted) {

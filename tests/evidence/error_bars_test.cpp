@@ -48,6 +48,7 @@ TEST(ErrorBars, TheMeanOfThreeSteps) {
   EXPECT_NEAR(stretch_of_variance({1, 2, 3}), (1 + 1. / 3) / (1 - 1. / 3), 1e-12);
   EXPECT_NEAR(sampled->half, 2.920 * std::sqrt(2 * 2 / 3.), 1e-3);
   EXPECT_EQ(sampled_mean(seconds({1})), std::nullopt);
+  EXPECT_DOUBLE_EQ(sampled_mean(seconds({1, 2})).value().value, 1.5);
 }
 
 TEST(ErrorBars, StepsThatMoveTogetherLeaveNoDoubtOfTheirRatio) {
@@ -55,6 +56,8 @@ TEST(ErrorBars, StepsThatMoveTogetherLeaveNoDoubtOfTheirRatio) {
   EXPECT_DOUBLE_EQ(sampled->value, 2);
   EXPECT_NEAR(sampled->half, 0, 1e-12);
   EXPECT_EQ(sampled_speedup(seconds({1, 2}), seconds({1})), std::nullopt);
+  EXPECT_EQ(sampled_speedup(seconds({1}), seconds({1})), std::nullopt);
+  EXPECT_DOUBLE_EQ(sampled_speedup(seconds({3, 5}), seconds({1, 1})).value().value, 4);
 }
 
 TEST(ErrorBars, MoreStepsAreNeededAsTheSquare) {

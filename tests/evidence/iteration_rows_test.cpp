@@ -172,6 +172,17 @@ TEST(IterationRows, FurtherMicrobatchesTakeWhatTheLastOnesTook) {
   EXPECT_DOUBLE_EQ(whole.stage_turns[1].of(TurnPart::forward).value, 3.5);
 }
 
+TEST(IterationRows, TurnsAreOfAStageThatThePipelineHas) {
+  const PaperTable table = rows_table(
+      "- " + plain + "2 s, synth: {experts: 8, top_k: 2, tokens: 1024}, turns_of_stage: 1}\n");
+  try {
+    predict_iterations({table}, {2});
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("rows: a: 'turns_of_stage' is 1, and the pipeline has 1"));
+  }
+}
+
 std::vector<PaperTable> shipped_rows(bool serving) {
   std::vector<PaperTable> tables = shipped_paper_tables({});
   std::erase_if(tables, [&](const PaperTable& t) { return !t.iterations || t.serving != serving; });

@@ -161,17 +161,23 @@ TEST(IterationPages, ListWhatIsFarOff) {
 }
 
 TEST(IterationPages, TheTextHasEveryRow) {
-  const JudgedTable t = judged_rows("- {name: a, published: 4 s}\n- {name: b}\n",
-                                    {iteration_of(5, 3, 0, {}), iteration_of(6, 3, 0, {})});
+  SimulatedIteration large;
+  large.why = "too large";
+  const JudgedTable t =
+      judged_rows("- {name: a, published: 4 s}\n- {name: b}\n- {name: c, fits: true}\n",
+                  {iteration_of(5, 3, 0, {}), iteration_of(6, 3, 0, {}), large});
   const std::string text = papers_text({t}, "v").text();
+  EXPECT_THAT(text, testing::ContainsRegex("\nrows +2 of 3 +25.0 % +25.0 % "));
   EXPECT_THAT(text, HasSubstr("+25.0 %"));
   EXPECT_THAT(text, HasSubstr("experts 60 %"));
-  EXPECT_THAT(text, HasSubstr("1 of 2 published iterations are predicted"));
+  EXPECT_THAT(text, HasSubstr("1 of 3 published iterations are predicted"));
   EXPECT_THAT(text, Not(HasSubstr("contested")));
   const auto document = nlohmann::json::parse(papers_json({t}, "v"));
   const auto& row = document["tables"][0]["figures"][0];
   EXPECT_EQ(row["iteration"]["tokens"], 16);
   EXPECT_DOUBLE_EQ(row["iteration"]["parts_s"]["experts"].get<double>(), 3);
+  EXPECT_FALSE(row["iteration"].contains("lacks_routing"));
+  EXPECT_FALSE(document["tables"][0]["figures"][2]["iteration"].contains("parts_s"));
   EXPECT_NEAR(document["iterations"]["median"].get<double>(), 0.25, 1e-12);
 }
 

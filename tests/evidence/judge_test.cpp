@@ -225,6 +225,24 @@ TEST(Papers, ThePageKeepsWhatStandsAroundTheTables) {
               HasSubstr("Within 15 %: 1 of 2 figures."));
 }
 
+TEST(Papers, ThePageNamesTwoPairsInTheWrongOrder) {
+  const std::string page = "<!-- begin: written by moesim papers --page -->\n<!-- end -->\n";
+  EXPECT_THAT(papers_page("page.md", page, {three_times({10, 20, 40}, {40, 20, 10})}),
+              HasSubstr("Contested pairs in the wrong order: b / a; c / a, and 1 more.\n"));
+  EXPECT_THAT(papers_page("page.md", page, {three_times({10, 20, 40}, {10, 20, 40})}),
+              testing::Not(HasSubstr("wrong order")));
+}
+
+TEST(Papers, TheTextShowsTimesRatesAndRatios) {
+  const PaperTable table = read_paper_table(PaperFile(node).path());
+  PredictedTable predicted;
+  for (const double value : {14e-6, 1e-3, 2e-3, 1.5}) predicted.push_back({value, "", ""});
+  const std::string text = papers_text(judged({table}, {predicted}), "v").text();
+  EXPECT_THAT(text, testing::ContainsRegex("small alltoall dispatch +13.88 us +14 us "));
+  EXPECT_THAT(text, testing::ContainsRegex("large slow links dispatch +100 GB/s +80 GB/s "));
+  EXPECT_THAT(text, testing::ContainsRegex("gain +2.00x +1.50x "));
+}
+
 TEST(Papers, TheDocumentHasEveryFigure) {
   const auto document =
       nlohmann::json::parse(papers_json({three_times({10, 20, 40}, {11, 20, 40})}, "v"));

@@ -175,8 +175,8 @@ TEST(FittedValue, IsAKeyWithARange) {
   EXPECT_DOUBLE_EQ(value.low, 1);
   EXPECT_DOUBLE_EQ(value.high, 25);
   EXPECT_EQ(value.unit, "GB/s");
-  for (const char* wrong : {"", "key", "key=1", "=1:2", "key=2:1", "key=0:1", "key=a:2", "key=1:b",
-                            "a..b=1:2", "key=1:"}) {
+  for (const char* wrong : {"", "key", "key=1", "=1:2", "key=2:1", "key=1:1", "key=0:1", "key=a:2",
+                            "key=1:b", "a..b=1:2", "key=1:"}) {
     EXPECT_THROW(parse_fitted_value(wrong), Error) << wrong;
   }
 }

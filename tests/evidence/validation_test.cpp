@@ -82,7 +82,10 @@ TEST(Validation, FindsNothingWhereBothAgree) {
   EXPECT_EQ(v.mean_error(), 0);
   EXPECT_THAT(v.objections(), IsEmpty());
   EXPECT_THAT(validation_text(v, "x").text(), ::testing::EndsWith("\nvalid\n"));
-  EXPECT_TRUE(nlohmann::json::parse(validation_json(v, "x"))["valid"].get<bool>());
+  const std::string document = validation_json(v, "x");
+  EXPECT_TRUE(nlohmann::json::parse(document)["valid"].get<bool>());
+  EXPECT_THAT(document, ::testing::StartsWith(
+                            "{\n \"format\": \"moesim-validation\",\n \"format_version\": 1,\n"));
 }
 
 TEST(Validation, TakesTheMeanOfAbsoluteErrorsOfAllResults) {
@@ -160,6 +163,7 @@ TEST(Validation, RefusesOtherPlans) {
   };
   EXPECT_EQ(refused({"one", "two"}), "");
   EXPECT_THAT(refused({"one", "three"}), HasSubstr("m.json: error: a: the plan of step 1 is not"));
+  EXPECT_THAT(refused({"three", "two"}), HasSubstr("m.json: error: a: the plan of step 0 is not"));
   EXPECT_THAT(refused({"one"}), HasSubstr("a: 2 steps were measured, the scenario has 1"));
 }
 

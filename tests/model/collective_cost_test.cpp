@@ -22,6 +22,9 @@ TEST(CollectiveCosts, LevelsNest) {
   EXPECT_THROW((Nesting{8, {1, 2, 2}}.check()), Error);
   EXPECT_THROW((Nesting{8, {1, 3}}.check()), Error);
   EXPECT_THROW((Nesting{8, {2, 4}}.check()), Error);
+  EXPECT_THROW((Nesting{8, {}}.check()), Error);
+  EXPECT_THROW((Nesting{0, {1}}.check()), Error);
+  EXPECT_NO_THROW((Nesting{1, {1}}.check()));
   EXPECT_NO_THROW((Nesting{8, {1, 2, 8}}.check()));
 }
 

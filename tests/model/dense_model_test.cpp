@@ -55,6 +55,15 @@ TEST(DenseModel, IsReadWhereverModelsAre) {
   EXPECT_EQ(dense_layers_text({0, 1}, model), "the model 'llama-3-8b' is dense: it routes nothing");
 }
 
+TEST(DenseLayers, OfAModelWithExpertsAreNamed) {
+  const MoeModel model = read_moe_model(data_file("models/moe", "deepseek-v3"));
+  EXPECT_EQ(dense_layers({0, 2, 3, 60}, model), (std::vector{0, 2}));
+  const std::string rest = " dense in the model 'deepseek-v3', whose MoE layers are 3..60";
+  EXPECT_EQ(dense_layers_text({2}, model), "layer 2 is" + rest);
+  EXPECT_EQ(dense_layers_text({0, 1}, model), "layers 0..1 are" + rest);
+  EXPECT_EQ(dense_layers_text({0, 2}, model), "layers 0, 2 are" + rest);
+}
+
 TEST(DenseModel, WithExpertsContradictsItself) {
   const std::string file =
       "name: x\nsource: none\nhidden: 8\nlayers: 2\ndense_ffn: 8\ndense_matrices: 2\n"

@@ -30,6 +30,13 @@ TEST(HostModel, TakesNoTimeUnlessItSaysSo) {
   EXPECT_FALSE(HostModel().takes_time());
   EXPECT_FALSE(read_host("{graphs: none}").takes_time());
   EXPECT_TRUE(read_host("{per_module: 1 us}").takes_time());
+  HostModel host;
+  for (Seconds* time :
+       {&host.per_kernel, &host.per_module, &host.per_collective, &host.per_graph}) {
+    *time = Seconds(1e-6);
+    EXPECT_TRUE(host.takes_time());
+    *time = Seconds(0);
+  }
 }
 
 TEST(HostModel, ReadsItsKeys) {

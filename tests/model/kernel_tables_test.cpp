@@ -78,6 +78,32 @@ TEST(KernelTables, LeaveOtherTypesToTheRoofline) {
   EXPECT_NEAR(us(gemm({1}, 8, DataType::bf16), "fc1"), 1 + 0.088, 1e-9);
 }
 
+TEST(KernelTables, AreOfTheTypeWhateverComesFirst) {
+  const GpuModel gpu = parse_gpu_model(
+      "name: m\nsource: s\nmemory: 1 GB\nmemory_bandwidth: 1 GB/s\npeak: {fp32: 1 GFLOP/s}\n"
+      "gemm:\n  - {n: 8, k: 4, type: bf16, points: [{groups: 1, m: 1, time: 2 us}]}\n"
+      "  - {n: 8, k: 4, type: fp32, points: [{groups: 1, m: 1, time: 3 us}]}\n"
+      "  - {n: 8, k: 4, type: fp8, points: [{groups: 1, m: 1, time: 4 us}]}\n",
+      "m.yaml");
+  const auto us_of = [&](DataType type) { return gpu.time(gemm({1}, 8, type)).value * 1e6; };
+  EXPECT_NEAR(us_of(DataType::bf16), 2, 1e-9);
+  EXPECT_NEAR(us_of(DataType::fp32), 3, 1e-9);
+  EXPECT_NEAR(us_of(DataType::fp8), 4, 1e-9);
+}
+
+TEST(KernelTables, OfAnyOpAreNearerThanThoseOfAnother) {
+  const GpuModel gpu = parse_gpu_model(
+      "name: m\nsource: s\nmemory: 1 GB\nmemory_bandwidth: 1 GB/s\npeak: {fp32: 1 GFLOP/s}\n"
+      "overlap: {communication: 1.5}\n"
+      "gemm:\n  - {op: fc2, n: 8, k: 4, type: fp32, points: [{groups: 1, m: 1, time: 2 us}]}\n"
+      "  - {n: 8, k: 4, type: fp32, points: [{groups: 1, m: 1, time: 3 us}]}\n",
+      "m.yaml");
+  EXPECT_NEAR(gpu.time(gemm({1}), {OpKind::fc1}).value, 3e-6, 1e-12);
+  EXPECT_NEAR(gpu.time(gemm({1}), {OpKind::fc2}).value, 2e-6, 1e-12);
+  EXPECT_EQ(gpu.overlap.compute, 1);
+  EXPECT_EQ(gpu.overlap.communication, 1.5);
+}
+
 TEST(KernelTables, OfMemoryAreOfAnOpOrOfAny) {
   EXPECT_NEAR(us(MemoryBound{Bytes(1024), Bytes(1024)}, "sort"), 5 * std::sqrt(2.0), 1e-9);
   EXPECT_NEAR(us(MemoryBound{Bytes(100), Bytes(0)}, "sort"), 5, 1e-9);  // below the first its time

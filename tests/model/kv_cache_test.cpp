@@ -44,5 +44,21 @@ TEST(KvCache, OfLinearAttentionIsAState) {
   EXPECT_EQ(one, cache_per_token(model, {}) + Bytes(states + seen));
 }
 
+TEST(KvCache, OfAnIndexerGrowsByItsKeys) {
+  const MoeModel model = shipped_model("glm-5");
+  const Bytes one = cache_of_sequence(model, 1, {}), two = cache_of_sequence(model, 2, {});
+  EXPECT_EQ(two + one * -1, cache_per_token(model, {}));
+}
+
+TEST(KvCache, OfMambaIsAState) {
+  // Per layer: 64 heads of 64 x 128 in fp32, and 3 tokens of 4,096 + 2 x 8 x 128 elements.
+  const MoeModel model = shipped_model("nemotron-3-nano");
+  const auto layer = [&](const CacheShard& shard) {
+    return cache_of_sequence(model, 1000, shard, 0, 1);
+  };
+  EXPECT_EQ(layer({}), Bytes(4096 * 128 * 4 + 3 * 6144 * 2));
+  EXPECT_EQ(layer({.tp = 4}), Bytes(1024 * 128 * 4 + 3 * 1536 * 2));
+}
+
 }  // namespace
 }  // namespace moesim

@@ -61,6 +61,48 @@ TEST(MemoryTraffic, OfRotaryEmbeddings) {
             (Elements{18, 18, 18, 18}));
 }
 
+TEST(MemoryTraffic, OfTheNormBeforeExperts) {
+  EXPECT_EQ(elements(small_hybrid(), 1, BlockKind::moe, OpKind::norm),
+            (Elements{20 + 10, 10 + 10, 20 + 20, 10 + 10}));
+}
+
+TEST(MemoryTraffic, OfLinearAttention) {
+  // Qwen3-Next: its convolution sees queries and keys of 16 x 128 and values of 32 x 128.
+  EXPECT_EQ(elements(shipped_model("qwen3-next-80b-a3b"), 0, BlockKind::attention,
+                     OpKind::attention_projections),
+            (Elements{8192, 8192, 2 * 8192, 8192}));
+  // Its output of 32 x 128 and a gate as wide, as full layers have of 16 x 256.
+  for (const int layer : {0, 3}) {
+    EXPECT_EQ(elements(shipped_model("qwen3-next-80b-a3b"), layer, BlockKind::attention,
+                       OpKind::attention_output),
+              (Elements{2 * 4096, 4096, 3 * 4096, 2 * 4096}))
+        << layer;
+  }
+}
+
+TEST(MemoryTraffic, OfLatentAttention) {
+  // DeepSeek-V3: norms of 1,536 and 512; 128 heads turn 64 elements of queries and of the one key,
+  // which is joined with 128 of their own; values of 128.
+  const double norms = 1536 + 512, turned = 128 * 64, up = 128 * (128 + 128);
+  EXPECT_EQ(elements(shipped_model("deepseek-v3"), 5, BlockKind::attention,
+                     OpKind::attention_projections),
+            (Elements{norms + turned + up + 64, norms + 2 * turned + up,
+                      2 * norms + 2 * turned + up, norms + turned + up + 64}));
+}
+
+TEST(MemoryTraffic, OfSharedExpertsIsKeptPerExpert) {
+  MoeModel model = shipped_model("deepseek-v3");
+  const auto kept = [&] {
+    return kept_activations(model, 5, BlockKind::moe, {256, 256}, {}).value;
+  };
+  const std::int64_t one = kept();
+  model.shared_experts = 3;
+  // Two more of 2,048: gate, up and what multiplies down, of 2 bytes.
+  EXPECT_EQ(kept() - one, 256 * 2 * 2048 * 3 * 2);
+}
+
+TEST(MemoryTraffic, OfTheHostIsNone) { EXPECT_EQ(memory_traffic_of(HostWork{1000}), Bytes(0)); }
+
 // 64 heads of 512, of which 64 turn; queries through 1,024; one key.
 TEST(MemoryTraffic, OfCompressedKeys) {
   const MoeModel model = shipped_model("deepseek-v4-flash");
@@ -88,6 +130,9 @@ TEST(MemoryTraffic, WholeParametersAreThoseBeforeTheHeads) {
   MoeModel biased = shipped_model("deepseek-v3");
   biased.attention->shape->bias = true;
   EXPECT_EQ(block_parameters(biased, 5, BlockKind::attention).whole - mla.whole, 1536 + 512 + 64);
+  biased.attention->shape->output_bias = true;
+  EXPECT_EQ(block_parameters(biased, 5, BlockKind::attention).whole - mla.whole,
+            1536 + 512 + 64 + 7168);
   const BlockParameters v4 =
       block_parameters(shipped_model("deepseek-v4-flash"), 0, BlockKind::attention);
   EXPECT_EQ(v4.whole, 4096 * (1024 + 512) + 4096 + 1024 + 512 + 4 * 4096 * 24);

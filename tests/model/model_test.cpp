@@ -151,6 +151,25 @@ TEST(GpuModel, ShippedOnesRead) {
   }
 }
 
+TEST(MoeModelReader, SharedExpertsAndTheirWidthGoTogether) {
+  const auto mistakes = [](const std::string& shared) {
+    try {
+      parse_moe_model(
+          "name: x\nsource: none\nhidden: 8\nlayers: 1\nmoe_layers: {first: 0, count: 1}\n"
+          "experts: 4\ntop_k: 2\nexpert_ffn: 8\nexpert_matrices: 2\nactivations: bf16\n"
+          "weights: bf16\n" +
+              shared,
+          "m.yaml");
+    } catch (const Error& e) {
+      return e.diagnostics().front().message;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(mistakes("shared_experts: 1\nshared_ffn: 8\n"), "");
+  EXPECT_EQ(mistakes("shared_experts: 1\n"), "'shared_experts' needs 'shared_ffn' next to it");
+  EXPECT_EQ(mistakes("shared_ffn: 8\n"), "'shared_ffn' has no effect: 'shared_experts' is 0");
+}
+
 TEST(MoeModelReader, LayersOfAStrideEndWithinTheModel) {
   const auto mistakes = [](int layers) {
     try {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.h"
+#include "sim/model/weight_matrices.h"
 #include "tests/model/whole_model.h"
 
 namespace moesim {
@@ -90,6 +91,28 @@ TEST(Parameters, OfExpertsInALatent) {
   const BlockParameters moe = block_parameters(model, 1, BlockKind::moe);
   EXPECT_EQ(moe.whole, 10 + 4 * 10 + 80);
   EXPECT_THROW(parse_moe_model(text + "10\n", "m.yaml"), Error);
+}
+
+TEST(Parameters, OfLinearAttentionByClosedForm) {
+  // Qwen3-Next: of 2,048 elements queries and keys of 16 x 128, values of 32 x 128 with gates, two
+  // rates per value head; a convolution over 4 tokens; decays and steps; norms of 128 and 2,048.
+  const BlockParameters block =
+      block_parameters(shipped_model("qwen3-next-80b-a3b"), 0, BlockKind::attention);
+  const std::int64_t keys = 2 * 2048, values = 4096;
+  EXPECT_EQ(block.split,
+            2048 * (keys + 2 * values + 2 * 32 + values) + (keys + values) * 4 + 2 * 32);
+  EXPECT_EQ(block.whole, 2048 + 128);
+}
+
+// The router's product is no weight that a layer holds in matrices of its own.
+TEST(Parameters, OfExpertsBesidesTheRoutedOnesAreMatrices) {
+  MoeModel model = shipped_model("deepseek-v3");
+  const auto matrices = [&] { return weight_matrices(model, {5, BlockKind::moe}, {256, 256}); };
+  EXPECT_THAT(matrices(),
+              testing::ElementsAre(WeightMatrix{2 * 2048, 7168}, WeightMatrix{7168, 2048}));
+  model.shared_experts = 0;
+  model.latent = 1;
+  EXPECT_THAT(matrices(), testing::ElementsAre(WeightMatrix{1, 7168}, WeightMatrix{7168, 1}));
 }
 
 // Technical report: 12.7B active of 120.6B, with the embedding and without multi-token prediction.

@@ -25,6 +25,21 @@ double us_on(const GpuModel& gpu, const Kernel& kernel, OpType op = {OpKind::fc1
   return gpu.time(kernel, op).value * 1e6;
 }
 
+TEST(Roofline, StandsOnWhatItsFileStates) {
+  const std::string
+      gemm = "  gemm:\n    bf16: {efficiency: 0.5}\n",
+      attention = "  attention:\n    bf16: {efficiency: 0.5}\n",
+      table = "gemm: [{n: 8, k: 4, type: bf16, points: [{groups: 1, m: 1, time: 2 us}]}]\n";
+  EXPECT_EQ(fitted_gpu(attention).grounds(), "data sheet");
+  EXPECT_EQ(fitted_gpu(gemm).grounds(), "partly fitted");
+  EXPECT_EQ(fitted_gpu(gemm + attention).grounds(), "fitted");
+  EXPECT_EQ(fitted_gpu(attention, table).grounds(), "tables");
+  EXPECT_FALSE(fitted_gpu(attention).has_measured_kernels());
+  EXPECT_FALSE(fitted_gpu(gemm).has_measured_kernels());
+  EXPECT_TRUE(fitted_gpu(gemm + attention).has_measured_kernels());
+  EXPECT_TRUE(fitted_gpu(attention, table).has_measured_kernels());
+}
+
 TEST(Roofline, RoundsItsCorner) {
   // 2 x 4 x 8 x 8 = 512 flop at half the peak, (32 + 32 + 64) x 2 bytes at a quarter: 1,024 us each
   const GroupedGemm gemm{{4}, 8, 8, DataType::bf16};

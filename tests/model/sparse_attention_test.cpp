@@ -63,19 +63,28 @@ TEST(SparseAttention, CachesAWindowAndOneKeyForSeveralTokens) {
 TEST(SparseAttention, KeepsAndReadsAllResidualStreams) {
   MoeModel model = shipped_model("deepseek-v4-flash");
   const BlockShard shard{4096, 2048};
-  const auto bytes = [&](BlockKind block) {
+  const auto bytes_of_norms = [](const std::vector<BlockKernel>& kernels) {
     Bytes sum;
-    for (const BlockKernel& kernel : forward_kernels(model, 5, block, shard)) {
+    for (const BlockKernel& kernel : kernels) {
       if (kernel.kind == OpKind::norm) sum += memory_traffic_of(kernel.kernel);
     }
     return sum.value;
   };
+  const auto bytes = [&](BlockKind block) {
+    return bytes_of_norms(forward_kernels(model, 5, block, shard));
+  };
+  const auto gradients = [&] {
+    return bytes_of_norms(dgrad_kernels(model, 5, BlockKind::moe, shard));
+  };
   const auto kept = [&] { return kept_activations(model, 5, BlockKind::moe, shard, {}).value; };
-  const std::int64_t four = bytes(BlockKind::moe), kept_of_four = kept();
+  const std::int64_t four = bytes(BlockKind::moe), kept_of_four = kept(),
+                     gradients_of_four = gradients();
   model.residual_streams = 1;
   const std::int64_t row = 4096 * 4096 * 2;
   // 4 streams read twice and written once with two rows of the block; one: two read, one written.
   EXPECT_EQ(four - bytes(BlockKind::moe), (3 * 4 + 2 - 3) * row);
+  // Their gradients: read four times with two rows, written twice with one.
+  EXPECT_EQ(gradients_of_four - gradients(), (6 * 4 + 3 - 3) * row);
   EXPECT_EQ(kept_of_four - kept(), 3 * row);
 }
 

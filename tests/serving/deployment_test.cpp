@@ -274,6 +274,9 @@ TEST(Deployments, WhatCannotRunIsSaidBefore) {
   engine.kv.capacity = 100;
   EXPECT_THAT(error_of(engine, at_once({{10, 10}, {90, 20}})),
               HasSubstr("request 1 needs 110 tokens of KV cache, but a rank holds 100"));
+  engine.kv.capacity = 96;  // six blocks
+  EXPECT_EQ(error_of(engine, at_once({{90, 6}})), "no error");
+  EXPECT_THAT(error_of(engine, at_once({{90, 7}})), HasSubstr("needs 97 tokens"));
   engine = {};
   engine.chunked_prefill = false;
   engine.max_tokens = 50;

@@ -79,6 +79,7 @@ TEST(EngineFiles, RanksShareTokensOfAPass) {
   EXPECT_EQ(sglang.for_ranks(1).max_tokens, 8192);
   EXPECT_EQ(sglang.for_ranks(32).max_tokens, 256);
   EXPECT_DOUBLE_EQ(sglang.for_ranks(1).kv.reserve.initial, 0.7);
+  EXPECT_DOUBLE_EQ(sglang.for_ranks(2).kv.reserve.initial, 0.21);
   EXPECT_DOUBLE_EQ(sglang.for_ranks(32).kv.reserve.initial, 0.21);
   EXPECT_EQ(engine_named("vllm").for_ranks(32).max_tokens, 8192);
 }
@@ -108,7 +109,28 @@ TEST(EngineFiles, EveryKey) {
   EXPECT_EQ(options.kv.reserve.least, 0.25);
   EXPECT_EQ(options.gained[1], 0.75);
   EXPECT_EQ(options.rebalance.stall, Seconds(2));
+  EXPECT_EQ(options.rebalance.interval, 100);
+  EXPECT_EQ(options.rebalance.movement, Seconds(1e-3));
+  EXPECT_EQ(options.rebalance.slowdown, 0.1);
   EXPECT_TRUE(model.memory.of_free);
+  EXPECT_EQ(model.memory.share, 0.8);
+}
+
+TEST(EngineFiles, SharesAreOneAtMost) {
+  EXPECT_EQ(model_of("kv: {reserve: {initial: 1}}\n").options.kv.reserve.least, 1);
+  EXPECT_EQ(model_of("kv: {reserve: {initial: 1}}\n").options.kv.reserve.passes, 0);
+  EXPECT_THAT(mistakes_in("kv: {reserve: {initial: 1.1}}\n"),
+              HasSubstr("'kv.reserve.initial' is 1.1, must be between 0 and 1"));
+}
+
+TEST(EngineFiles, WhatMappingsLeaveOutIsNone) {
+  const EngineModel model =
+      model_of("memory: {share: 0.8}\nrebalance: {interval: 100}\ngraph_prompt_tokens: 64\n");
+  EXPECT_FALSE(model.memory.of_free);
+  EXPECT_EQ(model.options.rebalance.stall, Seconds(0));
+  EXPECT_EQ(model.options.rebalance.movement, Seconds(0));
+  EXPECT_EQ(model.options.rebalance.slowdown, 0);
+  EXPECT_EQ(model.options.graph_prompt_tokens, 64);
 }
 
 TEST(EngineFiles, MistakesAreSaidTogether) {

@@ -160,8 +160,14 @@ TEST(Engines, DecodePassesArePaddedToTheSizesOfTheirGraphs) {
 TEST(Engines, IdleRanksJoinByOneToken) {
   EngineOptions engine;
   EXPECT_THAT(padded_ranks(engine, 1), ElementsAre(1, 1));
+  FormulaPrices prices = second_per_pass();
+  engine.ranks = 2;
+  const ServingRun run = run_serving(one_engine(engine, prices), at_once({{10, 3}}));
+  EXPECT_EQ(run.instances[0].counts.padding, 3) << "of a prompt and two answers";
   engine.idle_passes = false;
   EXPECT_THAT(padded_ranks(engine, 1), ElementsAre(1, 0));
+  engine.graph_sizes = {4};
+  EXPECT_THAT(padded_ranks(engine, 1), ElementsAre(4, 0)) << "nothing is not padded";
 }
 
 TEST(Engines, DraftsGiveSeveralTokensPerPass) {
@@ -192,6 +198,8 @@ TEST(Engines, MovingExpertsStallsOrSlowsPasses) {
   engine.rebalance = {3, {}, Seconds(2.5), 0.1};
   run = run_serving(one_engine(engine, prices), at_once({{10, 6}}));
   EXPECT_NEAR(run.end.value, 6 + 0.3, tiny);
+  run = run_serving(one_engine(engine, prices), at_once({{10, 4}}));
+  EXPECT_NEAR(run.end.value, 4 + 0.1, tiny) << "the first three are as fast as ever";
 }
 
 TEST(Engines, BoundsOfSequencesHold) {

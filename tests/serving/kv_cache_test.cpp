@@ -85,6 +85,25 @@ TEST(KvCaches, WhatWasLetGoFirstLeavesFirstAndTheEndOfAPromptBeforeItsBeginning)
   EXPECT_EQ(cache.available(), 10);
 }
 
+TEST(KvCaches, WhatWasForgottenIsNotEvicted) {
+  KvCache cache = ten_blocks();
+  const Hashes old = {1}, young = {3};
+  const auto leave = [&](const Hashes& hashes) {
+    HeldKv held;
+    ASSERT_TRUE(cache.grow(held, 32));
+    cache.publish(held, hashes, 32);
+    cache.release(held);
+  };
+  leave(old);
+  cache.clear();
+  EXPECT_EQ(cache.cached(old), 0);
+  leave(young);
+  HeldKv all;
+  ASSERT_TRUE(cache.grow(all, 160));
+  EXPECT_EQ(cache.cached(young), 0);
+  EXPECT_EQ(cache.available(), 0);
+}
+
 TEST(KvCaches, WithoutPrefixesNothingIsKept) {
   KvOptions options;
   options.capacity = 160;

@@ -83,6 +83,37 @@ TEST(LaunchLines, PartsAreThereIfThereIsMoreThanOne) {
   EXPECT_EQ(line(2, 2), "run some/model some/model --dp 2 --ep 2 --kind");
 }
 
+TEST(LaunchLines, PoolsHaveTheirFlagsAndLinesOfAFile) {
+  EngineModel engine;
+  engine.launch.line = "run";
+  engine.launch.prompts = "--prompts";
+  engine.launch.decode = "--decode";
+  engine.launch.file = {"--file", {"s"}, {"p", "q"}, {"d"}};
+  const auto line = [&](int dp, LaunchFacts::Pool pool) {
+    return launch_line(engine, {"m", 4, 1, dp, 1, "", pool});
+  };
+  using Pool = LaunchFacts::Pool;
+  EXPECT_EQ(line(1, Pool::all), "run");
+  EXPECT_EQ(line(2, Pool::all), "run --file <(printf '%s\\n' 's')");
+  EXPECT_EQ(line(1, Pool::prompts), "run --prompts --file <(printf '%s\\n' 'p' 'q')");
+  EXPECT_EQ(line(2, Pool::decode), "run --decode --file <(printf '%s\\n' 's' 'd')");
+  engine.launch.line = "";
+  EXPECT_EQ(line(2, Pool::decode), "");
+}
+
+TEST(LaunchLines, CountTokensAsThePresetDoes) {
+  EngineModel engine;
+  engine.launch.line = "run {tokens} {memory}";
+  engine.options.max_tokens = 100;
+  engine.memory.share = 0.875;
+  const auto line = [&] {
+    return launch_line(engine, {"m", 4, 1, 1, 1, "", LaunchFacts::Pool::all});
+  };
+  EXPECT_EQ(line(), "run 100 0.88");
+  engine.tokens_of_all_ranks = 800;
+  EXPECT_EQ(line(), "run 800 0.88");
+}
+
 TEST(LaunchLines, HaveOnlyFlagsAndValuesThatTheEngineDocuments) {
   for (const auto& [name, known] : documented) {
     std::set<std::string> used;

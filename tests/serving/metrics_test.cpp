@@ -95,6 +95,38 @@ TEST(ServingFigures, SharesAreOfTokensAndOfBusyTime) {
   EXPECT_DOUBLE_EQ(metrics.load.cached_share, 0.25);
 }
 
+TEST(ServingFigures, OfARunWithoutTokensAreNone) {
+  ServingRun run;
+  run.end = Seconds(10);
+  run.instances.resize(1);
+  const ServingMetrics metrics = serving_metrics(run, {}, 0, 1);
+  EXPECT_EQ(metrics.time, Seconds(10));
+  EXPECT_EQ(metrics.load.cached_share, 0);
+  EXPECT_EQ(metrics.passes.padding_share, 0);
+  EXPECT_EQ(metrics.passes.busy, 0);
+  EXPECT_EQ(metrics.passes.stall_share, 0);
+  EXPECT_EQ(metrics.passes.part_shares.front(), 0);
+}
+
+TEST(ServingFigures, OfHalfASecondAreRatesPerSecond) {
+  ServingRun run;
+  run.end = Seconds(0.5);
+  run.requests.push_back({Seconds(0), Seconds(0.25), Seconds(0.5), 6, 1, 1});
+  run.instances.resize(1);
+  run.instances[0].kv_capacity = 1;
+  run.instances[0].kv_tokens_most = 1;
+  run.instances[0].counts.busy = Seconds(0.25);
+  run.samples = {{Seconds(0), 0, 1, 2, 3}, {Seconds(0.25), 0, 0, 0, 0}};
+  const ServingMetrics metrics = serving_metrics(run, {}, 0, 1);
+  EXPECT_DOUBLE_EQ(metrics.rates.input, 12);
+  EXPECT_DOUBLE_EQ(metrics.rates.output, 2);
+  EXPECT_DOUBLE_EQ(metrics.load.kv_mean, 0.5);
+  EXPECT_DOUBLE_EQ(metrics.load.kv_most, 1);
+  EXPECT_DOUBLE_EQ(metrics.load.waiting_mean, 1);
+  EXPECT_DOUBLE_EQ(metrics.load.running_mean, 1.5);
+  EXPECT_DOUBLE_EQ(metrics.passes.busy, 0.5);
+}
+
 TEST(ServingFigures, PassesOfPromptsByThemselvesAreNotMixed) {
   FormulaPrices prices = second_per_pass();
   const ServingRun run = run_serving(one_engine({}, prices), at_once({{100, 4}}));

@@ -30,6 +30,9 @@ TEST(BatchShapes, ABatchOfItsShapeHasItsShape) {
   const BatchShape shape = shape_of(batch, 1);
   EXPECT_EQ(shape, (BatchShape{18, 1000, 2, 80, 384, 3}));
   EXPECT_EQ(shape_of(batch_of(shape, 4, 1), 1), (BatchShape{18, 1000, 2, 80, 384, 3}));
+  EXPECT_EQ(batch_of(shape, 4, 1).ranks[0][0].request, 0);
+  EXPECT_EQ(shape_of({{{}, {}}}, 1), (BatchShape{0, 0, 1, 0, 0, 1}));
+  EXPECT_EQ(shape_of({{{{10, 1, 1, 0}}, {}}}, 1), (BatchShape{1, 10, 2, 0, 0, 1}));
 }
 
 TEST(PriceTables, AtAPointOfTheGridThePriceIsExact) {

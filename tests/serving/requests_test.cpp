@@ -87,6 +87,11 @@ TEST(RequestLogs, TimesAreNotBelowZero) {
               HasSubstr("log:1: error: the time is not a number of 0 or more"));
 }
 
+TEST(RequestLogs, LengthsAreNoTimes) {
+  EXPECT_EQ(log_of("arrival,input,output\n0,1000000000,1\n").requests[0].input, 1'000'000'000);
+  EXPECT_THAT(error_of("arrival,input,output\n0,1000000001,1\n"), HasSubstr("the input length"));
+}
+
 TEST(RequestLogs, ColumnsAreNumbers) {
   EXPECT_THAT(error_of("arrival,input,output\n0,1,2\n1,2x,3\n"),
               HasSubstr("log:3: error: column 2 is not a number"));
@@ -192,6 +197,10 @@ TEST(DrawnRequests, PromptsThatAreLongEnoughShareTheirBeginning) {
   for (std::size_t i = 0; i < 20; ++i) {
     EXPECT_EQ(log.prefixes[i].size(), log.requests[i].input >= 96 ? 1U : 0U);
   }
+  draw.shared_prefix = 1;
+  EXPECT_EQ(draw_requests(draw).prefix_tokens, 1);
+  draw.shared_prefix = 0;
+  EXPECT_TRUE(draw_requests(draw).prefixes.empty());
 }
 
 }  // namespace

@@ -143,6 +143,11 @@ TEST(BandwidthTable, MistakesAreTold) {
             "t.yaml:12:9: error: 'node.nvlink.bandwidth.3' lacks the key 'rate'\n"
             "        - {size: 3 MiB}\n"
             "          ^\n");
+  EXPECT_EQ(errors(with("    latency: 1 us\n    bandwidth:\n"
+                        "      - {size: 1 MB, rate: 1 GB/s}\n"
+                        "      - {size: 2 MB, rate: 2 GB/s}\n")),
+            "")
+      << "as long as the smaller one";
   EXPECT_EQ(errors(with("    latency: 1 us\n    bandwidth: []\n")),
             "t.yaml:8:16: error: 'bandwidth' has no points\n"
             "      bandwidth: []\n"

@@ -85,6 +85,7 @@ TEST(Summary, CountsLevelsLinksAndPorts) {
   ASSERT_EQ(s.classes.size(), 4U);
   EXPECT_EQ(s.classes[0].name, "nvlink");
   EXPECT_EQ(s.classes[0].links, 16);  // 4 pairs x 2 nodes x 2 directions
+  EXPECT_DOUBLE_EQ(s.node_out.least.value, 10 * giga);
   EXPECT_DOUBLE_EQ(s.node_out.most.value, 10 * giga);
   ASSERT_EQ(s.gpus.size(), 2U);
   EXPECT_DOUBLE_EQ(s.gpus[1].out.least.value, 25 * giga);

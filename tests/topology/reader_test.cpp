@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/base/temporary_folder.h"
 #include "tests/topology/clusters.h"
 #include "tests/topology/parse.h"
 
@@ -19,6 +21,25 @@ const std::string node =
 TEST(Reader, NodesNeedAFabric) {
   EXPECT_EQ(errors("nodes: 2\n" + node),
             "t.yaml: error: nothing joins the 2 nodes\n"
+            "hint: add 'fabric', such as fabric: {kind: switch}\n");
+}
+
+TEST(Reader, DescriptionsByOthersAreToBeImported) {
+  const TemporaryFolder folder;
+  const auto mistakes_in = [&](const std::string& text) {
+    const std::string path = folder.path() + "/t.yaml";
+    write_file(path, text);
+    try {
+      read_topology(path);
+    } catch (const Error& e) {
+      return std::string(e.what()).substr(folder.path().size());
+    }
+    return std::string();
+  };
+  EXPECT_NE(mistakes_in("SwitchName=leaf Nodes=n[1-2]\n").find(", not a topology\nhint: moesim "),
+            std::string::npos);
+  EXPECT_EQ(mistakes_in("nodes: 2\n" + node),
+            "/t.yaml: error: nothing joins the 2 nodes\n"
             "hint: add 'fabric', such as fabric: {kind: switch}\n");
 }
 

@@ -84,6 +84,26 @@ TEST(Batches, AWindowIsThatPartOfAll) {
   }
 }
 
+TEST(Batches, AnEmptyWindowHasNone) {
+  const auto trace = trace_of_sequences({{4, 2, 1, 3}});
+  for (const std::int64_t at : {0, 1}) {
+    const auto none = make_some_batches(trace, {2, 2, 1}, {at, at});
+    EXPECT_TRUE(none.batches.batches.empty()) << at;
+    EXPECT_EQ(none.count, 2);
+  }
+  EXPECT_EQ(make_some_batches(trace, {2, 2, 1}, {1, -1}).batches.batches.size(), 1u);
+}
+
+TEST(Batches, PartsOfRunsDifferByATokenAtMost) {
+  const std::vector<TokenRun> runs = {{0, 4}, {8, 3}};
+  const auto part = [&](int i, int parts) { return text(Batch{0, {part_of(runs, i, parts)}}); };
+  EXPECT_EQ(part(0, 1), "0+4 8+3");
+  EXPECT_EQ(part(0, 3), "0+3");
+  EXPECT_EQ(part(1, 3), "3+1 8+1");
+  EXPECT_EQ(part(2, 3), "9+2");
+  EXPECT_EQ(part(7, 8), "");
+}
+
 /// Repeats, which are many, are neither made nor played.
 TEST(Batches, AMillionRepeatsCostNothing) {
   std::vector<std::int32_t> lengths;

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "sim/base/files.h"
+#include "sim/base/yaml.h"
 #include "sim/trace/synth/synth.h"
 #include "sim/trace/synth/synth_reader.h"
 #include "tests/trace/scratch.h"
@@ -103,6 +104,21 @@ TEST_F(DrawnTraceTest, OptionsThatCannotBeAreAnErrorAndKeepNothing) {
   options_.top_k = 9;
   EXPECT_THROW(drawn_trace(options_), Error);
   EXPECT_FALSE(fs::exists(drawn_folder()));
+}
+
+TEST(SynthText, HasEveryKeyThatIsNotAsUsual) {
+  const auto again = [](const std::string& text) {
+    const auto document = YamlDocument::from_text(text, "a.yaml");
+    const SynthOptions options = read_synth(document->root().map());
+    document->finish();
+    return synth_text(options);
+  };
+  const std::string all =
+      R"({"experts":32,"top_k":4,"layers":3,"tokens":96,"sequences":12,"steps":4,"skew":0.5,)"
+      R"("affinity":0.25,"communities":2,"stickiness":0.1,"drift":0.05,"groups":4,)"
+      R"("kept_groups":2,"seed":9})";
+  EXPECT_EQ(again(all), all);
+  EXPECT_EQ(again("{}"), R"({"tokens":32768,"sequences":256,"skew":0.0,"seed":1})");
 }
 
 TEST(SynthTitle, SaysWhatShapesTheChoices) {

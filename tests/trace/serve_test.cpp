@@ -113,6 +113,12 @@ TEST(Serve, ArrivalsComeAtTheirRate) {
   EXPECT_THAT(parse_arrivals("0\n2.5\n1e3\n", "a.txt"), testing::ElementsAre(0, 2.5, 1000));
   EXPECT_EQ(error_text([] { parse_arrivals("0\n-1\n", "a.txt"); }).substr(0, 58),
             "a.txt:2: error: '-1' is not an arrival in decode steps\nhin");
+  EXPECT_THAT(parse_arrivals("1e12", "a.txt"), testing::ElementsAre(1e12));
+  EXPECT_THROW(parse_arrivals("1.1e12", "a.txt"), Error);
+  EXPECT_EQ(poisson_arrivals(3, 1e6, 1).size(), 3u);
+  EXPECT_THROW(poisson_arrivals(3, 1.1e6, 1), Error);
+  EXPECT_EQ(error_text([] { poisson_arrivals(3, 0, 1); }),
+            "error: 0 requests per decode step; more than 0 come\n");
 }
 
 TEST(Serve, RefusesWhatHasNoRequests) {
@@ -125,6 +131,7 @@ TEST(Serve, RefusesWhatHasNoRequests) {
             "hint: it is laid out by decode steps already\n");
   EXPECT_EQ(text(log_of({{2, 1}}), {.arrivals = {1}}), "error: 1 arrivals of 2 requests\n");
   EXPECT_EQ(text(log_of({{2, 1}}), {.batch = 0}), "error: a batch of 0; it is from 1 to 1048576\n");
+  EXPECT_EQ(text(log_of({{2, 1}}), {.batch = 1048576}), "no error");
 }
 
 }  // namespace

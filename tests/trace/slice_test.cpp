@@ -87,6 +87,9 @@ TEST(Slice, CanBeWrittenAndReadBack) {
 TEST(Slice, RefusesWhatIsNotThere) {
   EXPECT_EQ(error_text([] { slice(cube(), {.layers = {3}}); }),
             "error: trace 'cube' has no layer 3\nhint: its layers are 2, 5, 9\n");
+  EXPECT_EQ(error_text([] { slice(cube(), {.steps = std::pair(1, 1)}); }),
+            "error: steps 1:1 are none of trace 'cube'\n"
+            "hint: its steps are 0:3, the second not included\n");
   EXPECT_EQ(error_text([] { slice(cube(), {.steps = std::pair(2, 4)}); }),
             "error: steps 2:4 are none of trace 'cube'\n"
             "hint: its steps are 0:3, the second not included\n");

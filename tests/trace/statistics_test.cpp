@@ -17,6 +17,8 @@ TEST(Statistics, OfThreeTokens) {  // {0,1} {2,3} | {0,2} of 4 experts
   EXPECT_EQ(s.sequences, 2);
   EXPECT_EQ(s.median_sequence, 1.5);
   EXPECT_THAT(s.counts[0], testing::ElementsAre(2, 1, 2, 1));
+  EXPECT_EQ(s.counts_crc32, "0a274241");  // by Python, of four 32-bit numbers
+  EXPECT_EQ(s.counts_fnv1a64, "92dde59f6cb28485");
   EXPECT_DOUBLE_EQ(s.expert_max_over_mean.mean(), 2 / 1.5);
   EXPECT_DOUBLE_EQ(s.expert_load_cv.mean(), 0.5 / 1.5);
   EXPECT_DOUBLE_EQ(s.previous_token_overlap.mean(), 0);  // the third token starts a sequence
@@ -156,6 +158,7 @@ TEST(Statistics, PageShowsSourceRanksAsRecorded) {
   const auto page = statistics_text(trace, measure(trace));
   EXPECT_THAT(page, testing::HasSubstr("source ranks            2, 1 to 3 tokens each\n"));
   EXPECT_THAT(page, testing::HasSubstr("gate weights            not recorded\n"));
+  EXPECT_THAT(statistics_json(trace, measure(trace)), testing::StartsWith("{\n \""));
 }
 
 }  // namespace

@@ -76,6 +76,14 @@ TEST(Workload, HasTheLoadsThatTheBenchmarkPublishes) {
                                {"W7", 1.066, 0.040}});
 }
 
+TEST(Workload, DealsABalancedOneInTurn) {
+  using testing::ElementsAre;
+  const auto w0 = workload_trace("W0", of_benchmark(3, 20));
+  EXPECT_THAT(row_of(w0, 0, 0), ElementsAre(0, 1, 2));
+  EXPECT_THAT(row_of(w0, 0, 2), ElementsAre(6, 7, 0));
+  EXPECT_THAT(row_of(w0, 0, 17), ElementsAre(3, 4, 5));  // 51 = 6 x 8 + 3
+}
+
 TEST(Workload, DrawsAsPyTorchDoes) {  // rows and gates drawn with PyTorch 1.13
   using testing::ElementsAre;
   const auto w1 = workload_trace("W1", of_benchmark(2, 128));

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/trace/trace_json.h"
+#include "sim/trace/verify.h"
 #include "tests/trace/samples.h"
 #include "tests/trace/scratch.h"
 
@@ -67,6 +69,43 @@ TEST(Writer, WritesWhatOpenReads) {
   EXPECT_EQ(step.source_rank(1), 70000);
   EXPECT_EQ(step.weight(0, 2, 0), .1F);
   EXPECT_EQ(trace.hash(), RoutingTrace(info, {rich_step(3), rich_step(100000003)}).hash());
+}
+
+TEST(Writer, DescribesATraceLineByLine) {
+  auto info = rich_info();
+  info.provenance = R"({"corpus": ["a"], "loss": 2.5})";
+  EXPECT_EQ(trace_json_text(info), R"({
+  "format": "moesim-trace",
+  "version": 1,
+  "name": "rich",
+  "model": "toy \"x\"",
+  "experts": 300,
+  "top_k": 2,
+  "layers": [1, 3],
+  "phase": "prefill",
+  "expert_ids": "logical",
+  "provenance": {
+    "corpus": [
+      "a"
+    ],
+    "loss": 2.5
+  }
+}
+)");
+  EXPECT_EQ(layers_text({4}), "1 (model layers 4)");
+  EXPECT_EQ(layers_text({4, 5}), "2 (model layers 4, 5)");
+  EXPECT_EQ(layers_text({4, 5, 6}), "3 (model layers 4-6)");
+  EXPECT_EQ(layers_text({4, 5, 7}), "3 (model layers 4, 5, 7)");
+}
+
+TEST(Writer, WhatItWroteIsVerifiedStepByStepAndLayerByLayer) {
+  ScratchFolder scratch;
+  auto writer = TraceWriter::create(scratch / "t", rich_info(), Publish::each_step);
+  for (const std::int64_t step : {1, 2}) writer.append_step(*rich_step(step));
+  writer.finish();
+  std::vector<double> seen;
+  EXPECT_TRUE(verify_trace(scratch / "t", [&](double share) { seen.push_back(share); }).empty());
+  EXPECT_THAT(seen, testing::ElementsAre(0, 0.25, 0.5, 0.75));
 }
 
 TEST(Writer, WeightsThatFitAreHalves) {
@@ -165,6 +204,18 @@ TEST(Writer, NeverOverwrites) {
             "error: step 5 cannot follow step 5\nhint: step numbers ascend\n");
 }
 
+TEST(Trace, HashSeesTheLastOfManyExperts) {
+  const auto hash_with = [](int last) {
+    StepArrays arrays;
+    arrays.ids = IdArray(300, {0, 299, 5, 6, 7, last});
+    arrays.sequence_lengths = {3};
+    const TraceInfo info{"wide", "", 300, 2, {1}, Phase::prefill, ""};
+    return RoutingTrace(info, {make_step(info, std::move(arrays))}).hash();
+  };
+  EXPECT_NE(hash_with(8), hash_with(264)) << "equal in their lower bytes";
+  EXPECT_NE(hash_with(8), hash_with(9));
+}
+
 TEST(Trace, HashNamesItsContent) {
   const auto trace = tiny_trace();
   const auto changed = [&](auto change) {
@@ -181,6 +232,17 @@ TEST(Trace, HashNamesItsContent) {
   EXPECT_NE(changed([](auto&, auto& s) { s.sequence_lengths = {1, 2}; }), trace.hash());
   EXPECT_NE(changed([](auto&, auto& s) { s.source_ranks = {0, 0, 1}; }), trace.hash());
   EXPECT_NE(changed([](auto&, auto& s) { s.number = 8; }), trace.hash());
+  TraceInfo renamed = trace.info();
+  renamed.name = "again";
+  EXPECT_NE(RoutingTrace(renamed, {trace.shared_step(0)}).hash(), trace.hash()) << "of one step";
+  const auto weighed = [&](std::size_t heavier) {
+    return changed([&](auto&, auto& s) {
+      s.weights.assign(6, 0.25F);
+      s.weights[heavier] = 0.5F;
+    });
+  };
+  EXPECT_NE(weighed(0), weighed(1));
+  EXPECT_NE(weighed(4), weighed(5));
   EXPECT_NE(changed([](auto& i, auto&) { i.layers = {1}; }), trace.hash());
 }
 

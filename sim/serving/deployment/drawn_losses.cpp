@@ -25,17 +25,12 @@ std::optional<RankLoss> DrawnLosses::next() {
   const int all = parts_that_fail(deployment_, rate.ranks);
   last_ += rate.between * (-portable_log(1 - random_.uniform()) / all);
   int part = static_cast<int>(random_.below(static_cast<std::uint32_t>(all)));
-  RankLoss loss{last_, 0, 0, rate.recovery, rate.back, rate.ranks, false};
   const int of_pool = parts_of(deployment_.pool, rate.ranks);
-  if (part >= of_pool) {
-    part -= of_pool;
-    loss.decodes = true;
-  }
-  const int each =
-      (loss.decodes ? *deployment_.decode : deployment_.pool).engine.ranks / rate.ranks;
-  loss.instance = part / each;
-  loss.rank = part % each * rate.ranks;
-  return loss;
+  const bool decodes = part >= of_pool;
+  if (decodes) part -= of_pool;
+  const int each = (decodes ? *deployment_.decode : deployment_.pool).engine.ranks / rate.ranks;
+  return RankLoss{last_,      part / each, part % each * rate.ranks, rate.recovery, rate.back,
+                  rate.ranks, decodes};
 }
 
 }  // namespace moesim

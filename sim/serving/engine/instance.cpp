@@ -56,20 +56,6 @@ void ServingInstance::hand_to_rank(ServingSequence sequence) {
   }
 }
 
-namespace {
-
-/// Sequences without a request that are like the last ones are counted with them.
-void add_step(std::vector<SequenceStep>& steps, const SequenceStep& step) {
-  if (!steps.empty() && step.request < 0 && steps.back().request < 0 &&
-      steps.back().context == step.context && steps.back().tokens == step.tokens) {
-    steps.back().count += step.count;
-    return;
-  }
-  steps.push_back(step);
-}
-
-}  // namespace
-
 /// TensorRT-LLM's balance of attention data parallelism (PyExecutor._balance_adp_requests).
 bool ServingInstance::holds_prompts_back() {
   bool all_prompts = true, all_decode = true;
@@ -105,7 +91,7 @@ bool ServingInstance::begin(Seconds now) {
     if (!up_[rank]) continue;
     for (const PassEntry& entry : ranks_[rank].entries()) {
       const ServingSequence& sequence = ranks_[rank].running()[entry.place];
-      add_step(steps, {sequence.computed, entry.tokens, 1, sequence.request});
+      steps.push_back({sequence.computed, entry.tokens, 1, sequence.request});
       (entry.prompt ? pass_.prompt_tokens : pass_.decode_tokens) += entry.tokens;
       ++pass_.sequences;
     }
@@ -176,7 +162,7 @@ void ServingInstance::add_dummies(bool decode_only) {
     if (decode_only && rows > 0) rows = padded(rows, options_.graphs_alike ? most : rows);
     if (rows <= own) continue;
     pass_.padding += (rows - own) * tokens;
-    add_step(steps, {1, tokens, rows - own, -1});
+    steps.push_back({1, tokens, rows - own, -1});
   }
 }
 

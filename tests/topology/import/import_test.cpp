@@ -59,6 +59,7 @@ TEST(HostList, BracketsRunOverNumbers) {
   EXPECT_THAT(expand_hosts("gpu[001-003,7],login"),
               ElementsAre("gpu001", "gpu002", "gpu003", "gpu7", "login"));
   EXPECT_THAT(expand_hosts("r[1-2]n[1-2]"), ElementsAre("r1n1", "r1n2", "r2n1", "r2n2"));
+  EXPECT_THAT(expand_hosts("n[9999998-9999999]"), ElementsAre("n9999998", "n9999999"));
   for (const char* list :
        {"a[1-", "a]1[", "a[3-1]", "a[x]", "a[1-99999999999]", "a[1-9][1-999999]", "a[[1]]"}) {
     EXPECT_THROW(expand_hosts(list), Error) << list;
@@ -71,6 +72,15 @@ TEST(TopologyImport, SlurmTreeBecomesLeavesAndSpines) {
   EXPECT_THAT(text, HasSubstr("nodes_per_leaf: 12  # read: f0: leaves have 8 to 12 hosts"));
   EXPECT_THAT(text, HasSubstr("kind: leaf-spine  # read: f0"));
   EXPECT_THAT(text, HasSubstr("gpus: 8  # assumed"));
+}
+
+TEST(TopologyImport, ALeafThatIsNotFullIsALeaf) {
+  const std::string spine = "SwitchName=spine Switches=leaf[1-2]\n";
+  const std::string text =
+      imported({"SwitchName=leaf1 Nodes=gpu[1-8]\nSwitchName=leaf2 Nodes=gpu9\n" + spine});
+  EXPECT_THAT(text, HasSubstr("nodes: 9  # read: f0"));
+  EXPECT_THAT(text, HasSubstr("nodes_per_leaf: 8  # read: f0: leaves have 1 to 8 hosts"));
+  EXPECT_THAT(text, HasSubstr("spines: 1"));
 }
 
 TEST(TopologyImport, NodesFromOneFileFabricFromAnother) {
