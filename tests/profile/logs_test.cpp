@@ -115,6 +115,20 @@ TEST(NcclInspector, TakesRanksFromTheLineBeforeABatch) {
   }
 }
 
+TEST(NcclInspector, KnowsRankZeroBehindOthers) {
+  const ProfileFiles files;
+  const auto log = [](int rank) {
+    return fmt::format(
+        R"({{"header": {{"id": "0xabc", "rank": {}, "n_ranks": 8}}, "metadata": {{"dump_timestamp_us": 1748030377748202}}, "coll_perf": {{"coll": "AllGather", "coll_sn": 7, "coll_msg_size_bytes": 4096, "coll_exec_time_us": 61}}}})"
+        "\n",
+        rank);
+  };
+  const ReadProfile read = read_files({files.write("a.log", log(3)), files.write("b.log", log(0))});
+  std::vector<int> ranks;
+  for (const ProfiledRank& rank : read.profile.ranks) ranks.push_back(rank.rank);
+  EXPECT_THAT(ranks, testing::UnorderedElementsAre(0, 3));
+}
+
 TEST(NcclProfiler, IsReadWithBareNames) {
   const ProfileFiles files;
   const ReadProfile read = read_files({files.write("a.json",
@@ -211,6 +225,19 @@ TEST(MegatronLog, GivesStepsAndTimers) {
   EXPECT_THAT(text, HasSubstr("2 steps"));
   EXPECT_THAT(text, HasSubstr("forward-backward"));
   EXPECT_THAT(error_of_files({files.write("other.log", "hello\n")}), HasSubstr("of no profiler"));
+}
+
+TEST(MegatronLog, TakesNoLineForATimerThatLacksAPartOfOne) {
+  const ProfileFiles files;
+  std::string text = "iteration 1/ 10 | elapsed time per iteration (ms): 1500.0 |\n";
+  for (const char* line :
+       {"    forward : (1.0, 2.0)", "    forward ...: 1.0, 2.0", " ...: (1.0, 2.0)",
+        "    forward ...: (2.0, 1.0)", "    for ward ...: (1.0, 2.0)", "    forward ...: (1.0)"}) {
+    text += line + std::string("\n");
+  }
+  const ReadProfile read = read_files({files.write("train.log", text)});
+  EXPECT_TRUE(read.profile.timers.empty());
+  EXPECT_EQ(read.profile.bytes, std::ssize(text));
 }
 
 TEST(MegatronLog, IsReadWithUnderscores) {

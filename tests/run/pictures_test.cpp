@@ -225,7 +225,9 @@ TEST(Pictures, TheFirstAndTheFastestOfEveryGroupComeBeforeAllOthers) {
 }
 
 TEST(Pictures, LoadsOfExpertsAreThoseOfTheTrace) {
-  Json document;
+  Json tiny, document;
+  add_pictures(tiny, {}, tiny_trace());  // 2 1 2 1
+  EXPECT_EQ(tiny.at("expert_loads").at("percent_of_mean"), Json::parse("[[133, 67, 133, 67]]"));
   add_pictures(document, {}, trace_of_sequences({{6}, {8}}));  // 2 2 1 1, then 2 of each
   const Json loads = document.at("expert_loads");
   EXPECT_EQ(loads.at("percent_of_mean"), Json::parse("[[114, 114, 86, 86]]"));

@@ -155,6 +155,19 @@ TEST(LogTables, OfOtherColumnsAreRefused) {
   EXPECT_NE(refusal("mfu,x\n", {}).find("holds times of GEMMs"), std::string::npos);
 }
 
+TEST(LogTables, ThatLackAColumnAreOfNoKnownKind) {
+  for (const std::vector<std::string>& columns : std::vector<std::vector<std::string>>{
+           {"num_workers", "devices_per_node", "size", "collective"},
+           {"message_size", "nccl_dtype", "num_gpus", "op_name", "latency"},
+           {"tokens_per_gpu", "op"}}) {
+    for (const std::string& without : columns) {
+      std::string names = "other";
+      for (const std::string& name : columns) names += name == without ? "" : "," + name;
+      EXPECT_THAT(refusal(names + "\n", {}), testing::HasSubstr("of no known table")) << names;
+    }
+  }
+}
+
 class PublishedTable : public testing::Test {
  protected:
   void SetUp() override {
