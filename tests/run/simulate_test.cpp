@@ -122,6 +122,17 @@ TEST(TimelineRanks, AreTheFirstOfStagesThatAreEvenlySpaced) {
   EXPECT_THAT(of(16, 10), testing::ElementsAre(0, 20, 40, 60, 80, 100, 120, 150));
 }
 
+TEST(Simulate, IsDoneOnceTheLastStepIs) {
+  const Scenario scenario = scenario_of("alltoall");
+  const Inputs inputs = open_inputs(scenario);
+  std::vector<double> parts;
+  ComparisonOptions options;
+  options.heard.progress = [&](double done) { parts.push_back(done); };
+  simulate(scenario, inputs, options);
+  EXPECT_TRUE(std::ranges::is_sorted(parts));
+  EXPECT_EQ(parts.back(), 1);
+}
+
 TEST(ResultDocument, SaysHowOftenGradientsAreSummedAndWhatIsMissing) {
   for (const auto& [accumulate, text] : {std::pair("never", "\"never\""), std::pair("2", "2")}) {
     const Scenario scenario = scenario_of("alltoall", {{"accumulate", accumulate, "a"}});
