@@ -227,6 +227,17 @@ TEST(MegatronLog, GivesStepsAndTimers) {
   EXPECT_THAT(error_of_files({files.write("other.log", "hello\n")}), HasSubstr("of no profiler"));
 }
 
+TEST(MegatronLog, HasStepsOfAnyTimeButNone) {
+  const ProfileFiles files;
+  std::string text = "    forward ...: (1.0, 1.0)\n";
+  for (const char* ms : {"0.0", "0.5", "9999999.0", "10000000.0"}) {
+    text += fmt::format("iteration 1/ 10 | elapsed time per iteration (ms): {} |\n", ms);
+  }
+  const ReadProfile read = read_files({files.write("train.log", text)});
+  EXPECT_EQ(read.profile.ranks.at(0).steps.size(), 2U);
+  EXPECT_EQ(read.profile.timers.count("forward"), 1U) << "its least time may be its largest";
+}
+
 TEST(MegatronLog, TakesNoLineForATimerThatLacksAPartOfOne) {
   const ProfileFiles files;
   std::string text = "iteration 1/ 10 | elapsed time per iteration (ms): 1500.0 |\n";

@@ -78,6 +78,13 @@ TEST(NcclTestsJson, IsRead) {
   EXPECT_EQ(log.samples[0].bytes, Bytes(896));
 }
 
+TEST(NcclTestsJson, InPlaceTimesAreNotChecked) {
+  LogChoice choice;
+  EXPECT_TRUE(read_log(logs + "alltoall-4.json", choice).checked);
+  choice.in_place = true;
+  EXPECT_FALSE(read_log(logs + "alltoall-4.json", choice).checked);
+}
+
 // Under MPI with one GPU per process each is listed.
 TEST(NcclTestsJson, CountsTheProcesses) {
   std::string text = read_file(logs + "alltoall-4.json");
