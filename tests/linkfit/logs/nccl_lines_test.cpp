@@ -6,8 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
+#include "sim/base/error.h"
 #include "sim/linkfit/logs/formats.h"
 
 namespace moesim {
@@ -121,6 +123,7 @@ TEST(RankLines, TellRankGroupHostAndGpu) {
 TEST(ColumnsLine, BeginsWithTheSize) {
   EXPECT_THAT(columns_in("#   size count type"), ElementsAre("size", "count", "type"));
   EXPECT_THAT(columns_in("n1: #bytes N type"), ElementsAre("size", "N", "type"));
+  EXPECT_THAT(columns_in("size count"), ElementsAre("size", "count"));
   EXPECT_TRUE(columns_in("# size type count").empty());
   EXPECT_TRUE(columns_in("# bytes count").empty());
   EXPECT_TRUE(columns_in("size").empty());
@@ -135,6 +138,15 @@ TEST(ProgramLine, HasACommandAndNoFile) {
   for (const char* const other : {"src/all_reduce_perf.cu", "all_reduce_perf/x", "perf", ""}) {
     EXPECT_EQ(program_in(other), "") << other;
   }
+}
+
+TEST(LinkShares, AreOfSizesThatALinkCarries) {
+  const LinkShare share{"a.log", 0.5};
+  EXPECT_EQ(share.bytes(0), Bytes(0));
+  EXPECT_EQ(share.bytes(9), Bytes(4));
+  EXPECT_EQ(share.bytes(std::exp2(54)), Bytes(std::int64_t{1} << 53));
+  EXPECT_THROW(share.bytes(std::exp2(55)), Error);
+  EXPECT_THROW(share.bytes(-2), Error);
 }
 
 TEST(LogWords, FollowTheirKey) {

@@ -33,6 +33,22 @@ TEST(OldLog, OfNoBytesIsNotTakenInPlaceOfAnother) {
             "all_gather, 16 ranks, between 2 hosts");
 }
 
+TEST(OldLog, HasADomainInPlaceOfHosts) {
+  MadeLog made;
+  made.preamble = false;
+  LogChoice choice;
+  choice.collective = Collective::alltoall;
+  choice.ranks = 16;
+  choice.domain = 8;
+  EXPECT_EQ(read_made(made.text(), choice).what, "alltoall, 16 ranks, between 2 hosts");
+}
+
+TEST(OldLog, BeginsAgainWithItsHeader) {
+  MadeLog few;
+  few.ranks = 8;
+  EXPECT_EQ(read_made(few.header() + MadeLog{}.text()).what, "alltoall, 16 ranks, between 2 hosts");
+}
+
 TEST(OldLog, HasTheHostsOfTheRanksThatAreThere) {
   MadeLog made;
   made.preamble = false;

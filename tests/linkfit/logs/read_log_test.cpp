@@ -85,6 +85,24 @@ TEST(NcclTestsJson, InPlaceTimesAreNotChecked) {
   EXPECT_FALSE(read_log(logs + "alltoall-4.json", choice).checked);
 }
 
+TEST(NcclTestsJson, RefusesARankThatIsNone) {
+  const std::string text = read_file(logs + "alltoall-4.json");
+  for (const char* rank : {"-1", "16777216"}) {
+    std::string other = text;
+    const std::size_t at = other.find("\"rank\":") + 7;
+    other.replace(at, other.find_first_of(",}", at) - at, rank);
+    EXPECT_THAT(refusal(other, {}), testing::HasSubstr("has a rank that is none")) << rank;
+  }
+}
+
+TEST(NcclTestsJson, RefusesWrongResults) {
+  std::string text = read_file(logs + "alltoall-4.json");
+  const std::size_t bounds = text.find("\"out_of_bounds\"");
+  const std::size_t at = text.find("\"count\":", bounds) + 8;
+  text.replace(at, text.find_first_of(",}", at) - at, "1");
+  EXPECT_THAT(refusal(text, {}), testing::HasSubstr("the test found wrong results"));
+}
+
 // Under MPI with one GPU per process each is listed.
 TEST(NcclTestsJson, CountsTheProcesses) {
   std::string text = read_file(logs + "alltoall-4.json");
