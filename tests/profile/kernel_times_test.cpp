@@ -57,6 +57,22 @@ TEST(ShapeTime, CountsAloneOrNextToExchangesForNineTenths) {
   EXPECT_EQ(counted_with({{0, 100, 11}}), Counts(0, 0)) << "it moves nothing while it waits";
 }
 
+TEST(ShapeTime, IsOfShapesThatHaveKernels) {
+  Profile profile;
+  ProfiledRank& rank = profile.ranks.emplace_back();
+  for (const int bytes : {8, 16, 24}) rank.shapes.push_back({{}, MemoryBound{Bytes(bytes), {}}});
+  for (const int shape : {2, 1, 1}) {
+    ProfiledKernel kernel;
+    kernel.length = tick_us;
+    kernel.shape = shape;
+    rank.kernels.push_back(kernel);
+  }
+  const std::vector<ShapeTimes> times = shape_times(profile);
+  ASSERT_EQ(times.size(), 2U);
+  EXPECT_EQ(times[0].alone.size(), 2U);
+  EXPECT_EQ(times[1].alone.size(), 1U);
+}
+
 TEST(ShapeTime, IsTheMedianAloneElseNextToOthers) {
   EXPECT_EQ((ShapeTimes{{}, {3, 1, 2}, {9}}).time(2), Seconds(2));
   EXPECT_EQ((ShapeTimes{{}, {}, {6, 8, 4}}).time(2), Seconds(3));
@@ -176,6 +192,11 @@ TEST(FitReport, SaysWhatWasFitted) {
   text.gpu = "made";
   EXPECT_EQ(fit_report(fit, text).text(),
             "kernels: 0 shapes, 0 tables of products, 0 of memory-bound ops\n");
+  fit.slowdown = {1.25, 1};
+  fit.launches = 1;
+  fit.per_kernel = Seconds(20e-6);
+  EXPECT_THAT(fit_report(fit, text).text(), HasSubstr(" 1.250 times as long (1 shape"));
+  EXPECT_THAT(fit_report(fit, text).text(), HasSubstr(" per kernel (1 launch"));
   fit.kept[DataType::bf16] = {0.5, 3};
   fit.slowdown = {1.25, 2};
   fit.launches = 4;

@@ -132,6 +132,17 @@ TEST(Kineto, RefusesByName) {
               HasSubstr("unexpected end of input"));
 }
 
+TEST(Kineto, SaysIfItsEndIsMissing) {
+  const ProfileFiles files;
+  const std::string trace = kineto_trace(0, one_step());
+  const auto notes = [&](const std::string& text) {
+    return read_files({files.write("r.json", text)}).profile.notes;
+  };
+  const auto end = testing::Contains(HasSubstr("ends without its last bracket"));
+  EXPECT_THAT(notes(trace), Not(end));
+  EXPECT_THAT(notes(trace.substr(0, trace.rfind(']'))), end);
+}
+
 TEST(Kineto, KindsAreOfNamesUnlessTheyAreCopies) {
   const ProfileFiles files;
   const auto event = [](const char* category) {
