@@ -169,7 +169,7 @@ TEST(MaxMin, AFlowThatWaitsForItsRateEndsAsIfItHadNotWaited) {
 }
 
 /// So many flows of a link of as many B/s, which may wait for 1 s and do not end soon.
-MaxMin crowd(int flows) {
+MaxMin many_flows(int flows) {
   MaxMin rates;
   rates.add_link(BytesPerSecond(flows));
   const int route = rates.add_route(std::vector{LinkId(0)});
@@ -182,8 +182,8 @@ MaxMin crowd(int flows) {
 }
 
 TEST(MaxMin, AFlowWaitsForHalfOfAWidenedWindowSinceRatesWereWorkedOut) {
-  EXPECT_EQ(crowd(4096).due(Seconds(10.5)).value, 10 + 4 / 2.0);
-  EXPECT_EQ(crowd(1024).due(Seconds(10.25)).value, 10.25);  // its window is as it was
+  EXPECT_EQ(many_flows(4096).due(Seconds(10.5)).value, 10 + 4 / 2.0);
+  EXPECT_EQ(many_flows(1024).due(Seconds(10.25)).value, 10.25);  // its window is as it was
 }
 
 TEST(MaxMin, AFlowOfNothingDoesNotKeepTheNextFromItsShare) {

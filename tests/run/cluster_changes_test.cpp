@@ -17,14 +17,14 @@ const ClusterInput& node() {
   return inputs.clusters[0];
 }
 
-ClusterChanges slow(const std::map<GpuId, double>& gpus) {
+ClusterChanges with_slow(const std::map<GpuId, double>& gpus) {
   ClusterChanges changes;
   changes.slow = gpus;
   return changes;
 }
 
 TEST(ClusterChanges, SlowGpusComputeReadAndLaunchSlower) {
-  const ClusterInput slower = changed(node(), slow({{GpuId(1), 0.5}, {GpuId(2), 0.5}}));
+  const ClusterInput slower = changed(node(), with_slow({{GpuId(1), 0.5}, {GpuId(2), 0.5}}));
   ASSERT_EQ(slower.gpus.size(), 8U);
   EXPECT_EQ(slower.gpus[0], node().gpus[0]);
   EXPECT_EQ(slower.gpus[1], slower.gpus[2]) << "they are alike";
@@ -36,7 +36,7 @@ TEST(ClusterChanges, SlowGpusComputeReadAndLaunchSlower) {
 }
 
 TEST(ClusterChanges, FailedGpusLeaveTheOthers) {
-  ClusterChanges changes = slow({{GpuId(3), 0.5}});
+  ClusterChanges changes = with_slow({{GpuId(3), 0.5}});
   changes.failed = {GpuId(0)};
   const ClusterInput less = changed(node(), changes);
   ASSERT_EQ(less.gpus.size(), 7U);

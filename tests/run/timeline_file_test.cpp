@@ -17,7 +17,7 @@ namespace moesim {
 namespace {
 
 using testing::ElementsAre;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 std::vector<std::int64_t> ranks_of(const std::string& text, int gpus,
                                    const std::vector<int>& stage_of = {}) {
