@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linked with the mutants of scripts/mutate: chooses one and notes which ones a run comes to,
 // children included.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <string>
 
 namespace {
 
@@ -38,3 +41,14 @@ extern "C" bool moesim_mutant(int number) noexcept {
   if (number < mutants.known) mutants.reached[number] = 1;
   return number == mutants.chosen;
 }
+
+#ifdef MODULES
+/// Modules of the room are loaded with their mutants.
+extern "C" void* dlopen(const char* file, int flags) {
+  using Open = void*(const char*, int);
+  static const auto open_file = reinterpret_cast<Open*>(dlsym(RTLD_NEXT, "dlopen"));
+  const char* slash = file == nullptr ? nullptr : std::strrchr(file, '/');
+  const std::string changed = MODULES + std::string(slash == nullptr ? "" : slash + 1);
+  return open_file(access(changed.c_str(), R_OK) == 0 ? changed.c_str() : file, flags);
+}
+#endif

@@ -42,7 +42,7 @@ Robust robust_median(std::vector<double> values) {
                 .rejected = static_cast<int>(count - values.size())};
   result.least = std::ranges::min(values);
   result.most = std::ranges::max(values);
-  if (values.size() > 1 && middle != 0) {
+  if (middle != 0) {
     result.spread =
         median_interval(median_deviation(values, middle), values.size()) / std::abs(middle);
   }

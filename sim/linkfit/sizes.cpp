@@ -84,7 +84,7 @@ bool contradicted_by_others(const std::vector<SizeTimes>& sizes, std::size_t at)
       larger.push_back(sizes[i].seconds);
     }
   }
-  for (std::size_t i = at; i-- > (at < 3 ? 0 : at - 3);) {
+  for (std::size_t i = at; i-- > at - std::min<std::size_t>(at, 3);) {
     if (sizes[i].bytes >= size.bytes / 2 && !sizes[i].contradicted) {
       smaller.push_back(sizes[i].seconds);
     }

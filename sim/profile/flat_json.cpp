@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/profile/flat_json.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -77,12 +75,6 @@ void FlatJson::whole(const Parse& parse) {
       refuse(e.what);
     }
   }
-}
-
-void FlatJson::need(char c) {
-  if (at_end()) refuse("unexpected end of input");
-  if (text_[at_] != c) refuse(fmt::format("expected '{}'", c));
-  ++at_;
 }
 
 /// Passes members of the outer object; true at the first item of the list.

@@ -49,7 +49,7 @@ class FlatJson {
   const std::string& path() const { return blocks_.path(); }
 
  private:
-  enum class Place { start, outer, list, end };
+  enum class Place { start, list, end };
   bool refill();
   void skip_blanks();
   bool at_end();
@@ -57,7 +57,6 @@ class FlatJson {
   void whole(const Parse& parse);
   bool next_member();
   void take_object(FlatObject& object);
-  void need(char c);
   [[noreturn]] void refuse(const std::string& what) const;
 
   TextBlocks blocks_;

@@ -31,7 +31,7 @@ double number_behind(std::string_view line, std::string_view text) {
 bool take_timer(std::string_view line, Profile& profile) {
   const std::size_t begin = line.find_first_not_of(" \t"), dots = line.find(" ...");
   const std::size_t open = line.find(": (");
-  if (begin == line.npos || dots == line.npos || open == line.npos || dots <= begin) return false;
+  if (dots == line.npos || open == line.npos || dots <= begin) return false;
   const double least = number_behind(line, ": ("), most = number_behind(line.substr(open), ", ");
   if (least < 0 || most < least) return false;
   const std::string name(line.substr(begin, dots - begin));

@@ -137,6 +137,12 @@ TEST_P(BackendTimes, TakesLatencyAndBytesOverBandwidth) {
   EXPECT_EQ(timeline.ops[0][0].end, timeline.makespan);
 }
 
+TEST_P(BackendTimes, MovesASingleByte) {
+  PlanWriter w(2);
+  w.exchange({0, 1}, {{0, 1, 1}});
+  EXPECT_NEAR(run(w.plan()).makespan.value, 5e-6 + 1 / 50e9, 1e-9);
+}
+
 TEST_P(BackendTimes, AddsTheOverheadOfEveryExchange) {
   PlanWriter w(2);
   w.exchange({0, 1}, {{0, 1, 50'000'000}});

@@ -72,5 +72,19 @@ TEST_P(Measured, ExchangesThatMeetShareTheTimeOfTheLink) {
   }
 }
 
+TEST(MeasuredFlows, AnExchangeOfSeveralSendersSlowsALinkOnce) {
+  PlanWriter w(4);
+  w.compute(0, milliseconds(1));
+  w.exchange({0, 2, 3}, {{0, 3, 500'000}, {2, 3, 500'000}});
+  w.exchange({1, 3}, {{1, 3, 4'000'000}}, {}, Stream::param);
+  // GPU 3's port yields 1 GB/s to one exchange and 2 GB/s to the other: 0.5 GB/s to each of three
+  // flows, then 2 GB/s to the last 3.5 MB.
+  for (const BackendCase& backend : {flow_case, together_case, simgrid_case}) {
+    const Timeline timeline = backend.make(measured_switch(), test_gpus(4))->run(w.plan());
+    EXPECT_NEAR(timeline.ops[1][0].end.value * 1e3, 1, 1e-4) << backend.name;
+    EXPECT_NEAR(timeline.makespan.value * 1e3, 2.75, 1e-4) << backend.name;
+  }
+}
+
 }  // namespace
 }  // namespace moesim::test

@@ -21,6 +21,18 @@ TEST(RunInChild, ReturnsWhatTheFunctionReturns) {
   EXPECT_EQ(run_in_child([&] { return large; }), large);
 }
 
+int next_file() {
+  const int file = dup(STDIN_FILENO);
+  close(file);
+  return file;
+}
+
+TEST(RunInChild, LeavesNoFileOpen) {
+  const int before = next_file();
+  run_in_child([] { return std::string("done"); });
+  EXPECT_EQ(next_file(), before);
+}
+
 TEST(RunInChild, KeepsTheParentAsItIs) {
   int calls = 0;
   run_in_child([&] { return std::to_string(++calls); });

@@ -96,6 +96,19 @@ TEST(Connections, RestedBucketLetsItsBurstThrough) {
   EXPECT_NEAR(run(topology, connections, writer.plan()).makespan.value, 0.006, close);
 }
 
+TEST(Connections, BufferHasRoomOnceAcknowledgementsHavePassedTheWayBack) {
+  const Topology topology = star(2);
+  Connections connections = queues_of(topology);
+  connections.buffer = Bytes(megabyte);
+  // From GPU 1 to the hub an acknowledgement of 66 bytes takes 1 ms.
+  connections.queues[topology.paths(GpuId(1), GpuId(0)).front().links.front()] = {
+      BytesPerSecond(66e3), Bytes(0)};
+  PlanWriter writer(2);
+  writer.exchange({0, 1}, {{0, 1, 3 * megabyte}});
+  // Every segment passes two links, and is acknowledged before the next is written.
+  EXPECT_NEAR(run(topology, connections, writer.plan()).makespan.value, 0.008, close);
+}
+
 HostCores host_with(int cores) {
   HostCores host;
   host.cores = cores;

@@ -168,6 +168,58 @@ TEST(MaxMin, AFlowThatWaitsForItsRateEndsAsIfItHadNotWaited) {
   EXPECT_NEAR(batches[0].endings[0].time.value, 0.5 + 500, 1e-9);
 }
 
+/// So many flows of a link of as many B/s, which may wait for 1 s and do not end soon.
+MaxMin many_flows(int flows) {
+  MaxMin rates;
+  rates.add_link(BytesPerSecond(flows));
+  const int route = rates.add_route(std::vector{LinkId(0)});
+  for (int f = 0; f < flows; ++f) rates.start(route, Bytes(100'000), Seconds(1), Seconds(0));
+  rates.settle(Seconds(0));
+  rates.change(LinkId(0));
+  rates.settle(Seconds(10));
+  rates.start(route, Bytes(100'000), Seconds(1), Seconds(10.5));
+  return rates;
+}
+
+TEST(MaxMin, AFlowWaitsForHalfOfAWidenedWindowSinceRatesWereWorkedOut) {
+  EXPECT_EQ(many_flows(4096).due(Seconds(10.5)).value, 10 + 4 / 2.0);
+  EXPECT_EQ(many_flows(1024).due(Seconds(10.25)).value, 10.25);  // its window is as it was
+}
+
+TEST(MaxMin, AFlowOfNothingDoesNotKeepTheNextFromItsShare) {
+  Rates rates({10});
+  const int route = rates.max_min.add_route(std::vector{LinkId(0)});
+  rates.max_min.start(route, Bytes(0), Seconds(0), Seconds(1));
+  const MaxMin::Flow second = rates.max_min.start(route, Bytes(20), Seconds(0), Seconds(1));
+  // 5/s as from 1 s on, and 10/s from 2 s on.
+  const auto nothing = rates.max_min.settle(Seconds(2));
+  ASSERT_EQ(rates.max_min.leave(nothing.at(0)).size(), 1U);
+  const auto rest = rates.max_min.settle(Seconds(2));
+  ASSERT_EQ(rest.at(0).endings.at(0).flow, second);
+  EXPECT_DOUBLE_EQ(rest.at(0).time.value, 2 + 15 / 10.0);
+}
+
+/// A flow over links 0 and 1 ends at 11 s, which leaves two sets. One that has come at 10.5 s on
+/// link 0 gets 6/s at 12 s: 9 bytes for which link 0 had room for 2 s at 3/s.
+TEST(MaxMin, AFlowThatHasWaitedPaysForWhatHadNoRoomSinceItsSetWasWhole) {
+  Rates rates({10, 6, 4});
+  rates.start(0, {0, 2}, 1000);  // 4/s
+  rates.start(0, {1}, 1000);     // 3/s
+  rates.start(0, {0, 1}, 33);    // 3/s
+  rates.max_min.change(LinkId(0));
+  auto whole = rates.max_min.settle(Seconds(10));
+  ASSERT_DOUBLE_EQ(whole.at(0).time.value, 11);
+  const int route = rates.max_min.add_route(std::vector{LinkId(0)});
+  const MaxMin::Flow late = rates.max_min.start(route, Bytes(60), Seconds(0), Seconds(10.5));
+  rates.max_min.leave(whole[0]);
+  ASSERT_EQ(rates.max_min.settle(Seconds(12)).size(), 2U);
+  EXPECT_DOUBLE_EQ(rates.max_min.rate(late).value, 6);
+  rates.max_min.change(LinkId(0));
+  const auto again = rates.max_min.settle(Seconds(13));
+  ASSERT_EQ(again.at(0).endings.at(0).flow, late);
+  EXPECT_DOUBLE_EQ(again.at(0).time.value, 10.5 + (60 + 3) / 6.0);
+}
+
 /// Of more links than a flow keeps near it.
 TEST(MaxMin, RoutesMayBeLong) {
   std::vector<double> bandwidths(12, 10);

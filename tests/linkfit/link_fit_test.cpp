@@ -48,6 +48,16 @@ TEST(LinkFit, FindsFixedTimeAndRates) {
   for (const double error : fit.left_out()) EXPECT_NEAR(error, 0, 0.03);
 }
 
+// 9 us and 1 us a byte, up to twice the quickest time; larger ones take more.
+TEST(LinkFit, TakesTheFixedTimeOfAtLeastThreeSmallSizes) {
+  std::vector<Sample> list;
+  for (const auto& [bytes, time] : {std::pair(1, 10), std::pair(2, 11), std::pair(3, 12),
+                                    std::pair(4, 40), std::pair(8, 80), std::pair(16, 160)}) {
+    list.push_back({Bytes(bytes), Seconds(time * 1e-6)});
+  }
+  EXPECT_NEAR(fit_link(list).fixed.value, 9e-6, 1e-12);
+}
+
 TEST(LinkFit, PointsLeftOutTellACornerOfTheCurve) {
   LinkFit fit;
   fit.knots = {{{Bytes(100), BytesPerSecond(100)}},

@@ -21,6 +21,7 @@ TEST(Robust, MedianWithoutOutliers) {
   EXPECT_EQ(robust_median({1, 50}).rejected, 0);  // of two, either may be the wild one
   EXPECT_EQ(robust_median({3}).spread, 0);
   EXPECT_EQ(robust_median({1, 1, 100}).rejected, 1);
+  EXPECT_EQ(robust_median({0, 0, 0}).kept, 3);
   EXPECT_NEAR(robust_median({1, 3}).spread, 1.96 * 1.2533 * 1.4826 / std::sqrt(2) / 2, 1e-12);
   EXPECT_THROW(robust_median({}), std::invalid_argument);
 }

@@ -30,6 +30,11 @@ TEST(Sizes, TheirOwnTimesMayBeTwelvePercentApart) {
             Doubles{16});
 }
 
+TEST(Sizes, HaveASpreadOfSeveralTimes) {
+  EXPECT_EQ(sizes_of(curve({{8, 100}}))[0].spread, -1);
+  EXPECT_GT(sizes_of(curve({{8, 100}, {8, 104}}))[0].spread, 0);
+}
+
 TEST(Sizes, ThatTakeLongerThanLargerOnesContradictEachOther) {
   EXPECT_EQ(contradicted(curve({{8, 100}, {16, 125}, {32, 110}, {64, 130}})), (Doubles{16, 32}));
   EXPECT_EQ(contradicted(curve({{16, 125}, {32, 110}, {64, 130}})), (Doubles{16, 32}));

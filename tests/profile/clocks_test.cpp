@@ -64,6 +64,21 @@ TEST(Clocks, ExchangesLastFromTheLastStartToTheLastEnd) {
   }
 }
 
+TEST(Clocks, ExchangesAreMatchedByTheirNumbersOfWhichZeroIsOne) {
+  const ProfileFiles files;
+  const std::vector<Shown> exchanges = {{0, 1, 0, 100}, {0, 0, 200, 300}, {1, 0, 205, 290}};
+  const ReadProfile read = read_files({files.write("t.json", timeline_of(exchanges))});
+  EXPECT_EQ(read.clocks.matched, 1);
+  EXPECT_EQ(lags_of(read.profile)[1], (std::vector<ProfileTicks>{10 * us}));
+}
+
+TEST(Clocks, ARankWithoutKernelsIsNone) {
+  const ProfileFiles files;
+  const ReadProfile read = read_files({files.write("t.json", timeline_of({{1, 1, 0, 100}}))});
+  ASSERT_EQ(read.profile.ranks.size(), 1U);
+  EXPECT_EQ(read.profile.ranks[0].rank, 1);
+}
+
 TEST(Clocks, ARankThatLeavesBeforeTheLastJoinsDoesNotLengthenAnExchange) {
   const ProfileFiles files;
   const ReadProfile read =

@@ -86,6 +86,10 @@ TEST(FlatJson, ReadsPackedFilesAndRefusesCutOnes) {
 
 TEST(FlatValues, AreRead) {
   EXPECT_EQ(flat_string(R"(a\"b\\c\u00e9\n)"), "a\"b\\c\xc3\xa9 ");
+  EXPECT_EQ(flat_string(R"(\u20ac\u0041\u12)"),
+            "\xe2\x82\xac"
+            "Au12");
+  EXPECT_EQ(flat_string(R"(\r\n\t\b\f\/\")"), "     /\"");
   EXPECT_EQ(flat_items("[1, [2, 3], \"x\"]"), (std::vector<std::string_view>{"1", "[2, 3]", "x"}));
   EXPECT_TRUE(flat_items("[1, ").size() <= 1);
   EXPECT_EQ(flat_whole("12"), 12);

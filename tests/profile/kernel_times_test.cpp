@@ -8,6 +8,7 @@
 #include "sim/profile/clocks.h"
 #include "sim/profile/fit_text.h"
 #include "sim/profile/kineto_args.h"
+#include "sim/profile/profile_fit.h"
 
 namespace moesim {
 namespace {
@@ -56,12 +57,29 @@ TEST(ShapeTime, CountsAloneOrNextToExchangesForNineTenths) {
   EXPECT_EQ(counted_with({{0, 100, 11}}), Counts(0, 0)) << "it moves nothing while it waits";
 }
 
+TEST(ShapeTime, IsOfShapesThatHaveKernels) {
+  Profile profile;
+  ProfiledRank& rank = profile.ranks.emplace_back();
+  for (const int bytes : {8, 16, 24}) rank.shapes.push_back({{}, MemoryBound{Bytes(bytes), {}}});
+  for (const int shape : {2, 1, 1}) {
+    ProfiledKernel kernel;
+    kernel.length = tick_us;
+    kernel.shape = shape;
+    rank.kernels.push_back(kernel);
+  }
+  const std::vector<ShapeTimes> times = shape_times(profile);
+  ASSERT_EQ(times.size(), 2U);
+  EXPECT_EQ(times[0].alone.size(), 2U);
+  EXPECT_EQ(times[1].alone.size(), 1U);
+}
+
 TEST(ShapeTime, IsTheMedianAloneElseNextToOthers) {
   EXPECT_EQ((ShapeTimes{{}, {3, 1, 2}, {9}}).time(2), Seconds(2));
   EXPECT_EQ((ShapeTimes{{}, {}, {6, 8, 4}}).time(2), Seconds(3));
   EXPECT_EQ(kernel_slowdown({{{}, {2}, {3}}, {{}, {2}, {}}, {{}, {}, {9}}}).factor, 1.5);
   EXPECT_EQ(kernel_slowdown({{{}, {2}, {1}}}).factor, 1) << "none are quicker";
   EXPECT_EQ(kernel_slowdown({{{}, {2}, {}}}).shapes, 0);
+  EXPECT_EQ(kernel_slowdown({{{}, {2}, {}}, {{}, {2}, {3}}}).shapes, 1);
 }
 
 ShapeTimes moving(std::int64_t bytes, double microseconds) {
@@ -78,6 +96,55 @@ TEST(MemoryTables, AreExtendedByTheirLineIfItTellsALaunch) {
   const TimeCurve near =
       tables_of({moving(1000, 12), moving(1999, 14)}, 1).memory_bound.at(0).bytes;
   EXPECT_NEAR(near.at(500).value, 6e-6, 1e-15) << "in proportion";
+}
+
+ShapeTimes multiplying(std::vector<std::int64_t> rows, double microseconds, std::int64_t n = 1024,
+                       std::int64_t k = 512, DataType type = DataType::bf16) {
+  return {
+      {OpType{OpKind::fc1}, GroupedGemm{std::move(rows), n, k, type}}, {microseconds * 1e-6}, {}};
+}
+
+TEST(ProductTables, AreOfOneProductWithACurveForEachNumberOfGroups) {
+  const ShapeTimes no_op{{{}, MemoryBound{Bytes(8), Bytes(0)}}, {1e-6}, {}};
+  const KernelTables tables =
+      tables_of({no_op, moving(0, 5), moving(8, 0), multiplying({64}, 9), multiplying({64, 64}, 9),
+                 multiplying({0, 0}, 9), multiplying({64}, 9, 1024, 512, DataType::fp8),
+                 multiplying({64}, 9, 1024, 1024), multiplying({64}, 9, 2048, 1024)},
+                1);
+  EXPECT_EQ(tables.memory_bound.size(), 1U) << "what moves nothing or takes no time is left out";
+  ASSERT_EQ(tables.gemm.size(), 4U);
+  std::size_t groups = 0;
+  for (const auto& table : tables.gemm) groups = std::max(groups, table.groups.size());
+  EXPECT_EQ(groups, 2U);
+}
+
+TEST(ProductTables, OfSeveralGroupsAreExtendedByTheirLine) {
+  // 10 us and 1 us a row of a group.
+  const auto curve_of = [](const std::vector<ShapeTimes>& times) {
+    return tables_of(times, 1).gemm.at(0).groups.at(2);
+  };
+  const TimeCurve line = curve_of({multiplying({64, 64}, 74), multiplying({128, 128}, 138)});
+  EXPECT_NEAR(line.at(1).value, 11e-6, 1e-12);
+  EXPECT_NEAR(line.at(32).value, 42e-6, 1e-12);
+  EXPECT_NEAR(line.at(64 * 128).value, (10 + 64 * 128) * 1e-6, 1e-12);
+  const TimeCurve one = curve_of({multiplying({64, 64}, 64), multiplying({64, 64}, 64)});
+  EXPECT_NEAR(one.at(128).value, 128e-6, 1e-12) << "in proportion";
+  EXPECT_NEAR(one.at(16).value, 16e-6, 1e-12);
+}
+
+TEST(ProfileFit, SaysIfNoKernelHasAShape) {
+  const GpuModel gpu;
+  Profile profile;
+  profile.ranks.emplace_back();
+  EXPECT_THAT(fit_profile(profile, gpu, {}).notes,
+              testing::Contains(HasSubstr("no kernel has a shape")));
+  ProfiledKernel kernel;
+  kernel.length = 50 * tick_us;
+  kernel.shape = 0;
+  profile.ranks[0].shapes = {moving(1000, 1).shape};
+  profile.ranks[0].kernels = {kernel};
+  EXPECT_THAT(fit_profile(profile, gpu, {}).notes,
+              testing::Not(testing::Contains(HasSubstr("no kernel has a shape"))));
 }
 
 TEST(HeldOut, SizesArePredictedByTheOthers) {
@@ -125,6 +192,11 @@ TEST(FitReport, SaysWhatWasFitted) {
   text.gpu = "made";
   EXPECT_EQ(fit_report(fit, text).text(),
             "kernels: 0 shapes, 0 tables of products, 0 of memory-bound ops\n");
+  fit.slowdown = {1.25, 1};
+  fit.launches = 1;
+  fit.per_kernel = Seconds(20e-6);
+  EXPECT_THAT(fit_report(fit, text).text(), HasSubstr(" 1.250 times as long (1 shape"));
+  EXPECT_THAT(fit_report(fit, text).text(), HasSubstr(" per kernel (1 launch"));
   fit.kept[DataType::bf16] = {0.5, 3};
   fit.slowdown = {1.25, 2};
   fit.launches = 4;

@@ -132,6 +132,38 @@ TEST(Kineto, RefusesByName) {
               HasSubstr("unexpected end of input"));
 }
 
+TEST(Kineto, SaysIfItsEndIsMissing) {
+  const ProfileFiles files;
+  const std::string trace = kineto_trace(0, one_step());
+  const auto notes = [&](const std::string& text) {
+    return read_files({files.write("r.json", text)}).profile.notes;
+  };
+  const auto end = testing::Contains(HasSubstr("ends without its last bracket"));
+  EXPECT_THAT(notes(trace), Not(end));
+  EXPECT_THAT(notes(trace.substr(0, trace.rfind(']'))), end);
+}
+
+TEST(Kineto, KindsAreOfNamesUnlessTheyAreCopies) {
+  const ProfileFiles files;
+  const auto event = [](const char* category) {
+    std::string text = kineto_kernel("nvjet_tst_1", 7, 10, 5);
+    return text.replace(text.find("kernel"), 6, category);
+  };
+  std::string trace = kineto_trace(3, {event("kernel"), event("Kernel"), event("gpu_memset")});
+  trace.replace(trace.find("distributedInfo"), 15, "other");
+  const ReadProfile read = read_files({files.write("r.json", trace)});
+  const ProfiledRank& rank = read.profile.ranks.at(0);
+  EXPECT_EQ(rank.rank, 0) << "the first, as the trace does not say which";
+  int copies = 0, products = 0;
+  for (const ProfiledKernel& kernel : rank.kernels) {
+    copies += kernel.kind == KernelKind::copy;
+    products += kernel.kind == KernelKind::gemm;
+  }
+  EXPECT_EQ(copies, 1);
+  EXPECT_EQ(products, 2);
+  EXPECT_EQ(read.profile.bytes, std::ssize(trace));
+}
+
 TEST(Kineto, ReadsAmdAndWindowsLines) {
   std::string text = kineto_trace(0, {kineto_kernel("Cijk_Ailk_Bljk_SB", 0, 10, 5)});
   std::string with_returns;

@@ -44,7 +44,7 @@ TEST(FlightRecorder, AddsUpTensorsAndTakesTimesFromBothEnds) {
   const ProfileFiles files;
   const auto entry = [](const char* more) {
     return fmt::format(
-        R"({{"process_group": ["7", "x"], "profiling_name": "nccl:all_reduce", "input_sizes": [[8, 4], [3]], "input_dtypes": ["Half", "Float"], "output_sizes": [[2], [5]], "output_dtypes": ["Byte"], {}}})",
+        R"({{"process_group": ["7", "x"], "profiling_name": "nccl:all_reduce", "input_sizes": [[8, 4], [3]], "input_dtypes": ["Half", "Float"], "output_sizes": [[2], [5], [0, 9]], "output_dtypes": ["Byte"], {}}})",
         more);
   };
   const std::string text =
@@ -64,6 +64,7 @@ TEST(FlightRecorder, AddsUpTensorsAndTakesTimesFromBothEnds) {
   EXPECT_EQ(rank.kernels[1].length, 3'001'000);
   EXPECT_EQ(rank.exchanges[0].in_bytes, 8 * 4 * 2 + 3 * 4);
   EXPECT_EQ(rank.exchanges[0].out_bytes, 2 + 5);
+  EXPECT_EQ(read.profile.producer, "PyTorch's flight recorder");
   EXPECT_EQ(rank.exchanges[0].ranks, 4);
   EXPECT_EQ(read.profile.groups[rank.exchanges[0].group], "group 2-4,9");
   EXPECT_THAT(read.profile.notes, testing::Contains("1 collectives did not end"));
@@ -113,6 +114,20 @@ TEST(NcclInspector, TakesRanksFromTheLineBeforeABatch) {
     EXPECT_EQ(read.profile.groups[rank.exchanges[sent.exchange].group],
               at == 0 ? "communicator 0 of 8" : "communicator 1 of 8");
   }
+}
+
+TEST(NcclInspector, KnowsRankZeroBehindOthers) {
+  const ProfileFiles files;
+  const auto log = [](int rank) {
+    return fmt::format(
+        R"({{"header": {{"id": "0xabc", "rank": {}, "n_ranks": 8}}, "metadata": {{"dump_timestamp_us": 1748030377748202}}, "coll_perf": {{"coll": "AllGather", "coll_sn": 7, "coll_msg_size_bytes": 4096, "coll_exec_time_us": 61}}}})"
+        "\n",
+        rank);
+  };
+  const ReadProfile read = read_files({files.write("a.log", log(3)), files.write("b.log", log(0))});
+  std::vector<int> ranks;
+  for (const ProfiledRank& rank : read.profile.ranks) ranks.push_back(rank.rank);
+  EXPECT_THAT(ranks, testing::UnorderedElementsAre(0, 3));
 }
 
 TEST(NcclProfiler, IsReadWithBareNames) {
@@ -211,6 +226,30 @@ TEST(MegatronLog, GivesStepsAndTimers) {
   EXPECT_THAT(text, HasSubstr("2 steps"));
   EXPECT_THAT(text, HasSubstr("forward-backward"));
   EXPECT_THAT(error_of_files({files.write("other.log", "hello\n")}), HasSubstr("of no profiler"));
+}
+
+TEST(MegatronLog, HasStepsOfAnyTimeButNone) {
+  const ProfileFiles files;
+  std::string text = "    forward ...: (0.5, 0.5)\n";
+  for (const char* ms : {"0.0", "0.5", "9999999.0", "10000000.0"}) {
+    text += fmt::format("iteration 1/ 10 | elapsed time per iteration (ms): {} |\n", ms);
+  }
+  const ReadProfile read = read_files({files.write("train.log", text)});
+  EXPECT_EQ(read.profile.ranks.at(0).steps.size(), 2U);
+  EXPECT_EQ(read.profile.timers.count("forward"), 1U) << "its least time may be its largest";
+}
+
+TEST(MegatronLog, TakesNoLineForATimerThatLacksAPartOfOne) {
+  const ProfileFiles files;
+  std::string text = "iteration 1/ 10 | elapsed time per iteration (ms): 1500.0 |\n";
+  for (const char* line :
+       {"    forward : (1.0, 2.0)", "    forward ...: 1.0, 2.0", " ...: (1.0, 2.0)",
+        "    forward ...: (2.0, 1.0)", "    for ward ...: (1.0, 2.0)", "    forward ...: (1.0)"}) {
+    text += line + std::string("\n");
+  }
+  const ReadProfile read = read_files({files.write("train.log", text)});
+  EXPECT_TRUE(read.profile.timers.empty());
+  EXPECT_EQ(read.profile.bytes, std::ssize(text));
 }
 
 TEST(MegatronLog, IsReadWithUnderscores) {

@@ -268,5 +268,17 @@ TEST(MeasuredTimeline, BeginsWithTheFirstKernelOfAll) {
   EXPECT_EQ(slices[3]["pid"], 6);
 }
 
+TEST(Breakdown, KnowsLaunchesFromTheBeginningOn) {
+  ProfiledRank rank;
+  rank.streams = {"7"};
+  for (const ProfileTicks start : {0, 20}) rank.kernels.push_back({.start = start, .length = 10});
+  EXPECT_FALSE(breakdown(rank).launches_known);
+  rank.kernels[1].launch = 0;
+  EXPECT_TRUE(breakdown(rank).launches_known);
+  EXPECT_EQ(breakdown(rank).host, 0);
+  rank.kernels[1].launch = 16;
+  EXPECT_EQ(breakdown(rank).host, 6) << "of the 10 between the kernels";
+}
+
 }  // namespace
 }  // namespace moesim

@@ -46,11 +46,35 @@ TEST(FiguresByHand, PartsOfAnIterationAreThoseOfTheMeanGpu) {
   EXPECT_DOUBLE_EQ(first.of(IterationPart::waiting).value, 50);
 }
 
+TEST(FiguresByHand, WhatOverlapsIsTheMeanOfTheGpus) {
+  Plan plan{"plan", 2, {}};
+  Timeline timeline;
+  plan.add({"fc1",
+            OpKey{.kind = OpKind::fc1, .stage = Stage::experts, .layer = 0},
+            Stream::compute,
+            {GpuId(0)},
+            {},
+            Kernels(MemoryBound{Bytes(1), Bytes(1)})});
+  timeline.ops.add_row({{Seconds(0), Seconds(4)}});
+  const std::int64_t dense[] = {0, 1, 0, 0};
+  plan.add({"x",
+            OpKey{.kind = OpKind::other, .stage = Stage::dispatch, .layer = 0},
+            Stream::ep,
+            {GpuId(0), GpuId(1)},
+            {},
+            Exchange{ByteMatrix::from_dense(2, dense), {}, false}});
+  timeline.ops.add_row({{Seconds(2), Seconds(6)}, {Seconds(2), Seconds(6)}});
+  timeline.makespan = Seconds(6);
+  EXPECT_DOUBLE_EQ(iteration_times(plan, timeline).overlapped.value, 1);  // 2 on one of two
+  EXPECT_DOUBLE_EQ(iteration_times(plan, timeline, false, {GpuId(0)}).overlapped.value, 2);
+}
+
 TEST(FiguresByHand, LoadsOfExpertsAreMeansOverLayers) {
   Plan plan{"plan", 2, {}};
   for (const std::int64_t rows :
-       {1, 3}) {  // 1 and 3 on GPU 0, 1 on GPU 1: 1 and 1.5 times the mean
-    std::vector<Kernel> each = {GroupedGemm{{rows, 0}, 8, 8}, GroupedGemm{{0, 1}, 8, 8}};
+       {1, 3, 0}) {  // 1 and 3 on GPU 0, 1 on GPU 1: 1 and 1.5 times the mean; then none
+    const std::int64_t other = rows == 0 ? 0 : 1;
+    std::vector<Kernel> each = {GroupedGemm{{rows, 0}, 8, 8}, GroupedGemm{{0, other}, 8, 8}};
     plan.add({"fc1",
               OpKey{.kind = OpKind::fc1, .stage = Stage::experts, .layer = static_cast<int>(rows)},
               Stream::compute,

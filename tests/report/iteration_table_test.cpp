@@ -56,5 +56,21 @@ TEST(IterationTable, WritesThePeakWithItsPartsAsJson) {
   EXPECT_EQ(json["parts_bytes"]["activations"], 40'000'000'000);
 }
 
+TEST(IterationTable, SaysWhatIsLost) {
+  CaseResult c = with_peak("a", 40);
+  EXPECT_EQ(case_json(c)["lossy"], "");
+  c.metrics.loss.compression = 4;
+  EXPECT_EQ(case_json(c)["lossy"], "compresses 4x");
+  EXPECT_EQ(case_json(c)["loss"]["weight_compression"], 4);
+}
+
+TEST(ServingTable, MarksPeaksThatAreMoreThanTheGpuHas) {
+  std::vector<CaseResult> cases = {with_peak("fits", 80), with_peak("full", 81)};
+  for (CaseResult& c : cases) c.metrics.iteration->serving.emplace();
+  const std::string text = comparison_table(cases).text();
+  EXPECT_THAT(text, testing::ContainsRegex("fits .* 80 GB "));
+  EXPECT_THAT(text, testing::ContainsRegex("full .* 81 GB! "));
+}
+
 }  // namespace
 }  // namespace moesim

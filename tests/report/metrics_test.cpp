@@ -138,5 +138,26 @@ TEST_F(MetricsTest, ImbalanceIsTheMeanOverStepsOfALayerAndOfTheRun) {
   EXPECT_DOUBLE_EQ(run_.layers.at(0).load_max_over_mean.value(), 1.25);
 }
 
+TEST(LayerMetrics, AddUp) {
+  LayerMetrics one;
+  double next = 1;
+  const std::vector<Seconds LayerMetrics::*> times = {
+      &LayerMetrics::forward,       &LayerMetrics::backward,   &LayerMetrics::compute,
+      &LayerMetrics::communication, &LayerMetrics::parameters, &LayerMetrics::gradients,
+      &LayerMetrics::exposed};
+  for (const auto time : times) one.*time = Seconds(next++);
+  one.link_bytes = {5, 6};
+  one.traffic.other_host = Bytes(7);
+  one.parameter_traffic.same_host = Bytes(8);
+  one.migrated = Bytes(9);
+  LayerMetrics sum = one;
+  sum.add(one);
+  for (const auto time : times) EXPECT_EQ(sum.*time, one.*time * 2.0);
+  EXPECT_EQ(sum.link_bytes, (std::vector<std::int64_t>{10, 12}));
+  EXPECT_EQ(sum.traffic.other_host, Bytes(14));
+  EXPECT_EQ(sum.parameter_traffic.same_host, Bytes(16));
+  EXPECT_EQ(sum.migrated, Bytes(18));
+}
+
 }  // namespace
 }  // namespace moesim

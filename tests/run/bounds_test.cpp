@@ -61,6 +61,9 @@ TEST(Bounds, AreOfTheBytesThatTheComparisonCounts) {
     EXPECT_GT(bounds[i].sums.between_hosts.value, 0);
     EXPECT_EQ(bounds[i].sums.between_hosts, cases[i].metrics.total.traffic.other_host)
         << cases[i].name.policy;
+    const DedupBound of_step{bounds[i].sums.dedup, cases[i].metrics.steps.at(0),
+                             bounds[i].sums.least_between_hosts, bounds[i].sums.between_hosts};
+    EXPECT_EQ(cases[i].metrics.dedup, of_step);
   }
 }
 
@@ -108,10 +111,11 @@ TEST(Bounds, OfAnIterationAreThoseOfItsFirstMicrobatch) {
                                       {"policy", "[alltoall, dedup]", "p"},
                                       {"set", "topology.nodes=2", "n"}};
   std::vector<Override> step = both, iteration = both;
+  // Two microbatches: the first counts.
   step.insert(step.end(),
               {{"tokens_per_rank", "256", "k"}, {"ep", "16", "e"}, {"steps", "0", "s"}});
   iteration.insert(iteration.end(), {{"parallel", "{ep: 16}", "g"},
-                                     {"batch", "{global: 16, micro: 1, sequence: 256}", "b"},
+                                     {"batch", "{global: 32, micro: 1, sequence: 256}", "b"},
                                      {"software", "ideal", "w"}});
   const auto bounds = [](const std::vector<Override>& flags) {
     const Scenario scenario = read_scenario("", flags);

@@ -86,6 +86,29 @@ TEST(EngineCases, MemoryBoundsTheCache) {
   EXPECT_THROW(engine_outcome("  engine: vllm\n  kv_tokens: 60\n" + requests), Error);
 }
 
+TEST(EngineCases, MemoryMayBeAPartOfWhatIsFree) {
+  const auto kv_tokens = [](const std::string& memory) {
+    return static_cast<double>(
+        engine_outcome("  engine: {preset: vllm, memory: " + memory +
+                       "}\n  requests: {count: 8, concurrency: 8, input: 64, output: 2}\n")
+            .kv_tokens);
+  };
+  const double all = kv_tokens("{share: 1, of: all}");
+  EXPECT_NEAR(kv_tokens("{share: 0.5, of: free}"), 0.5 * all, 1);
+}
+
+TEST(EngineCases, APassTellsWhatCacheATokenTakesAndForHowManyThereIsRoom) {
+  const Scenario scenario = on_a_node("  batch: {context: 300, sequences: 1}\n");
+  const Inputs inputs = open_inputs(scenario);
+  const IterationFigures figures =
+      *simulate(scenario, inputs, {.workers = 0}).cases.at(0).metrics.iteration;
+  EXPECT_EQ(figures.serving->cache_per_token, Bytes(per_token));
+  const double part = scenario.iteration->serving->kv_fraction;
+  const double free = part * static_cast<double>(figures.fullest.memory.value) -
+                      static_cast<double>(figures.fullest.peak.value);
+  EXPECT_NEAR(static_cast<double>(figures.serving->free_cache_tokens), free / per_token, 1);
+}
+
 TEST(EngineCases, ADocumentHasEveryFigure) {
   const Scenario scenario = on_a_node(
       "  engine: vllm\n  sla: {ttft: 1 s}\n"

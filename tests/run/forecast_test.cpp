@@ -54,6 +54,7 @@ TEST_F(Forecasts, AreToldOnceAndBackendsSayHowFarTheyAre) {
                              [&](const std::string& text) { notes.push_back(text); }};
   for (int number = 0; number < 2; ++number) {
     report_progress(backends_, priced, number, 2, progress);
+    EXPECT_EQ(notes.size(), 1U) << "before the first step";
     for (const auto& backend : backends_) backend->run(priced);
   }
   EXPECT_THAT(steps, testing::ElementsAre(0.125, 0.625, 1.125, 1.625));

@@ -12,6 +12,7 @@
 #include "sim/run/pictured_results.h"
 #include "sim/run/simulate.h"
 #include "tests/run/scenarios.h"
+#include "tests/trace/samples.h"
 
 namespace moesim {
 namespace {
@@ -198,6 +199,53 @@ TEST(Pictures, TheFirstAndTheFastestStayWhereNotAllFit) {
     EXPECT_TRUE(document["cases"][i].contains("pictures")) << i;
   }
   EXPECT_FALSE(document["cases"][199].contains("pictures"));
+}
+
+TEST(Pictures, TheFirstAndTheFastestOfEveryGroupComeBeforeAllOthers) {
+  const Scenario scenario = scenario_of("alltoall");
+  const Inputs inputs = open_inputs(scenario);
+  const CaseResult c = simulate(scenario, inputs, {.pictures = true}).cases.front();
+  Json document = {{"cases", Json::array()}};
+  std::vector<PicturedCase> cases;
+  for (int i = 0; i < 200; ++i) {
+    document["cases"].push_back(Json::object());
+    cases.push_back({i < 190 ? "one" : "two",
+                     Seconds(i == 195   ? 1
+                             : i == 197 ? 9
+                                        : 5),
+                     c.topology, i == 0 ? nullptr : &c.pictures[0]});
+  }
+  add_pictures(document, cases, inputs.trace);
+  for (const std::size_t i : {1u, 190u, 195u, 197u}) {
+    EXPECT_TRUE(document["cases"][i].contains("pictures")) << i;
+  }
+  for (const std::size_t i : {0u, 191u, 196u}) {
+    EXPECT_FALSE(document["cases"][i].contains("pictures")) << i;
+  }
+}
+
+TEST(Pictures, LoadsOfExpertsAreThoseOfTheTrace) {
+  Json tiny, document;
+  add_pictures(tiny, {}, tiny_trace());  // 2 1 2 1
+  EXPECT_EQ(tiny.at("expert_loads").at("percent_of_mean"), Json::parse("[[133, 67, 133, 67]]"));
+  add_pictures(document, {}, trace_of_sequences({{6}, {8}}));  // 2 2 1 1, then 2 of each
+  const Json loads = document.at("expert_loads");
+  EXPECT_EQ(loads.at("percent_of_mean"), Json::parse("[[114, 114, 86, 86]]"));
+  EXPECT_EQ(loads.at("max_over_mean_percent"), Json::parse("[[133, 100]]"));
+  EXPECT_EQ(loads.at("steps"), Json::parse("[0, 1]"));
+  EXPECT_EQ(loads.at("layers"), Json::parse("[0]"));
+}
+
+TEST(Pictures, LoadsOfManyStepsAreReadOfEveryFew) {
+  for (const auto& [steps, shown] : {std::pair(128, 128), std::pair(129, 65)}) {
+    Json document;
+    const std::vector<std::int32_t> four = {4};
+    const RoutingTrace trace = trace_of_sequences(
+        std::vector<std::vector<std::int32_t>>(static_cast<std::size_t>(steps), four));
+    add_pictures(document, {}, trace);
+    EXPECT_EQ(document.at("expert_loads").at("steps").size(), static_cast<std::size_t>(shown));
+    EXPECT_EQ(document.at("expert_loads").at("recorded_steps"), steps);
+  }
 }
 
 }  // namespace

@@ -5,12 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "sim/base/wire.h"
 #include "sim/planner/iteration/planned_step.h"
 #include "sim/planner/iteration/planner.h"
 #include "sim/report/explain_text.h"
 #include "sim/run/backends.h"
 #include "sim/run/explain_case.h"
+#include "sim/run/result_file.h"
 #include "tests/run/scenarios.h"
 
 namespace moesim {
@@ -117,6 +120,31 @@ TEST(TimelineRanks, AreTheFirstOfStagesThatAreEvenlySpaced) {
   EXPECT_THAT(of(2, 8), testing::ElementsAre(0, 1, 2, 3, 8, 9, 10, 11));
   EXPECT_THAT(of(3, 8), testing::ElementsAre(0, 1, 2, 8, 9, 10, 16, 17));
   EXPECT_THAT(of(16, 10), testing::ElementsAre(0, 20, 40, 60, 80, 100, 120, 150));
+}
+
+TEST(Simulate, IsDoneOnceTheLastStepIs) {
+  const Scenario scenario = scenario_of("alltoall");
+  const Inputs inputs = open_inputs(scenario);
+  std::vector<double> parts;
+  ComparisonOptions options;
+  options.heard.progress = [&](double done) { parts.push_back(done); };
+  simulate(scenario, inputs, options);
+  EXPECT_TRUE(std::ranges::is_sorted(parts));
+  EXPECT_EQ(parts.back(), 1);
+}
+
+TEST(ResultDocument, SaysHowOftenGradientsAreSummedAndWhatIsMissing) {
+  for (const auto& [accumulate, text] : {std::pair("never", "\"never\""), std::pair("2", "2")}) {
+    const Scenario scenario = scenario_of("alltoall", {{"accumulate", accumulate, "a"}});
+    const Inputs inputs = open_inputs(scenario);
+    std::vector<CaseResult> cases = simulate(scenario, inputs, {}).cases;
+    const auto whole = nlohmann::json::parse(result_json(scenario, inputs, cases, "1"));
+    EXPECT_EQ(whole.at("accumulate").dump(), text);
+    EXPECT_FALSE(whole.contains("interrupted"));
+    cases[0].interrupted = true;
+    const auto part = nlohmann::json::parse(result_json(scenario, inputs, cases, "1"));
+    EXPECT_EQ(part.at("interrupted").dump(), "{\"cases\":1,\"done\":0}");
+  }
 }
 
 }  // namespace

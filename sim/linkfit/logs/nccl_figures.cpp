@@ -7,10 +7,11 @@
 namespace moesim {
 namespace {
 
-/// Bus by algorithm bandwidth, from the row that prints them with the most digits; 0 without rows.
+/// Bus by algorithm bandwidth, from the row that prints them with the most digits, of which there
+/// is one; 0 if it has none.
 double bus_factor(const NcclTest& test) {
   const auto best = std::ranges::max_element(test.rows, {}, &NcclRow::algbw);
-  return best == test.rows.end() || !(best->algbw > 0) ? 0 : best->busbw / best->algbw;
+  return best->algbw > 0 ? best->busbw / best->algbw : 0;
 }
 
 /// Sums and the like: bus bandwidths of all-reduces are nearly twice those of send/recv.

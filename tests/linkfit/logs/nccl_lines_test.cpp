@@ -6,8 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
+#include "sim/base/error.h"
 #include "sim/linkfit/logs/formats.h"
 
 namespace moesim {
@@ -95,6 +97,7 @@ TEST(LibraryLine, BeginsWhereItsProcessIsNamed) {
   EXPECT_FALSE(output->info);
   EXPECT_TRUE(library_output("n:1:2 NCCL INFO")->info);
   EXPECT_EQ(library_output("x NCCL TRACE")->at, 2U);
+  EXPECT_EQ(library_output("x :1:2 NCCL INFO")->at, 7U) << "no host";
   EXPECT_FALSE(library_output("NCCL version 2.21"));
 }
 
@@ -111,7 +114,8 @@ TEST(RankLines, TellRankGroupHostAndGpu) {
   EXPECT_TRUE(rank_line("Rank 16777216 on n1 device 3"));
   for (const char* const other :
        {"Rank 16777217 on n1 device 3", "Rank -1 on n1 device 3", "Rank 0 on n1 device x",
-        "Rank 0 n1 device 3", "Rank x on n1 device 3", "Rank 0 device 3 on n1"}) {
+        "Rank 0 n1 device 3", "Rank x on n1 device 3", "Rank 0 device 3 on n1",
+        "device 3 Rank 0 on n1 device"}) {
     EXPECT_FALSE(rank_line(other)) << other;
   }
 }
@@ -119,6 +123,7 @@ TEST(RankLines, TellRankGroupHostAndGpu) {
 TEST(ColumnsLine, BeginsWithTheSize) {
   EXPECT_THAT(columns_in("#   size count type"), ElementsAre("size", "count", "type"));
   EXPECT_THAT(columns_in("n1: #bytes N type"), ElementsAre("size", "N", "type"));
+  EXPECT_THAT(columns_in("size count"), ElementsAre("size", "count"));
   EXPECT_TRUE(columns_in("# size type count").empty());
   EXPECT_TRUE(columns_in("# bytes count").empty());
   EXPECT_TRUE(columns_in("size").empty());
@@ -128,10 +133,20 @@ TEST(ColumnsLine, BeginsWithTheSize) {
 TEST(ProgramLine, HasACommandAndNoFile) {
   EXPECT_EQ(program_in("all_reduce_perf -b 8"), "all_reduce_perf");
   EXPECT_EQ(program_in("x_perf -b 8"), "x_perf");
+  EXPECT_EQ(program_in("$ ./all_gather_perf -b 8"), "all_gather_perf");
   EXPECT_EQ(program_in("$ ./build/alltoall_perf_mpi"), "alltoall_perf_mpi");
   for (const char* const other : {"src/all_reduce_perf.cu", "all_reduce_perf/x", "perf", ""}) {
     EXPECT_EQ(program_in(other), "") << other;
   }
+}
+
+TEST(LinkShares, AreOfSizesThatALinkCarries) {
+  const LinkShare share{"a.log", 0.5};
+  EXPECT_EQ(share.bytes(0), Bytes(0));
+  EXPECT_EQ(share.bytes(9), Bytes(4));
+  EXPECT_EQ(share.bytes(std::exp2(54)), Bytes(std::int64_t{1} << 53));
+  EXPECT_THROW(share.bytes(std::exp2(55)), Error);
+  EXPECT_THROW(share.bytes(-2), Error);
 }
 
 TEST(LogWords, FollowTheirKey) {

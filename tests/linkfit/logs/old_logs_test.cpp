@@ -19,6 +19,49 @@ std::string old_ranks(const char* form) {
 }
 
 // The deviation of sums is not a number of wrong elements.
+/// A line of NCCL.
+std::string line_of_rank(int rank, int host) {
+  return fmt::format("node{}:4000:4100 [0] NCCL INFO comm 0x1 rank {} nranks 16 cudaDev 0\n", host,
+                     rank);
+}
+
+TEST(OldLog, OfNoBytesIsNotTakenInPlaceOfAnother) {
+  MadeLog gather, nothing;
+  gather.program = "all_gather_perf";
+  nothing.first = 0;
+  EXPECT_EQ(read_made(nothing.text() + gather.text()).what,
+            "all_gather, 16 ranks, between 2 hosts");
+}
+
+TEST(OldLog, HasADomainInPlaceOfHosts) {
+  MadeLog made;
+  made.preamble = false;
+  LogChoice choice;
+  choice.collective = Collective::alltoall;
+  choice.ranks = 16;
+  choice.domain = 8;
+  EXPECT_EQ(read_made(made.text(), choice).what, "alltoall, 16 ranks, between 2 hosts");
+}
+
+TEST(OldLog, BeginsAgainWithItsHeader) {
+  MadeLog few;
+  few.ranks = 8;
+  EXPECT_EQ(read_made(few.header() + MadeLog{}.text()).what, "alltoall, 16 ranks, between 2 hosts");
+}
+
+TEST(OldLog, HasTheHostsOfTheRanksThatAreThere) {
+  MadeLog made;
+  made.preamble = false;
+  std::string lines;
+  for (int rank = 0; rank < 16; ++rank) lines += line_of_rank(rank, rank / 8);
+  LogChoice choice;
+  choice.collective = Collective::alltoall;
+  for (const int none : {16, -1}) {
+    EXPECT_EQ(read_made(lines + line_of_rank(none, 7) + made.text(), choice).what,
+              "alltoall, 16 ranks, between 2 hosts");
+  }
+}
+
 TEST(OldTable, HasDeviations) {
   const std::string text =
       old_ranks("#   Rank {:2d} Pid   3000 on   v100-{} device  0 [0x1a] Tesla V100-PCIE-32GB\n") +

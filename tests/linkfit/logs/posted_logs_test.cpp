@@ -242,6 +242,24 @@ TEST(PostedLog, NamesATestByItsCommand) {
             "reduce_scatter, 16 ranks, between 2 hosts");
 }
 
+TEST(PostedLog, ACommandBetweenTestsNamesTheSecond) {
+  MadeLog made;
+  made.program = "";
+  const std::string text =
+      "$ ./build/all_gather_perf\n" + made.text() + "$ ./build/alltoall_perf\n" + made.text();
+  LogChoice choice;
+  choice.test = 1;
+  EXPECT_EQ(read_made(text, choice).what, "all_gather, 16 ranks, between 2 hosts");
+  choice.test = 2;
+  EXPECT_EQ(read_made(text, choice).what, "alltoall, 16 ranks, between 2 hosts");
+}
+
+TEST(PostedLog, DidNotEndEarlyIfItsSummaryIsThere) {
+  const Log log =
+      read_made(with(MadeLog{}.text(), "# Out of", "srun: error: node1: task 9: Killed\n# Out of"));
+  EXPECT_THAT(log.notes, ElementsAre());
+}
+
 TEST(PostedLog, SaysWhatEndedItEarly) {
   MadeLog made;
   made.ended = false;

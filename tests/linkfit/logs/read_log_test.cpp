@@ -78,6 +78,31 @@ TEST(NcclTestsJson, IsRead) {
   EXPECT_EQ(log.samples[0].bytes, Bytes(896));
 }
 
+TEST(NcclTestsJson, InPlaceTimesAreNotChecked) {
+  LogChoice choice;
+  EXPECT_TRUE(read_log(logs + "alltoall-4.json", choice).checked);
+  choice.in_place = true;
+  EXPECT_FALSE(read_log(logs + "alltoall-4.json", choice).checked);
+}
+
+TEST(NcclTestsJson, RefusesARankThatIsNone) {
+  const std::string text = read_file(logs + "alltoall-4.json");
+  for (const char* rank : {"-1", "16777216"}) {
+    std::string other = text;
+    const std::size_t at = other.find("\"rank\":") + 7;
+    other.replace(at, other.find_first_of(",}", at) - at, rank);
+    EXPECT_THAT(refusal(other, {}), testing::HasSubstr("has a rank that is none")) << rank;
+  }
+}
+
+TEST(NcclTestsJson, RefusesWrongResults) {
+  std::string text = read_file(logs + "alltoall-4.json");
+  const std::size_t bounds = text.find("\"out_of_bounds\"");
+  const std::size_t at = text.find("\"count\":", bounds) + 8;
+  text.replace(at, text.find_first_of(",}", at) - at, "1");
+  EXPECT_THAT(refusal(text, {}), testing::HasSubstr("the test found wrong results"));
+}
+
 // Under MPI with one GPU per process each is listed.
 TEST(NcclTestsJson, CountsTheProcesses) {
   std::string text = read_file(logs + "alltoall-4.json");
@@ -153,6 +178,19 @@ TEST(LogTables, OfOtherColumnsAreRefused) {
   EXPECT_NE(refusal(names + "\n", {}).find(", c27\n"), std::string::npos);
   EXPECT_NE(refusal(names + ",c28\n", {}).find(", c27, ...\n"), std::string::npos);
   EXPECT_NE(refusal("mfu,x\n", {}).find("holds times of GEMMs"), std::string::npos);
+}
+
+TEST(LogTables, ThatLackAColumnAreOfNoKnownKind) {
+  for (const std::vector<std::string>& columns : std::vector<std::vector<std::string>>{
+           {"num_workers", "devices_per_node", "size", "collective"},
+           {"message_size", "nccl_dtype", "num_gpus", "op_name", "latency"},
+           {"tokens_per_gpu", "op"}}) {
+    for (const std::string& without : columns) {
+      std::string names = "other";
+      for (const std::string& name : columns) names += name == without ? "" : "," + name;
+      EXPECT_THAT(refusal(names + "\n", {}), testing::HasSubstr("of no known table")) << names;
+    }
+  }
 }
 
 class PublishedTable : public testing::Test {

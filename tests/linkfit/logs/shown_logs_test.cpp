@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/linkfit/logs/wrapped_lines.h"
 #include "tests/linkfit/logs/made_log.h"
 
 namespace moesim {
@@ -54,6 +55,20 @@ TEST(ShownLog, IsWrappedByATerminalOfAnyWidth) {
     SCOPED_TRACE(width);
     expect_times_of({}, wrapped(MadeLog{}.text(), width, true));
   }
+}
+
+TEST(ShownLog, EndsWithNamesOfColumnsThatWereWrapped) {
+  const std::string first = "# size count type redop root time algbw bus";
+  for (const char* rest : {"bw #wrong", "b\xc3\xa4w #wrong"}) {
+    const bool names = std::string(rest) == "bw #wrong";
+    const std::vector<LogLine> lines = unwrapped({"before", first, rest});
+    ASSERT_EQ(lines.size(), names ? 2U : 3U);
+    EXPECT_EQ(lines[1].text, names ? first + rest : first);
+    EXPECT_EQ(lines.back().number, names ? 2 : 3);
+  }
+  const std::vector<LogLine> more = unwrapped({first, "bw #wrong", "words", "and words"});
+  ASSERT_EQ(more.size(), 3U);
+  EXPECT_EQ(more[1].text, "words") << "the line before does not fill the width";
 }
 
 TEST(ShownLog, HasPrefixesInATerminal) {
