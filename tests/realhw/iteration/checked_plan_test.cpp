@@ -22,8 +22,8 @@ using testing::ThrowsMessage;
 
 /// What compiling all ranks says after `change` of every op of a kind.
 template <class Change>
-void expect_refused(OpKind kind, Change change, const char* expected) {
-  RealIteration real(Changes{});
+void expect_refused(OpKind kind, Change change, const char* expected, const Changes& changes = {}) {
+  RealIteration real(changes);
   for (Op& op : real.step().plan.ops) {
     if (op.key.kind == kind) change(op);
   }
@@ -50,6 +50,32 @@ TEST(CheckedPlan, RunsTheKernelsOfItsBlocks) {
       "is none of the model's");
   expect_refused(
       OpKind::norm, [](Op& op) { op.key.part += 1; }, "is none of the model's");
+}
+
+TEST(CheckedPlan, WaitsForWhatItsOpsTake) {
+  const auto waits_for_nothing = [](Op& op) { op.after.clear(); };
+  const Changes tensor = {{"parallel.tp", "2"}, {"parallel.etp", "1"}, {"parallel.ep", "2"}};
+  struct Case {
+    OpKind kind;
+    const char* expected;
+    Changes changes;
+  };
+  for (const Case& c : {
+           Case{OpKind::gradient_exchange, "it does not wait for all gradients that it takes", {}},
+           Case{OpKind::gradient_exchange, "it does not wait for all gradients that it takes",
+                tensor},
+           Case{OpKind::optimizer,
+                "it does not wait for the sums of the gradients that it takes",
+                {}},
+           Case{OpKind::tensor_exchange, "it needs what no op before it has made", tensor},
+           Case{OpKind::weight_exchange, "it does not wait for the update of what it gathers", {}},
+           Case{OpKind::norm, "it needs what no op before it has made", {}},
+           Case{OpKind::embedding,
+                "it does not wait for the weights that it computes with",
+                {{"overlap.gradients", "true"}, {"overlap.parameters", "true"}}},
+       }) {
+    expect_refused(c.kind, waits_for_nothing, c.expected, c.changes);
+  }
 }
 
 /// The end of a message of rows is not a number: the op that brings it says so, whatever it is.
