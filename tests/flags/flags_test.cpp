@@ -6,6 +6,7 @@
 #include "sim/base/error.h"
 #include "sim/flags/man_page.h"
 #include "sim/flags/time_flag.h"
+#include "tests/flags/said_by.h"
 
 namespace moesim {
 namespace {
@@ -27,18 +28,6 @@ TEST(TimeFlag, IsAboveZeroAndHasAUnit) {
   }
   EXPECT_THROW(time_of_flag("--t", "1 mile", true), Error);
   EXPECT_THROW(time_of_flag("--t", "-1s", true), Error);
-}
-
-/// What a program says to its arguments, or its mistake and the hint.
-std::string said_by(CommandLine& program, std::vector<std::string> words) {
-  std::vector<char*> arguments;
-  words.insert(words.begin(), "prog");
-  for (std::string& word : words) arguments.push_back(word.data());
-  try {
-    return program.parse(static_cast<int>(arguments.size()), arguments.data());
-  } catch (const Error& e) {
-    return e.diagnostics().front().message + "; " + e.diagnostics().front().hint;
-  }
 }
 
 /// The help with standard output in a file, so as wide as it may be.
@@ -113,6 +102,40 @@ TEST(WrongWords, AreToldByTheCommandThatTheyAreWrongIn) {
   EXPECT_EQ(count, 2);
   EXPECT_EQ(said_by(program, {"x", "--y", "outer", "inner", "--count", "2"}),
             "'--y' stands before the command; flags follow it: prog outer inner --flag value");
+}
+
+TEST(WordsOfAProgram, WholeNumbersAreDecimal) {
+  for (const auto& [text, value] : std::vector<std::pair<std::string, int>>{{"0", 0},
+                                                                            {"00", 0},
+                                                                            {"010", 10},
+                                                                            {"+010", 10},
+                                                                            {"-010", -10},
+                                                                            {"-0", 0},
+                                                                            {"100", 100}}) {
+    CommandLine program("prog", "Counts");
+    int count = 77;
+    program.add_option("--count", count, "a number");
+    EXPECT_EQ(said_by(program, {"--count=" + text}), "") << text;
+    EXPECT_EQ(count, value) << text;
+  }
+  for (const char* none : {"+", "-", "x", "0x"}) {
+    CommandLine program("prog", "Counts");
+    int count = 0;
+    program.add_option("--count", count, "a number");
+    EXPECT_THAT(said_by(program, {std::string("--count=") + none}), HasSubstr("--count")) << none;
+  }
+}
+
+TEST(WordsOfAProgram, ThatItDoesNotKnowMayBePassedOver) {
+  CommandLine program("prog", "Does it");
+  bool all = false;
+  program.add_flag("--all", all, "of it");
+  EXPECT_EQ(program.flags().size(), 1U) << "--help is not among them";
+  program.pass_over_others();
+  EXPECT_EQ(said_by(program, {"x", "--help", "--all", "--more=2"}), "");
+  EXPECT_TRUE(all);
+  EXPECT_TRUE(program.flag("--all").given());
+  EXPECT_TRUE(program.flags().at(0).given());
 }
 
 TEST(ManPageOfAProgram, IsAllThatItsCommandsAre) {
