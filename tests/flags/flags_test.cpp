@@ -15,6 +15,7 @@ using testing::HasSubstr;
 
 TEST(TimeFlag, HasUnitsUpToDays) {
   EXPECT_EQ(time_of_flag("--t", "90s", false), Seconds(90));
+  EXPECT_EQ(time_of_flag("--t", "0.5 s", false), Seconds(0.5));
   EXPECT_EQ(time_of_flag("--t", "250 ms", false), Seconds(0.25));
   EXPECT_EQ(time_of_flag("--t", "2min", false), Seconds(120));
   EXPECT_EQ(time_of_flag("--t", "1.5h", false), Seconds(5400));
@@ -136,6 +137,14 @@ TEST(WordsOfAProgram, ThatItDoesNotKnowMayBePassedOver) {
   EXPECT_TRUE(all);
   EXPECT_TRUE(program.flag("--all").given());
   EXPECT_TRUE(program.flags().at(0).given());
+}
+
+TEST(WordsOfAProgram, HelpOfACommandIsItsHelp) {
+  CommandLine program("prog", "Does it");
+  program.add_subcommand("outer", "Is one of two");
+  const std::string help = said_by(program, {"help", "outer"});
+  EXPECT_THAT(help, HasSubstr("Is one of two"));
+  EXPECT_EQ(help, said_by(program, {"outer", "--help"}));
 }
 
 TEST(ManPageOfAProgram, IsAllThatItsCommandsAre) {

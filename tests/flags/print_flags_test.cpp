@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+
 #include "sim/base/error.h"
+#include "sim/base/files.h"
 #include "tests/flags/said_by.h"
 
 namespace moesim {
@@ -72,6 +75,31 @@ TEST(FlagsOfTables, AreAGroupOfTheHelp) {
   ASSERT_NE(group, std::string::npos);
   EXPECT_GT(help.find("--quiet"), group);
   EXPECT_LT(help.find("--other"), group) << "it is among the options";
+}
+
+/// What a command with a document prints under the flags.
+std::string results(const std::vector<std::string>& words) {
+  ResultOutput output;
+  CommandLine program("prog", "Has results");
+  output.add_to(program, "the results");
+  output.add_page(program, "--page", "a page",
+                  [](const std::string& document) { return "page of " + document; });
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(said_by(program, words), "");
+  output.write([] { return "document"; }, Printout().add("table\n"));
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST(FlagsOfResults, PrintTheDocumentOnceInPlaceOfTheTable) {
+  const std::string file = testing::TempDir() + "moesim-flags-test", page = file + "-page";
+  EXPECT_EQ(results({}), "table\n");
+  EXPECT_EQ(results({"--format", "json"}), "document");
+  EXPECT_EQ(results({"--format", "json", "--json", file}), "document");
+  EXPECT_EQ(results({"--page", page}), "table\n");
+  EXPECT_EQ(read_file(file), "document");
+  EXPECT_EQ(read_file(page), "page of document");
+  std::remove(file.c_str());
+  std::remove(page.c_str());
 }
 
 }  // namespace
