@@ -95,10 +95,7 @@ std::int64_t RingProgram::room(std::size_t round, GpuId peer, bool sent) const {
     for (const auto& [segment, adds] : found->second) elements += segment.elements;
   }
   const auto rounds = static_cast<std::int64_t>(rounds_.size());
-  const auto all = planned(sent);
-  const auto found = all.find(peer);
-  const std::int64_t share = found == all.end() ? 0 : found->second / rounds;
-  return std::max(elements * float_bytes, share);
+  return std::max(elements * float_bytes, planned(sent)[peer] / rounds);
 }
 
 void RingProgram::check_fits() const {
@@ -116,10 +113,9 @@ void RingProgram::check_fits() const {
         }
       }
     }
-    const auto bytes = planned(sent);
+    auto bytes = planned(sent);
     for (const auto& [peer, more] : needed) {
-      const auto found = bytes.find(peer);
-      const std::int64_t there = found == bytes.end() ? 0 : found->second;
+      const std::int64_t there = bytes[peer];
       // A share of a part may be cut one element late; and if several rings share a link, the plan
       // rounds what goes either way once, and each ring here for itself.
       const std::int64_t halves = there / std::ssize(rounds_);

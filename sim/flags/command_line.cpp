@@ -32,7 +32,7 @@ CLI::Validator in_range(T least, T most) {
 std::string without_leading_zeros(std::string& value) {
   const std::size_t sign = value.starts_with('-') || value.starts_with('+') ? 1 : 0;
   const std::size_t digits = value.find_first_not_of("0123456789", sign);
-  if (digits == std::string::npos && value.size() > sign + 1) {
+  if (digits == std::string::npos) {
     const std::size_t first = std::min(value.find_first_not_of('0', sign), value.size() - 1);
     value.erase(sign, first - sign);
   }

@@ -17,7 +17,6 @@ constexpr std::size_t names_width = 30, widest = 100;
 class HelpFormat : public CLI::Formatter {
  public:
   HelpFormat() {
-    column_width(names_width);
     const int terminal = terminal_width(stdout);
     if (terminal > 0) width_ = std::min(widest, static_cast<std::size_t>(terminal));
   }

@@ -88,7 +88,7 @@ void parse_list(std::string_view list, std::vector<T>& out, const std::string& f
     const std::string_view word = list.substr(0, list.find('\t'));
     T value{};
     const auto [end, status] = read_one(word, value);
-    if (status != std::errc() || end != word.data() + word.size() || word.empty()) {
+    if (status != std::errc() || end != word.data() + word.size()) {
       throw error_in(file, fmt::format("'{}' is not a number", word), "", line);
     }
     if constexpr (std::is_floating_point_v<T>) {

@@ -109,6 +109,8 @@ def wrong(at):
     write_json(f"{at}/loads-top-k/data.json", {"world_size": 2, "num_experts": EXPERTS, "batch_size": 1, "seq_len": 5 * TOP_K})
     harmoeny(f"{at}/loads-header")
     write(f"{at}/loads-header/0/moe_layer-0.csv", "a,b\n1,2\n")
+    harmoeny(f"{at}/loads-column")
+    write(f"{at}/loads-column/0/moe_layer-0.csv", "step,expert distribution\n1,2\n")
     ultraep(f"{at}/profile-schema", schema="ultra_ep_trace_v2")
     ultraep(f"{at}/profile-slots", experts=10)
     ultraep(f"{at}/profile-twice", records=[(1, 0), (1, 0)])

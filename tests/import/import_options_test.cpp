@@ -59,6 +59,17 @@ TEST(ImportOptionsTest, PicklesOfEveryProtocolAreRead) {
   }
 }
 
+/// What the lines of a trace of Megatron refer to is in files next to them.
+TEST(ImportOptionsTest, FilesNextToTheLinesOfATraceAreNotRead) {
+  const ScratchFolder scratch;
+  fs::copy(formats() + "/megatron-trace", scratch / "in", fs::copy_options::recursive);
+  write_bytes(scratch / "in/router_trace_rank0.bin", "x");
+  write_bytes(scratch / "in/router_trace_rank0.pt", "x");
+  import_trace("megatron-trace", options_of(scratch / "in", scratch / "out"));
+  EXPECT_TRUE(verify_trace(scratch / "out").empty());
+  EXPECT_EQ(RoutingTrace::open(scratch / "out").total_tokens(), 9);
+}
+
 TEST(ImportOptionsTest, RankFilesMayHaveTheirLongName) {
   const ScratchFolder scratch;
   fs::create_directory(scratch / "in");

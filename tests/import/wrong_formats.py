@@ -152,7 +152,8 @@ def wrong_tensors(at):
         "last_physical_to_logical_map": Tensor("Long", [[12] + SLOTS[1:]] * 3)})
 
     trace_v1(f"{at}/manifest-key", topk="two")
-    for name, ranks in [("ranks-real", Tensor("Float", [0.0] * 9)), ("ranks-descend", Tensor("Int", [1] * 5 + [0] * 4))]:
+    for name, ranks in [("ranks-real", Tensor("Float", [0.0] * 9)), ("ranks-descend", Tensor("Int", [1] * 5 + [0] * 4)),
+                        ("ranks-negative", Tensor("Int", [-1] * 5 + [0] * 4))]:
         trace_v1(f"{at}/{name}")
         torch_save(f"{at}/{name}/layer1/tensors/source_rank.pt", ranks)
     trace_v1(f"{at}/manifests-differ")

@@ -104,6 +104,31 @@ TEST(Program, AttentionIsAProductOfAsManyFlop) {
   c.run();
 }
 
+TEST(Program, EveryRowOfAProductIsSearchedForWhatIsNoNumber) {
+  RealCase c(one_layer("megatron"));
+  std::int64_t all = 0;
+  for (const auto& rank : c.ranks()) {
+    for (const RankStep& step : rank->program.steps) {
+      std::int64_t made = 0, searched = 0;
+      for (const Call& call : step.before) {
+        const auto* product = std::get_if<GroupedProduct>(&call);
+        if (product == nullptr || product->kind == GroupedProduct::Kind::outer) continue;
+        for (const auto& group : product->groups) made += group.m * product->n;
+      }
+      for (const Call& call : step.after) {
+        const auto* check = std::get_if<FiniteCheck>(&call);
+        if (check == nullptr) continue;
+        for (const auto& range : check->ranges) searched += range.elements;
+      }
+      if (made > 0) {
+        EXPECT_EQ(searched, made) << c.planned->plan[step.op].label.text();
+      }
+      all += made;
+    }
+  }
+  EXPECT_GT(all, 0);
+}
+
 TEST(Program, RowsStayWhereTheyAreReceived) {
   RealCase c(one_layer("megatron"));
   for (const auto& rank : c.ranks()) {

@@ -29,11 +29,10 @@ bool unpack_gzip(std::span<const std::byte> packed, std::vector<std::byte>& out)
 
 bool unpack_snappy(std::span<const std::byte> packed, std::vector<std::byte>& out) {
   const auto* const from = reinterpret_cast<const char*>(packed.data());
-  std::size_t size = 0;
-  if (::snappy_uncompressed_length(from, packed.size(), &size) != SNAPPY_OK) return false;
-  if (size != out.size()) return false;
-  return ::snappy_uncompress(from, packed.size(), reinterpret_cast<char*>(out.data()), &size) ==
-         SNAPPY_OK;
+  std::size_t size = out.size();  // that there is room for, then of what was packed
+  const auto status =
+      ::snappy_uncompress(from, packed.size(), reinterpret_cast<char*>(out.data()), &size);
+  return status == SNAPPY_OK && size == out.size();
 }
 
 }  // namespace

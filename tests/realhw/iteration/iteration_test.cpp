@@ -201,20 +201,6 @@ TEST(WrongIteration, IsFoundByOneElementOfWhatRanksHold) {
   EXPECT_EQ(broken(results.experts.front().gradients), 1);
 }
 
-TEST(WrongIteration, IsNoPlanThatDoesNotWait) {
-  RealIteration real(Changes{});
-  Plan& plan = real.step().plan;
-  const auto strip = [&](const char* label) {
-    for (Op& op : plan.ops) {
-      if (op.label == label) op.after.clear();
-    }
-  };
-  strip("gradient-exchange-grad");
-  EXPECT_THAT([&] { compile(real.real(), GpuId(0)); },
-              testing::ThrowsMessage<std::runtime_error>(
-                  HasSubstr("it does not wait for all gradients that it takes")));
-}
-
 std::string refusal(const Changes& changes) {
   try {
     RealIteration real(changes);

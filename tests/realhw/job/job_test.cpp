@@ -127,25 +127,29 @@ TEST_F(LocalRankTest, IsAWholeNumber) {
   }
 }
 
-// An exchange of all from second 10 + rank on, then a kernel of rank 1. Ranks begin to measure at
-// different times, which must not matter.
+// An exchange of all from second 10 + rank on, then a kernel of rank 1 and one that takes no time.
+// Ranks begin to measure at different times, which must not matter.
 TEST(TimelineGathererTest, TellsTimesOfAllRanksByOneClock) {
   Plan plan{"plan", 3, {}};
   plan.add(exchange("send", {0, 1, 2}, test::matrix(3, 1, {})));
   plan.add(kernel("fc1", 1, {0}));
+  plan.add(kernel("none", 1, {1}));
   const Clock::time_point base = Clock::now();
   as_all_ranks(3, [&](Job& job) {
     std::this_thread::sleep_for(job.rank() * 200ms);
     const TimelineGatherer clocks(job);
-    std::vector<Stamp> stamps(2);
+    std::vector<Stamp> stamps(3);
     stamps[0] = {base + (10 + job.rank()) * 1s, base + 14s};
-    if (job.rank() == 1) stamps[1] = {base + 14s, base + 16s};
+    if (job.rank() == 1) {
+      stamps[1] = {base + 14s, base + 16s};
+      stamps[2] = {base + 15s, base + 15s};
+    }
     const Timeline timeline = clocks.gather(plan, stamps);
     if (job.rank() != 0) {
       EXPECT_TRUE(timeline.ops.empty());
       return;
     }
-    ASSERT_EQ(timeline.ops.size(), 2U);
+    ASSERT_EQ(timeline.ops.size(), 3U);
     const double tolerance = 0.1;  // of messages between threads, on any machine
     for (std::size_t rank = 0; rank < 3; ++rank) {
       EXPECT_NEAR(timeline.ops[0][rank].start.value, static_cast<double>(rank), tolerance);
@@ -155,6 +159,8 @@ TEST(TimelineGathererTest, TellsTimesOfAllRanksByOneClock) {
     ASSERT_EQ(timeline.ops[1].size(), 1U);
     EXPECT_NEAR(timeline.ops[1][0].start.value, 4, tolerance);
     EXPECT_NEAR(timeline.ops[1][0].end.value, 6, tolerance);
+    EXPECT_NEAR(timeline.ops[2][0].start.value, 5, tolerance);
+    EXPECT_EQ(timeline.ops[2][0].start, timeline.ops[2][0].end);
     EXPECT_EQ(timeline.makespan, timeline.ops[1][0].end);
   });
 }

@@ -78,6 +78,30 @@ TEST(Sockets, GiveUpAtTheDeadlineAndWhenTheOtherEndIsGone) {
               HasSubstr("the connection was closed"));
 }
 
+TEST(Sockets, SayHowWritingEnds) {
+  auto [here, there] = joined();
+  const auto write = [&, &to = here](std::size_t size, std::chrono::milliseconds patience) {
+    return failure([&] { write_all(to, std::string(size, 'x'), Clock::now() + patience); });
+  };
+  EXPECT_THAT(write(4 << 20, 200ms), HasSubstr("the peer takes no bytes"));
+  there = Socket();
+  EXPECT_THAT(write(1, 60s), HasSubstr("the connection broke"));
+}
+
+/// An end that is gone with bytes that it has not read breaks the connection.
+TEST(Sockets, SayThatTheConnectionBrokeWhileReading) {
+  std::string bytes;
+  for (const bool some : {true, false}) {
+    auto [here, there] = joined();
+    write_all(here, "x", Clock::now() + 60s);
+    there = Socket();
+    EXPECT_THAT(failure([&, &from = here] {
+                  some ? read_some(from, 1, bytes) : void(read_all(from, 1, Clock::now() + 60s));
+                }),
+                HasSubstr("the connection broke"));
+  }
+}
+
 TEST(Sockets, SendSmallMessagesAtOnce) {
   const Socket listener = listen_at(resolve("127.0.0.1", 0).at(0));
   sockaddr_storage bytes{};
