@@ -10,7 +10,7 @@
 namespace moesim {
 namespace {
 
-class ClusterCalibrated : public testing::Test {
+class ClusterCalibrated : public ::testing::Test {
  protected:
   std::string file(const std::string& name, const std::string& text) const {
     write_file(folder_.path() + "/" + name, text);
@@ -61,10 +61,10 @@ TEST_F(ClusterCalibrated, WithoutLinksNothingChangesButGpus) {
       file("c.calib.yaml", "name: c\nexchange_overhead: 5 us\ngpus: {x: y.yaml}\n") + "\n"));
   EXPECT_EQ(t.exchange_overhead(), plain.exchange_overhead());
   EXPECT_EQ(t.measured_with(), "");
-  EXPECT_THAT(t.gpu_model(GpuId(0)), testing::EndsWith("/y.yaml"));
+  EXPECT_THAT(t.gpu_model(GpuId(0)), ::testing::EndsWith("/y.yaml"));
   EXPECT_THAT(errors(cluster(
                   "calibration: " + file("c.calib.yaml", "name: c\ngpus: {z: y.yaml}\n") + "\n")),
-              testing::HasSubstr("'c' has measured a GPU 'z', which t lacks"));
+              ::testing::HasSubstr("'c' has measured a GPU 'z', which t lacks"));
 }
 
 }  // namespace
