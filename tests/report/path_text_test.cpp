@@ -12,7 +12,7 @@
 namespace moesim {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 /// 10 s, of which 6 are of dispatches and 4 of combines.
 PathSums ten_seconds() {
