@@ -216,9 +216,7 @@ class FlowNetwork : public Network {
       if (last) ended_(op, everyone);
       return;
     }
-    const auto& gpus = plan_[op].group;
-    const auto place = std::ranges::lower_bound(gpus, gpu) - gpus.begin();
-    ended_(op, static_cast<std::int32_t>(place));
+    ended_(op, static_cast<std::int32_t>(plan_[op].group.member(gpu)));
   }
 
   void free_links(const Active& exchange) {
