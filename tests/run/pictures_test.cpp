@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -183,7 +184,8 @@ TEST(Pictures, OfAnIterationHaveAStagePerTimelineAndTheMemoryOfTheTable) {
   EXPECT_EQ(document["expert_loads"]["percent_of_mean"][0].size(), 32u);
 }
 
-TEST(Pictures, TheFirstAndTheFastestStayWhereNotAllFit) {
+/// A document of 200 cases that are one run by other names and times.
+Json drawn(const std::function<PicturedCase(int, const CaseResult&)>& case_of) {
   const Scenario scenario = scenario_of("alltoall");
   const Inputs inputs = open_inputs(scenario);
   const CaseResult c = simulate(scenario, inputs, {.pictures = true}).cases.front();
@@ -191,9 +193,20 @@ TEST(Pictures, TheFirstAndTheFastestStayWhereNotAllFit) {
   std::vector<PicturedCase> cases;
   for (int i = 0; i < 200; ++i) {
     document["cases"].push_back(Json::object());
-    cases.push_back({"one", Seconds(i == 150 ? 1 : i == 160 ? 9 : 5), c.topology, &c.pictures[0]});
+    cases.push_back(case_of(i, c));
   }
   add_pictures(document, cases, inputs.trace);
+  return document;
+}
+
+TEST(Pictures, TheFirstAndTheFastestStayWhereNotAllFit) {
+  const Json document = drawn([](int i, const CaseResult& c) {
+    return PicturedCase{"one",
+                        Seconds(i == 150   ? 1
+                                : i == 160 ? 9
+                                           : 5),
+                        c.topology, &c.pictures[0]};
+  });
   EXPECT_LT(document.dump().size(), 2'000'000u);
   for (const std::size_t i : {0u, 150u, 160u}) {
     EXPECT_TRUE(document["cases"][i].contains("pictures")) << i;
@@ -202,20 +215,13 @@ TEST(Pictures, TheFirstAndTheFastestStayWhereNotAllFit) {
 }
 
 TEST(Pictures, TheFirstAndTheFastestOfEveryGroupComeBeforeAllOthers) {
-  const Scenario scenario = scenario_of("alltoall");
-  const Inputs inputs = open_inputs(scenario);
-  const CaseResult c = simulate(scenario, inputs, {.pictures = true}).cases.front();
-  Json document = {{"cases", Json::array()}};
-  std::vector<PicturedCase> cases;
-  for (int i = 0; i < 200; ++i) {
-    document["cases"].push_back(Json::object());
-    cases.push_back({i < 190 ? "one" : "two",
-                     Seconds(i == 195   ? 1
-                             : i == 197 ? 9
-                                        : 5),
-                     c.topology, i == 0 ? nullptr : &c.pictures[0]});
-  }
-  add_pictures(document, cases, inputs.trace);
+  const Json document = drawn([](int i, const CaseResult& c) {
+    return PicturedCase{i < 190 ? "one" : "two",
+                        Seconds(i == 195   ? 1
+                                : i == 197 ? 9
+                                           : 5),
+                        c.topology, i == 0 ? nullptr : &c.pictures[0]};
+  });
   for (const std::size_t i : {1u, 190u, 195u, 197u}) {
     EXPECT_TRUE(document["cases"][i].contains("pictures")) << i;
   }

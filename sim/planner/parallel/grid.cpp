@@ -10,6 +10,7 @@
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/id_vector.h"
+#include "sim/base/place_of.h"
 #include "sim/planner/parallel/rank_grid.h"
 
 namespace moesim {
@@ -161,7 +162,7 @@ std::vector<GpuId> Grid::stage_by(ParallelAxis axis, int pp) const {
 int Grid::member(ParallelAxis axis, GpuId gpu) const {
   const Groups& all = groups_of(axis);
   const auto& group = all.lists[static_cast<std::size_t>(all.of[gpu.index()])];
-  return static_cast<int>(std::ranges::lower_bound(group, gpu) - group.begin());
+  return static_cast<int>(place_of(group, gpu));
 }
 
 }  // namespace moesim
