@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <map>
 #include <random>
 
 #include "sim/trace/memory_step.h"
@@ -10,7 +12,12 @@
 namespace moesim {
 namespace {
 
+using SharedIds = std::shared_ptr<const IdArray>;
+
 constexpr std::size_t most_tables = 4;
+// Of choices that are kept: 8 MB each.
+constexpr std::size_t most_kept = 16;
+constexpr std::int64_t most_kept_ids = 1 << 22;
 
 template <class Random>
 int below(Random& random, int end) {
@@ -75,6 +82,28 @@ IdArray balanced_ids(const TraceInfo& info, std::int64_t tokens, GateGroups gate
   return ids;
 }
 
+/// The choices of at least so many tokens. Those of few tokens are the first of many, and are kept:
+/// a serving engine asks for them at every pass.
+SharedIds shared_ids(const TraceInfo& info, std::int64_t tokens, GateGroups gate,
+                     std::uint64_t seed) {
+  const std::int64_t ids = tokens * info.top_k;
+  if (ids > most_kept_ids) {
+    return std::make_shared<const IdArray>(balanced_ids(info, tokens, gate, seed));
+  }
+  static thread_local std::map<std::array<std::uint64_t, 5>, SharedIds> kept;
+  const auto number = [](int value) { return static_cast<std::uint64_t>(value); };
+  const std::array key = {seed, number(info.experts), number(info.top_k), number(gate.groups),
+                          number(gate.kept)};
+  if (kept.size() >= most_kept && !kept.contains(key)) kept.clear();
+  SharedIds& known = kept[key];
+  if (!known || known->count() < ids) {
+    const auto enough =
+        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(tokens)));
+    known = std::make_shared<const IdArray>(balanced_ids(info, enough, gate, seed));
+  }
+  return known;
+}
+
 /// [place][place] the place that is as far from the first as the second is from 0, part by part.
 std::vector<std::vector<int>> moved_places(const AlikeRanks& alike) {
   const int ranks = alike.ranks();
@@ -97,8 +126,8 @@ IdArray alike_ids(const TraceInfo& info, std::int64_t tokens, std::int64_t seque
   const std::int64_t of_replica = sequence * alike.micro_batch;
   const std::int64_t of_rank = of_replica / alike.shares;
   const std::int64_t microbatches = tokens / (of_replica * alike.replicas);
-  const IdArray first = balanced_ids(info, microbatches * of_rank, gate, 0);
-  const IdRows chosen{first.data(), first.width(), info.top_k, microbatches * of_rank};
+  const SharedIds first = shared_ids(info, microbatches * of_rank, gate, 0);
+  const IdRows chosen{first->data(), first->width(), info.top_k, microbatches * of_rank};
   const auto moved = moved_places(alike);
   const int experts = info.experts / alike.ranks();  // of a rank
   IdArray ids(info.experts, tokens * info.top_k);
@@ -122,7 +151,7 @@ IdArray alike_ids(const TraceInfo& info, std::int64_t tokens, std::int64_t seque
 
 class BalancedStep final : public TraceStep {
  public:
-  BalancedStep(int top_k, std::int64_t tokens, std::int64_t sequence, std::vector<IdArray> tables)
+  BalancedStep(int top_k, std::int64_t tokens, std::int64_t sequence, std::vector<SharedIds> tables)
       : top_k_(top_k), tokens_(tokens), tables_(std::move(tables)) {
     for (std::int64_t left = tokens; left > 0; left -= sequence) {
       lengths_.push_back(static_cast<std::int32_t>(std::min(left, sequence)));
@@ -131,7 +160,7 @@ class BalancedStep final : public TraceStep {
   std::int64_t number() const override { return 0; }
   std::int64_t tokens() const override { return tokens_; }
   IdRows ids(int layer) const override {
-    const IdArray& table = tables_[static_cast<std::size_t>(layer) % tables_.size()];
+    const IdArray& table = *tables_[static_cast<std::size_t>(layer) % tables_.size()];
     return {table.data(), table.width(), top_k_, tokens_};
   }
   std::span<const std::int32_t> sequence_lengths() const override { return lengths_; }
@@ -143,12 +172,12 @@ class BalancedStep final : public TraceStep {
  private:
   int top_k_;
   std::int64_t tokens_;
-  std::vector<IdArray> tables_;
+  std::vector<SharedIds> tables_;  // of at least as many tokens
   std::vector<std::int32_t> lengths_;
 };
 
 RoutingTrace trace_of(TraceInfo info, std::int64_t tokens, std::int64_t sequence,
-                      std::vector<IdArray> tables) {
+                      std::vector<SharedIds> tables) {
   info.name = "balanced";
   info.phase = Phase::synthetic;
   auto step = std::make_shared<const BalancedStep>(info.top_k, tokens, sequence, std::move(tables));
@@ -159,17 +188,17 @@ RoutingTrace trace_of(TraceInfo info, std::int64_t tokens, std::int64_t sequence
 
 RoutingTrace balanced_trace(TraceInfo info, std::int64_t tokens, std::int64_t sequence,
                             GateGroups gate) {
-  std::vector<IdArray> tables;
+  std::vector<SharedIds> tables;
   for (std::size_t i = 0; i < std::min(most_tables, info.layers.size()); ++i) {
-    tables.push_back(balanced_ids(info, tokens, gate, i));
+    tables.push_back(shared_ids(info, tokens, gate, i));
   }
   return trace_of(std::move(info), tokens, sequence, std::move(tables));
 }
 
 RoutingTrace balanced_trace(TraceInfo info, std::int64_t tokens, std::int64_t sequence,
                             GateGroups gate, const AlikeRanks& alike) {
-  std::vector<IdArray> tables;
-  tables.push_back(alike_ids(info, tokens, sequence, gate, alike));
+  std::vector<SharedIds> tables;
+  tables.push_back(std::make_shared<const IdArray>(alike_ids(info, tokens, sequence, gate, alike)));
   return trace_of(std::move(info), tokens, sequence, std::move(tables));
 }
 

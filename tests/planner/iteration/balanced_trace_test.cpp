@@ -32,6 +32,20 @@ TEST(BalancedTrace, ChoosesDifferentExpertsAllAlike) {
   EXPECT_EQ(trace.step(0).sequence_lengths().size(), 20u);
 }
 
+TEST(BalancedTrace, OfFewTokensIsTheBeginningOfThatOfMany) {
+  for (const std::int64_t few : {1, 100, 600, 300}) {  // longer and shorter than what is kept
+    const RoutingTrace all = test::tokens_for(test::tiny(), 600, 600);
+    const RoutingTrace trace = test::tokens_for(test::tiny(), few, few);
+    EXPECT_EQ(trace.step(0).tokens(), few);
+    for (int layer = 0; layer < 4; ++layer) {
+      const IdRows ids = trace.step(0).ids(layer), of_all = all.step(0).ids(layer);
+      for (std::int64_t t = 0; t < few; ++t) {
+        for (int k = 0; k < 4; ++k) ASSERT_EQ(ids.at(t, k), of_all.at(t, k));
+      }
+    }
+  }
+}
+
 TEST(BalancedTrace, KeepsToTheGroupsOfTheGate) {
   const std::int64_t tokens = 20'000;
   TraceInfo info;
