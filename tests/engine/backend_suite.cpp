@@ -40,13 +40,13 @@ TEST_P(BackendOrder, WaitsForTheOpsItComesAfter) {
 
 TEST_P(BackendOrder, CountsWaitingInsideAnExchange) {
   PlanWriter w(2);
-  const OpId slow = w.compute(0, milliseconds(20));
+  const OpId slow = w.compute(0, milliseconds(5));
   const OpId exchange = w.exchange({0, 1}, {{0, 1, 1000}}, {slow});
   const Timeline timeline = run(w.plan());
   const auto& joined = timeline.ops[exchange.index()];
   EXPECT_LT(joined[1].start, timeline.ops[slow.index()][0].end);  // joined early ...
   // ... and waited, by its own clock: those of two ranks differ by a millisecond on busy cores.
-  EXPECT_GT(joined[1].end - joined[1].start, milliseconds(10));
+  EXPECT_GT(joined[1].end - joined[1].start, milliseconds(2.5));
 }
 
 TEST_P(BackendOrder, ReportsTheMakespan) {
@@ -94,7 +94,7 @@ Plan random_plan(std::mt19937& random) {
       if (shared && below(8) == 0) after.emplace_back(earlier);
     }
     if (kind < 2) {
-      w.compute(gpu, milliseconds(0.01 * below(10)), after,
+      w.compute(gpu, milliseconds(0.001 * below(10)), after,
                 kind == 0 ? Stream::compute : Stream::copy);
     } else {
       const Stream stream = kind == 2 ? Stream::ep : kind == 3 ? Stream::ep_2 : Stream::param;

@@ -58,29 +58,29 @@ class Validation(unittest.TestCase):
         return self.call(SCRIPT, "run", *CLUSTER, "--rate", rate, "--", HW, *words)
 
     def test_calibrated_at_one_rate_and_valid_at_another(self):
-        done = self.on_cluster("100mbit", "calibrate", "--topology", self.described("100mbit"), "--model", "tiny-moe",
+        done = self.on_cluster("200mbit", "calibrate", "--topology", self.described("200mbit"), "--model", "tiny-moe",
                                "--quick", "-o", self.folder / "c")
         self.assertEqual(done.returncode, 0, done.stderr)
         measured, result = self.folder / "measured.json", self.folder / "result.json"
         policies = [word for policy in POLICIES for word in ("--policy", policy)]
-        done = self.on_cluster("60mbit", "validate", "--topology", self.described("60mbit"), "--set",
+        done = self.on_cluster("120mbit", "validate", "--topology", self.described("120mbit"), "--set",
                                f"topology.calibration={self.folder}/c.calib.yaml", "--model", "tiny-moe", "--set",
                                "model.expert_ffn=32", "--attention", "false", "--trace", "traces/tiny-moe-train",
-                               "--tokens-per-rank", "256", "--steps", "0", *policies, "--repeats", "3",
+                               "--tokens-per-rank", "256", "--steps", "0", *policies, "--repeats", "2",
                                "--tolerance", "40%", "--measured", measured, "--json", result)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("\nvalid\n", done.stdout.replace("\r", ""))
         found = json.loads(result.read_text())
         self.assertEqual([p["policy"] for p in found["results"][0]["policies"]], POLICIES)
         # A cluster of a quarter of the bandwidth is another one.
-        done = self.call(MOESIM, "validate", measured, "--topology", self.described("15mbit"), "--tolerance", "40%")
+        done = self.call(MOESIM, "validate", measured, "--topology", self.described("30mbit"), "--tolerance", "40%")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("not valid: a mean absolute error of ", done.stdout)
 
     def test_a_recorded_run_read_as_a_profile_validates_alike(self):
-        cluster = self.described("100mbit")
+        cluster = self.described("200mbit")
         recorded, measured = self.folder / "timeline.json", self.folder / "measured.json"
-        done = self.on_cluster("100mbit", "run", "--topology", cluster, "--model", "tiny-moe", "--set",
+        done = self.on_cluster("200mbit", "run", "--topology", cluster, "--model", "tiny-moe", "--set",
                                "model.expert_ffn=32", "--attention", "false", "--trace", "traces/tiny-moe-train",
                                "--tokens-per-rank", "256", "--steps", "0", "--policy", "alltoall", "--repeats", "3",
                                "--timeline", recorded, "--json", measured)

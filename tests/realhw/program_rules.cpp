@@ -165,6 +165,7 @@ class Rules {
   static constexpr OpId start{-1}, nobody{-2};
   struct Byte {
     Byte() { readers.fill(start); }
+    bool operator==(const Byte&) const = default;
     OpId writer = nobody;
     std::array<OpId, stream_count> readers;  // the last one of each stream
   };
@@ -181,21 +182,30 @@ class Rules {
     if (at.offset < 0 || at.offset + size > std::ssize(bytes)) {
       return tell(step, at, "goes beyond its buffer");
     }
+    Byte last;  // allowed, and mostly like the next
     for (std::int64_t i = at.offset; i < at.offset + size; ++i) {
       Byte& byte = bytes[static_cast<std::size_t>(i)];
-      if (byte.writer == nobody && !writes) return tell(step, at, "reads what nobody has written");
-      if (byte.writer != nobody && !ancestors_.visible(byte.writer, step.op)) {
-        return tell(
-            step, at,
-            fmt::format("does not wait for op {}, which writes the same", byte.writer.value));
-      }
-      for (const OpId reader : byte.readers) {
-        if (writes && !ancestors_.visible(reader, step.op)) {
-          return tell(step, at, fmt::format("overwrites what op {} reads", reader.value));
-        }
+      if (i == at.offset || byte != last) {
+        const std::string wrong = wrong_of(byte, step.op, writes);
+        if (!wrong.empty()) return tell(step, at, wrong);
+        last = byte;
       }
       (writes ? byte.writer : byte.readers.at(static_cast<std::size_t>(step.stream))) = step.op;
     }
+  }
+
+  /// What is wrong with an op that touches a byte; empty: nothing.
+  std::string wrong_of(const Byte& byte, OpId op, bool writes) const {
+    if (byte.writer == nobody) return writes ? "" : "reads what nobody has written";
+    if (!ancestors_.visible(byte.writer, op)) {
+      return fmt::format("does not wait for op {}, which writes the same", byte.writer.value);
+    }
+    for (const OpId reader : byte.readers) {
+      if (writes && !ancestors_.visible(reader, op)) {
+        return fmt::format("overwrites what op {} reads", reader.value);
+      }
+    }
+    return "";
   }
 
   void tell(const RankStep& step, Place at, const std::string& what) {
