@@ -26,7 +26,7 @@ model: olmoe
 trace: traces/tiny-moe-train
 policy: alltoall
 parallel: {pp: 2, ep: 2}
-batch: {global: 64, micro: 8, sequence: 32}
+batch: {global: 32, micro: 8, sequence: 32}
 zero: 1
 gradient_bytes: 4
 set: [model.hidden=256, model.layers=2, model.moe_layers.count=2, model.experts=32, model.top_k=4,
@@ -66,7 +66,7 @@ class Validation(unittest.TestCase):
         done = self.on_cluster("120mbit", "validate", "--topology", self.described("120mbit"), "--set",
                                f"topology.calibration={self.folder}/c.calib.yaml", "--model", "tiny-moe", "--set",
                                "model.expert_ffn=32", "--attention", "false", "--trace", "traces/tiny-moe-train",
-                               "--tokens-per-rank", "256", "--steps", "0", *policies, "--repeats", "2",
+                               "--tokens-per-rank", "256", "--steps", "0", *policies, "--repeats", "3",
                                "--tolerance", "40%", "--measured", measured, "--json", result)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("\nvalid\n", done.stdout.replace("\r", ""))
