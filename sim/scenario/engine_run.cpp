@@ -30,7 +30,7 @@ LengthLaw read_lengths(const YamlMap& map, const std::string& key) {
   }
   const YamlMap of = value->map();
   law.mean = of.number("mean", {1, 1e9});
-  law.spread = of.number("spread", non_negative);
+  law.spread = of.number("spread", non_negative, 0);
   law.kind = static_cast<LengthLaw::Kind>(
       of.choice("law", length_laws, static_cast<int>(LengthLaw::Kind::lognormal)));
   law.least = of.integer("least", whole, law.least);

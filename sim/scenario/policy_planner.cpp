@@ -7,6 +7,7 @@
 
 #include "sim/planner/iteration/alike_ranks.h"
 #include "sim/planner/iteration/layers_memory.h"
+#include "sim/planner/iteration/serving_batches.h"
 
 namespace moesim {
 namespace {
@@ -20,16 +21,11 @@ TraceInfo info_of(const MoeModel& model) {
   return info;
 }
 
-/// Every new token of a pass once: of sequences as long as the longest list of new tokens.
+/// Every new token of a pass once.
 RoutingTrace balanced_pass(const ServingSpec& serving, const IterationShape& shape,
                            const MoeModel& model) {
-  std::int64_t longest = 1;
-  for (const auto& list : serving.batch.ranks) {
-    for (const SequenceStep& each : list) longest = std::max(longest, each.tokens);
-  }
-  const int ranks = shape.grid.size(ParallelAxis::dp);
-  const std::int64_t tokens = longest * sequences_of(serving, ranks);
-  return balanced_trace(info_of(model), tokens, longest,
+  return balanced_trace(info_of(model),
+                        new_tokens(serving, shape.grid.size(ParallelAxis::dp), shape.microbatches),
                         {model.gate_groups, model.gate_kept_groups});
 }
 
@@ -119,6 +115,11 @@ PolicyPlanner::PolicyPlanner(Options options, const Scenario& scenario, const In
   spec.fewer_microbatches = options.fewer_microbatches && !spec.serves();
   if (balanced && !spec.serves() && balanced_.total_tokens() == tokens_of_microbatch()) {
     spec.spec.distinct_microbatches = 1;
+  }
+  if (balanced && spec.serves()) {  // whose tokens recorded ones are no longer matters
+    for (auto& list : spec.spec.serving->batch.ranks) {
+      for (SequenceStep& each : list) each.request = -1;
+    }
   }
   make(std::move(spec), balanced ? balanced_ : inputs.trace);
   for (int i = std::max(0, asked_.first - scenario.warmup); i < asked_.first; ++i) {

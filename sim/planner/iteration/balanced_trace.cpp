@@ -5,7 +5,10 @@
 #include <array>
 #include <bit>
 #include <map>
+#include <memory>
+#include <numeric>
 #include <random>
+#include <utility>
 
 #include "sim/trace/memory_step.h"
 
@@ -151,12 +154,11 @@ IdArray alike_ids(const TraceInfo& info, std::int64_t tokens, std::int64_t seque
 
 class BalancedStep final : public TraceStep {
  public:
-  BalancedStep(int top_k, std::int64_t tokens, std::int64_t sequence, std::vector<SharedIds> tables)
-      : top_k_(top_k), tokens_(tokens), tables_(std::move(tables)) {
-    for (std::int64_t left = tokens; left > 0; left -= sequence) {
-      lengths_.push_back(static_cast<std::int32_t>(std::min(left, sequence)));
-    }
-  }
+  BalancedStep(int top_k, std::vector<std::int32_t> lengths, std::vector<SharedIds> tables)
+      : top_k_(top_k),
+        tokens_(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})),
+        tables_(std::move(tables)),
+        lengths_(std::move(lengths)) {}
   std::int64_t number() const override { return 0; }
   std::int64_t tokens() const override { return tokens_; }
   IdRows ids(int layer) const override {
@@ -176,30 +178,44 @@ class BalancedStep final : public TraceStep {
   std::vector<std::int32_t> lengths_;
 };
 
-RoutingTrace trace_of(TraceInfo info, std::int64_t tokens, std::int64_t sequence,
+std::vector<std::int32_t> equal_sequences(std::int64_t tokens, std::int64_t sequence) {
+  std::vector<std::int32_t> lengths;
+  for (std::int64_t left = tokens; left > 0; left -= sequence) {
+    lengths.push_back(static_cast<std::int32_t>(std::min(left, sequence)));
+  }
+  return lengths;
+}
+
+RoutingTrace trace_of(TraceInfo info, std::vector<std::int32_t> lengths,
                       std::vector<SharedIds> tables) {
   info.name = "balanced";
   info.phase = Phase::synthetic;
-  auto step = std::make_shared<const BalancedStep>(info.top_k, tokens, sequence, std::move(tables));
+  auto step =
+      std::make_shared<const BalancedStep>(info.top_k, std::move(lengths), std::move(tables));
   return RoutingTrace(std::move(info), {std::move(step)});
 }
 
 }  // namespace
 
-RoutingTrace balanced_trace(TraceInfo info, std::int64_t tokens, std::int64_t sequence,
-                            GateGroups gate) {
+RoutingTrace balanced_trace(TraceInfo info, std::vector<std::int32_t> lengths, GateGroups gate) {
+  const auto tokens = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   std::vector<SharedIds> tables;
   for (std::size_t i = 0; i < std::min(most_tables, info.layers.size()); ++i) {
     tables.push_back(shared_ids(info, tokens, gate, i));
   }
-  return trace_of(std::move(info), tokens, sequence, std::move(tables));
+  return trace_of(std::move(info), std::move(lengths), std::move(tables));
+}
+
+RoutingTrace balanced_trace(TraceInfo info, std::int64_t tokens, std::int64_t sequence,
+                            GateGroups gate) {
+  return balanced_trace(std::move(info), equal_sequences(tokens, sequence), gate);
 }
 
 RoutingTrace balanced_trace(TraceInfo info, std::int64_t tokens, std::int64_t sequence,
                             GateGroups gate, const AlikeRanks& alike) {
   std::vector<SharedIds> tables;
   tables.push_back(std::make_shared<const IdArray>(alike_ids(info, tokens, sequence, gate, alike)));
-  return trace_of(std::move(info), tokens, sequence, std::move(tables));
+  return trace_of(std::move(info), equal_sequences(tokens, sequence), std::move(tables));
 }
 
 }  // namespace moesim

@@ -2,6 +2,7 @@
 // Forced balance: routing that no trace has recorded.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "sim/trace/routing_trace.h"
@@ -31,12 +32,15 @@ struct AlikeRanks {
   }
 };
 
-/// One step of `tokens` tokens in sequences of `sequence`. Every token chooses top_k different
+/// One step of sequences of these lengths. Every token chooses top_k different
 /// experts at random, all alike likely, as benchmarks with forced balance do (Megatron-LM,
 /// --moe-router-force-load-balancing), whose random scores pass the gate's limit of groups: each
 /// kept group has one of the choices at least, because the best groups are those with the best
 /// experts (of 4 kept groups DeepSeek-V3's gate uses 3.97). `info` names experts, top_k and layers.
 /// Layers share few tables of choices.
+RoutingTrace balanced_trace(TraceInfo info, std::vector<std::int32_t> lengths,
+                            GateGroups gate = {});
+/// The same of `tokens` tokens in sequences of `sequence`.
 RoutingTrace balanced_trace(TraceInfo info, std::int64_t tokens, std::int64_t sequence,
                             GateGroups gate = {});
 /// The same for ranks that choose alike; layers share one table. The tokens are those of whole

@@ -45,7 +45,27 @@ class RecordedSequences {
   std::vector<std::int64_t> firsts_;
 };
 
+/// Calls visit(rank, sequence) for those of one part of a pass.
+template <class Visit>
+void for_each_sequence(const ServingSpec& spec, int ranks, int part, int parts, Visit visit) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const SequenceStep& each : padded(part_of(spec.of_rank(rank), part, parts), spec.pad)) {
+      for (std::int64_t i = 0; i < each.count; ++i) visit(rank, each);
+    }
+  }
+}
+
 }  // namespace
+
+std::vector<std::int32_t> new_tokens(const ServingSpec& spec, int ranks, int parts) {
+  std::vector<std::int32_t> tokens;
+  for (int part = 0; part < parts; ++part) {
+    for_each_sequence(spec, ranks, part, parts, [&](int, const SequenceStep& each) {
+      tokens.push_back(static_cast<std::int32_t>(each.tokens));
+    });
+  }
+  return tokens;
+}
 
 Batch serving_batch(const RoutingTrace& trace, int step, const Grid& grid, const ServingSpec& spec,
                     int part, int parts) {
@@ -53,15 +73,14 @@ Batch serving_batch(const RoutingTrace& trace, int step, const Grid& grid, const
   const int ranks = grid.size(ParallelAxis::dp);
   std::vector<std::vector<TokenRun>> of_ranks(static_cast<std::size_t>(ranks));
   std::int64_t k = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto list = padded(part_of(spec.of_rank(rank), part, parts), spec.pad);
-    for (const SequenceStep& each : list) {
-      for (std::int64_t i = 0; i < each.count; ++i, ++k) {
-        recorded.append(each.request >= 0 ? each.request : k, each.context, each.tokens,
-                        of_ranks[static_cast<std::size_t>(rank)]);
-      }
-    }
+  for (int earlier = 0; earlier < part; ++earlier) {
+    for_each_sequence(spec, ranks, earlier, parts, [&](int, const SequenceStep&) { ++k; });
   }
+  for_each_sequence(spec, ranks, part, parts, [&](int rank, const SequenceStep& each) {
+    recorded.append(each.request >= 0 ? each.request : k, each.context, each.tokens,
+                    of_ranks[static_cast<std::size_t>(rank)]);
+    ++k;
+  });
   Batch batch{step, {}};
   const int tp = grid.size(ParallelAxis::tp), shares = grid.size(ParallelAxis::tp_cp);
   for (const GpuId gpu : grid.stage_by(ParallelAxis::ep, 0)) {

@@ -2,6 +2,9 @@
 // The recorded tokens of a serving pass.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "sim/planner/iteration/microbatches.h"
 
 namespace moesim {
@@ -11,8 +14,12 @@ namespace moesim {
 /// - Sequence k of all ranks is recorded sequence k modulo their number S, or that of its request.
 /// - Its new tokens are those after its context, at positions modulo the recorded length. Sequences
 ///   of the same recorded one are k / S positions apart, so that they are different tokens.
+/// - Sequences of a part are numbered from those of earlier parts on.
 Batch serving_batch(const RoutingTrace& trace, int step, const Grid& grid, const ServingSpec& spec,
                     int part = 0, int parts = 1);
+
+/// The new tokens of every sequence of a pass by its number, those that graphs add included.
+std::vector<std::int32_t> new_tokens(const ServingSpec& spec, int ranks, int parts);
 
 /// One batch of each recorded step, or its parts if several run at once.
 Microbatches make_serving_batches(const RoutingTrace& trace, const IterationShape& shape,

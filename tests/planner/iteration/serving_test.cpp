@@ -210,38 +210,6 @@ TEST(ServingPlan, RanksHaveBatchesOfTheirOwn) {
   EXPECT_GT(dispatched, prefilled);
 }
 
-TEST(ServingPlan, TokensOfASequenceAreThoseAtItsPositions) {
-  TraceInfo info;
-  info.experts = 32;
-  info.top_k = 4;
-  info.layers = {1};
-  const RoutingTrace trace = balanced_trace(info, 30, 10);  // three sequences of 10
-  const Grid grid({.ep = 2, .etp = 1}, 2);
-  Spec spec = serving({{{.context = 4, .tokens = 1, .count = 3}},
-                       {{.context = 9, .tokens = 3, .count = 1, .request = 1}}},
-                      {.ep = 2, .etp = 1});
-  const Batch batch = serving_batch(trace, 0, grid, *spec.spec.serving);
-  ASSERT_EQ(batch.ranks.size(), 2u);
-  EXPECT_EQ(batch.ranks[0], (std::vector<TokenRun>{{4, 1}, {14, 1}, {24, 1}}));
-  EXPECT_EQ(batch.ranks[1], (std::vector<TokenRun>{{19, 1}, {10, 2}}));  // wraps round
-}
-
-TEST(ServingPlan, SequencesOfOneRecordedSequenceAreDifferentTokens) {
-  const MoeModel model = test::whole(2);
-  const RoutingTrace trace = test::tokens_for(model, 128, 16);
-  Spec spec = serving({{{.context = 3, .tokens = 1, .count = 64}}}, {.ep = 2, .etp = 1});
-  const Batch batch = serving_batch(trace, 0, Grid(spec.spec.parallel, 2), *spec.spec.serving);
-  std::vector<int> played(128);
-  for (const auto& runs : batch.ranks) {
-    for (const TokenRun& run : runs) {
-      for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
-        ++played[static_cast<std::size_t>(t)];
-      }
-    }
-  }
-  EXPECT_EQ(*std::ranges::max_element(played), 1);
-}
-
 TEST(ServingPlan, HoldsWeightsAndCacheAndNothingForABackwardPass) {
   const MoeModel model = test::whole(4);
   const RoutingTrace trace = test::tokens_for(model, 64, 64);

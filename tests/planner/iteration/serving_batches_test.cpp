@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tokens of a trace the sequences of a serving pass are.
+#include "sim/planner/iteration/serving_batches.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/planner/iteration/balanced_trace.h"
+
+namespace moesim {
+namespace {
+
+ServingSpec pass_of(std::vector<std::vector<SequenceStep>> ranks) {
+  ServingSpec pass;
+  pass.batch = {std::move(ranks)};
+  return pass;
+}
+
+/// Two ranks of attention.
+Grid two_ranks() { return Grid({.ep = 2, .etp = 1}, 2); }
+
+TraceInfo one_layer() {
+  TraceInfo info;
+  info.experts = 32;
+  info.top_k = 4;
+  info.layers = {1};
+  return info;
+}
+
+/// How often each token is in a batch.
+std::vector<int> times_played(const Batch& batch, int tokens) {
+  std::vector<int> played(static_cast<std::size_t>(tokens));
+  for (const auto& runs : batch.ranks) {
+    for (const TokenRun& run : runs) {
+      for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
+        ++played[static_cast<std::size_t>(t)];
+      }
+    }
+  }
+  return played;
+}
+
+TEST(ServingBatch, TokensOfASequenceAreThoseAtItsPositions) {
+  const RoutingTrace trace = balanced_trace(one_layer(), 30, 10);  // three sequences of 10
+  const ServingSpec pass = pass_of({{{.context = 4, .tokens = 1, .count = 3}},
+                                    {{.context = 9, .tokens = 3, .count = 1, .request = 1}}});
+  const Batch batch = serving_batch(trace, 0, two_ranks(), pass);
+  ASSERT_EQ(batch.ranks.size(), 2u);
+  EXPECT_EQ(batch.ranks[0], (std::vector<TokenRun>{{4, 1}, {14, 1}, {24, 1}}));
+  EXPECT_EQ(batch.ranks[1], (std::vector<TokenRun>{{19, 1}, {10, 2}}));  // wraps round
+}
+
+TEST(ServingBatch, SequencesOfOneRecordedSequenceAreDifferentTokens) {
+  const RoutingTrace trace = balanced_trace(one_layer(), 128, 16);
+  const Batch batch =
+      serving_batch(trace, 0, two_ranks(), pass_of({{{.context = 3, .tokens = 1, .count = 64}}}));
+  EXPECT_EQ(std::ranges::max(times_played(batch, 128)), 1);
+}
+
+TEST(ServingBatch, BalancedTokensOfAMixedPassArePlayedOnce) {
+  // Graphs are captured for 8 tokens, which only the second rank has: it only decodes.
+  ServingSpec pass = pass_of({{{.context = 0, .tokens = 5, .count = 1}, {.context = 7, .count = 3}},
+                              {{.context = 9, .count = 6}}});
+  pass.pad = {8};
+  EXPECT_EQ(new_tokens(pass, 2, 1),
+            (std::vector<std::int32_t>{5, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}));
+  for (const int parts : {1, 2}) {
+    const std::vector<std::int32_t> lengths = new_tokens(pass, 2, parts);
+    const int tokens = std::accumulate(lengths.begin(), lengths.end(), 0);
+    const RoutingTrace trace = balanced_trace(one_layer(), lengths);
+    std::vector<int> played(static_cast<std::size_t>(tokens));
+    for (int part = 0; part < parts; ++part) {
+      const std::vector<int> of_part =
+          times_played(serving_batch(trace, 0, two_ranks(), pass, part, parts), tokens);
+      for (std::size_t t = 0; t < played.size(); ++t) played[t] += of_part[t];
+    }
+    EXPECT_EQ(played, std::vector<int>(played.size(), 1)) << parts;
+  }
+}
+
+}  // namespace
+}  // namespace moesim
