@@ -2,6 +2,7 @@
 #include "tests/realhw/stack/ranks.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <deque>
@@ -135,6 +136,14 @@ void forget_all(int ranks) {
   emulated::forget_fabric();
 }
 
+/// Ranks take turns: on one core a turn is handed on without waking another.
+void stay_on_one_core() {
+  cpu_set_t core;
+  CPU_ZERO(&core);
+  CPU_SET(sched_getcpu(), &core);
+  sched_setaffinity(0, sizeof core, &core);
+}
+
 }  // namespace
 
 bool RunEnd::all_ended_well() const {
@@ -163,6 +172,7 @@ std::string RunEnd::text_of_state() const {
 }
 
 RunEnd run_ranks(int ranks, std::uint64_t seed, const std::function<void(Job&)>& body) {
+  stay_on_one_core();
   RunEnd end;
   end.thrown.resize(static_cast<std::size_t>(ranks));
   end.died.resize(static_cast<std::size_t>(ranks));
