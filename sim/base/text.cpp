@@ -96,12 +96,15 @@ Error error_at(const std::string& file, std::string_view text, std::size_t offse
 
 bool is_text(std::string_view text) { return first_not_text(text) == text.size(); }
 
+bool is_utf16(std::string_view text) {
+  return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+}
+
 void check_text(std::string_view text, const std::string& file, int first_line) {
   const std::size_t at = first_not_text(text);
   if (at == text.size()) return;
   const auto byte = static_cast<unsigned char>(text[at]);
-  // Windows marks its text of two bytes a character at the beginning.
-  const bool utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+  const bool utf16 = is_utf16(text);
   const std::string what = utf16       ? "this is UTF-16 text"
                            : byte == 0 ? "a byte is 0, so this is not text"
                                        : fmt::format("byte 0x{:02x} is not UTF-8 text", byte);

@@ -62,6 +62,12 @@ std::string text_content(const std::string& path) {
   return "is text";
 }
 
+std::string binary_content(const std::string& path) {
+  TextBlocks blocks(path);
+  return is_utf16(blocks.next()) ? "is UTF-16 text (save it as UTF-8)"
+                                 : "is binary, of no form that is known";
+}
+
 std::string zip_content(const std::string& path) {
   const ZipArchive archive(path);
   std::vector<std::string> names;
@@ -105,7 +111,7 @@ std::string content_of(const std::string& path) {
     case FileForm::empty:
       return "is empty";
     default:
-      return "is binary, of no form that is known";
+      return binary_content(path);
   }
 }
 

@@ -263,6 +263,7 @@ std::size_t axes_of(const JsonElement& lists) {
 
 NpyArray array_of_lists(const JsonElement& lists, std::size_t axes, const std::string& where,
                         const char* of) {
+  if (!lists.is_array()) throw error_in(where, fmt::format("holds no lists of {}", of));
   ListReader reader(axes, where, of);
   reader.read(lists, 0);
   return reader.take();
