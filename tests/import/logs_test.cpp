@@ -176,6 +176,18 @@ data: [DONE]
               HasSubstr("does not say its layer"));
 }
 
+TEST(Logs, ResponsesMayBeThoseOfABatchOrAStream) {
+  const std::string response = R"({"choices": [{"routed_experts": [[[3, 4], [5, 6]]]}]})";
+  for (const std::string& text :
+       {response,
+        R"({"custom_id": "a", "response": {"status_code": 200, "body": )" + response + "}}",
+        ": ping\n\nevent: message\nid: 1\ndata: " + response + "\n\nevent: end\ndata: [DONE]\n\n",
+        "data: " + response + "\n\n: ping"}) {
+    EXPECT_THAT(import_log("vllm-routes", "a.json", text).report, HasSubstr("tokens     1\n"))
+        << text;
+  }
+}
+
 TEST(Logs, OfTensorParallelRanksAreTakenOnce) {
   const ScratchFolder scratch;
   for (const char* rank : {"0", "1"}) {
