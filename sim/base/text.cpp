@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace moesim {
 namespace {
@@ -61,6 +63,21 @@ std::size_t first_not_text(std::string_view text) {
   return text.size();
 }
 
+/// What wrote a file that is no text, by its first bytes; empty if they are nobody's.
+std::string_view packer_of(std::string_view text) {
+  using namespace std::string_view_literals;
+  constexpr std::array packers = {std::pair{"\x1f\x8b"sv, "gzip"sv}, std::pair{"BZh"sv, "bzip2"sv},
+                                  std::pair{"\x28\xb5\x2f\xfd"sv, "zstd"sv},
+                                  std::pair{"\xfd"
+                                            "7zXZ"sv,
+                                            "xz"sv},
+                                  std::pair{"PK\x03\x04"sv, "zip"sv}};
+  for (const auto& [mark, name] : packers) {
+    if (text.starts_with(mark)) return name;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -96,12 +113,18 @@ Error error_at(const std::string& file, std::string_view text, std::size_t offse
 
 bool is_text(std::string_view text) { return first_not_text(text) == text.size(); }
 
+bool is_utf16(std::string_view text) {
+  return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+}
+
 void check_text(std::string_view text, const std::string& file, int first_line) {
   const std::size_t at = first_not_text(text);
   if (at == text.size()) return;
+  if (const std::string_view packer = packer_of(text); !packer.empty()) {
+    throw error_in(file, fmt::format("is packed by {}", packer), "unpack it first");
+  }
   const auto byte = static_cast<unsigned char>(text[at]);
-  // Windows marks its text of two bytes a character at the beginning.
-  const bool utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+  const bool utf16 = is_utf16(text);
   const std::string what = utf16       ? "this is UTF-16 text"
                            : byte == 0 ? "a byte is 0, so this is not text"
                                        : fmt::format("byte 0x{:02x} is not UTF-8 text", byte);

@@ -25,6 +25,9 @@ std::string printable(std::string_view text);
 /// Whether all of it is UTF-8 without NUL.
 bool is_text(std::string_view text);
 
+/// Whether it begins with the mark of two bytes a character, as Windows writes it.
+bool is_utf16(std::string_view text);
+
 /// Throws Error at the first byte that is not UTF-8, or is NUL.
 void check_text(std::string_view text, const std::string& file, int first_line = 1);
 

@@ -86,6 +86,10 @@ void require_results(const SweepEnd& end) {
 /// Checks that the file can be written. If its name is a link, returns the file that it leads to,
 /// because part files are named after that file and kept next to it.
 std::string checked_file(const std::string& file) {
+  if (file == "-") {
+    throw Error("-o -: the results of a sweep are a database, which nothing prints",
+                "name a file; moesim query FILE prints it");
+  }
   check_writable(file);
   return output_target(file);
 }

@@ -33,9 +33,23 @@ std::vector<std::string> commands_of(const CLI::App& app) {
   return commands;
 }
 
+/// Of CLI11's "Could not convert: --flag = value"; the same text for a flag without a known type.
+std::string unconverted(const CLI::App& command, const std::string& text) {
+  const std::size_t colon = text.find(": "), equals = text.find(" = ");
+  if (colon == std::string::npos || equals == std::string::npos) return text;
+  const std::string flag = text.substr(colon + 2, equals - colon - 2);
+  const CLI::Option* option = command.get_option_no_throw(flag);
+  const std::string type = option == nullptr ? "" : option->get_type_name();
+  const bool whole = type.starts_with("INT") || type.starts_with("UINT");
+  if (!whole && !type.starts_with("FLOAT")) return text;
+  return fmt::format("{}: '{}' is not a {}number", flag, text.substr(equals + 3),
+                     whole ? "whole " : "");
+}
+
 /// What CLI11 says, in our words if they are plainer.
 std::string complaint(const CLI::App& command, const CLI::ParseError& e) {
   std::string text = e.what();
+  if (e.get_name() == "ConversionError") return unconverted(command, text);
   const std::string flag = text.substr(0, text.find_first_of(": "));
   const CLI::Option* option = command.get_option_no_throw(flag);
   if (e.get_name() != "ArgumentMismatch" || option == nullptr) return text;

@@ -224,7 +224,8 @@ void says_counted_experts(std::int64_t found, ImportSink& sink, const std::strin
   if (found == sink.experts()) return;
   throw error_in(
       where, fmt::format("has counts of {} experts but the model has {}", found, sink.experts()),
-      "if there are more, they count slots or shared experts, too");
+      found < sink.experts() ? "experts are the last axis: is the array transposed?"
+                             : "counts of slots or of shared experts are among them");
 }
 
 }  // namespace moesim

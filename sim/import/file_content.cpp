@@ -28,8 +28,12 @@ FileForm form_of_text(std::string_view start) {
   const auto first = start.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string_view::npos) return FileForm::empty;
   if (start[first] == '{') return FileForm::json;
-  if (start.substr(first).starts_with("data:")) {  // events of a streamed response
-    const auto event = start.find_first_not_of(" \t", first + 5);
+  auto data = first;  // of the first event of a streamed response
+  while (data != std::string_view::npos && is_event_field(start.substr(data))) {
+    data = start.find_first_not_of("\r\n", start.find('\n', data));
+  }
+  if (data != std::string_view::npos && start.substr(data).starts_with("data:")) {
+    const auto event = start.find_first_not_of(" \t", data + 5);
     if (event != std::string_view::npos && start[event] == '{') return FileForm::json;
   }
   if (start[first] == '[') {  // a list; a line of a log may begin so, too
@@ -60,6 +64,12 @@ std::string text_content(const std::string& path) {
     return fmt::format("is text with the columns {}", some_of(cells_of(line, separator)));
   }
   return "is text";
+}
+
+std::string binary_content(const std::string& path) {
+  TextBlocks blocks(path);
+  return is_utf16(blocks.next()) ? "is UTF-16 text (save it as UTF-8)"
+                                 : "is binary, of no form that is known";
 }
 
 std::string zip_content(const std::string& path) {
@@ -105,7 +115,7 @@ std::string content_of(const std::string& path) {
     case FileForm::empty:
       return "is empty";
     default:
-      return "is binary, of no form that is known";
+      return binary_content(path);
   }
 }
 

@@ -33,8 +33,12 @@ CountedStep step_of(const NpyArray& array, std::int64_t first, std::int64_t laye
 void add_count_array(const NpyArray& array, ImportSink& sink, std::int64_t& number,
                      bool of_all_layers) {
   const auto& shape = array.shape();
+  if (shape.size() == 2) {  // a single step
+    return add_count_array(array.reshaped({1, shape[0], shape[1]}), sink, number, of_all_layers);
+  }
   if (shape.size() != 3 && shape.size() != 4) {
-    throw error_in(array.file(), fmt::format("has shape {}; counts are [step][layer][expert] or "
+    throw error_in(array.file(), fmt::format("has shape {}; counts are [layer][expert], "
+                                             "[step][layer][expert] or "
                                              "[step][layer][source][expert]",
                                              shape_text(shape)));
   }

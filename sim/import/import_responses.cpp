@@ -47,6 +47,13 @@ bool extension_routes(ImportSink& sink, const JsonElement& response, const std::
   return found;
 }
 
+/// The response in a line of a batch's output: {"custom_id": ..., "response": {"body": ...}}.
+JsonElement body_of(const JsonElement& item) {
+  const auto response = json_at(item, "response");
+  const auto body = response ? json_at(*response, "body") : std::nullopt;
+  return body.value_or(item);
+}
+
 std::vector<JsonElement> choices_of(const JsonElement& response) {
   simdjson::dom::array choices;
   const auto list = json_at(response, "choices");
@@ -108,7 +115,8 @@ bool vllm_prompt(ImportSink& sink, const JsonElement& response, const std::strin
 void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRoutes whole) {
   std::int64_t without = 0, with = 0;
   std::vector<std::string> keys;  // of the first without
-  for_each_response(sink, [&](const JsonElement& response, const std::string& where) {
+  for_each_response(sink, [&](const JsonElement& item, const std::string& where) {
+    const JsonElement response = body_of(item);
     bool found = whole != nullptr && whole(sink, response, where);
     if (!found) {
       found = read(sink, response, where);

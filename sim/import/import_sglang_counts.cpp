@@ -113,19 +113,13 @@ class RecordedPasses {
   std::optional<NpyArray> map_;
 };
 
-/// Older versions kept one step, [layer][expert].
-NpyArray with_steps(const NpyArray& counts) {
-  const auto& shape = counts.shape();
-  return shape.size() == 2 ? counts.reshaped({1, shape[0], shape[1]}) : counts;
-}
-
 constexpr const char* recorder_keys =
     "mode stat writes logical_count, mode per_pass records and last_physical_to_logical_map";
 
 void add_torch(const TorchFile& file, RecordedPasses& passes, std::int64_t& number,
                ImportSink& sink) {
   if (pickle_get(file.root(), "logical_count") != nullptr) {
-    const NpyArray counts = with_steps(file.load_at(file.root(), "logical_count"));
+    const NpyArray counts = file.load_at(file.root(), "logical_count");
     return add_count_array(counts, sink, number, true);
   }
   if (pickle_get(file.root(), "records") == nullptr) {
@@ -171,7 +165,7 @@ void add_json(const std::string& path, RecordedPasses& passes, std::int64_t& num
   while (items.next()) {
     const JsonElement& item = items.item();
     if (json_at(item, "logical_count")) {
-      const NpyArray counts = with_steps(json_array(item, "logical_count", items.where()));
+      const NpyArray counts = json_array(item, "logical_count", items.where());
       add_count_array(counts, sink, number, true);
     } else if (json_at(item, "records")) {
       add_records(item, items.where(), passes);

@@ -79,6 +79,11 @@ class ListReader {
 
 }  // namespace
 
+bool is_event_field(std::string_view text) {
+  return text.starts_with("event:") || text.starts_with("id:") || text.starts_with("retry:") ||
+         text.starts_with(":");
+}
+
 std::string JsonItems::where() const { return fmt::format("{}:{}", path(), first_line_); }
 
 void JsonItems::refuse(const std::string& what) const {
@@ -105,9 +110,14 @@ void JsonItems::skip_blanks() {
   }
 }
 
-/// Passes what is outside of values: the mark of UTF-8, and "data: {...}" and "data: [DONE]" around
-/// the events of a streamed response.
+/// Passes what is outside of values: the mark of UTF-8, and around the events of a streamed
+/// response "data: {...}", "data: [DONE]" and lines such as "event: message".
 bool JsonItems::passes_mark() {
+  if (is_event_field(rest_)) {
+    while (more() && rest_.find('\n') == std::string_view::npos) rest_ = {};
+    rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size()));
+    return true;
+  }
   for (const std::string_view mark : {"\xef\xbb\xbf", "data:", "[DONE]"}) {
     if (!rest_.starts_with(mark)) continue;
     rest_.remove_prefix(mark.size());
@@ -263,6 +273,7 @@ std::size_t axes_of(const JsonElement& lists) {
 
 NpyArray array_of_lists(const JsonElement& lists, std::size_t axes, const std::string& where,
                         const char* of) {
+  if (!lists.is_array()) throw error_in(where, fmt::format("holds no lists of {}", of));
   ListReader reader(axes, where, of);
   reader.read(lists, 0);
   return reader.take();

@@ -76,6 +76,9 @@ std::int64_t json_number(const std::optional<JsonElement>& value, std::int64_t m
 NpyArray array_of_lists(const JsonElement& lists, std::size_t axes, const std::string& where,
                         const char* of = "routes");
 
+/// Whether a line of a streamed response begins that holds no data: "event: ...", ": ping".
+bool is_event_field(std::string_view text);
+
 /// How many lists are inside each other, by their first items.
 std::size_t axes_of(const JsonElement& lists);
 

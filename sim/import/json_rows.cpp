@@ -14,8 +14,9 @@ namespace {
 
 constexpr int most_depth = 32;
 
-/// "3" or "layer_3" as a key: the layer that the value is of; -1 for other keys.
+/// "3", "layer_3" or "model.layers.3.mlp" as a key: the layer that the value is of; -1 for others.
 std::int64_t layer_of_key(std::string_view key) {
+  if (key.find("layers.") != std::string_view::npos) return layer_in_name(key).value_or(-1);
   const auto digits = key.find_first_of("0123456789");
   if (digits == std::string_view::npos) return -1;
   const std::string stem = plain_name(key.substr(0, digits));
@@ -37,7 +38,7 @@ bool holds_numbers(const JsonElement& value) {
 void JsonRows::visit_item(const JsonElement& item, const std::string& file, int line) {
   file_ = file;
   line_ = line;
-  visit_value(item, 0);
+  if (!visit_root_layers(item)) visit_value(item, 0);
 }
 
 bool JsonRows::makes_row(std::string_view key, const JsonElement& value) const {
@@ -92,6 +93,16 @@ bool JsonRows::visit_layer_fields(const simdjson::dom::object& object) {
     emit_layer(layer_of_key(key), its);
   }
   return any;
+}
+
+/// A whole file of {"3": [ids], "model.layers.4.mlp": ...}: false for any other object.
+bool JsonRows::visit_root_layers(const JsonElement& item) {
+  simdjson::dom::object layers;
+  if (item.get(layers) != simdjson::SUCCESS) return false;
+  const bool of_lists = std::all_of(layers.begin(), layers.end(), [](const auto& field) {
+    return field.value.is_array() && holds_numbers(field.value);
+  });
+  return of_lists && visit_layers(item, 0);
 }
 
 void JsonRows::emit_layer(std::int64_t layer, const JsonElement& ids) {

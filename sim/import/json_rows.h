@@ -31,6 +31,7 @@ class JsonRows {
   bool makes_row(std::string_view key, const JsonElement& value) const;
   void visit_value(const JsonElement& value, int depth);
   void visit_object(const simdjson::dom::object& object, int depth);
+  bool visit_root_layers(const JsonElement& item);
   bool visit_layers(const JsonElement& value, int depth);
   bool visit_layer_fields(const simdjson::dom::object& object);
   void emit_layer(std::int64_t layer, const JsonElement& ids);

@@ -85,8 +85,9 @@ std::optional<std::int64_t>* place_of(TableRow& row, TableRole role) {
   }
 }
 
-/// The only number in a module's name, "model.layers.3.mlp.gate"; nothing if there are several.
-std::optional<std::int64_t> number_in_name(std::string_view name) {
+}  // namespace
+
+std::optional<std::int64_t> layer_in_name(std::string_view name) {
   constexpr std::string_view digits = "0123456789";
   const auto first = name.find_first_of(digits);
   if (first == std::string_view::npos) return std::nullopt;
@@ -97,8 +98,6 @@ std::optional<std::int64_t> number_in_name(std::string_view name) {
   const bool one = name.find_first_of(digits, after) == std::string_view::npos;
   return status == std::errc() && one && number < 1 << 20 ? std::optional(number) : std::nullopt;
 }
-
-}  // namespace
 
 TableValue value_of_text(std::string_view text) {
   TableValue value;
@@ -157,7 +156,7 @@ void fill(TableRow& row, TableRole role, const TableValue& value, const std::str
   }
   auto& place = *place_of(row, role);
   if (single) place = whole(value.numbers.front());
-  if (!value.numeric && role == TableRole::layer) place = number_in_name(value.text);
+  if (!value.numeric && role == TableRole::layer) place = layer_in_name(value.text);
   if (!place && mapped) refuse_value(row, role, value, field);
 }
 

@@ -27,6 +27,9 @@ TableValue value_of_text(std::string_view text);
 /// Numbers, lists of numbers and lists of such, and texts; nothing for anything else.
 std::optional<TableValue> value_of_json(const JsonElement& json);
 
+/// The only number in a module's name, "model.layers.3.mlp.gate"; nothing if there are several.
+std::optional<std::int64_t> layer_in_name(std::string_view name);
+
 /// Puts a value in its place of the row. A value that does not fit is an Error if the flags map the
 /// field, else the row does not say it.
 void fill(TableRow& row, TableRole role, const TableValue& value, const std::string& field,

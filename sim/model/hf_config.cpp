@@ -113,7 +113,10 @@ std::vector<int> layers_by_rule(HfKeys& keys, HfLayers rule, std::int64_t layers
       break;
     case HfLayers::interval:
       first = of({"moe_layer_start_index"}, 0);
-      last = of({"moe_layer_end_index"}, last);
+      if (keys.find({"moe_layer_end_index"}) != nullptr &&
+          *keys.find({"moe_layer_end_index"}) != -1) {  // -1: to the end
+        last = of({"moe_layer_end_index"}, last);
+      }
       every = of({"moe_layer_interval"}, 1, 1);
       offset = 1;
       break;
@@ -156,7 +159,8 @@ std::string gate_of(HfKeys& keys, const HfArchitecture& is) {
                                          "moe_router_activation_func", "moe_router_activation"});
   // Each score by itself, as the square root of softplus is.
   const bool single = scoring == "sigmoid" || scoring == "sqrtsoftplus";
-  const bool sigmoid = scoring.empty() ? is.sigmoid : single;
+  // Some files name the choice of experts here, "noaux_tc".
+  const bool sigmoid = single || (is.sigmoid && scoring != "softmax");
   const std::int64_t groups = keys.number({"n_group", "num_expert_group"}, 1).value_or(1);
   const std::int64_t kept = keys.number({"topk_group"}, 1).value_or(groups);
   const bool greedy = keys.text({"topk_method"}) == "greedy";
@@ -208,7 +212,11 @@ std::string layers_of(HfKeys& keys, const HfArchitecture& is, std::int64_t layer
 
 /// All of the routed and shared experts, and where they are.
 std::string experts_of(HfKeys& keys, const HfArchitecture& is, std::int64_t layers) {
-  const std::int64_t width = keys.need(is.own_width ? width_key : own_width_key);
+  const std::string_view type = is.type;
+  HfNames its_width = is.own_width ? width_key : own_width_key;
+  // Hunyuan's experts have a width of their own only if the file names it.
+  if (type == "hunyuan_v1_moe") its_width.push_back(own_width_key.front());
+  const std::int64_t width = keys.need(its_width);
   std::string text = fmt::format("experts: {}\ntop_k: {}\nexpert_ffn: {}\nexpert_matrices: {}\n",
                                  keys.need(experts_key), keys.need(top_k_key), width,
                                  is.layers == HfLayers::pattern ? 2 : 3);
@@ -225,7 +233,7 @@ std::string experts_of(HfKeys& keys, const HfArchitecture& is, std::int64_t laye
     text += fmt::format("hash_layers: {}\n", *hashed);
   }
   if (is.router_bias) text += "router_bias: true\n";
-  if (std::string_view(is.type) == "gpt_oss") text += "expert_bias: true\n";
+  if (type == "gpt_oss") text += "expert_bias: true\n";
   return text;
 }
 

@@ -15,19 +15,23 @@ constexpr std::int64_t most_of_a_key = std::int64_t{1} << 30;
 
 std::string quoted(const HfNames& names) { return fmt::format("'{}'", fmt::join(names, "' or '")); }
 
+/// The value of one name, whose dots lead into objects; null if the file lacks it.
+const Json* value_of(const Json& root, const std::string& name) {
+  const Json* value = &root;
+  for (std::size_t from = 0; value != nullptr && from <= name.size();) {
+    const std::size_t dot = std::min(name.find('.', from), name.size());
+    const auto at = value->is_object() ? value->find(name.substr(from, dot - from)) : value->end();
+    value = value->is_object() && at != value->end() ? &*at : nullptr;
+    from = dot + 1;
+  }
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
 }  // namespace
 
 const Json* HfKeys::find(const HfNames& names) const {
   for (const std::string& name : names) {
-    const Json* value = &root_;
-    for (std::size_t from = 0; value != nullptr && from <= name.size();) {
-      const std::size_t dot = std::min(name.find('.', from), name.size());
-      const auto at =
-          value->is_object() ? value->find(name.substr(from, dot - from)) : value->end();
-      value = value->is_object() && at != value->end() ? &*at : nullptr;
-      from = dot + 1;
-    }
-    if (value != nullptr && !value->is_null()) return value;
+    if (const Json* value = value_of(root_, name)) return value;
   }
   return nullptr;
 }
@@ -44,7 +48,9 @@ std::optional<std::int64_t> HfKeys::number(const HfNames& names, std::int64_t le
     return largest;
   }
   if (sound(*value)) return value->get<std::int64_t>();
-  refuse(fmt::format("{} is {}, no whole number from {}", quoted(names),
+  const auto name = std::ranges::find_if(
+      names, [&](const std::string& n) { return value_of(root_, n) != nullptr; });
+  refuse(fmt::format("'{}' is {}, no whole number from {}", *name,
                      value->dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 40),
                      least));
   return std::nullopt;

@@ -26,7 +26,9 @@ const std::set<std::string> shown_figures = {"bound_by",
                                              "usd_per_million_tokens",
                                              "joules_per_token"};
 
-[[noreturn]] void throw_unknown(const std::string& name, const std::vector<std::string>& columns) {
+/// `more` continues the hint.
+[[noreturn]] void throw_unknown(const std::string& name, const std::vector<std::string>& columns,
+                                const std::string& more = "") {
   std::string close = nearest(name, columns);
   const auto part = [&](const std::string& column) {
     return column.starts_with(name) || column.ends_with("." + name);
@@ -34,9 +36,9 @@ const std::set<std::string> shown_figures = {"bound_by",
   if (const auto longer = std::ranges::find_if(columns, part); longer != columns.end()) {
     close = *longer;
   }
-  throw Error(
-      fmt::format("the sweep has no column '{}'", name),
-      close.empty() ? "--format csv shows all columns" : fmt::format("did you mean '{}'?", close));
+  throw Error(fmt::format("the sweep has no column '{}'", name),
+              close.empty() ? "--format csv shows all columns" + more
+                            : fmt::format("did you mean '{}'?", close));
 }
 
 void keep(StoredRows& rows, const std::vector<std::size_t>& places) {
@@ -191,7 +193,8 @@ StoredRows rows_where(const SweepReader& reader, const std::string& where,
     const std::string what = e.diagnostics().front().message, missing = "no such column: ";
     const auto at = what.find(missing);
     if (at == std::string::npos) throw;
-    throw_unknown(what.substr(at + missing.size()), reader.columns());
+    const std::string name = what.substr(at + missing.size());
+    throw_unknown(name, reader.columns(), fmt::format("; a text is in quotes, '{}'", name));
   }
 }
 

@@ -16,7 +16,19 @@ std::string file_of(sqlite3* db) {
   return name != nullptr ? name : "";
 }
 
+std::string quoted_with(char quote, const std::string& text) {
+  std::string result(1, quote);
+  for (const char c : text) {
+    if (c == quote) result += quote;
+    result += c;
+  }
+  return result + quote;
+}
+
 }  // namespace
+
+std::string sql_name(const std::string& name) { return quoted_with('"', name); }
+std::string sql_text(const std::string& text) { return quoted_with('\'', text); }
 
 sqlite3* open_database(const std::string& path, int flags) {
   sqlite3* db = nullptr;

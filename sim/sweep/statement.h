@@ -40,4 +40,9 @@ class Statement {
   sqlite3_stmt* statement_ = nullptr;
 };
 
+/// A name as SQL quotes it.
+std::string sql_name(const std::string& name);
+/// A text as SQL quotes it.
+std::string sql_text(const std::string& text);
+
 }  // namespace moesim

@@ -25,20 +25,27 @@ const std::vector<std::string> first_columns = {"id", "state", "reason"};
 
 constexpr const char* format_version = "1";
 
-std::string quoted_with(char quote, const std::string& text) {
-  std::string result(1, quote);
-  for (const char c : text) {
-    if (c == quote) result += quote;
-    result += c;
-  }
-  return result + quote;
-}
-
 /// The count in `about`; -1: none.
 std::int64_t count_of(const std::string& text) {
   std::int64_t count = -1;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), count);
   return status == std::errc() && end == text.data() + text.size() ? count : -1;
+}
+
+[[noreturn]] void refuse_file(const std::string& path) {
+  throw error_in(path, "this is not a file of a sweep",
+                 "moesim sweep GRID.yaml -o NEW-FILE makes one");
+}
+
+/// Whether nothing has been made in it yet; throws for what is no database.
+bool is_empty(sqlite3* db, const std::string& path) {
+  try {
+    Statement tables(db, "SELECT count(*) FROM sqlite_master");
+    tables.step();
+    return tables.integer(0) == 0;
+  } catch (const Error&) {
+    refuse_file(path);
+  }
 }
 
 SweepAbout read_about(sqlite3* db, const std::string& path) {
@@ -53,8 +60,7 @@ SweepAbout read_about(sqlite3* db, const std::string& path) {
     Statement axes(db, "SELECT name FROM axes ORDER BY place");
     while (axes.step()) about.axes.push_back(axes.text(0));
   } catch (const Error&) {
-    throw error_in(path, "this is not a file of a sweep",
-                   "moesim sweep GRID.yaml -o FILE makes one");
+    refuse_file(path);
   }
   if (values["format_version"] != format_version) {
     throw error_in(path, "this file of a sweep has a format of another version of moesim");
@@ -75,9 +81,6 @@ std::set<std::string> columns_of(sqlite3* db) {
 
 }  // namespace
 
-std::string sql_name(const std::string& name) { return quoted_with('"', name); }
-std::string sql_text(const std::string& text) { return quoted_with('\'', text); }
-
 std::string lock_file(const std::string& file) { return file + "-lock"; }
 
 SweepStore::SweepStore(const std::string& path, const SweepAbout& about) : path_(path) {
@@ -90,12 +93,12 @@ SweepStore::SweepStore(const std::string& path, const SweepAbout& about) : path_
   const bool was_there = is_there(path);
   try {
     db_ = open_database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    // Nothing changes in a file of others, not even its journal's mode.
+    const bool fresh = is_empty(db_, path);
+    if (!fresh) check(about);
     execute(db_, "PRAGMA journal_mode=WAL");
     execute(db_, "PRAGMA synchronous=NORMAL");
-    Statement tables(db_, "SELECT count(*) FROM sqlite_master");
-    tables.step();
-    if (tables.integer(0) == 0) make(about);
-    check(about);
+    if (fresh) make(about);
     columns_ = columns_of(db_);
   } catch (...) {
     sqlite3_close(db_);

@@ -105,9 +105,4 @@ std::string lock_file(const std::string& file);
 /// Rows that no other try can change, which a condition and a query end in.
 inline constexpr const char* final_rows = " FROM scenarios WHERE state <> 'failed'";
 
-/// A name as SQL quotes it.
-std::string sql_name(const std::string& name);
-/// A text as SQL quotes it.
-std::string sql_text(const std::string& text);
-
 }  // namespace moesim

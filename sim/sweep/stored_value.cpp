@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sim/base/units.h"
+#include "sim/sweep/statement.h"
 
 namespace moesim {
 namespace {

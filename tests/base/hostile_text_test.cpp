@@ -146,6 +146,11 @@ TEST(HostileText, NotUtf8) {
               "a.txt:1:1: error: this is UTF-16 text\n"
               "hint: save it as UTF-8, for example with iconv -f utf-16 -t utf-8\n");
   }
+  for (const char* packed : {"BZh91AY&SY\xff", "\x28\xb5\x2f\xfd",
+                             "\xfd"
+                             "7zXZ"}) {
+    EXPECT_THAT(checked(packed), HasSubstr("hint: unpack it first\n"));
+  }
   EXPECT_THAT(yaml("a: 1\nname: caf\xe9\n"), StartsWith("a.yaml:2:10: error: byte 0xe9"));
   EXPECT_THAT(json("{\"a\": \"caf\xe9\"}", 7), StartsWith("a.json:7:11: error: byte 0xe9"));
 }

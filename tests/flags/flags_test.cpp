@@ -87,6 +87,8 @@ TEST(WrongWords, AreToldByTheCommandThatTheyAreWrongIn) {
   outer.require_subcommand();
   int count = 0;
   inner.add_option("--count", count, "a number").required().range(2, 9);
+  int free = 0;
+  inner.add_option("--free", free, "any number");
   EXPECT_EQ(said_by(program, {"outer"}), "prog outer needs a command; one of inner, other");
   EXPECT_EQ(said_by(program, {"outer", "innre"}),
             "prog outer has no command 'innre'; did you mean 'inner'?");
@@ -99,6 +101,8 @@ TEST(WrongWords, AreToldByTheCommandThatTheyAreWrongIn) {
             "prog outer inner: --count needs a value" + help);
   EXPECT_EQ(said_by(program, {"outer", "inner", "--count", "2", "--count", "3"}),
             "prog outer inner: --count is there more than once" + help);
+  EXPECT_EQ(said_by(program, {"outer", "inner", "--free", "0:9"}),
+            "prog outer inner: --free: '0:9' is not a whole number" + help);
   EXPECT_EQ(said_by(program, {"outer", "inner", "--count", "002"}), "");
   EXPECT_EQ(count, 2);
   EXPECT_EQ(said_by(program, {"x", "--y", "outer", "inner", "--count", "2"}),

@@ -83,6 +83,21 @@ TEST_F(CountsTest, OfUnknownSourcesSpreadOverAnyPart) {
   }
 }
 
+TEST_F(CountsTest, OfOneStepNeedNoAxisForIt) {
+  options_.layers = {3, 4};
+  write_npy<std::int64_t>(options_.inputs[0], {'i', 8}, {2, 4}, {4, 2, 1, 1, 0, 3, 2, 3});
+  import_trace("counts", options_);
+  const auto trace = RoutingTrace::open(options_.output);
+  ASSERT_EQ(trace.step_count(), 1);
+  EXPECT_THAT(loads_of(trace, 0, 1, 0, 4), ElementsAre(0, 3, 2, 3));
+}
+
+TEST_F(CountsTest, OfTheOtherOrientationAreToldSo) {
+  write_npy<std::int64_t>(options_.inputs[0], {'i', 8}, {4, 2}, {4, 0, 2, 3, 1, 2, 1, 3});
+  EXPECT_THAT(error_text([&] { import_trace("counts", options_); }),
+              HasSubstr("experts are the last axis: is the array transposed?"));
+}
+
 TEST_F(CountsTest, ThatAreNoTokensAreRefused) {
   const auto refused = [&](const std::vector<float>& counts) {
     write_npy(options_.inputs[0], {'f', 4}, {1, 1, 4}, counts);

@@ -150,6 +150,8 @@ TEST(Logs, NameLayersInManyWays) {
         twice("layer_name", R"("layers.1.router")", R"("layers.2.router")"),
         std::string(R"({"token_idx": 0, "layer_1": [3, 4], "layer_2": [5, 6]})"),
         std::string(R"({"token_idx": 0, "layers": {"1": [3, 4], "2": [5, 6]}})"),
+        std::string(R"({"1": [[3, 4]], "2": [[5, 6]]})"),
+        std::string(R"({"model.layers.1.mlp": [[3, 4]], "model.layers.2.mlp": [[5, 6]]})"),
         std::string(R"(data: {"token_idx": 0, "layer_1": [3, 4], "layer_2": [5, 6]}
 
 data: [DONE]
@@ -172,6 +174,18 @@ data: [DONE]
                            twice("layer", R"("stage.0.layers.1")", R"("stage.0.layers.2")"));
               }),
               HasSubstr("does not say its layer"));
+}
+
+TEST(Logs, ResponsesMayBeThoseOfABatchOrAStream) {
+  const std::string response = R"({"choices": [{"routed_experts": [[[3, 4], [5, 6]]]}]})";
+  for (const std::string& text :
+       {response,
+        R"({"custom_id": "a", "response": {"status_code": 200, "body": )" + response + "}}",
+        ": ping\n\nevent: message\nid: 1\ndata: " + response + "\n\nevent: end\ndata: [DONE]\n\n",
+        "data: " + response + "\n\n: ping"}) {
+    EXPECT_THAT(import_log("vllm-routes", "a.json", text).report, HasSubstr("tokens     1\n"))
+        << text;
+  }
 }
 
 TEST(Logs, OfTensorParallelRanksAreTakenOnce) {
@@ -213,6 +227,27 @@ TEST(Logs, CountsThatNoTopKExplainsKeepTheirLoads) {
               HasSubstr("its counts are not of 2 different experts a token"));
   EXPECT_THAT(imported.report, HasSubstr("tokens     40\n"));
   EXPECT_THAT(imported.report, HasSubstr("top-k      1\n"));
+}
+
+TEST(Logs, CountsThatAreNoListsAreRefused) {
+  for (const char* counts : {R"({"1": [1, 1]})", "5"}) {
+    EXPECT_THAT(error_text([&] {
+                  import_log("sglang-counts", "a.json",
+                             fmt::format(R"({{"logical_count": {}}})", counts));
+                }),
+                HasSubstr("a.json:1/logical_count: error: holds no lists of counts"));
+  }
+}
+
+TEST(Logs, OfTwoBytesACharacterAreNamed) {
+  EXPECT_THAT(error_text([] {
+                import_log("table", "a.csv",
+                           std::string("\xff\xfe"
+                                       "1\0,\0"
+                                       "2\0",
+                                       8));
+              }),
+              HasSubstr("is UTF-16 text (save it as UTF-8)"));
 }
 
 TEST(Logs, MapsAreChecked) {

@@ -89,7 +89,7 @@ const std::vector<Trap> traps = {
      "does not fit its map from slots to experts, int64 (3, 9)"},
     {"missing-counts", "trtllm-counts", "lacks layer 2 of iteration 30"},
     {"ids-for-counts", "trtllm-counts", "has no rank<r>.safetensors"},
-    {"flat-counts", "counts", "has shape (8,); counts are [step][layer][expert]"},
+    {"flat-counts", "counts", "has shape (8,); counts are [layer][expert]"},
     {"npz-flat", "npz", "has shape (9,); ids have three axes: token, layer, choice"},
     {"npz-one-layer", "npz", "has 1 layer but the model has 2 MoE layers"},
     {"npz-two-ids", "npz", "several arrays could be the ids"},

@@ -200,6 +200,9 @@ TEST(HfConfig, LayersFollowTheRuleOfTheArchitecture) {
               ElementsAre(1, 3, 5, 7));
   EXPECT_THAT(layers_by("ernie4_5_moe", R"("moe_layer_start_index": 2, "moe_layer_end_index": 6)"),
               ElementsAre(2, 3, 4, 5, 6));
+  EXPECT_THAT(layers_by("ernie4_5_moe", R"("moe_layer_start_index": 6, "moe_layer_end_index": -1)"),
+              ElementsAre(6, 7))
+      << "-1 is the default of transformers: the last layer";
   EXPECT_THAT(layers_by("lfm2_moe", R"("num_dense_layers": 6)"), ElementsAre(6, 7));
   EXPECT_THAT(layers_by("mimo_v2_flash", R"("moe_layer_freq": [0, 1, 1, 0, 1, 1, 1, 1])"),
               ElementsAre(1, 2, 4, 5, 6, 7));
@@ -207,6 +210,26 @@ TEST(HfConfig, LayersFollowTheRuleOfTheArchitecture) {
   EXPECT_THAT(layers_by("glm4_moe", R"("mlp_layer_types": ["dense", "sparse", "sparse", "dense",
       "sparse", "sparse", "sparse", "sparse"])"),
               ElementsAre(1, 2, 4, 5, 6, 7));
+}
+
+TEST(HfConfig, ScoresThatAreNoScoresAreThoseOfTheArchitecture) {
+  const auto sigmoid = [](const std::string& type, const std::string& scoring) {
+    return model_of(R"({"model_type": ")" + type + R"(", "hidden_size": 64, "num_experts": 4,
+        "num_hidden_layers": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+        "first_k_dense_replace": 1, "intermediate_size": 32, "scoring_func": ")" +
+                    scoring + "\"}")
+               .gate_score == GateScore::sigmoid;
+  };
+  EXPECT_TRUE(sigmoid("dots1", "noaux_tc"));
+  EXPECT_FALSE(sigmoid("deepseek_v3", "softmax"));
+  EXPECT_FALSE(sigmoid("deepseek_v2", "noaux_tc"));
+}
+
+TEST(HfConfig, ExpertsOfHunyuanMayHaveTheWidthOfAllLayers) {
+  constexpr const char* keys = R"({"model_type": "hunyuan", "hidden_size": 64, "num_experts": 4,
+      "moe_topk": 1, "num_hidden_layers": 8, "intermediate_size": 48)";
+  EXPECT_EQ(model_of(std::string(keys) + "}").expert_ffn, 48);
+  EXPECT_EQ(model_of(std::string(keys) + R"(, "moe_intermediate_size": [32, 32]})").expert_ffn, 32);
 }
 
 TEST(HfConfig, WhatStepPlansDoNotNeedMayBeMissing) {
@@ -257,7 +280,7 @@ TEST(HfConfig, EachMissingKeyIsNamed) {
       "num_experts_per_tok": 2, "num_hidden_layers": 4, "moe_intermediate_size": 0})");
   EXPECT_THAT(text, HasSubstr("config.json: error: the file lacks the key 'n_routed_experts' or"));
   EXPECT_THAT(text, HasSubstr("the file lacks the key 'first_k_dense_replace'"));
-  EXPECT_THAT(text, HasSubstr("is 0, no whole number from 1"));
+  EXPECT_THAT(text, HasSubstr("error: 'moe_intermediate_size' is 0, no whole number from 1"));
   EXPECT_THAT(text, HasSubstr("models/README.md describes model files"));
 }
 

@@ -97,6 +97,19 @@ TEST_F(StoreTest, RefusesAnotherGridAnotherWriterAndOtherFiles) {
   EXPECT_THAT(error_of([&] { SweepReader(path("nowhere")); }), HasSubstr("no such file"));
 }
 
+TEST_F(StoreTest, LeavesFilesOfOthersAsTheyAre) {
+  sqlite3* db = open_database(path("other"), SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  execute(db, "CREATE TABLE mine (x)");
+  sqlite3_close(db);
+  write_file(path("text"), "topology: h100-rail\n");
+  for (const char* name : {"other", "text"}) {
+    const std::string before = read_file(path(name));
+    EXPECT_THAT(error_of([&] { SweepStore(path(name), about); }),
+                HasSubstr("this is not a file of a sweep"));
+    EXPECT_EQ(read_file(path(name)), before);
+  }
+}
+
 TEST_F(StoreTest, RefusesWhatNoSweepWrites) {
   const auto changed = [&](const std::string& sql) {
     std::filesystem::remove(path());

@@ -141,6 +141,17 @@ class SweepState(unittest.TestCase):
         self.assertEqual([line.split()[:2] for line in lines[1:]], [["alltoall", "any"], ["laer", "5"], ["laer", "6"]])
         self.assertIn("5", self.query("--pivot", "policy,policy:laer.placement.slots", code=0).splitlines()[1])
 
+    def test_results_are_not_printed_but_kept(self):
+        self.write_small_grid()
+        self.assertIn("name a file; moesim query FILE prints it", self.sweep("-", code=2))
+        self.assertFalse((self.folder / "-").exists())
+
+    def test_texts_of_a_condition_are_in_quotes(self):
+        self.write_small_grid()
+        self.sweep("s.sqlite")
+        self.assertIn("a text is in quotes, 'dedup'", self.query("--where", "policy=dedup"))
+        self.query("--where", "policy='dedup'", code=0)
+
     def test_a_query_of_nothing_says_so(self):
         self.write_small_grid()
         self.sweep("s.sqlite")

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/linkfit/logs/read_log.h"
 
+#include <fmt/format.h>
+
+#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
@@ -19,6 +23,29 @@ bool is_nccl_text(const std::string& text) {
   const auto has = [&](const char* part) { return text.find(part) != std::string::npos; };
   return (has("algbw") && has("busbw")) || has("Out of bounds values") ||
          has("ccl-tests version") || (has("nThread ") && has("nGpus "));
+}
+
+/// Refuses what other programs print, by something that only they do.
+void check_program(const std::string& text, const std::string& file) {
+  static constexpr std::array<std::pair<const char*, const char*>, 5> programs = {{
+      {"#bytes     #iterations", "perftest, which moves bytes between two NICs"},
+      {"# OSU ", "the OSU micro-benchmarks"},
+      {"nvbandwidth Version", "nvbandwidth, which copies between two GPUs"},
+      {"P2P (Peer-to-Peer) GPU", "p2pBandwidthLatencyTest, which copies between two GPUs"},
+      {"[tuning]", "DeepEP's test, whose bytes per link depend on the routing"},
+  }};
+  for (const auto& [mark, name] : programs) {
+    if (text.find(mark) == std::string::npos) continue;
+    throw error_in(file, fmt::format("is the output of {}, not of nccl-tests", name),
+                   "alltoall_perf of nccl-tests gives times to fit: docs/calibration.md");
+  }
+}
+
+/// Whether an object of JSON begins there, not a line in braces.
+bool is_object(const std::string& text, std::size_t first) {
+  const std::size_t next = text.find_first_not_of(" \t\r\n", first + 1);
+  return text[first] == '{' &&
+         (next == std::string::npos || text[next] == '"' || text[next] == '}');
 }
 
 /// The lines that a container printed, if each is kept as JSON: {"log":"...\\n","stream":"stdout"}.
@@ -46,10 +73,11 @@ Log parse(const std::string& text, const std::string& file, const LogChoice& cho
     throw error_in(file, "is empty", "give the whole output of a test");
   }
   if (const auto lines = container_lines(text, file)) return parse(*lines, file, choice);
-  if (text[first] == '{') return parse_nccl_tests_json(text, file, choice);
-  return is_table(text.substr(first)) && !is_nccl_text(text)
-             ? parse_table(text, file, choice)
-             : parse_nccl_tests_text(text, file, choice);
+  if (is_object(text, first)) return parse_nccl_tests_json(text, file, choice);
+  if (is_nccl_text(text)) return parse_nccl_tests_text(text, file, choice);
+  check_program(text, file);
+  return is_table(text.substr(first)) ? parse_table(text, file, choice)
+                                      : parse_nccl_tests_text(text, file, choice);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include "sim/base/error.h"
@@ -49,34 +51,58 @@ struct SmiMatrix {
 /// NICs have names of their own in old versions: mlx5_0.
 bool is_nic(const std::string& word) { return is_device(word, "NIC") || word.starts_with("mlx"); }
 
-SmiMatrix matrix_in(const std::string& text, const std::string& name) {
-  SmiMatrix matrix;
+/// Whether words name columns; in rows the second word is how two devices are joined.
+bool are_columns(const std::vector<std::string>& words) {
+  if (!is_device(words[0], "GPU")) return false;
+  return words.size() < 2 || is_device(words[1], "GPU") || is_nic(words[1]) || words[1] == "CPU";
+}
+
+void add_row(const std::vector<std::string>& words, SmiMatrix& matrix, const std::string& name,
+             int line) {
+  const bool device = is_device(words[0], "GPU") || is_nic(words[0]);
+  if (!device || words.size() < 2 || words[1] == "=" || words[0].back() == ':') return;
+  const std::size_t cells = matrix.columns.size();
+  if (words.size() < cells + 1) {
+    throw error_in(name,
+                   fmt::format("{} has {} cells for {} columns", words[0], words.size() - 1, cells),
+                   "the whole output of nvidia-smi topo -m", line);
+  }
+  const auto begin = words.begin() + 1, end = begin + static_cast<std::ptrdiff_t>(cells);
+  matrix.rows.push_back({words[0], {begin, end}, {end, words.end()}, line});
+}
+
+/// Takes the machine off a line, as pdsh, clush and srun -l write it: "n1: GPU0 ...".
+std::string machine_in(std::vector<std::string>& words) {
+  if (words.size() < 2 || words[0].back() != ':') return "";
+  if (!is_device(words[1], "GPU") && !is_nic(words[1])) return "";
+  const std::string machine = words[0];
+  words.erase(words.begin());
+  return machine;
+}
+
+/// The matrices of all machines.
+std::vector<SmiMatrix> matrices_in(const std::string& text, const std::string& name) {
+  std::vector<SmiMatrix> matrices;
+  std::map<std::string, std::size_t> of_machine;  // its last one
   std::istringstream lines(without_escapes(text));
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
-    const auto words = words_of(line);
+    auto words = words_of(line);
     if (words.empty()) continue;
-    const bool device = is_device(words[0], "GPU") || is_nic(words[0]);
-    if (matrix.columns.empty()) {
-      if (!is_device(words[0], "GPU")) continue;
+    const std::string machine = machine_in(words);
+    if (are_columns(words)) {
+      of_machine[machine] = matrices.size();
+      SmiMatrix& matrix = matrices.emplace_back();
       for (const std::string& word : words) {
         if (!is_device(word, "GPU") && !is_nic(word)) break;
         matrix.columns.push_back(word);
       }
-      continue;
+    } else if (const auto at = of_machine.find(machine); at != of_machine.end()) {
+      add_row(words, matrices[at->second], name, number);
     }
-    if (!device || words.size() < 2 || words[1] == "=" || words[0].back() == ':') continue;
-    const std::size_t cells = matrix.columns.size();
-    if (words.size() < cells + 1) {
-      throw error_in(
-          name, fmt::format("{} has {} cells for {} columns", words[0], words.size() - 1, cells),
-          "the whole output of nvidia-smi topo -m", number);
-    }
-    const auto begin = words.begin() + 1, end = begin + static_cast<std::ptrdiff_t>(cells);
-    matrix.rows.push_back({words[0], {begin, end}, {end, words.end()}, number});
   }
-  return matrix;
+  return matrices;
 }
 
 /// Links of NVLink that a cell counts; 0: another path.
@@ -138,18 +164,15 @@ void set_nics(const SmiMatrix& matrix, NodeFacts& node) {
   node.other_nics = all - node.nics;
 }
 
-}  // namespace
-
-ClusterFacts smi_facts(const std::string& text, const std::string& name) {
-  const SmiMatrix matrix = matrix_in(text, name);
+NodeFacts node_of(const SmiMatrix& matrix, const std::string& name) {
   NodeFacts node;
   std::set<std::string> numa, gpus;
   std::vector<GpuPair> pairs;
   for (const SmiMatrix::Row& row : matrix.rows) {
     if (!is_device(row.device, "GPU")) continue;
     if (!gpus.insert(row.device).second) {
-      throw error_in(name, row.device + " has two rows", "the output of one nvidia-smi topo -m",
-                     row.line);
+      throw error_in(name, row.device + " has two rows",
+                     "the output of nvidia-smi topo -m of each machine", row.line);
     }
     ++node.gpus;
     if (const std::string n = numa_of(row); !n.empty() && n != "N/A") numa.insert(n);
@@ -169,8 +192,37 @@ ClusterFacts smi_facts(const std::string& text, const std::string& name) {
   set_nvlink(pairs, node);
   set_nics(matrix, node);
   node.sockets = static_cast<int>(numa.size());
+  return node;
+}
+
+/// The machines must be alike.
+void check_alike(const NodeFacts& first, const NodeFacts& other, const std::string& name) {
+  if (first.gpus == other.gpus && first.nvlink == other.nvlink && first.nvlinks == other.nvlinks &&
+      first.nics == other.nics) {
+    return;
+  }
+  throw error_in(
+      name,
+      fmt::format("its machines differ: {} GPUs of {} NVLinks and {} NICs, {} of {} and {}",
+                  first.gpus, first.nvlinks, first.nics, other.gpus, other.nvlinks, other.nics),
+      "nodes of a topology are alike: give the matrices of those");
+}
+
+}  // namespace
+
+ClusterFacts smi_facts(const std::string& text, const std::string& name) {
+  const auto matrices = matrices_in(text, name);
+  if (matrices.empty()) {
+    throw error_in(name, "has no line with the columns GPU0 ...",
+                   "the whole output of nvidia-smi topo -m");
+  }
   ClusterFacts facts{name, "nvidia-smi topo -m"};
-  facts.node = node;
+  for (const SmiMatrix& matrix : matrices) {
+    const NodeFacts node = node_of(matrix, name);
+    if (facts.node) check_alike(*facts.node, node, name);
+    facts.node = node;
+  }
+  if (matrices.size() > 1) facts.hosts = static_cast<int>(matrices.size());
   return facts;
 }
 

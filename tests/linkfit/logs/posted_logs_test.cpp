@@ -160,6 +160,17 @@ TEST(PostedLog, IsTextAndHasItsHash) {
   EXPECT_THAT(refusal_of("\xff" + MadeLog{}.text()), HasSubstr("byte 0xff is not UTF-8 text"));
 }
 
+TEST(PostedLog, OfAnotherProgramIsNamed) {
+  EXPECT_THAT(refusal_of("# OSU MPI-CUDA All-to-All Latency Test v7.2\n# Size  Avg Latency(us)\n"),
+              HasSubstr("is the output of the OSU micro-benchmarks, not of nccl-tests"));
+  EXPECT_THAT(refusal_of("[config] num_tokens=4096, hidden=7168\n[tuning] SMs 24: 43.26 GB/s\n"),
+              HasSubstr("DeepEP's test, whose bytes per link depend on the routing"));
+}
+
+TEST(PostedLog, MayBeginWithABrace) {
+  expect_as_plain("{noformat}\n" + MadeLog{}.text() + "{noformat}\n");
+}
+
 TEST(PostedLog, SaysHowManyRowsAreLost) {
   const MadeLog made;
   const std::string row = made.row(2);

@@ -320,6 +320,27 @@ TEST(TopologyImport, HwlocKnowsDevices) {
   EXPECT_THAT(text, HasSubstr("count: 1  # read: f0"));
 }
 
+/// Two GPUs behind switches, each line after a prefix.
+std::string smi_of(const std::string& prefix, const std::string& link = "NV18") {
+  std::string text = prefix + "\tGPU0\tGPU1\tNIC0\tCPU Affinity\n";
+  text += prefix + fmt::format("GPU0\t X \t{}\tPIX\t0-47\n", link);
+  text += prefix + fmt::format("GPU1\t{}\t X \tSYS\t0-47\n", link);
+  return text + prefix + "NIC0\tPIX\tSYS\t X \n" + prefix + "  NIC0: mlx5_0\n";
+}
+
+TEST(TopologyImport, MatricesOfSeveralMachinesAreSoManyHosts) {
+  for (const std::string& text :
+       {smi_of("n1: ") + smi_of("n2: "), "n1\n" + smi_of("") + "n2\n" + smi_of("")}) {
+    const ClusterFacts facts = parse_facts(text, "f");
+    EXPECT_EQ(facts.hosts, 2);
+    EXPECT_EQ(facts.node->gpus, 2);
+    EXPECT_EQ(facts.node->nics, 1);
+  }
+  EXPECT_EQ(parse_facts(smi_of("n1: "), "f").hosts, 0) << "one says nothing of others";
+  EXPECT_THAT(import_mistake(smi_of("n1: ") + smi_of("n2: ", "SYS")),
+              HasSubstr("its machines differ: 2 GPUs of 18 NVLinks and 1 NICs, 2 of 0 and 1"));
+}
+
 TEST(TopologyImport, MistakesAreTold) {
   EXPECT_THAT(import_mistake("SwitchName=a Nodes=n[1-\n"), HasSubstr("f:1: error"));
   EXPECT_THAT(import_mistake("SwitchName=a Switches=b\nSwitchName=b Switches=a\n"),

@@ -26,9 +26,8 @@ class FormReader {
       root.error("not a placement", hint);
       return;
     }
-    const YamlMap map = root.map();
-    for (const std::string& key : map.keys()) map.find(key);  // others may be there
-    for (const char* outer : {"moe_config", "load_balancer", "eplb_config"}) {
+    const YamlMap map = open_map(root);
+    for (const char* outer : {"moe_config", "load_balancer", "eplb_config", "layers"}) {
       if (const auto inner = map.find(outer); inner && inner->is_map()) return read(*inner);
     }
     if (read_known(map) || read_numbered(map)) return;
@@ -43,7 +42,15 @@ class FormReader {
  private:
   static constexpr const char* hint =
       "known: initial_global_assignments, physical_to_logical_map, phy2log, log2phy, "
-      "expert_to_ep_rank, rank_to_experts, lists of experts by slot; docs/given-placements.md";
+      "expert_to_ep_rank, rank_to_experts, layer_list, lists of experts by slot; "
+      "docs/given-placements.md";
+
+  /// Others than the known keys may be there.
+  static YamlMap open_map(const YamlValue& value) {
+    const YamlMap map = value.map();
+    for (const std::string& key : map.keys()) map.find(key);
+    return map;
+  }
 
   bool read_known(const YamlMap& map) {
     if (const auto value = map.find("initial_global_assignments")) {
@@ -63,7 +70,38 @@ class FormReader {
     for (const char* key : {"rank_to_experts", "device_slots"}) {
       if (const auto value = map.find(key)) return read_ranks(*value, key), true;
     }
+    if (const auto value = map.find("layer_list")) return read_devices(*value), true;
     return false;
+  }
+
+  /// vLLM Ascend: [{layer_id, device_list: [{device_id, device_expert: [expert of each slot]}]}];
+  /// its numbers are those among the MoE layers.
+  void read_devices(const YamlValue& value) {
+    file_.form = "layer_list";
+    for (const YamlValue& layer : in_order_of(value, "layer_id")) {
+      std::vector<YamlValue> held;
+      const auto devices = open_map(layer).get("device_list");
+      if (!devices) return;
+      for (const YamlValue& device : in_order_of(*devices, "device_id")) {
+        if (const auto experts = open_map(device).get("device_expert")) held.push_back(*experts);
+      }
+      file_.rows.push_back(by_rank(held, layer.line()));
+    }
+  }
+
+  /// The objects of a list by their numbers, which run from 0 on.
+  static std::vector<YamlValue> in_order_of(const YamlValue& list, const char* number) {
+    std::map<std::int64_t, YamlValue> found;
+    for (const YamlValue& item : list.list()) {
+      found.emplace(open_map(item).integer(number, {0, most_slots}), item);
+    }
+    std::vector<YamlValue> in_order;
+    for (const auto& [its, item] : found) in_order.push_back(item);
+    const auto count = std::ssize(list.list());
+    if (std::ssize(found) != count || (count > 0 && found.rbegin()->first != count - 1)) {
+      list.error(fmt::format("'{}' does not count from 0 on", number));
+    }
+    return in_order;
   }
 
   /// TensorRT-LLM: {layer: [expert of each slot]}.

@@ -11,8 +11,16 @@ namespace {
 
 constexpr Range expert_ids{0, 1 << 20};
 
+/// The key without what surrounds the number in the name of a module: "model.layers.7.mlp".
+std::string layer_key(const std::string& key) {
+  const std::size_t at = key.find("layers.");
+  if (at == std::string::npos) return key;
+  return "layer" + key.substr(at + 7, key.find('.', at + 7) - at - 7);
+}
+
 /// The number in "7", "rank7", "rank_7" or "layer-7" if the word is among `words`.
-std::optional<int> number_in(const std::string& key, const std::set<std::string>& words) {
+std::optional<int> number_in(const std::string& name, const std::set<std::string>& words) {
+  const std::string key = layer_key(name);
   std::size_t digits = key.size();
   while (digits > 0 && key[digits - 1] >= '0' && key[digits - 1] <= '9') --digits;
   const std::string number = key.substr(digits);

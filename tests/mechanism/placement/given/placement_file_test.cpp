@@ -72,6 +72,12 @@ TEST(PlacementFile, FormsOfEnginesSayTheSame) {
            "{1: [0, 1, 2, 3], 2: [3, 0, 1, 2, 3, 3], 3: [1, 2, 3, 0]}",
            "{layer_1: [0, 1, 2, 3], layer_2: [[3, 0, 1], [2, 3, 3]], layer_3: [1, 2, 3, 0]}",
            "[[[0, 1], [2, 3]], [[3, 0, 1], [2, 3, 3]], [[0, 1], [2, 3]]]",
+           R"({"layers": {"1": [0, 1, 2, 3], "2": [3, 0, 1, 2, 3, 3], "3": [1, 2, 3, 0]}})",
+           R"({"model.layers.1.mlp": [0, 1, 2, 3], "model.layers.2.mlp": [3, 0, 1, 2, 3, 3],
+               "model.layers.3.mlp": [1, 2, 3, 0]})",
+           R"({"moe_layer_count": 1, "layer_list": [{"layer_id": 0, "device_count": 2,
+               "device_list": [{"device_id": 1, "device_expert": [2, 3, 3]},
+                               {"device_id": 0, "device_expert": [3, 0, 1]}]}]})",
        }) {
     EXPECT_EQ(given_slots(text), replicated) << text;
   }
@@ -104,6 +110,9 @@ TEST(PlacementFile, MistakesHaveTheirLineAndAHint) {
   EXPECT_THAT(given_mistake("{log2phy: [[0], [2], [3], [4]]}"),
               HasSubstr("slot 1 holds no expert"));
   EXPECT_THAT(given_mistake("{rank0: [0, 1], rank2: [2, 3]}"), HasSubstr("no rank 1"));
+  EXPECT_THAT(given_mistake("{layer_list: [{layer_id: 1, device_list: []}]}"),
+              HasSubstr("'layer_id' does not count from 0 on"));
+  EXPECT_THAT(given_mistake("{layer_list: [{layer_id: 0}]}"), HasSubstr("device_list"));
   for (const char* text : {"{experts: 4}", "[]", "[[]]", "x", "{}", "", "[0, -1]", "{a: [0]}"}) {
     EXPECT_NE(given_mistake(text), "") << text;
   }
