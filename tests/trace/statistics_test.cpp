@@ -161,5 +161,30 @@ TEST(Statistics, PageShowsSourceRanksAsRecorded) {
   EXPECT_THAT(statistics_json(trace, measure(trace)), testing::StartsWith("{\n \""));
 }
 
+RoutingTrace trace_of_ranks(const std::vector<std::vector<std::int32_t>>& steps) {
+  const TraceInfo info{"ranks", "toy", 4, 1, {0}, Phase::training, ""};
+  std::vector<std::shared_ptr<const TraceStep>> made;
+  for (const auto& ranks : steps) {
+    StepArrays arrays;
+    arrays.number = static_cast<std::int64_t>(made.size());
+    arrays.ids = IdArray(4, {0, 1});
+    arrays.sequence_lengths = {2};
+    arrays.source_ranks = ranks;
+    made.push_back(make_step(info, std::move(arrays)));
+  }
+  return {info, std::move(made)};
+}
+
+TEST(Statistics, StepsWithoutSourceRanksAreLeftOut) {
+  EXPECT_THAT(measure(trace_of_ranks({{}, {2, 0}})).tokens_of_source_rank,
+              testing::ElementsAre(1, 0, 1));
+}
+
+TEST(Statistics, SourceRanksThatCannotBeAreRefused) {
+  const auto refused = testing::HasSubstr("trace 'ranks', step 1: source ranks that cannot be");
+  EXPECT_THAT(error_text([] { measure(trace_of_ranks({{0, 0}, {0, -1}})); }), refused);
+  EXPECT_THAT(error_text([] { measure(trace_of_ranks({{0, 0}, {0, 1 << 20}})); }), refused);
+}
+
 }  // namespace
 }  // namespace moesim
