@@ -32,6 +32,7 @@ TEST(Statistics, OfThreeTokens) {  // {0,1} {2,3} | {0,2} of 4 experts
   EXPECT_EQ(s.strongest_pairs[1].b, 3);
   EXPECT_EQ(s.strongest_pairs[2].b, 2);
   EXPECT_DOUBLE_EQ(s.strongest_pairs[0].lift, (1 / 3.0) / (2 / 3.0 * 1 / 3.0));
+  EXPECT_DOUBLE_EQ(s.strongest_pairs[0].share, 1 / 3.0);
   EXPECT_DOUBLE_EQ(s.top_pairs_share.mean(), 1 / 3.0);  // 1 % of 6 pairs is 1 pair of 3 seen
 }
 
