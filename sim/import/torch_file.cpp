@@ -122,6 +122,7 @@ NpyArray TorchFile::load(const PickleValue& value, const std::string& name) cons
   PickleTensor tensor = value.node->tensor;
   const std::string where = fmt::format("{}/{}", path_, name);
   const std::int64_t count = elements_of(tensor.shape);
+  if (count == 0) return NpyArray::view(tensor.type, tensor.shape, {}, nullptr, where);
   const Error beyond = error_in(where, "reaches beyond its storage", "the file is damaged");
   const auto check_fits = [&] {
     if (count < 0 || count > tensor.storage_size) {
@@ -131,7 +132,6 @@ NpyArray TorchFile::load(const PickleValue& value, const std::string& name) cons
     if (!steps_inside(tensor)) throw beyond;
   };
   check_fits();
-  if (count == 0) return NpyArray::view(tensor.type, tensor.shape, {}, nullptr, where);
   const auto bytes = storage(tensor.storage);
   const auto size = static_cast<std::size_t>(tensor.type.size);
   tensor.storage_size =

@@ -256,9 +256,9 @@ class Adviser {
       any_lossy |= !text_in(port_.rows().at(ranked_[r]), "lossy").empty();
     }
     columns.push_back({"lossy", TableColumn::Kind::words, 0, any_lossy});
-    for (const char* name : {"time", "flow", "analytic", "memory", "bound by"}) {
-      columns.push_back({name});
-    }
+    const bool steps = !text_in(port_.rows().at(ranked_[0]), "bound_by").empty();
+    for (const char* name : {"time", "flow", "analytic", "memory"}) columns.push_back({name});
+    columns.push_back({steps ? "bound by" : "critical path"});
     Table table("candidates", columns);
     for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
       const std::int64_t id = ranked_[r];

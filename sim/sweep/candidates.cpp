@@ -58,6 +58,8 @@ double memory_in(const SweepRow& row) {
 }
 
 std::string binding_in(const SweepRow& row) {
+  std::string of_step = text_in(row, "bound_by");
+  if (!of_step.empty()) return of_step;
   const std::string prefix = "critical_path.bound_by_s.";
   std::string most;
   double longest = 0;

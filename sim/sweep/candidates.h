@@ -20,7 +20,8 @@ std::string text_in(const SweepRow& row, const std::string& column);
 double time_in(const SweepRow& row);
 /// Bytes of the fullest GPU.
 double memory_in(const SweepRow& row);
-/// What most of the critical path is bound by.
+/// The largest part of a step, as comparisons say; of an iteration what bounds most of its critical
+/// path.
 std::string binding_in(const SweepRow& row);
 
 class Candidates {

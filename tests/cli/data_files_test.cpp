@@ -86,6 +86,8 @@ TEST_F(Moved, MoesimDataStandsAlone) {
   fs::create_directories(data / "topologies");
   std::ofstream(data / "topologies/mine.yaml") << tiny;
   EXPECT_THAT(run({"topology", "show", "mine"}, data).out, HasSubstr("2 GPUs"));
+  EXPECT_THAT(run({"topology", "show", "mine", "--json", "-"}, data).out,
+              HasSubstr("\"bisection\""));
   EXPECT_EQ(run({"topology", "show", "h100-rail"}, data).err,
             "error: no 'h100-rail' in topologies\nhint: known: mine\n");
   EXPECT_EQ(run({"topology", "show", "mine"}, "/no/such").err,

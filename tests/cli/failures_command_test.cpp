@@ -76,6 +76,7 @@ TEST(FailuresCommand, SaysLongIntervalsInHours) {
       failures({"megatron"}, {"--node-mtbf", "20000h", "--write", "20 s", "--interval", "3h"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("3 h 0 min"));
+  EXPECT_THAT(outcome.out, HasSubstr("# a node fails every 20000 h, 1 at once; "));
 }
 
 TEST(FailuresCommand, EveryTopologyHasItsOwnBaseline) {

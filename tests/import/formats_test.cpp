@@ -94,6 +94,38 @@ TEST(Formats, RanksThatRepeatEachOtherAreTakenOnce) {
                           "10 rows: of ranks that repeat another's tokens (tensor parallelism)"));
 }
 
+TEST(Formats, RanksWithTheSameFileAreTakenOnce) {
+  const ScratchFolder scratch;
+  for (const char* name : {"meta_info.json", "rank0_raw.safetensors"}) {
+    write_bytes(scratch / (std::string("in/") + name), read_bytes(formats() + "/trtllm/" + name));
+  }
+  write_bytes(scratch / "in/rank1_raw.safetensors",
+              read_bytes(formats() + "/trtllm/rank0_raw.safetensors"));
+  const auto report = import_trace("trtllm", options_of(scratch / "in", scratch / "out")).report;
+  EXPECT_THAT(report, testing::HasSubstr("tokens     5\n"));
+  EXPECT_THAT(report, testing::HasSubstr("10 rows: of ranks that repeat another's tokens"));
+}
+
+TEST(Formats, LayersThatAFileNumbersAreThoseOfTheModel) {
+  const ScratchFolder scratch;
+  auto options = options_of(formats() + "/trtllm", scratch / "out");
+  options.moe_layers = {1, 3};
+  options.model_layers = 4;
+  EXPECT_THAT(error_text([&] { import_trace("trtllm", options); }),
+              testing::HasSubstr("has layers 1, 2 but the model's MoE layers are 1, 3"));
+}
+
+TEST(Formats, ThatDoNotSayTheExpertsNeedThemGiven) {
+  const ScratchFolder scratch;
+  for (const char* kind : {"moe-infinity", "trtllm-routes", "verl", "core12345"}) {
+    auto options = options_of(formats() + "/" + kind, scratch / "out");
+    options.experts = 0;
+    EXPECT_THAT(error_text([&] { import_trace(kind, options); }),
+                testing::HasSubstr("the number of experts is not known"))
+        << kind;
+  }
+}
+
 TEST(Formats, PassesOfOneKindAlone) {
   const ScratchFolder scratch;
   auto options = options_of(formats() + "/sglang-recorder", scratch / "out");

@@ -250,6 +250,26 @@ TEST(Logs, OfTwoBytesACharacterAreNamed) {
               HasSubstr("is UTF-16 text (save it as UTF-8)"));
 }
 
+TEST(Logs, SayTheirPhaseInManyWords) {
+  const auto phase_of = [](const std::string& first, const std::string& second) {
+    const std::string line = R"({{"layer": 1, "token": {}, "phase": "{}", "topk_ids": [0, 1]}})";
+    const ScratchFolder scratch;
+    write_bytes(scratch / "in/a.jsonl", fmt::format(fmt::runtime(line), 0, first) + "\n" +
+                                            fmt::format(fmt::runtime(line), 1, second) + "\n");
+    auto options = options_of(scratch / "in", scratch / "out");
+    options.layers = {1};
+    import_trace("table", options);
+    return RoutingTrace::open(scratch / "out").info().phase;
+  };
+  for (const char* word : {"prefill", "extend", "prompt"}) {
+    EXPECT_EQ(phase_of(word, word), Phase::prefill) << word;
+  }
+  EXPECT_EQ(phase_of("decode", "decode"), Phase::decode);
+  EXPECT_EQ(phase_of("generation", "generation"), Phase::decode);
+  EXPECT_EQ(phase_of("training", "training"), Phase::training);
+  EXPECT_EQ(phase_of("prefill", "decode"), Phase::mixed);
+}
+
 TEST(Logs, MapsAreChecked) {
   const auto refused = [](const char* map) {
     return error_text([&] {

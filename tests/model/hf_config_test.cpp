@@ -210,6 +210,9 @@ TEST(HfConfig, LayersFollowTheRuleOfTheArchitecture) {
   EXPECT_THAT(layers_by("glm4_moe", R"("mlp_layer_types": ["dense", "sparse", "sparse", "dense",
       "sparse", "sparse", "sparse", "sparse"])"),
               ElementsAre(1, 2, 4, 5, 6, 7));
+  EXPECT_THAT(layers_by("glm4_moe", R"("mlp_layer_types": ["sparse", "dense", "sparse", "dense",
+      "dense", "dense", "dense", "dense"])"),
+              ElementsAre(0, 2));
 }
 
 TEST(HfConfig, ScoresThatAreNoScoresAreThoseOfTheArchitecture) {

@@ -217,6 +217,13 @@ TEST(HierarchyCost, FirstCellByHand) {
               1e-9);
 }
 
+TEST(HierarchyCost, TheDeeperOfTwoMayBeTheBest) {
+  EXPECT_EQ(best_depth(std::vector{Seconds(2), Seconds(1)}), 2);
+  EXPECT_EQ(best_depth(std::vector{Seconds(1), Seconds(2)}), 1);
+  EXPECT_EQ(best_depth(std::vector{Seconds(3), Seconds(2), Seconds(1)}), 3);
+  EXPECT_EQ(best_depth(std::vector{Seconds(1)}), 1);
+}
+
 TEST(HierarchyCost, BalancedTimesMatchTheTable) {
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);

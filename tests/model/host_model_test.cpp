@@ -93,6 +93,19 @@ TEST(HostCalls, CountWhatRunsAgainAsTheForwardPass) {
   EXPECT_EQ(calls_of("attention-scores-dgrad", scores).kernels, 3);
 }
 
+TEST(HostCalls, OfProductsAndOfWhatIsNextToThemDiffer) {
+  const GroupedGemm product{{8}, 64, 64, DataType::bf16};
+  const MemoryBound rows{Bytes(8), Bytes(8)};
+  EXPECT_EQ(calls_of("attention-projections", product), (HostCalls{.kernels = 1, .modules = 1}));
+  EXPECT_EQ(calls_of("attention-projections-dgrad", product),
+            (HostCalls{.kernels = 1, .modules = 1}));
+  EXPECT_EQ(calls_of("attention-projections", rows), (HostCalls{.kernels = 2}));
+  EXPECT_EQ(calls_of("attention-projections-dgrad", rows), (HostCalls{.kernels = 3}));
+  EXPECT_EQ(calls_of("mamba-scan", product), (HostCalls{.kernels = 1}));
+  EXPECT_EQ(calls_of("mamba-scan", rows), (HostCalls{.kernels = 5, .modules = 1}));
+  EXPECT_EQ(calls_of("mamba-scan-dgrad", rows).kernels, 22);
+}
+
 TEST(HostCalls, OfExchangesAreCollectivesAndHostWorkHasItsOwnTime) {
   EXPECT_EQ(host_calls({OpKind::token_exchange}, nullptr), (HostCalls{.collectives = 1}));
   EXPECT_EQ(calls_of("host-read", HostWork{5}), HostCalls());

@@ -40,6 +40,7 @@ TEST(ModelFile, LayersRoutedByTokenIdsAreLayersOfTheModel) {
             std::to_string(hashed) + "\n",
         "t");
   };
+  EXPECT_EQ(parsed(0).hash_layers, 0);
   EXPECT_EQ(parsed(2).hash_layers, 2);
   try {
     parsed(3);

@@ -115,6 +115,30 @@ TEST(Parameters, OfExpertsBesidesTheRoutedOnesAreMatrices) {
   EXPECT_THAT(matrices(), testing::ElementsAre(WeightMatrix{1, 7168}, WeightMatrix{7168, 1}));
 }
 
+TEST(Parameters, OfADividedExpertAreRoundedUp) {
+  MoeModel model = shipped_model("deepseek-v3");
+  model.expert_ffn = 5;
+  EXPECT_THAT(expert_matrices(model, 2),
+              testing::ElementsAre(WeightMatrix{2 * 3, 7168}, WeightMatrix{7168, 3}));
+}
+
+TEST(Parameters, PlaceholdersOfGradientsAreOneOfEachShape) {
+  MoeModel model = shipped_model("deepseek-v3");
+  model.weights = DataType::bf16;
+  const HeldBlock moe{5, BlockKind::moe};
+  const auto elements = [&](const std::vector<HeldBlock>& blocks) {
+    return gradient_placeholders(model, blocks, {256, 256}, 2).value / 2;
+  };
+  // Of the shared expert, and of halves of routed ones: both matrices of each.
+  EXPECT_EQ(elements({moe, moe}), 7168 * 3 * (2048 + 1024));
+  const HeldBlock attention{5, BlockKind::attention};
+  std::int64_t its = 0;
+  for (const WeightMatrix& each : weight_matrices(model, attention, {256, 256})) {
+    its += each.parameters();
+  }
+  EXPECT_EQ(elements({attention}), its);
+}
+
 // Technical report: 12.7B active of 120.6B, with the embedding and without multi-token prediction.
 TEST(Parameters, OfNemotron3Super) {
   const MoeModel model = shipped_model("nemotron-3-super");

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/base/files.h"
+#include "sim/base/temporary_folder.h"
+
 namespace moesim {
 namespace {
 
@@ -56,6 +59,24 @@ TEST(SoftwareChanges, OfAPolicyAndOfATransportAsWell) {
   EXPECT_THAT(texts_of(software.changes_of_transport("it", {})), ElementsAre());
   EXPECT_THAT(texts_of(software.changes_of_transport("it", {.parameters = true})),
               ElementsAre("transport=1"));
+}
+
+TEST(SoftwareChanges, AreReadFromItsFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/own.yaml";
+  write_file(path,
+             "name: own\nsource: a test\ngradient_bytes: 4\noptimizer_bytes: 6\nupdate_bytes: 3\n"
+             "zero: 3\noverlap: {gradients: true}\ndispatch: {it: {a: 1, b: 2}}\n"
+             "dispatch_with_stash: {it: {c: 3}}\n");
+  const Software software = read_software(path);
+  EXPECT_EQ(software.gradient_bytes, 4);
+  EXPECT_EQ(software.optimizer_bytes, 6);
+  EXPECT_EQ(software.update_bytes, 3);
+  EXPECT_EQ(software.zero, 3);
+  EXPECT_TRUE(software.overlaps_gradients);
+  EXPECT_FALSE(software.overlaps_parameters);
+  EXPECT_THAT(texts_of(software.changes_of_policy("it", {}, true)),
+              ElementsAre("dispatch.c=3", "dispatch.a=1", "dispatch.b=2"));
 }
 
 }  // namespace

@@ -321,6 +321,7 @@ TEST(RateMatches, PoolsAnswerAsManyRequestsAsTheyGet) {
   EXPECT_EQ(match.decode_instances, 4);
   EXPECT_NEAR(match.requests_per_second, 20, tiny);
   EXPECT_NEAR(match.requests_per_second_per_gpu, 2, tiny);
+  EXPECT_EQ(match_rates({3, 2}, {2, 1}, 4).prompt_instances, 1);
   EXPECT_EQ(match_rates({10, 4}, {5, 8}, 11).prompt_instances, 0) << "not even one of each fits";
 }
 

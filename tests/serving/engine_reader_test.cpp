@@ -65,6 +65,8 @@ TEST(EngineFiles, HostsOfPassesWithoutGraphs) {
 
 TEST(EngineFiles, WhatTheyStateIsTakenOver) {
   EXPECT_EQ(model_of("balance_wait: 7\n").options.balance_wait, 7);
+  EXPECT_EQ(model_of("balance_wait: 0\n").options.balance_wait, 0);
+  EXPECT_EQ(model_of("look_every: 3\n").options.look_every, 3);
   EXPECT_EQ(model_of("kv: {reserve: {initial: 0.5, passes: 0}}\n").options.kv.reserve.passes, 0);
   EXPECT_THAT(mistakes_in("drafts: {tokens: 2, gained: [0.5, 0.5]}\n"),
               HasSubstr("hint: 3 shares that sum to 1"));

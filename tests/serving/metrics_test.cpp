@@ -38,6 +38,16 @@ ServingRun some_run() {
   return run_serving(one_engine(engine, prices), draw_requests(draw));
 }
 
+TEST(ServingFigures, AUserGetsATokenPerTimeBetweenThem) {
+  FormulaPrices prices([](const ServingBatch&) { return 0.25; });
+  const auto output_of = [&](std::int64_t tokens) {
+    const ServingRun run = run_serving(one_engine({}, prices), at_once({{5, tokens}}));
+    return serving_metrics(run, {}, 0, 1).rates.output_per_user;
+  };
+  EXPECT_NEAR(output_of(3), 4, 1e-9);
+  EXPECT_EQ(output_of(1), 0) << "there is no time between tokens";
+}
+
 TEST(ServingFigures, PercentilesAreTheNearestRanks) {
   const ServingRun run = some_run();
   const ServingMetrics metrics = serving_metrics(run, {}, 10, 4);

@@ -115,5 +115,14 @@ TEST(PriceTables, ErrorsAreThoseOfTheChecks) {
   EXPECT_NEAR(table.errors().sum, 2.0 / 5 - 1, 1e-12);
 }
 
+TEST(PriceTables, NothingIsCheckedUnlessAsked) {
+  FormulaPrices exact([](const ServingBatch&) { return 1.0; });
+  PriceTableOptions options;
+  options.check_every = 0;
+  PriceTable table(exact, options);
+  EXPECT_NEAR(table.price(decode_batch({16}, 1024)).time.value, 1, 1e-12);
+  EXPECT_EQ(table.errors().checks, 0);
+}
+
 }  // namespace
 }  // namespace moesim

@@ -53,6 +53,8 @@ TEST(RequestLogs, TablesByTheNamesOfTheirColumns) {
   EXPECT_THAT(log.requests,
               ElementsAre(ServingRequest{Seconds(0), 10, 4}, ServingRequest{Seconds(0.25), 20, 8}));
   EXPECT_EQ(log_of("arrival, input, output\n0,1,2\n").requests.size(), 1U);
+  EXPECT_THAT(log_of(",arrival , input  ,output\n7,0 ,12 ,34  \n").requests,
+              ElementsAre(ServingRequest{Seconds(0), 12, 34}));
 }
 
 TEST(RequestLogs, WhatIsPackedIsReadAndOnlyAsMuchAsIsAskedFor) {

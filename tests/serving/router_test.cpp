@@ -49,6 +49,8 @@ TEST(Routers, PrefixesDoNotCountIfTheOtherIsIdle) {
   EXPECT_EQ(Router(options).choose({{true, 0, 0, 0, 0}, {true, 0, 10, 0, 100}}, 100), 0);
   EXPECT_EQ(Router(options).choose({{true, 0, 0, 0, 0}, {true, 0, 5, 0, 100}}, 100), 1);
   EXPECT_EQ(Router(options).choose({{true, 0, 0, 0, 0}, {true, 0, 5, 0, 49}}, 100), 0);
+  const TargetLoad down{false, 0, 0, 0, 0};
+  EXPECT_EQ(Router(options).choose({down, {true, 0, 0, 0, 0}, {true, 0, 10, 0, 100}}, 100), 1);
 }
 
 TEST(Routers, TheFirstMayHaveTheLongestPrefix) {

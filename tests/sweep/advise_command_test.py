@@ -57,6 +57,14 @@ class AdviseCommand(unittest.TestCase):
         self.assertIn("--ask: 'ep-degre' is not a known question", told)
         self.assertIn("did you mean 'ep-degree'", told)
 
+    def test_what_binds_a_step_is_what_comparisons_say(self):
+        asked = (*INPUTS, *SMALL[:6], "-q", "--policy", "alltoall,megatron-allgather")
+        done = subprocess.run([MOESIM, "compare", *asked, "--format", "json"], capture_output=True, text=True, check=True,
+                              env={**os.environ, "MOESIM_DATA": str(ROOT)})
+        compared = {case["policy"]: case["bound_by"] for case in json.loads(done.stdout)["cases"]}
+        rows = self.rows(*asked, "--finals", "0", "-j1", "--part", "1")
+        self.assertEqual({row["policy"]: row["bound by"] for row in rows}, compared)
+
     def test_lossy_policies_win_only_if_asked(self):
         asked = (*INPUTS, *SMALL, "--policy", "alltoall,deepspeed", "--part", "1")
         told = self.advise(*asked)

@@ -65,6 +65,13 @@ TEST_F(GridTest, ScenarioWithoutAxesIsOne) {
   EXPECT_EQ(read("axes: {}\n").size(), 1);
 }
 
+TEST_F(GridTest, FidelitiesAreThoseOfTheScenarioAndOfAxes) {
+  EXPECT_THAT(read("").fidelities(), testing::SizeIs(1));
+  EXPECT_THAT(read("fidelity: port\n").fidelities(), ElementsAre(Fidelity::port));
+  EXPECT_THAT(read("axes: {fidelity: [analytic, port]}\n").fidelities(),
+              ElementsAre(Fidelity::port, Fidelity::analytic));
+}
+
 TEST_F(GridTest, ListsOfTheScenarioAreAxes) {
   const SweepGrid grid = read("fidelity: [analytic, port]\naxes: {topology.nodes: [2, 4]}\n",
                               {{"policy", R"(["megatron", "dedup"])", "--policy megatron,dedup"}});

@@ -27,6 +27,12 @@ class FormulaRates : public KindRates {
   std::function<double(std::size_t)> prompts_;
 };
 
+TEST(ServingCandidates, WordsNameGroupsAndPolicy) {
+  EXPECT_EQ((ServingInstanceKind{16, 1, 16, 1, "deepep", {}}.words()), "tp1 ep16 deepep");
+  EXPECT_EQ((ServingInstanceKind{4, 4, 1, 4, "of/mine.yaml", {}}.words()),
+            "tp4 ep1 etp4 mine.yaml");
+}
+
 TEST(ServingCandidates, KindsFillPartsOfTheCluster) {
   const auto kinds = instance_kinds({{"low", false}, {"all", true}}, 2, 4);
   std::set<std::string> words;

@@ -44,6 +44,18 @@ TEST(ConnectionsOfAFile, AreThoseOfTheClassesItNames) {
   EXPECT_DOUBLE_EQ(found->host->exchange_start.value, 0.006);
 }
 
+TEST(ConnectionsOfAFile, MayBeOfAClassBehindOthers) {
+  std::string text = cluster_with(sizes + queues);
+  text.insert(text.find("  - {from: a"),
+              "  - {from: a, to: b, class: first, bandwidth: 2 GB/s, latency: 1 us}\n");
+  const TopologyFile file = parse_topology(text, "t.yaml");
+  ASSERT_TRUE(file.connections);
+  EXPECT_EQ(file.connections->queues.size(), 2);
+  for (const auto& [link, queue] : file.connections->queues) {
+    EXPECT_DOUBLE_EQ(file.topology.links()[link.index()].bandwidth.value, 1e9);
+  }
+}
+
 TEST(ConnectionsOfAFile, AreNoneWhereItStatesNone) {
   const TopologyFile file = parse_topology(cluster_with(""), "t.yaml");
   EXPECT_FALSE(file.connections);

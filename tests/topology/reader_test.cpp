@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mistakes in topology files, with all that is said about them; and fields without effect.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sim/base/error.h"
@@ -91,6 +92,7 @@ TEST(Reader, GpusMayHaveAPriceAndAPower) {
             "t.yaml:8:8: error: 'power' is -1 W, must be above 0 and at most 100000 W\n"
             "  power: -1 W\n"
             "         ^\n");
+  EXPECT_THAT(errors(one + "price: 2 k$/h\n"), ::testing::HasSubstr("unknown unit 'k$/h'"));
   EXPECT_EQ(errors(one + "price: 2 EUR/h\npower: much\n"),
             "t.yaml:7:8: error: 'price': unknown unit 'EUR/h'\n"
             "  price: 2 EUR/h\n"

@@ -106,6 +106,22 @@ TEST_F(DrawnTraceTest, OptionsThatCannotBeAreAnErrorAndKeepNothing) {
   EXPECT_FALSE(fs::exists(drawn_folder()));
 }
 
+TEST_F(DrawnTraceTest, IsKeptInTheHomeFolderUnlessTheCacheHasAnother) {
+  const char* home = std::getenv("HOME");
+  const std::string before = home != nullptr ? home : "";
+  ::setenv("HOME", "/home/of", 1);
+  keep_in("not/from/the/root");
+  EXPECT_EQ(drawn_folder(), "/home/of/.cache/moesim/traces");
+  keep_in("/kept");
+  EXPECT_EQ(drawn_folder(), "/kept/moesim/traces");
+  keep_in("");
+  ::setenv("HOME", "of", 1);
+  EXPECT_EQ(drawn_folder(), "");
+  ::unsetenv("HOME");
+  EXPECT_EQ(drawn_folder(), "");
+  if (home != nullptr) ::setenv("HOME", before.c_str(), 1);
+}
+
 TEST(SynthText, HasEveryKeyThatIsNotAsUsual) {
   const auto again = [](const std::string& text) {
     const auto document = YamlDocument::from_text(text, "a.yaml");

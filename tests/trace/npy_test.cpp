@@ -56,6 +56,15 @@ TEST(Npy, ReadsEveryType) {
   EXPECT_EQ(one("<f8", std::string("\0\0\0\0\0\0\xe0\x3f", 8)).real(0), 0.5);
 }
 
+TEST(Npy, ValuesInMemoryHaveTheirType) {
+  const auto reals = NpyArray::of(std::vector{0.5F, 2.0F}, {2, 1}, "m");
+  EXPECT_EQ(reals.describe(), "float32 (2, 1)");
+  EXPECT_EQ(reals.real(1), 2);
+  const auto numbers = NpyArray::of(std::vector<std::int32_t>{-7}, {1}, "m");
+  EXPECT_EQ(numbers.describe(), "int32 (1,)");
+  EXPECT_EQ(numbers.integer(0), -7);
+}
+
 TEST(Npy, HalvesAreExact) {
   EXPECT_EQ(half_to_float(0x0000), 0.0F);
   EXPECT_TRUE(std::signbit(half_to_float(0x8000)));

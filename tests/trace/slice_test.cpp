@@ -50,9 +50,10 @@ TEST(Slice, TakesSequences) {
   EXPECT_EQ(step.ids(0).at(0, 0), 2 + 1 + 3);
   EXPECT_EQ(step.weight(0, 0, 0), 4 + 3.0F);
   EXPECT_EQ(step.source_rank(0), 7);
-  EXPECT_THAT(second.info().provenance, testing::HasSubstr("\"sequences\":[1,9]"));
+  EXPECT_THAT(second.info().provenance, testing::HasSubstr("\"layers\":[5],\"sequences\":[1,9]"));
   const auto first = slice(cube(), {.sequences = std::pair(0, 1), .tokens = 2});
   EXPECT_THAT(first.step(0).sequence_lengths(), testing::ElementsAre(2));
+  EXPECT_THAT(first.info().provenance, testing::Not(testing::HasSubstr("\"layers\"")));
 }
 
 /// All slices by sequence, and by both, put together again are the whole.

@@ -32,6 +32,7 @@ TEST(Statistics, OfThreeTokens) {  // {0,1} {2,3} | {0,2} of 4 experts
   EXPECT_EQ(s.strongest_pairs[1].b, 3);
   EXPECT_EQ(s.strongest_pairs[2].b, 2);
   EXPECT_DOUBLE_EQ(s.strongest_pairs[0].lift, (1 / 3.0) / (2 / 3.0 * 1 / 3.0));
+  EXPECT_DOUBLE_EQ(s.strongest_pairs[0].share, 1 / 3.0);
   EXPECT_DOUBLE_EQ(s.top_pairs_share.mean(), 1 / 3.0);  // 1 % of 6 pairs is 1 pair of 3 seen
 }
 
@@ -159,6 +160,31 @@ TEST(Statistics, PageShowsSourceRanksAsRecorded) {
   EXPECT_THAT(page, testing::HasSubstr("source ranks            2, 1 to 3 tokens each\n"));
   EXPECT_THAT(page, testing::HasSubstr("gate weights            not recorded\n"));
   EXPECT_THAT(statistics_json(trace, measure(trace)), testing::StartsWith("{\n \""));
+}
+
+RoutingTrace trace_of_ranks(const std::vector<std::vector<std::int32_t>>& steps) {
+  const TraceInfo info{"ranks", "toy", 4, 1, {0}, Phase::training, ""};
+  std::vector<std::shared_ptr<const TraceStep>> made;
+  for (const auto& ranks : steps) {
+    StepArrays arrays;
+    arrays.number = static_cast<std::int64_t>(made.size());
+    arrays.ids = IdArray(4, {0, 1});
+    arrays.sequence_lengths = {2};
+    arrays.source_ranks = ranks;
+    made.push_back(make_step(info, std::move(arrays)));
+  }
+  return {info, std::move(made)};
+}
+
+TEST(Statistics, StepsWithoutSourceRanksAreLeftOut) {
+  EXPECT_THAT(measure(trace_of_ranks({{}, {2, 0}})).tokens_of_source_rank,
+              testing::ElementsAre(1, 0, 1));
+}
+
+TEST(Statistics, SourceRanksThatCannotBeAreRefused) {
+  const auto refused = testing::HasSubstr("trace 'ranks', step 1: source ranks that cannot be");
+  EXPECT_THAT(error_text([] { measure(trace_of_ranks({{0, 0}, {0, -1}})); }), refused);
+  EXPECT_THAT(error_text([] { measure(trace_of_ranks({{0, 0}, {0, 1 << 20}})); }), refused);
 }
 
 }  // namespace

@@ -236,6 +236,7 @@ TEST(TopologyImport, OddFilesAreReadAsFarAsTheyGo) {
   EXPECT_THAT(imported({four_gpus}),
               HasSubstr("gpu: h100-measured  # assumed: 18 NVLinks; --gpu says which"));
   EXPECT_THAT(imported({"GPU links\n" + four_gpus}), HasSubstr("gpus: 4  # read: f0"));
+  EXPECT_THAT(import_mistake("switches:\n- name: a\n"), HasSubstr("no switch with nodes"));
   EXPECT_THAT(import_mistake("GPU0 GPU1\nGPU0 X\nGPU1 NV1 X \n"),
               HasSubstr("f:2: error: GPU0 has 1 cells for 2 columns"));
   EXPECT_THROW(expand_hosts("a[1000000000]"), Error) << "of nine digits at most";
@@ -275,6 +276,20 @@ TEST(TopologyImport, YamlOfOthers) {
   EXPECT_THAT(kubernetes, HasSubstr("nodes: 2  # read: f0"));
   EXPECT_THAT(kubernetes, HasSubstr("gpu: h200-measured  # read: f0: NVIDIA-H200"));
   EXPECT_THAT(kubernetes, HasSubstr("1 node without GPUs"));
+}
+
+TEST(TopologyImport, SwitchesOfTopographAreAFabric) {
+  const std::string text =
+      imported({"switches:\n- name: core\n  switches: [a, b]\n- name: a\n  nodes: [7, n1, n2]\n"
+                "- name: b\n  nodes: [n3, n4]\n"});
+  EXPECT_THAT(text, HasSubstr("nodes: 4  # read: f0"));
+  EXPECT_THAT(text, HasSubstr("nodes_per_leaf: 2  # read: f0"));
+}
+
+TEST(TopologyImport, AStatedGpuHasItsOwnLinks) {
+  const std::string text = imported({tree_of_slurm}, "a100");
+  EXPECT_THAT(text, HasSubstr("gpu: a100  # stated: --gpu"));
+  EXPECT_THAT(text, HasSubstr("bandwidth: 300 GB/s"));  // 12 NVLinks of 25 GB/s
 }
 
 TEST(TopologyImport, DomainsOfTwoHostsHaveTheGpusAndNicsOfBoth) {

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/import/choice_table.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/trace/scratch.h"
+
+namespace moesim {
+namespace {
+
+NpyArray ids_of_layer(std::vector<std::int64_t> shape) {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(shape[0] * shape[1]));
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i);
+  return NpyArray::of(std::move(ids), std::move(shape), "ids");
+}
+
+TEST(ChoiceTables, HaveLayersOfOneShape) {
+  const auto refused = [](std::vector<std::int64_t> shape) {
+    return error_text([&] { ChoiceTable({ids_of_layer({2, 3}), ids_of_layer(std::move(shape))}); });
+  };
+  EXPECT_THAT(refused({2, 2}),
+              testing::HasSubstr("has shape (2, 2) but the first layer has (2, 3)"));
+  EXPECT_THAT(refused({3, 3}),
+              testing::HasSubstr("has shape (3, 3) but the first layer has (2, 3)"));
+  EXPECT_EQ(refused({2, 3}), "no error");
+}
+
+TEST(ChoiceTables, HavePartsAndEveryFewTokens) {
+  const ChoiceTable table({ids_of_layer({5, 2})});  // token t chose 2 t and 2 t + 1
+  const ChoiceTable part = table.part(2, 2);
+  ASSERT_EQ(part.tokens(), 2);
+  EXPECT_EQ(part.at(0, 0, 0), 4);
+  EXPECT_EQ(part.at(1, 0, 1), 7);
+  const ChoiceTable odd = table.every(1, 2), even = table.every(0, 2);
+  ASSERT_EQ(odd.tokens(), 2);
+  ASSERT_EQ(even.tokens(), 3);
+  EXPECT_EQ(odd.at(1, 0, 0), 6);
+  EXPECT_EQ(even.at(2, 0, 1), 9);
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/serving/deployment/check_deployment.h"
+
+#include <gmock/gmock.h>
+
+#include "sim/base/error.h"
+#include "tests/serving/simple_prices.h"
+
+namespace moesim::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string refusal_of(const Deployment& deployment) {
+  try {
+    check_deployment(deployment, at_once({{5, 2}}));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+/// Two instances of four ranks.
+Deployment two_of_four(StepPrices& prices) {
+  EngineOptions engine;
+  engine.ranks = 4;
+  Deployment deployment = one_engine(engine, prices);
+  deployment.pool.instances = 2;
+  return deployment;
+}
+
+TEST(DeploymentChecks, OnlyRanksThatThereAreAreLost) {
+  FormulaPrices prices = second_per_pass();
+  Deployment deployment = two_of_four(prices);
+  deployment.losses = {{Seconds(1), 1, 2, Seconds(0), Seconds(9), 2}};
+  EXPECT_EQ(refusal_of(deployment), "none");
+  deployment.losses[0].rank = 3;
+  EXPECT_THAT(refusal_of(deployment), HasSubstr("ranks 3 to 4 of instance 1 cannot be lost: there "
+                                                "are 2 instances of 4 ranks"));
+  deployment.losses = {{Seconds(1), 2, 3, Seconds(0), Seconds(9)}};
+  EXPECT_THAT(refusal_of(deployment), HasSubstr("rank 3 of instance 2 cannot be lost"));
+  deployment.losses[0].decodes = true;
+  EXPECT_THAT(refusal_of(deployment), HasSubstr("all instances do both"));
+}
+
+TEST(DeploymentChecks, SomethingIsDoneBetweenLosses) {
+  FormulaPrices prices = second_per_pass();
+  Deployment deployment = two_of_four(prices);
+  // Two parts of two ranks: twice 3 s each.
+  deployment.loss_rate = LossRate{Seconds(12), Seconds(1), Seconds(2), 2};
+  EXPECT_EQ(refusal_of(deployment), "none");
+  deployment.loss_rate->between = Seconds(11);
+  EXPECT_THAT(refusal_of(deployment), HasSubstr("loses ranks every 5.5 s, and they are gone for"));
+  deployment.loss_rate->ranks = 3;
+  EXPECT_THAT(refusal_of(deployment), HasSubstr("3 ranks are lost at once, which do not divide the "
+                                                "4 of an instance"));
+}
+
+TEST(DeploymentChecks, APassHoldsASequenceWithItsDrafts) {
+  FormulaPrices prices = second_per_pass();
+  Deployment deployment = two_of_four(prices);
+  deployment.pool.engine.drafts = 1;
+  deployment.pool.engine.gained = {0.5, 0.5};
+  deployment.pool.engine.max_tokens = 2;
+  EXPECT_EQ(refusal_of(deployment), "none");
+  deployment.pool.engine.max_tokens = 1;
+  EXPECT_THAT(refusal_of(deployment),
+              HasSubstr("a pass of 1 tokens holds no sequence with 1 drafts"));
+  deployment.pool.engine.gained = {0.5, 0.4};
+  EXPECT_THAT(refusal_of(deployment), HasSubstr("sum to 0.9, not to 1"));
+}
+
+}  // namespace
+}  // namespace moesim::testing
