@@ -203,24 +203,28 @@ TEST(ProfileFit, CountsLaunchesThatAGpuWaitedFor) {
 
 TEST(LinkSamples, AreOfTheQuickerHalfInsideAHostOrBetweenHosts) {
   MadeProfile made;
-  const auto exchange = [&](int ranks, double microseconds) {
+  const auto exchange = [&](int ranks, double microseconds, std::int64_t bytes = 1600) {
     made.exchange(made.now(), microseconds, 0);
     ExchangeFacts& facts = made.rank().exchanges.back();
     facts = {};
     facts.ranks = ranks;
-    facts.in_bytes = 1600;
+    facts.in_bytes = bytes;
     facts.out_bytes = 800;
   };
   for (const double microseconds : {30, 10, 20}) exchange(8, microseconds);
+  for (const double microseconds : {60, 50, 40}) exchange(8, microseconds, 3200);
   exchange(16, 40);
   exchange(1, 40);
   const auto samples = link_samples(made.profile(), {});
   ASSERT_EQ(samples.size(), 2U);
   const auto& inside = samples.at("host-all-to-all-8");
-  ASSERT_EQ(inside.size(), 2U) << "of three";
+  ASSERT_EQ(inside.size(), 4U) << "of three and three";
   EXPECT_EQ(inside[0].bytes, Bytes(1400));  // 7/8
   EXPECT_NEAR(inside[0].time.value, 10e-6, 1e-12);
   EXPECT_NEAR(inside[1].time.value, 20e-6, 1e-12);
+  EXPECT_EQ(inside[2].bytes, Bytes(2800));
+  EXPECT_NEAR(inside[2].time.value, 40e-6, 1e-12);
+  EXPECT_NEAR(inside[3].time.value, 50e-6, 1e-12);
   const auto& between = samples.at("fabric-all-to-all-16");
   ASSERT_EQ(between.size(), 1U);
   EXPECT_EQ(between[0].bytes, Bytes(800));  // half of a rank's bytes leave its host
