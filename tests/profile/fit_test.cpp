@@ -74,6 +74,7 @@ TEST(ProfileFit, TablesHoldTheTimes) {
   ASSERT_EQ(tables.gemm.size(), 1U);
   EXPECT_NEAR(tables.gemm[0].time(1, 200).value, 25e-6, 1e-12);
   EXPECT_NEAR(tables.gemm[0].time(1, 283).value, 33.3e-6, 1e-6);
+  EXPECT_EQ(fit_profile(made.profile(), parse_gpu_model(made_gpu, "made"), {}).shapes, 4);
 }
 
 TEST(ProfileFit, UnevenGroupsTakeTheLineThroughTheirSums) {
@@ -135,6 +136,7 @@ TEST(ProfileFit, FitsLinks) {
   const ProfileFit fit = fit_profile(made.profile(), gpu, {});
   ASSERT_EQ(fit.links.size(), 1U);
   EXPECT_EQ(fit.links[0].name, "nvlink");
+  EXPECT_TRUE(fit.links[0].of_class);
   const LinkFit& link = fit.links[0].calibrated.fit;
   EXPECT_NEAR(link.fixed.value, 5e-6, 0.1e-6);
   for (const double bytes : {1e6, 3e7}) {

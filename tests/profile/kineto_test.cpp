@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "sim/base/error.h"
 #include "sim/profile/profile_text.h"
 #include "tests/profile/files.h"
@@ -223,6 +225,16 @@ TEST(Kineto, TakesStepsOfTheGpuWhereTheHostHasNone) {
   EXPECT_EQ(steps({kernel, gpu}), (Steps{{4 * us, 13 * us}}));
   EXPECT_EQ(steps({kernel, gpu, gpu, host}).size(), 1U);
   EXPECT_TRUE(steps({kernel, step("user_annotation", "other")}).empty());
+}
+
+TEST(Kineto, FilesShareTheProgress) {
+  const ProfileFiles files;
+  const auto trace = [](int rank) { return kineto_trace(rank, {kineto_kernel("k", 7, 5, 1)}); };
+  std::vector<double> parts;
+  read_profile({files.write("a.json", trace(0)), files.write("b.json", trace(1))}, kernel_table({}),
+               [&](double done) { parts.push_back(done); });
+  EXPECT_TRUE(std::ranges::is_sorted(parts));
+  EXPECT_EQ(parts.back(), 1);
 }
 
 TEST(Kineto, JoinsExchangesOfTheHost) {
