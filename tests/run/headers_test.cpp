@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
+
 #include "sim/run/engine_views.h"
 #include "sim/run/result_file.h"
 #include "sim/scenario/engine_run.h"
