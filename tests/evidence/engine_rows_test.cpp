@@ -14,7 +14,9 @@
 #include "sim/base/temporary_folder.h"
 #include "sim/evidence/engine_report.h"
 #include "sim/evidence/engine_table.h"
+#include "sim/evidence/predict_engines.h"
 #include "sim/model/gpu_model.h"
+#include "sim/run/engine_pool.h"
 #include "sim/scenario/engine_run.h"
 #include "sim/scenario/scenario.h"
 
@@ -240,6 +242,55 @@ TEST(EngineRows, SummariesGroupWhatIsPredicted) {
   EXPECT_NEAR(sums.front().signed_tpot, 0, 1e-12);
   const auto machine = std::ranges::find(sums, "machine", &EngineSummary::group);
   EXPECT_EQ(machine->name, "b200_sxm");
+}
+
+TEST(EngineRows, APageHasErrorsByModelAndWhatIsLeftOut) {
+  const EngineTable table{"Title", "a source", {}, {"A miss."}, 1, {}, {}, {}, {}};
+  const auto rows =
+      judged_engines(rows_of(together + together + apart),
+                     {{0.1, 0.011, 0, 0, ""}, {0.1, 0.009, 0, 0, ""}, {0, 0, 0, 0, "no reason"}});
+  EXPECT_EQ(rows[0].name(), "Qwen3.5-397B-A17B b200_sxm sglang fp8 1024/1024 c16 tp4ep4");
+  EXPECT_EQ(rows[2].name(), "DeepSeek-R1 gb200 trtllm fp8 8192/1024 c64 2xdp8ep8+1xdp32ep32");
+  const std::string page = engines_page(table, rows);
+  EXPECT_THAT(page, testing::StartsWith("2 of 3 runs are predicted. "));
+  EXPECT_THAT(page, HasSubstr("| rows | 2 | 10.0, 10.0 % | 0.0, 0.0 % | "));
+  EXPECT_THAT(page, HasSubstr("| Qwen/Qwen3.5-397B-A17B | 2 | "));
+  EXPECT_THAT(page, testing::Not(HasSubstr("b200_sxm")));
+  EXPECT_THAT(page, testing::EndsWith("\n- 1 row not predicted: no reason.\n- A miss.\n"));
+  const std::string text = engines_text(table, rows, "v").text();
+  EXPECT_THAT(text, testing::StartsWith("# moesim v: Title (a source)\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("tp4ep4 +10 ms +11 ms +[+]10.0 % +100 ms +100 ms"));
+  EXPECT_THAT(text, testing::ContainsRegex("in flight +to 8 per GPU +2 "));
+  EXPECT_THAT(text, HasSubstr("# 1 row not predicted: no reason\n"));
+}
+
+// Ten rounds of two requests: each counts alike.
+TEST(EngineRows, ArePredictedAsTheMeansOfARunOfTheirPool) {
+  EngineTable table = read_engine_table("inferencex");
+  table.least_share = 1;
+  EngineRow row = rows_of(together).front();
+  row.input = 64, row.output = 4, row.concurrency = 2;
+  EngineRow open = row;
+  open.unstated = "its router";
+  const auto predicted = predict_engines({open, row}, table, 1);
+  EXPECT_EQ(predicted[0].why, "the row does not say its router");
+  ASSERT_EQ(predicted[1].why, "");
+  std::string why;
+  OpenedPool pool(read_scenario("", pool_of(row, table, false, why)->flags));
+  RequestDraw draw;
+  draw.count = 20, draw.concurrency = 2;
+  draw.input.mean = 64, draw.output.mean = 4;
+  const PoolInstances one{&pool.prices(), &pool.engine_run().engine, 1};
+  const ServedPools served =
+      serve(pool.engine_run(), one, std::nullopt, draw_requests(draw), no_progress);
+  const ServingMetrics metrics = serving_metrics(served.run, {}, 0, served.gpus);
+  EXPECT_NEAR(predicted[1].ttft, metrics.ttft.mean, 1e-12);
+  EXPECT_NEAR(predicted[1].tpot, metrics.tpot.mean, 1e-12);
+  EXPECT_DOUBLE_EQ(predicted[1].waiting, metrics.load.waiting_mean);
+  const auto& counts = served.run.instances.at(0).counts;
+  EXPECT_GT(counts.prompt_passes + counts.mixed_passes, 0);
+  EXPECT_DOUBLE_EQ(predicted[1].prompt_share * static_cast<double>(counts.passes),
+                   static_cast<double>(counts.prompt_passes + counts.mixed_passes));
 }
 
 }  // namespace

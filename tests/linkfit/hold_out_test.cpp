@@ -30,6 +30,7 @@ TEST(HoldOut, OfALineIsExact) {
     const HoldOut held = hold_out(line(), {}, every);
     EXPECT_EQ(held.sizes.size(), 19U) << "neither the smallest nor the largest";
     EXPECT_EQ(held.sound(), 19);
+    EXPECT_EQ(held.every, every);
     EXPECT_EQ(held.sizes.front().bytes, Bytes(2048));
     EXPECT_EQ(held.sizes.back().bytes, Bytes(std::int64_t{1} << 29));
     EXPECT_LT(held.worst(true), 0.01) << every;

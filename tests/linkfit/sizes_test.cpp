@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "sim/linkfit/robust.h"
+
 namespace moesim {
 namespace {
 
@@ -28,6 +30,16 @@ using Doubles = std::vector<double>;
 TEST(Sizes, TheirOwnTimesMayBeTwelvePercentApart) {
   EXPECT_EQ(contradicted(curve({{8, 100}, {8, 111}, {16, 200}, {16, 225}, {32, 400}})),
             Doubles{16});
+}
+
+TEST(Sizes, AscendByPoolingNeighbours) {
+  const std::vector<SizeTimes> pooled =
+      ascending(sizes_of(curve({{8, 130}, {16, 110}, {32, 200}})));
+  const Doubles expected = ascending(Doubles{130, 110, 200});
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_DOUBLE_EQ(pooled[i].seconds / pooled[2].seconds, expected[i] / expected[2]);
+  }
+  EXPECT_EQ(pooled[0].seconds, pooled[1].seconds);
 }
 
 TEST(Sizes, HaveASpreadOfSeveralTimes) {

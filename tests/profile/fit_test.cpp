@@ -74,6 +74,7 @@ TEST(ProfileFit, TablesHoldTheTimes) {
   ASSERT_EQ(tables.gemm.size(), 1U);
   EXPECT_NEAR(tables.gemm[0].time(1, 200).value, 25e-6, 1e-12);
   EXPECT_NEAR(tables.gemm[0].time(1, 283).value, 33.3e-6, 1e-6);
+  EXPECT_EQ(fit_profile(made.profile(), parse_gpu_model(made_gpu, "made"), {}).shapes, 4);
 }
 
 TEST(ProfileFit, UnevenGroupsTakeTheLineThroughTheirSums) {
@@ -135,6 +136,7 @@ TEST(ProfileFit, FitsLinks) {
   const ProfileFit fit = fit_profile(made.profile(), gpu, {});
   ASSERT_EQ(fit.links.size(), 1U);
   EXPECT_EQ(fit.links[0].name, "nvlink");
+  EXPECT_TRUE(fit.links[0].of_class);
   const LinkFit& link = fit.links[0].calibrated.fit;
   EXPECT_NEAR(link.fixed.value, 5e-6, 0.1e-6);
   for (const double bytes : {1e6, 3e7}) {
@@ -203,24 +205,28 @@ TEST(ProfileFit, CountsLaunchesThatAGpuWaitedFor) {
 
 TEST(LinkSamples, AreOfTheQuickerHalfInsideAHostOrBetweenHosts) {
   MadeProfile made;
-  const auto exchange = [&](int ranks, double microseconds) {
+  const auto exchange = [&](int ranks, double microseconds, std::int64_t bytes = 1600) {
     made.exchange(made.now(), microseconds, 0);
     ExchangeFacts& facts = made.rank().exchanges.back();
     facts = {};
     facts.ranks = ranks;
-    facts.in_bytes = 1600;
+    facts.in_bytes = bytes;
     facts.out_bytes = 800;
   };
   for (const double microseconds : {30, 10, 20}) exchange(8, microseconds);
+  for (const double microseconds : {60, 50, 40}) exchange(8, microseconds, 3200);
   exchange(16, 40);
   exchange(1, 40);
   const auto samples = link_samples(made.profile(), {});
   ASSERT_EQ(samples.size(), 2U);
   const auto& inside = samples.at("host-all-to-all-8");
-  ASSERT_EQ(inside.size(), 2U) << "of three";
+  ASSERT_EQ(inside.size(), 4U) << "of three and three";
   EXPECT_EQ(inside[0].bytes, Bytes(1400));  // 7/8
   EXPECT_NEAR(inside[0].time.value, 10e-6, 1e-12);
   EXPECT_NEAR(inside[1].time.value, 20e-6, 1e-12);
+  EXPECT_EQ(inside[2].bytes, Bytes(2800));
+  EXPECT_NEAR(inside[2].time.value, 40e-6, 1e-12);
+  EXPECT_NEAR(inside[3].time.value, 50e-6, 1e-12);
   const auto& between = samples.at("fabric-all-to-all-16");
   ASSERT_EQ(between.size(), 1U);
   EXPECT_EQ(between[0].bytes, Bytes(800));  // half of a rank's bytes leave its host

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "sim/base/error.h"
 #include "sim/profile/profile_text.h"
 #include "tests/profile/files.h"
@@ -225,6 +227,16 @@ TEST(Kineto, TakesStepsOfTheGpuWhereTheHostHasNone) {
   EXPECT_TRUE(steps({kernel, step("user_annotation", "other")}).empty());
 }
 
+TEST(Kineto, FilesShareTheProgress) {
+  const ProfileFiles files;
+  const auto trace = [](int rank) { return kineto_trace(rank, {kineto_kernel("k", 7, 5, 1)}); };
+  std::vector<double> parts;
+  read_profile({files.write("a.json", trace(0)), files.write("b.json", trace(1))}, kernel_table({}),
+               [&](double done) { parts.push_back(done); });
+  EXPECT_TRUE(std::ranges::is_sorted(parts));
+  EXPECT_EQ(parts.back(), 1);
+}
+
 TEST(Kineto, JoinsExchangesOfTheHost) {
   const ProfileFiles files;
   const std::string op =
@@ -243,14 +255,26 @@ TEST(Kineto, JoinsExchangesOfTheHost) {
 
 TEST(Kineto, JoinsShapesOfProducts) {
   const ProfileFiles files;
-  const std::string op =
-      R"({"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "ts": 1, "dur": 1, "args": {"External id": 8, "Input Dims": [[64], [32, 16], [16, 64]], "Input type": ["c10::BFloat16", "c10::BFloat16", "c10::BFloat16"]}})";
+  const auto op = [](int number, int rows) {
+    return fmt::format(
+        R"({{"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "ts": 1, "dur": 1, "args": {{"External id": {}, "Input Dims": [[64], [{}, 16], [16, 64]], "Input type": ["c10::BFloat16", "c10::BFloat16", "c10::BFloat16"]}}}})",
+        number, rows);
+  };
   const ReadProfile read = read_files({files.write(
       "r.json",
-      kineto_trace(0, {op, kineto_kernel("nvjet_tst_1", 7, 5, 1, ", \"External id\": 8")}))});
+      kineto_trace(0, {op(8, 32), op(9, 48), op(10, 32),
+                       kineto_kernel("nvjet_tst_1", 7, 5, 1, ", \"External id\": 8"),
+                       kineto_kernel("nvjet_tst_1", 7, 7, 1, ", \"External id\": 9"),
+                       kineto_kernel("nvjet_tst_1", 7, 9, 1, ", \"External id\": 10")}))});
   const ProfiledRank& rank = read.profile.ranks[0];
-  const WorkShape& shape = rank.shapes.at(static_cast<std::size_t>(rank.kernels[0].shape));
-  EXPECT_EQ(shape, (WorkShape{std::nullopt, GroupedGemm{{32}, 64, 16, DataType::bf16}}));
+  ASSERT_EQ(rank.kernels.size(), 3U);
+  EXPECT_EQ(rank.shapes.size(), 2U) << "equal ones once";
+  for (const int k : {0, 1, 2}) {
+    const auto kernel = static_cast<std::size_t>(k);
+    const WorkShape& shape = rank.shapes.at(static_cast<std::size_t>(rank.kernels[kernel].shape));
+    EXPECT_EQ(shape,
+              (WorkShape{std::nullopt, GroupedGemm{{k == 1 ? 48 : 32}, 64, 16, DataType::bf16}}));
+  }
 }
 
 }  // namespace

@@ -195,6 +195,7 @@ TEST(Nsys, IsRead) {
   const ReadProfile read = read_files({path});
   const ProfileReport report(read);
   const RankTime& time = report.ranks.at(0);
+  EXPECT_EQ(read.profile.producer, "Nsight Systems");
   EXPECT_EQ(time.wall, 8 * us);
   EXPECT_EQ(time.both, 1 * us);
   EXPECT_EQ(time.traffic_only, 3 * us);

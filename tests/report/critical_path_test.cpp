@@ -175,5 +175,19 @@ TEST_F(CriticalPathTest, BoundsLeaveOneCostAway) {
   EXPECT_NEAR(apart.no_communication.value, 80 * us, 1e-12);
 }
 
+TEST_F(CriticalPathTest, OnlyTheComputeStreamBindsComputing) {
+  kernel(OpKind::norm, 0, 10);
+  kernel(OpKind::norm, 0, 70, {}, Stream::copy);
+  EXPECT_NEAR(time_bounds(PricedPlan(plan_, topology_), run(), gpus_, {}).compute.value, 10 * us,
+              1e-12);
+}
+
+TEST_F(CriticalPathTest, WorkOfAHostIsBoundByIt) {
+  kernel(OpKind::norm, 0, 10);
+  const TimeByResource by = sums().of(PathKind::dense).by;
+  ASSERT_EQ(by.size(), 1u);
+  EXPECT_NEAR(by.at("host").value, 10 * us, 1e-12);
+}
+
 }  // namespace
 }  // namespace moesim

@@ -2,13 +2,17 @@
 // Figures of an explanation that can be worked out in one's head.
 #include "sim/report/explain.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sim/analytic/analytic_backend.h"
 #include "sim/engine/port_backend.h"
+#include "sim/report/explain_text.h"
+#include "sim/report/names.h"
 #include "sim/transport/transport.h"
 #include "tests/engine/fixtures.h"
 #include "tests/plan/fixtures.h"
+#include "tests/report/table_rows.h"
 
 namespace moesim::test {
 namespace {
@@ -66,6 +70,7 @@ TEST(Explain, FindsTheBusiestLinkAndItsTime) {
   const PhaseReport& send = e.phases[0];
   ASSERT_EQ(send.classes.size(), 1u);
   const ClassLoad& port = send.classes[0];
+  EXPECT_EQ(send.busiest_class, 0);
   EXPECT_EQ(port.links, 8);
   EXPECT_EQ(port.used, 4);
   EXPECT_EQ(port.bytes, 30'000'000);  // every byte goes into the hub and out of it
@@ -93,6 +98,52 @@ TEST(Explain, TellsWaitingAndKernels) {
   ASSERT_EQ(e.order.size(), 2u);
   EXPECT_FALSE(e.order[0].phase);
   EXPECT_TRUE(e.order[1].phase);
+}
+
+TEST(Explain, SaysAllInTables) {
+  const Topology topology = star(4, milliseconds(0.01));
+  const Explanation e = explain_with_formula(two_pairs(), topology);
+  const std::string wire = topology.classes()[0].name, gpu = gpu_name(topology, GpuId(0));
+  const Printout text = explain_text(e, topology);
+  using ::testing::ElementsAre;
+  EXPECT_THAT(rows_of(text, "forward order"),
+              ElementsAre("pack|1|750 ns|3 us|memory|" + gpu + "|2 MB",
+                          "> send|2 x 2||215 us|" + wire + "||"));
+  EXPECT_THAT(rows_of(text, "forward moves"),
+              ElementsAre("send|2 x 2|20 MB|15 MB|0 B|5 MB|1|4|3|0|1"));
+  EXPECT_THAT(
+      rows_of(text, "forward links"),
+      ElementsAre("send|" + wire + " *|" + link_name(topology, e.phases[0].classes[0].busiest) +
+                  "|10 MB|200 us|2.67|4/8|30 MB"));
+  EXPECT_THAT(rows_of(text, "forward times"),
+              ElementsAre("send|closed form|215 us|||10 us|5 us|200 us|0 ns",
+                          "|analytic|215 us|215 us|750 ns"));
+  EXPECT_THAT(rows_of(text, "bounds"), ElementsAre("forward|dispatch|215 us|215 us|1.00|" +
+                                                   e.bounds[0].least.port + "|5 MB|15 MB|15 MB"));
+}
+
+// Of parts of equal length the transfer binds, then the overhead.
+TEST(Explain, TheLongestPartBindsAPhase) {
+  const Topology topology = star(2);
+  PhaseReport phase;
+  phase.classes.resize(1);
+  phase.busiest_class = 0;
+  const auto bound = [&](double overhead, double latency, double transfer) {
+    phase.closed_form.overhead = Seconds(overhead);
+    phase.closed_form.latency = Seconds(latency);
+    phase.closed_form.transfer = Seconds(transfer);
+    return bound_by(phase, topology);
+  };
+  const std::string wire = topology.classes()[0].name;
+  EXPECT_EQ(bound(2, 1, 2), wire);
+  EXPECT_EQ(bound(1, 2, 2), wire);
+  EXPECT_EQ(bound(3, 3, 2), "overhead");
+  EXPECT_EQ(bound(2, 3, 1), "latency");
+  EXPECT_EQ(bound(3, 2, 1), "overhead");
+  phase.busiest_class = -1;
+  EXPECT_EQ(bound(0, 1, 2), "latency");
+  phase.minimum = Seconds(3.5);
+  EXPECT_EQ(bound(0, 1, 2), "minimum time");
 }
 
 // 2 x 1000^3 flop at 100 TFLOP/s are 20 us, 6 MB at 1 TB/s are 6 us; one row costs 2 MB: 2 us.

@@ -14,6 +14,7 @@
 #include "sim/report/path_report.h"
 #include "sim/report/whatif_table.h"
 #include "tests/report/iteration_case.h"
+#include "tests/report/table_rows.h"
 #include "tests/report/two_hosts.h"
 
 namespace moesim {
@@ -151,6 +152,11 @@ TEST(FiguresByHand, BoundsAddUpOverMovements) {
   EXPECT_DOUBLE_EQ(sums.bound.value, 11);
   EXPECT_DOUBLE_EQ(sums.least_ratio, 1.5);
   EXPECT_EQ(sums.between_hosts, Bytes(21));
+  ASSERT_EQ(test::two_hosts().classes().size(), 2U);
+  sums.classes = {1000, 2000};
+  EXPECT_THAT(
+      test::rows_of(Printout().add(bounds_table({{&test::two_hosts(), "p", sums}})), "bounds"),
+      testing::ElementsAre("two|p||17 s|11 s|1.50x|21 B|0 B|0 ns|pcie 1 kB  nic 2 kB"));
   layer.bounds = {movement(0, 4, 10, 3)};
   EXPECT_THROW(sums.add(layer, test::two_hosts(), "p"), std::logic_error);
 }

@@ -64,6 +64,13 @@ TEST(IterationTable, SaysWhatIsLost) {
   EXPECT_EQ(case_json(c)["loss"]["weight_compression"], 4);
 }
 
+TEST(ServingTable, SaysHowMuchLongerThanOnBalancedRoutingAPassTakes) {
+  std::vector<CaseResult> cases = {test::iteration_case("cluster", "a", "balanced", 1),
+                                   test::iteration_case("cluster", "a", "recorded", 1.25)};
+  for (CaseResult& c : cases) c.metrics.iteration->serving.emplace();
+  EXPECT_THAT(comparison_table(cases).text(), testing::ContainsRegex("recorded .* [+]25.0 %"));
+}
+
 TEST(ServingTable, MarksPeaksThatAreMoreThanTheGpuHas) {
   std::vector<CaseResult> cases = {with_peak("fits", 80), with_peak("full", 81)};
   for (CaseResult& c : cases) c.metrics.iteration->serving.emplace();

@@ -12,23 +12,30 @@
 #include "sim/report/perfect_dedup.h"
 #include "sim/report/ports.h"
 #include "tests/plan/fixtures.h"
+#include "tests/report/two_hosts.h"
 #include "tests/topology/clusters.h"
 
 namespace moesim::test {
 namespace {
 
-/// Nodes of two GPUs: 100 GB/s and 1 us per NVLink hop, a 10 GB/s and 2 us NIC for each GPU.
-Topology nodes_of_two(int nodes) {
+/// Nodes of so many GPUs: 100 GB/s and 1 us per NVLink hop, a 10 GB/s and 2 us NIC for each GPU.
+Topology nodes_of(int nodes, int gpus) {
   const std::string text = "nodes: " + std::to_string(nodes) +
                            "\n"
                            "node:\n"
                            "  gpu: h100-sxm\n"
-                           "  gpus: 2\n"
+                           "  gpus: " +
+                           std::to_string(gpus) +
+                           "\n"
                            "  nvlink: {kind: switch, bandwidth: 100 GB/s, latency: 1 us}\n"
-                           "  nics: {count: 2, bandwidth: 10 GB/s, latency: 2 us}\n"
+                           "  nics: {count: " +
+                           std::to_string(gpus) +
+                           ", bandwidth: 10 GB/s, latency: 2 us}\n"
                            "fabric: {kind: switch}\n";
   return std::move(parse_topology(text, "test").topology);
 }
+
+Topology nodes_of_two(int nodes) { return nodes_of(nodes, 2); }
 
 // Two tokens of GPU 0 go to both GPUs of node 1, one token of GPU 1 to GPU 0 and GPU 2. Node 1 is
 // entered three times: 3 x 1 MB / 20 GB/s = 150 us, after 4 us over two NIC hops. GPU 2 is entered
@@ -56,6 +63,25 @@ TEST(LowerBound, CountsOneRowPerTokenAndGpuInsideAHost) {
   EXPECT_EQ(bound.port, "into node0.gpu1");
   EXPECT_EQ(bound.between_hosts, Bytes(0));
   EXPECT_NEAR(bound.time.value, 3e6 / 110e9 + 2e-6, 1e-12);
+}
+
+// A row to each of two neighbours: 2 MB out of 110 GB/s, of which 1 MB comes to each.
+TEST(LowerBound, CountsWhatLeavesAGpu) {
+  const std::vector<TokenNeeds> needs = {{GpuId(0), ids<GpuId>({1})}, {GpuId(0), ids<GpuId>({2})}};
+  const LowerBound there = lower_bound(nodes_of(1, 3), needs, Bytes(1'000'000), false);
+  EXPECT_EQ(there.port, "out of node0.gpu0");
+  EXPECT_NEAR(there.time.value, 2e6 / 110e9 + 2e-6, 1e-12);
+  const LowerBound back = lower_bound(nodes_of(1, 3), needs, Bytes(1'000'000), true);
+  EXPECT_EQ(back.port, "into node0.gpu0");
+  EXPECT_NEAR(back.time.value, 2e6 / 110e9 + 2e-6, 1e-12);
+}
+
+// Hosts of one GPU: 1 MB into the second one at 1 GB/s.
+TEST(LowerBound, NamesTheHostOfEveryGpu) {
+  const std::vector<TokenNeeds> needs = {{GpuId(0), ids<GpuId>({1})}};
+  const LowerBound bound = lower_bound(two_hosts(), needs, Bytes(1'000'000), false);
+  EXPECT_EQ(bound.port, "into node1");
+  EXPECT_NEAR(bound.time.value, 1e-3, 1e-12);
 }
 
 /// A pipeline stage numbers its hosts by itself, vertices keep those of the cluster.

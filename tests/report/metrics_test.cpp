@@ -89,6 +89,8 @@ TEST_F(MetricsTest, RepeatedExchangesCountAsOftenAsTheyAreThere) {
   add_step(of_apart, PricedPlan(apart, topology_), timeline);
   EXPECT_EQ(of_shared.layers.at(0).traffic.same_host, Bytes(300));
   EXPECT_EQ(of_shared.layers.at(1).traffic.same_host, Bytes(200));
+  EXPECT_DOUBLE_EQ(of_shared.layers.at(0).communication.value, 3);
+  EXPECT_DOUBLE_EQ(of_shared.layers.at(1).communication.value, 2);
   EXPECT_EQ(of_shared.layers, of_apart.layers);
   EXPECT_EQ(of_shared.total, of_apart.total);
 }

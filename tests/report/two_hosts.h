@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/plan/priced.h"
+#include "sim/plan/timeline.h"
 #include "sim/topology/reader.h"
 
 namespace moesim::test {

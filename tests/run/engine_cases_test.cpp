@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
+#include "sim/run/engine_pool.h"
 #include "sim/run/engine_views.h"
 #include "sim/run/kv_links.h"
 #include "sim/run/simulate.h"
@@ -169,6 +170,36 @@ TEST(EngineCases, PoolsMayDiffer) {
   EXPECT_EQ(wide.ranks, 16);
   EXPECT_EQ(wide.moved_requests, 3);
   EXPECT_EQ(wide.moved, alike.moved);
+}
+
+TEST(EngineCases, ErrorsOfPricesOfBothPoolsCountAsOftenAsTheyWereChecked) {
+  const std::string checked = "  prices: {check_every: 1}\n" + apart("");
+  OpenedPool prompts(on_a_node(checked)), decode(on_a_node("  kv_tokens: 4000\n" + checked));
+  RequestLog log;
+  for (const int input : {90, 300, 700, 1500}) log.requests.push_back({Seconds(0), input, 9});
+  const EngineOutcome run =
+      run_pools(prompts.engine_run(), {&prompts.prices(), &prompts.engine_run().engine, 1},
+                PoolInstances{&decode.prices(), &decode.engine_run().engine, 1}, log, no_progress);
+  const PriceErrors a = prompts.prices().errors(), b = decode.prices().errors();
+  const auto of_a = static_cast<double>(a.checks), of_b = static_cast<double>(b.checks);
+  ASSERT_GT(of_a, 0);
+  ASSERT_GT(of_b, of_a);
+  EXPECT_EQ(run.errors.checks, a.checks + b.checks);
+  const double part = of_b / (of_a + of_b);
+  EXPECT_NEAR(run.errors.mean, a.mean + part * (b.mean - a.mean), 1e-12);
+  EXPECT_NEAR(run.errors.sum, a.sum + part * (b.sum - a.sum), 1e-12);
+  EXPECT_EQ(run.errors.most, std::max(a.most, b.most));
+  EXPECT_EQ(run.simulated, prompts.prices().points() + decode.prices().points());
+}
+
+TEST(EngineCases, APoolIsOpenedOnTheRoutingThatIsAskedFor) {
+  const std::string keys =
+      "  engine: vllm\n  requests: {count: 1, concurrency: 1, input: 9, output: 1}\n";
+  const std::string both = "routing: [balanced, recorded]\n";
+  OpenedPool first(on_a_node(keys, both), RoutingSource::balanced);
+  EXPECT_EQ(first.prices().run().routing, RoutingSource::balanced);
+  OpenedPool last(on_a_node(keys, both));
+  EXPECT_EQ(last.prices().run().routing, RoutingSource::recorded);
 }
 
 TEST(EngineCases, ADecodePoolNeedsInstances) {

@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
+
+#include "sim/run/engine_views.h"
 #include "sim/run/result_file.h"
+#include "sim/scenario/engine_run.h"
 #include "tests/run/scenarios.h"
 
 namespace moesim {
@@ -44,13 +49,17 @@ TEST(Headers, OfAnIterationSayHowItIsCutAndUpdated) {
   EXPECT_THAT(more, HasSubstr("up and down two trees of nodes"));
 }
 
-std::string serving_lines(const std::string& batch) {
-  const Scenario scenario = parse_scenario(
+Scenario serving_scenario(const std::string& keys) {
+  return parse_scenario(
       "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\n"
       "policy: deepep-low-latency\nparallel: {tp: 1, ep: 8}\nset: [topology.nodes=1]\n"
-      "steps: 3:4\nserving:\n  batch: " +
-          batch + "\n",
+      "steps: 3:4\nserving:\n  " +
+          keys + "\n",
       "serving.yaml", {});
+}
+
+std::string serving_lines(const std::string& batch, const std::string& more = "") {
+  const Scenario scenario = serving_scenario("batch: " + batch + more);
   return result_header(scenario, open_inputs(scenario), "1");
 }
 
@@ -61,6 +70,58 @@ TEST(Headers, OfAPassSayWhatItsBatchHoldsAndWhichTokensItTakes) {
   const std::string prompts = serving_lines("{prompt: 300, sequences: 1}");
   EXPECT_THAT(prompts, HasSubstr("#   1 sequence of 300 new tokens on each of 8 ranks\n"));
   EXPECT_THAT(prompts, Not(HasSubstr("# the trace has no decode")));
+  EXPECT_THAT(prompts, Not(HasSubstr("drafts")));
+  EXPECT_THAT(prompts, HasSubstr("4 recorded layers, in turn for the model's 24"));
+  EXPECT_THAT(serving_lines("{context: 300, sequences: 2}", "\n  drafts: 3\n  accepted: 1.5"),
+              HasSubstr(", 3 drafts, 1.5 kept on average\n"));
+}
+
+/// The lines of a changed run.
+std::string engine_lines(const std::function<void(EngineRun&)>& change) {
+  Scenario scenario = serving_scenario(
+      "engine: {preset: vllm}\n  requests: {count: 8, concurrency: 8, input: 300, output: 3}");
+  auto run = std::make_shared<EngineRun>(*scenario.engine_run);
+  change(*run);
+  scenario.engine_run = run;
+  return engine_header(scenario, open_inputs(scenario), "1");
+}
+
+TEST(Headers, OfAnEngineSayItsLimitsPoolsAndRequests) {
+  const std::string one = engine_lines([](EngineRun& run) {
+    run.engine.options.max_sequences = no_limit;
+    run.engine.options.max_tokens = 512;
+    run.draw.input = {LengthLaw::Kind::uniform, 300, 100};
+    run.draw.output = {LengthLaw::Kind::fixed, 20};
+    run.draw.concurrency = 4;
+    run.draw.seed = 5;
+  });
+  EXPECT_THAT(one, HasSubstr(": any number of sequences and 512 tokens per pass and rank, "));
+  EXPECT_THAT(one, HasSubstr("# 8 requests drawn (seed 5): 300 +- 100 (uniform) tokens in, "
+                             "20 out, 4 in flight\n"));
+  for (const char* absent : {"compute prompts", "behind a router", "SLA", "percentiles"}) {
+    EXPECT_THAT(one, Not(HasSubstr(absent)));
+  }
+  const std::string pools = engine_lines([](EngineRun& run) {
+    run.instances = 2;
+    run.decode_instances = 3;
+    run.draw.concurrency = 0;
+    run.draw.arrivals = {ArrivalLaw::Kind::gamma, 2.5};
+    run.sla = {Seconds(1), Seconds(0.02)};
+    run.warmup = 7;
+  });
+  EXPECT_THAT(pools, HasSubstr("# 2 instances compute prompts, 3 decode; keys and values move over "
+                               "the cluster's links\n"));
+  EXPECT_THAT(pools, HasSubstr("2.5 per second (gamma)\n"));
+  EXPECT_THAT(pools, HasSubstr("# SLA of a request: TTFT 1 s, TPOT 20 ms\n"));
+  EXPECT_THAT(pools, HasSubstr("# the first 7 requests are left out of percentiles\n"));
+  const std::string recorded = engine_lines([](EngineRun& run) {
+    run.instances = 2;
+    run.draw.concurrency = 4;
+    run.request_file = "log.jsonl";
+    run.most_requests = 9;
+  });
+  EXPECT_THAT(recorded, HasSubstr("# 2 instances behind a router (least-requests)\n"));
+  EXPECT_THAT(recorded, HasSubstr("# requests of log.jsonl, the first 9, 4 in flight\n"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Which ranks a timeline shows, and the memory in it.
 #include "sim/run/timeline_file.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 #include <numeric>
 
 #include "sim/base/error.h"
+#include "sim/base/units.h"
 #include "sim/run/simulate.h"
 #include "tests/trace/scratch.h"
 
@@ -94,6 +96,34 @@ TEST(Timelines, HaveTheMemoryOfTheFullestGpuTurnByTurn) {
   for (const auto& [time, bytes] : held) in_order.push_back(bytes);
   EXPECT_EQ(in_order, bytes_by_turn(curve));
   EXPECT_EQ(in_order.size(), 8U);
+  for (const auto& bytes : curve.bytes) EXPECT_EQ(bytes.size(), curve.parts.size());
+}
+
+TEST(Timelines, SayWhatTheyShowAndHowManyEvents) {
+  const Scenario scenario = split_backward();
+  const Inputs inputs = open_inputs(scenario);
+  const ScratchFolder folder;
+  testing::internal::CaptureStderr();
+  simulate(scenario, inputs, {.workers = 0, .timeline = {{folder / "t.json", {"0-1", 2}, "1"}}});
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string text = read_bytes(folder / "t.json");
+  EXPECT_THAT(text, testing::HasSubstr("ranks 0-1; the first 2 steps"));
+  const std::size_t events = Json::parse(text).at("traceEvents").size();
+  EXPECT_THAT(said, testing::HasSubstr(fmt::format("ranks 0-1; the first 2 steps; {} events, {};",
+                                                   events, to_string(Bytes(std::ssize(text))))));
+}
+
+TEST(Timelines, NumberTheProcessesOfAllCases) {
+  const ScratchFolder folder;
+  const Scenario scenario = split_backward();
+  const TimelineRequest request{folder / "t.json", {}, "1", false};
+  const auto timeline = open_timeline(request, open_inputs(scenario), 3, 2);
+  EXPECT_EQ(timeline->named_case(5, "last", {}).first_process, 5 * 9) << "8 GPUs and the cluster";
+  EXPECT_EQ(timeline->named_case(5, "last", {}).name, "last");
+  const auto alone = open_timeline(request, open_inputs(scenario), 1, 1);
+  EXPECT_EQ(alone->named_case(0, "only", {}).name, "");
+  const auto both = open_timeline(request, open_inputs(scenario), 2, 2);
+  EXPECT_EQ(both->named_case(0, "first", {}).name, "first");
 }
 
 }  // namespace

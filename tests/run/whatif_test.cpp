@@ -111,6 +111,7 @@ TEST(WhatIf, FailedHostsLeaveASmallerCluster) {
   const WhatIfCase c = cases_of(scenario, {.fail = {"host:1"}}).at(0);
   EXPECT_EQ(c.before.gpus, 16);
   EXPECT_EQ(c.after.gpus, 8);
+  EXPECT_GT(c.after.tokens, 0);
   const Scenario small = scenario_of("alltoall", {one_step, {"ep", "8", "e"}});
   const Inputs inputs = open_inputs(small);
   EXPECT_EQ(c.after.time, simulate(small, inputs, {}).cases.at(0).metrics.mean_step());
