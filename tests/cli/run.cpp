@@ -49,8 +49,11 @@ void limit() {
   } else {
     ::setenv("MOESIM_DATA", surroundings.data.c_str(), 1);
   }
-  // Else Open MPI starts a daemon for every moesim-hw, which takes longer than the run.
+  // Else Open MPI starts a daemon for every moesim-hw and looks for networks, which take longer
+  // than the run.
   ::setenv("OMPI_MCA_ess_singleton_isolated", "1", 1);
+  ::setenv("OMPI_MCA_pml", "ob1", 1);
+  ::setenv("OMPI_MCA_btl", "self", 1);
   ::setpgid(0, 0);
   if (surroundings.limited) limit();
   if (::chdir(surroundings.folder.c_str()) == 0) ::execv(program.c_str(), argv.data());

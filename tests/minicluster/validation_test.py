@@ -58,12 +58,12 @@ class Validation(unittest.TestCase):
         return self.call(SCRIPT, "run", *CLUSTER, "--rate", rate, "--", HW, *words)
 
     def test_calibrated_at_one_rate_and_valid_at_another(self):
-        done = self.on_cluster("200mbit", "calibrate", "--topology", self.described("200mbit"), "--model", "tiny-moe",
+        done = self.on_cluster("400mbit", "calibrate", "--topology", self.described("400mbit"), "--model", "tiny-moe",
                                "--quick", "-o", self.folder / "c")
         self.assertEqual(done.returncode, 0, done.stderr)
         measured, result = self.folder / "measured.json", self.folder / "result.json"
         policies = [word for policy in POLICIES for word in ("--policy", policy)]
-        done = self.on_cluster("120mbit", "validate", "--topology", self.described("120mbit"), "--set",
+        done = self.on_cluster("240mbit", "validate", "--topology", self.described("240mbit"), "--set",
                                f"topology.calibration={self.folder}/c.calib.yaml", "--model", "tiny-moe", "--set",
                                "model.expert_ffn=32", "--attention", "false", "--trace", "traces/tiny-moe-train",
                                "--tokens-per-rank", "256", "--steps", "0", *policies, "--repeats", "3",
@@ -73,7 +73,7 @@ class Validation(unittest.TestCase):
         found = json.loads(result.read_text())
         self.assertEqual([p["policy"] for p in found["results"][0]["policies"]], POLICIES)
         # A cluster of a quarter of the bandwidth is another one.
-        done = self.call(MOESIM, "validate", measured, "--topology", self.described("30mbit"), "--tolerance", "40%")
+        done = self.call(MOESIM, "validate", measured, "--topology", self.described("60mbit"), "--tolerance", "40%")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("not valid: a mean absolute error of ", done.stdout)
 
