@@ -73,14 +73,15 @@ Batch serving_batch(const RoutingTrace& trace, int step, const Grid& grid, const
   const int ranks = grid.size(ParallelAxis::dp);
   std::vector<std::vector<TokenRun>> of_ranks(static_cast<std::size_t>(ranks));
   std::int64_t k = 0;
-  for (int earlier = 0; earlier < part; ++earlier) {
-    for_each_sequence(spec, ranks, earlier, parts, [&](int, const SequenceStep&) { ++k; });
+  for (int p = 0; p <= part; ++p) {
+    for_each_sequence(spec, ranks, p, parts, [&](int rank, const SequenceStep& each) {
+      if (p == part) {
+        recorded.append(each.request >= 0 ? each.request : k, each.context, each.tokens,
+                        of_ranks[static_cast<std::size_t>(rank)]);
+      }
+      ++k;
+    });
   }
-  for_each_sequence(spec, ranks, part, parts, [&](int rank, const SequenceStep& each) {
-    recorded.append(each.request >= 0 ? each.request : k, each.context, each.tokens,
-                    of_ranks[static_cast<std::size_t>(rank)]);
-    ++k;
-  });
   Batch batch{step, {}};
   const int tp = grid.size(ParallelAxis::tp), shares = grid.size(ParallelAxis::tp_cp);
   for (const GpuId gpu : grid.stage_by(ParallelAxis::ep, 0)) {
