@@ -116,7 +116,9 @@ void carry(const Transport& transport, bool goes_on, const Topology& topology,
   } else if (transport.start_up) {
     loads.overhead = transport.start_up->of(tier);
     const Seconds per_peer = transport.per_peer.of(tier);
-    if (per_peer > Seconds(0)) loads.overhead += per_peer * most_peers(traffic.moved());
+    if (per_peer > Seconds(0)) {
+      loads.overhead += std::max(per_peer, topology.peer_overhead()) * most_peers(traffic.matrix);
+    }
     loads.overhead = loads.overhead * topology.overhead_factor();
   }
   const bool starts = !goes_on && traffic.rounds > 0;

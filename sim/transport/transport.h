@@ -65,8 +65,9 @@ Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandw
 ///  - a use takes time_on its link in place of bytes / bandwidth, crowding besides, and per_message
 ///    for each row on the link. If it is a part of a fused kernel, it has its share of the time
 ///    for all the bytes that the kernel puts on the link, kernel_bytes [link];
-///  - overhead = start-up of the farthest tier reached + per_peer x the most peers of a GPU, or
-///    none if it continues with what has started; and per_row x the rows for each peer as far
+///  - overhead = start-up of the farthest tier reached + per_peer x the most peers of a GPU (the
+///    topology's peer_overhead if its hosts are slower; none if messages cost nothing), or none
+///    if it continues with what has started; and per_row x the rows for each peer as far
 ///    away, mean over the peers of the GPU that has most: a connection takes its rows one by one.
 ///    In addition to its rows a kernel that starts tells every expert how many come: flags x the
 ///    part of the group's GPUs that are as far away from a GPU, if that is most. The longer one

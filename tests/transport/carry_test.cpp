@@ -89,6 +89,32 @@ TEST(Carry, EveryPeerAndEveryRowCosts) {
   EXPECT_NEAR(time_by(t, cluster, to_peers(8, 1, 3, 100, 1000)).transfer.value / us, 4.5, 1e-9);
 }
 
+TEST(Carry, SlowerHostsTakeLongerForAPeer) {
+  const Topology slow = small_cluster(2, "peer_overhead: 5 us\n");
+  const Topology quick = small_cluster(2, "peer_overhead: 1 us\n");
+  const Transport by_host = transport_of("start_up: 3 us\nper_peer: {host: 0 us, fabric: 2 us}\n");
+  const ByteMatrix everywhere = to_peers(8, 1, 7, 1, 1), inside = to_peers(8, 1, 3, 1, 1);
+  EXPECT_NEAR(time_by(by_host, slow, everywhere).overhead.value / us, 3 + 7 * 5, 1e-9);
+  EXPECT_NEAR(time_by(by_host, quick, everywhere).overhead.value / us, 3 + 7 * 2, 1e-9);
+  // Messages that cost the host nothing.
+  EXPECT_NEAR(time_by(by_host, slow, inside).overhead.value / us, 3, 1e-9);
+  const Transport by_gpu = transport_of("start_up: 3 us\n");
+  EXPECT_NEAR(time_by(by_gpu, slow, everywhere).overhead.value / us, 3, 1e-9);
+}
+
+TEST(Carry, PeersAreThoseOfTheGpuThatHasMost) {
+  const Transport t = transport_of("start_up: 3 us\nper_peer: 1 us\n");
+  const Topology cluster = small_cluster(2);
+  // GPU 7 hears from five, none sends to more than one; what stays on its GPU is for no peer.
+  ByteMatrix gather(Bytes(1));
+  for (int g = 0; g < 8; ++g) {
+    const ByteMatrix::Entry own{GpuId(g), 1}, sent{GpuId(7), 1};
+    gather.add_row(g < 5 ? std::vector{own, sent} : std::vector{own});
+  }
+  EXPECT_NEAR(time_by(t, cluster, gather).overhead.value / us, 3 + 5, 1e-9);
+  EXPECT_NEAR(time_by(t, cluster, gather.transposed()).overhead.value / us, 3 + 5, 1e-9);
+}
+
 TEST(Carry, AConnectionTakesItsRowsOneByOne) {
   const Transport t = transport_of("start_up: 3 us\nper_row: {host: 0 us, fabric: 2 us}\n");
   const Topology cluster = small_cluster(2);

@@ -172,7 +172,8 @@ void LayerOps::add_exchanges(const Step& s, Stage stage) {
 }
 
 /// On the way out a relay copies each row to its next hops; on the way back it adds up the parts of
-/// a row. Returns per GPU what its next exchange waits for.
+/// a row. Those of chunks run next to the experts, as on the stream of the exchanges (Tutel's
+/// all_to_all_2d_async). Returns per GPU what its next exchange waits for.
 Mark LayerOps::add_relays(const Step& s, Stage stage, const std::vector<int>& from, int to,
                           const std::vector<std::vector<OpId>>& done) {
   Mark after(static_cast<std::size_t>(s.chain.gpus()));
@@ -195,7 +196,8 @@ Mark LayerOps::add_relays(const Step& s, Stage stage, const std::vector<int>& fr
   const RowSums& sent = s.parts.phase(to);
   const std::int64_t row = model_.row_bytes().value;
   const OpKey key = s.key(OpKind::relay, stage, to);
-  Op relay{type_label(key.type()), key, Stream::compute, {}, {}, {}};
+  const Stream beside = chunk_chains_.empty() ? Stream::compute : Stream::copy;
+  Op relay{type_label(key.type()), key, beside, {}, {}, {}};
   const bool any = set_kernels(s, relay, [&](GpuId gpu) {
     std::int64_t in = 0;
     for (const int phase : from) {
