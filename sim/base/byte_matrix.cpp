@@ -7,6 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "sim/base/id_vector.h"
 #include "sim/base/place_of.h"
 
 namespace moesim {
@@ -51,8 +52,44 @@ const std::shared_ptr<ByteMatrix::Rows>& ByteMatrix::no_rows() {
   return none;
 }
 
+ByteMatrix ByteMatrix::of_counts(int ranks, std::shared_ptr<const Counts> counts, Bytes unit) {
+  ByteMatrix matrix(unit);
+  const auto n = static_cast<std::size_t>(ranks);
+  if (counts->size() != n * n) throw std::logic_error("byte matrix: not one count for every pair");
+  matrix.rows_ = std::make_shared<Rows>(Rows{.counts = std::move(counts), .dense_ranks = n});
+  return matrix;
+}
+
+std::size_t ByteMatrix::Row::size() const {
+  if (!dense()) return entries_.size();
+  return counts_.size() - static_cast<std::size_t>(std::ranges::count(counts_, 0U));
+}
+
+std::int64_t ByteMatrix::Row::total() const {
+  std::int64_t units = 0;
+  for (const Entry& e : entries_) units += e.units;
+  return std::accumulate(counts_.begin(), counts_.end(), units);
+}
+
+std::uint32_t ByteMatrix::Row::units(GpuId to) const {
+  if (dense()) return counts_[to.index()];
+  const std::size_t place = place_of(entries_, to, &Entry::to);
+  return place < entries_.size() && entries_[place].to == to ? entries_[place].units : 0;
+}
+
+void ByteMatrix::Rows::append(const Row& row) {
+  entries.insert(entries.end(), row.begin(), row.end());
+  start.push_back(entries.size());
+}
+
 ByteMatrix::Rows& ByteMatrix::own_rows() {
-  if (rows_.use_count() > 1) rows_ = std::make_shared<Rows>(*rows_);
+  if (rows_->counts) {
+    auto own = std::make_shared<Rows>();
+    for (const GpuId from : ids<GpuId>(ranks())) own->append(row(from));
+    rows_ = std::move(own);
+  } else if (rows_.use_count() > 1) {
+    rows_ = std::make_shared<Rows>(*rows_);
+  }
   return *rows_;
 }
 
@@ -77,15 +114,28 @@ void ByteMatrix::add_dense_row(std::span<const std::uint32_t> units) {
 }
 
 Bytes ByteMatrix::at(GpuId from, GpuId to) const {
-  const auto entries = row(from);
-  const std::size_t place = place_of(entries, to, &Entry::to);
-  return place < entries.size() && entries[place].to == to ? bytes(entries[place]) : Bytes(0);
+  return Bytes(unit_.value * row(from).units(to));
+}
+
+std::size_t ByteMatrix::entries() const {
+  if (!rows_->counts) return rows_->entries.size();
+  std::size_t all = 0;
+  for (const GpuId from : ids<GpuId>(ranks())) all += row(from).size();
+  return all;
 }
 
 Bytes ByteMatrix::total() const {
   std::int64_t units = 0;
-  for (const Entry& e : rows_->entries) units += e.units;
+  for (const GpuId from : ids<GpuId>(ranks())) units += row(from).total();
   return Bytes(units * unit_.value);
+}
+
+bool ByteMatrix::operator==(const ByteMatrix& other) const {
+  if (unit_ != other.unit_ || ranks() != other.ranks()) return false;
+  if (rows_ == other.rows_) return true;
+  return std::ranges::all_of(ids<GpuId>(ranks()), [&](GpuId from) {
+    return std::ranges::equal(row(from), other.row(from));
+  });
 }
 
 Bytes ByteMatrix::off_diagonal() const {
@@ -99,14 +149,14 @@ ByteMatrix ByteMatrix::transposed() const {
   ByteMatrix result(unit_);
   Rows& rows = result.own_rows();
   rows.start.assign(n + 1, 0);
-  rows.entries.resize(entries());
-  for (const Entry& e : rows_->entries) ++rows.start[e.to.index() + 1];
+  for (const GpuId from : ids<GpuId>(ranks())) {
+    for (const Entry& e : row(from)) ++rows.start[e.to.index() + 1];
+  }
   std::partial_sum(rows.start.begin(), rows.start.end(), rows.start.begin());
+  rows.entries.resize(rows.start.back());
   std::vector<std::size_t> next(rows.start.begin(), rows.start.end() - 1);
-  for (std::size_t from = 0; from < n; ++from) {
-    for (const Entry& e : row(GpuId(static_cast<std::int64_t>(from)))) {
-      rows.entries[next[e.to.index()]++] = {GpuId(static_cast<std::int64_t>(from)), e.units};
-    }
+  for (const GpuId from : ids<GpuId>(ranks())) {
+    for (const Entry& e : row(from)) rows.entries[next[e.to.index()]++] = {from, e.units};
   }
   return result;
 }

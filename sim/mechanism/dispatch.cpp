@@ -156,6 +156,12 @@ void Dispatch::wrap(const std::function<RowEvaluationPtr(RowEvaluationPtr)>& wra
 }
 
 ByteMatrix traffic_among(const std::vector<GpuId>& members, const RowTable& rows, Bytes unit) {
+  const std::size_t first = members.front().index();
+  const bool whole_block = members.size() == rows.block_size() && rows.first(first) == first &&
+                           members.back().index() - first == members.size() - 1;
+  if (const auto counts = whole_block ? rows.dense_block(first) : nullptr) {
+    return ByteMatrix::of_counts(static_cast<int>(members.size()), counts, unit);
+  }
   ByteMatrix traffic(unit);
   std::vector<ByteMatrix::Entry> sent(members.size());
   for (const GpuId from : members) {

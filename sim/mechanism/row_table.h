@@ -56,6 +56,13 @@ class RowTable {
       if (row[to] > 0) visit(begin + to, row[to]);
     }
   }
+  /// All counts of a GPU's block, [from * block + to], to be kept; null if it is compressed.
+  std::shared_ptr<const std::vector<std::uint32_t>> dense_block(std::size_t gpu) const {
+    const auto& block = blocks_[gpu / block_];
+    if (block->is_sparse()) return nullptr;
+    return {block, &block->dense};
+  }
+  std::size_t block_size() const { return block_; }
   /// 0 for GPUs of different blocks.
   std::uint32_t at(std::size_t from, std::size_t to) const;
 

@@ -183,15 +183,14 @@ class Checker {
     }
     const auto [known, fresh] = units_.try_emplace(traffic.identity().first, 0.0);
     for (int row = 0; fresh && row < members; ++row) {
-      std::uint64_t units = 0;
-      for (const ByteMatrix::Entry& entry : traffic.row(GpuId(row))) {
-        units += entry.units;
+      const ByteMatrix::Row sent = traffic.row(GpuId(row));
+      for (const ByteMatrix::Entry& entry : sent.entries()) {
         if (entry.to.value >= 0 && entry.to.value < members) continue;
         units_.erase(known);
         return mistake(
             fmt::format(": an entry of its traffic in column {} of {}", entry.to.value, members));
       }
-      known->second += static_cast<double>(units);
+      known->second += static_cast<double>(sent.total());
     }
     const std::string large = size_mistake(known->second, traffic.unit());
     if (!large.empty()) mistake(large);

@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
+
+#include "sim/base/id_vector.h"
 
 namespace moesim {
 namespace {
@@ -18,17 +21,22 @@ struct Reached {
 };
 
 Reached reached(const ByteMatrix& matrix, const Group& group, const Topology& topology) {
-  std::vector<int> host_of;
-  for (const GpuId gpu : group) host_of.push_back(topology.host_of(gpu));
+  std::map<int, std::vector<GpuId>> of_host;  // members
+  for (const GpuId member : ids<GpuId>(std::ssize(group))) {
+    of_host[topology.host_of(group[member.index()])].push_back(member);
+  }
   Reached units;
-  for (int row = 0; row < matrix.ranks(); ++row) {
-    const int host = host_of[static_cast<std::size_t>(row)];
-    for (const ByteMatrix::Entry& entry : matrix.row(GpuId(row))) {
-      (host_of[entry.to.index()] == host ? units.same_host : units.other_host) += entry.units;
-      if (entry.to.value == row) units.same_gpu += entry.units;
+  for (const auto& [host, members] : of_host) {
+    for (const GpuId from : members) {
+      const ByteMatrix::Row row = matrix.row(from);
+      std::int64_t inside = 0;
+      for (const GpuId to : members) inside += row.units(to);
+      const std::int64_t kept = row.units(from);
+      units.same_gpu += kept;
+      units.same_host += inside - kept;
+      units.other_host += row.total() - inside;
     }
   }
-  units.same_host -= units.same_gpu;
   return units;
 }
 

@@ -120,8 +120,7 @@ void check_levels(const Topology::Parts& parts) {
 ByteMatrix pairs_of(const ByteMatrix& traffic) {
   ByteMatrix pairs;
   std::vector<ByteMatrix::Entry> row;
-  for (int rank = 0; rank < traffic.ranks(); ++rank) {
-    const GpuId from(rank);
+  for (const GpuId from : ids<GpuId>(traffic.ranks())) {
     row.assign(traffic.row(from).begin(), traffic.row(from).end());
     for (ByteMatrix::Entry& entry : row) entry.units = 1;
     pairs.add_row(row);
@@ -149,15 +148,16 @@ std::vector<GpuId> ranks_of(int gpus) {
 
 int most_peers(const ByteMatrix& traffic) {
   int most = 0;
+  for (const GpuId rank : ids<GpuId>(traffic.ranks())) {
+    const bool keeps_some = traffic.at(rank, rank) > Bytes(0);
+    most = std::max(most, static_cast<int>(std::ssize(traffic.row(rank))) - keeps_some);
+  }
+  if (most == traffic.ranks() - 1) return most;
   std::vector<int> senders(static_cast<std::size_t>(traffic.ranks()));
-  for (int rank = 0; rank < traffic.ranks(); ++rank) {
-    int receivers = 0;
-    for (const ByteMatrix::Entry& entry : traffic.row(GpuId(rank))) {
-      if (entry.to.value == rank) continue;
-      ++receivers;
-      most = std::max(most, ++senders[entry.to.index()]);
+  for (const GpuId rank : ids<GpuId>(traffic.ranks())) {
+    for (const ByteMatrix::Entry& entry : traffic.row(rank)) {
+      if (entry.to != rank) most = std::max(most, ++senders[entry.to.index()]);
     }
-    most = std::max(most, receivers);
   }
   return most;
 }

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/mechanism/dispatch.h"
+
 namespace moesim {
 namespace {
 
@@ -41,6 +43,26 @@ TEST(RowTable, IsATableOfAllPairsOfWhichBlocksAlongTheDiagonalAreHeld) {
   RowTable one{1, 2, 3, 4};
   one.cells()[1] = 9;
   EXPECT_EQ(one.at(0, 1), 9U);
+}
+
+TEST(RowTable, TrafficSharesTheCountsOfAWholeBlock) {
+  RowTable table;
+  table.append({1, 2, 0, 4, 5, 6, 0, 7, 8});
+  table.append({0, 6, 0, 0, 0, 0, 0, 0, 0});
+  const std::vector<GpuId> first = {GpuId(0), GpuId(1), GpuId(2)};
+  const std::vector<GpuId> second = {GpuId(3), GpuId(4), GpuId(5)};
+  const ByteMatrix shared = traffic_among(first, table, Bytes(5));
+  EXPECT_EQ(shared,
+            ByteMatrix::from_dense(3, std::vector<std::int64_t>{5, 10, 0, 20, 25, 30, 0, 35, 40}));
+  EXPECT_TRUE(shared.row(GpuId(0)).dense());
+  table *= 2;  // a copy of its own
+  EXPECT_EQ(shared.at(GpuId(0), GpuId(1)), Bytes(10));
+  table.compress();
+  const ByteMatrix sparse = traffic_among(second, table, Bytes(1));
+  EXPECT_FALSE(sparse.row(GpuId(0)).dense());
+  EXPECT_EQ(sparse.at(GpuId(0), GpuId(1)), Bytes(12));
+  EXPECT_EQ(traffic_among({GpuId(4)}, table, Bytes(1)).total(), Bytes(0));
+  EXPECT_THROW(traffic_among({GpuId(3)}, table, Bytes(1)), std::logic_error);  // to GPU 4
 }
 
 /// Blocks of 8 GPUs, filled to a greater part the more of them there are.

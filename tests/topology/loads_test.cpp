@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <random>
 #include <utility>
 
@@ -110,6 +111,30 @@ TEST_P(EveryCluster, WhatIsReceivedByRowsIsWhatIsSentByColumns) {
     EXPECT_EQ(received.uses, sent.uses);
     EXPECT_EQ(received.latency, sent.latency);
     EXPECT_EQ(received.overhead, sent.overhead);
+  }
+}
+
+/// Whether rows are compressed or have a count for every pair, zeros among them, either way.
+TEST_P(EveryCluster, CountsOfAllPairsLoadAsTheirRowsDo) {
+  std::mt19937 random(6);
+  for (const unsigned one_in : {1U, 2U, 8U}) {
+    std::vector<GpuId> members;
+    for (const GpuId gpu : topology_.all_gpus()) {
+      if (one_in == 1 || random() % 3 > 0) members.push_back(gpu);
+    }
+    const int ranks = static_cast<int>(members.size());
+    const ByteMatrix rows = sparse_traffic(ranks, one_in, one_in);
+    auto counts = std::make_shared<ByteMatrix::Counts>();
+    for (int from = 0; from < ranks; ++from) {
+      for (int to = 0; to < ranks; ++to) counts->push_back(rows.row(GpuId(from)).units(GpuId(to)));
+    }
+    const ByteMatrix pairs = ByteMatrix::of_counts(ranks, counts, rows.unit());
+    for (const bool back : {false, true}) {
+      const LinkLoads of_rows = topology_.loads({rows, members, back});
+      const LinkLoads of_pairs = topology_.loads({pairs, members, back});
+      EXPECT_EQ(of_pairs.uses, of_rows.uses);
+      EXPECT_EQ(of_pairs.latency, of_rows.latency);
+    }
   }
 }
 

@@ -29,12 +29,14 @@ class Loader {
   const Entrance& entrance(std::size_t e) const;
   /// Units for GPUs of other hosts. Everything else works on these sums, so the number of pairs
   /// counts only here.
-  void sum_sent(RowEntries entries, std::int64_t* sums);
-  void sum_received(std::span<const int> members);
-  void sum_each(RowEntries entries, std::int64_t* sums);
-  /// From the first to the last of some members.
-  static std::pair<RowEntries::iterator, RowEntries::iterator> within(RowEntries row,
-                                                                      std::span<const int> members);
+  template <class Part>
+  void sum_sent(Part entries, std::int64_t* sums);
+  template <class Part>
+  void sum_each(const Part& entries, std::int64_t* sums);
+  template <class Part>
+  void sum_row(const Part& row, int member, std::span<const int> members, std::int64_t* sums);
+  template <class Part>
+  void sum_received(const Part& row, int to, std::span<const int> members);
   void leave_host(int h, std::span<const int> members);
   void stay_inside(const Host& host);
   /// Pushes what is in at_ along a DAG of the host.

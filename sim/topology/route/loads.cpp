@@ -23,7 +23,7 @@ Loader::Loader(const Routes& routes, std::size_t links, const ByteMatrix& traffi
   first_in_.assign(width_, Load().latency);
   if (!receives_) return;
   const std::size_t table = members.size() * width_;
-  if (table > std::max(traffic.entries(), small_table)) {
+  if (table > small_table && table > traffic.entries()) {
     traffic_ = traffic.transposed();
     receives_ = false;
   } else {
@@ -43,7 +43,14 @@ LinkLoads Loader::run() {
       first = last;
     }
   };
-  if (receives_) for_each_host([&](int, auto members) { sum_received(members); });
+  if (receives_) {
+    for_each_host([&](int, auto members) {
+      for (const int to : members) {
+        visit_row(traffic_.row(GpuId(to)),
+                  [&](const auto& row) { sum_received(row, to, members); });
+      }
+    });
+  }
   for_each_host([&](int host, auto members) { leave_host(host, members); });
   if (crosses_) {
     cross_fabric();
@@ -56,93 +63,98 @@ const Entrance& Loader::entrance(std::size_t e) const {
   return routes_.entrances()[static_cast<std::size_t>(entrances_.used[e])];
 }
 
-void Loader::sum_sent(RowEntries entries, std::int64_t* sums) {
+template <class Part>
+void Loader::sum_sent(Part entries, std::int64_t* sums) {
   if (!entrances_.in_long_runs) return sum_each(entries, sums);
   while (!entries.empty()) {
-    const std::size_t to = entries.front().to.index();
-    const auto end = first_from(entries, static_cast<int>(to + entrances_.same[to]));
-    sums[entrances_.of_member[to]] += add_inbound({entries.begin(), end}, inbound_.data());
-    entries = {end, entries.end()};
+    const std::size_t to = entries.to(0);
+    const std::size_t end = entries.place(static_cast<int>(to + entrances_.same[to]));
+    sums[entrances_.of_member[to]] += add_inbound(entries.part(0, end), inbound_.data());
+    entries = entries.part(end, entries.size());
   }
 }
 
-void Loader::sum_each(RowEntries entries, std::int64_t* sums) {
+template <class Part>
+void Loader::sum_each(const Part& entries, std::int64_t* sums) {
   if (entries.empty()) return;
   const int* entrance = entrances_.of_member.data();
   std::int64_t* inbound = inbound_.data();
   // Neighbours may share an entrance, whose sum in memory would be waited for at every entry.
-  int at = entrance[entries.front().to.index()];
+  int at = entrance[entries.to(0)];
   std::int64_t sum = 0;
-  for (const ByteMatrix::Entry& e : entries) {
-    const int next = entrance[e.to.index()];
-    if (next != at) sums[std::exchange(at, next)] += std::exchange(sum, 0);
-    sum += e.units;
-    inbound[e.to.index()] += e.units;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::size_t to = entries.to(i);
+    const std::uint32_t units = *entries.units(i);
+    if (entrance[to] != at) sums[std::exchange(at, entrance[to])] += std::exchange(sum, 0);
+    sum += units;
+    inbound[to] += units;
   }
   sums[at] += sum;
 }
 
-/// The rows are what members receive: sums of all sources at once, what stays in the host left out.
-void Loader::sum_received(std::span<const int> members) {
-  for (const int to : members) {
-    const RowEntries row = traffic_.row(GpuId(to));
-    const auto [first, last] = within(row, members);
-    const auto entrance =
-        static_cast<std::size_t>(entrances_.of_member[static_cast<std::size_t>(to)]);
-    std::int64_t& inbound = inbound_[static_cast<std::size_t>(to)];
-    const auto add = [&](const ByteMatrix::Entry& e) {
-      sent_[e.to.index() * width_ + entrance] += e.units;
-      inbound += e.units;
-    };
-    std::for_each(row.begin(), first, add);
-    std::for_each(last, row.end(), add);
-    for (const auto& e : RowEntries(first, last)) {
-      if (e.to.value == to || routes_.stays_inside(gpu(e.to.value), gpu(to))) continue;
-      add(e);
+/// The row is what a member receives: sums of all sources at once, what stays in the host, among
+/// `members`, left out.
+template <class Part>
+void Loader::sum_received(const Part& row, int to, std::span<const int> members) {
+  const auto entrance =
+      static_cast<std::size_t>(entrances_.of_member[static_cast<std::size_t>(to)]);
+  std::int64_t& inbound = inbound_[static_cast<std::size_t>(to)];
+  const auto add = [&](std::size_t first, std::size_t last) {
+    for (std::size_t i = first; i < last; ++i) {
+      const std::uint32_t units = *row.units(i);
+      sent_[row.to(i) * width_ + entrance] += units;
+      inbound += units;
     }
+  };
+  const std::size_t first = row.place(members.front()), last = row.place(members.back() + 1);
+  add(0, first);
+  add(last, row.size());
+  for (std::size_t i = first; i < last; ++i) {
+    const int from = static_cast<int>(row.to(i));
+    if (from != to && !routes_.stays_inside(gpu(from), gpu(to))) add(i, i + 1);
   }
 }
 
-std::pair<RowEntries::iterator, RowEntries::iterator> Loader::within(RowEntries row,
-                                                                     std::span<const int> members) {
-  const auto first = first_from(row, members.front());
-  return {first, first_from({first, row.end()}, members.back() + 1)};
+/// What a member of a host, which has these members, sends (receives).
+template <class Part>
+void Loader::sum_row(const Part& row, int member, std::span<const int> members,
+                     std::int64_t* sums) {
+  const auto local_of = [&](int one) {
+    return static_cast<std::size_t>(routes_.local_of(gpu(one)));
+  };
+  const std::size_t gpus = routes_.host(routes_.host_of(gpu(member))).gpus.size();
+  const std::size_t first = row.place(members.front()), last = row.place(members.back() + 1);
+  if (receives_) {
+    std::copy_n(sent_.data() + static_cast<std::size_t>(member) * width_, width_, sums);
+  } else {
+    sum_sent(row.part(0, first), sums);
+    sum_sent(row.part(last, row.size()), sums);
+  }
+  for (std::size_t i = first; i < last; ++i) {
+    const int other = static_cast<int>(row.to(i));
+    if (other == member) continue;
+    const int from = receives_ ? other : member, to = receives_ ? member : other;
+    if (routes_.stays_inside(gpu(from), gpu(to))) {
+      local_[local_of(to) * gpus + local_of(from)] += *row.units(i) * traffic_.unit().value;
+    } else if (!receives_) {
+      sum_sent(row.part(i, i + 1), sums);
+    }
+  }
 }
 
 void Loader::leave_host(int h, std::span<const int> members) {
   const Host& host = routes_.host(h);
   const std::size_t gpus = host.gpus.size();
-  const auto local_of = [&](int member) {
-    return static_cast<std::size_t>(routes_.local_of(gpu(member)));
-  };
   remote_.assign(gpus * width_, 0);
   local_.assign(gpus * gpus, 0);
-  bool inside = false;
   for (const int member : members) {
-    const std::size_t g = local_of(member);
-    const RowEntries row = traffic_.row(GpuId(member));
-    const auto [first, last] = within(row, members);
-    std::int64_t* const sums = remote_.data() + g * width_;
-    if (receives_) {
-      std::copy_n(sent_.data() + static_cast<std::size_t>(member) * width_, width_, sums);
-    } else {
-      sum_sent({row.begin(), first}, sums);
-      sum_sent({last, row.end()}, sums);
-    }
-    for (auto e = first; e != last; ++e) {
-      const int other = e->to.value;
-      if (other == member) continue;
-      const int from = receives_ ? other : member, to = receives_ ? member : other;
-      if (routes_.stays_inside(gpu(from), gpu(to))) {
-        local_[local_of(to) * gpus + local_of(from)] += traffic_.bytes(*e).value;
-        inside = true;
-      } else if (!receives_) {
-        sum_sent({e, e + 1}, sums);
-      }
-    }
+    const auto g = static_cast<std::size_t>(routes_.local_of(gpu(member)));
+    visit_row(traffic_.row(GpuId(member)),
+              [&](const auto& row) { sum_row(row, member, members, remote_.data() + g * width_); });
   }
-  if (inside) stay_inside(host);
-  if (std::ranges::all_of(remote_, [](std::int64_t units) { return units == 0; })) return;
+  const auto none = [](std::int64_t sum) { return sum == 0; };
+  if (!std::ranges::all_of(local_, none)) stay_inside(host);
+  if (std::ranges::all_of(remote_, none)) return;
   crosses_ = true;
   go_out(h);
 }
