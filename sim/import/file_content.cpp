@@ -13,6 +13,7 @@
 #include "sim/base/text.h"
 #include "sim/import/input_hash.h"
 #include "sim/import/json_items.h"
+#include "sim/import/response_text.h"
 #include "sim/import/torch_file.h"
 
 namespace moesim {
@@ -25,6 +26,7 @@ std::string shortened(const std::string& name) {
 }
 
 FileForm form_of_text(std::string_view start) {
+  while (const std::size_t headers = length_of_headers(start)) start.remove_prefix(headers);
   const auto first = start.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string_view::npos) return FileForm::empty;
   if (start[first] == '{') return FileForm::json;
@@ -32,6 +34,7 @@ FileForm form_of_text(std::string_view start) {
   while (data != std::string_view::npos && is_event_field(start.substr(data))) {
     data = start.find_first_not_of("\r\n", start.find('\n', data));
   }
+  if (data != std::string_view::npos && data > first && start[data] == '{') return FileForm::json;
   if (data != std::string_view::npos && start.substr(data).starts_with("data:")) {
     const auto event = start.find_first_not_of(" \t", data + 5);
     if (event != std::string_view::npos && start[event] == '{') return FileForm::json;

@@ -10,6 +10,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/json.h"
+#include "sim/import/response_text.h"
 
 namespace moesim {
 namespace {
@@ -79,11 +80,6 @@ class ListReader {
 
 }  // namespace
 
-bool is_event_field(std::string_view text) {
-  return text.starts_with("event:") || text.starts_with("id:") || text.starts_with("retry:") ||
-         text.starts_with(":");
-}
-
 std::string JsonItems::where() const { return fmt::format("{}:{}", path(), first_line_); }
 
 void JsonItems::refuse(const std::string& what) const {
@@ -110,12 +106,26 @@ void JsonItems::skip_blanks() {
   }
 }
 
+/// Up to the end of the line.
+void JsonItems::pass_line() {
+  while (more() && rest_.find('\n') == std::string_view::npos) rest_ = {};
+  rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size()));
+}
+
 /// Passes what is outside of values: the mark of UTF-8, and around the events of a streamed
-/// response "data: {...}", "data: [DONE]" and lines such as "event: message".
+/// response "data: {...}", "data: [DONE]" and lines such as "event: message", and HTTP headers.
 bool JsonItems::passes_mark() {
   if (is_event_field(rest_)) {
-    while (more() && rest_.find('\n') == std::string_view::npos) rest_ = {};
-    rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size()));
+    pass_line();
+    return true;
+  }
+  if (rest_.starts_with("HTTP/")) {
+    do {
+      pass_line();
+      if (!rest_.empty()) rest_.remove_prefix(1);  // the end of the line
+      ++line_;
+      while (more() && rest_.front() == '\r') rest_.remove_prefix(1);
+    } while (more() && rest_.front() != '\n');
     return true;
   }
   for (const std::string_view mark : {"\xef\xbb\xbf", "data:", "[DONE]"}) {

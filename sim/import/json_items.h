@@ -44,6 +44,7 @@ class JsonItems {
   bool find_item();
   void skip_blanks();
   bool passes_mark();
+  void pass_line();
   void take_item();
   void parse();
   bool take_string();
@@ -75,9 +76,6 @@ std::int64_t json_number(const std::optional<JsonElement>& value, std::int64_t m
 /// Nested lists of whole numbers. Throws Error unless they are a regular array of `axes` axes.
 NpyArray array_of_lists(const JsonElement& lists, std::size_t axes, const std::string& where,
                         const char* of = "routes");
-
-/// Whether a line of a streamed response begins that holds no data: "event: ...", ": ping".
-bool is_event_field(std::string_view text);
 
 /// How many lists are inside each other, by their first items.
 std::size_t axes_of(const JsonElement& lists);

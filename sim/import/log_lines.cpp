@@ -5,6 +5,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "sim/base/error.h"
 #include "sim/import/table_values.h"
 
 namespace moesim {
@@ -56,9 +57,44 @@ std::vector<NamedValue> values_of(std::string_view line) {
 
 bool is_list(const NamedValue& value) { return value.text.front() == '['; }
 
+/// The name in a heading of llama.cpp's eval-callback, "ggml_debug: ffn_moe_topk-3 = (i32) ...".
+std::optional<std::string_view> tensor_named_by(std::string_view line) {
+  const std::size_t type = line.find(" = (");
+  if (type == std::string_view::npos || line.find('{', type) == std::string_view::npos) return {};
+  const std::string_view of = line.substr(type + 4, line.find(')', type) - type - 4);
+  const auto plain = [](char c) { return is_word(c) || is_digit(c); };  // "i32", "q4_K"
+  if (of.empty() || !std::ranges::all_of(of, plain)) return {};
+  const std::string_view before = line.substr(0, type);
+  const std::size_t blank = before.find_last_of(" \t");
+  return blank == std::string_view::npos ? before : before.substr(blank + 1);
+}
+
 }  // namespace
 
+/// Whether a line is a heading of a tensor, or of one that holds no chosen experts. A print that
+/// leaves values out is refused.
+bool LogLines::passes_tensor(const std::string& line, const TableRow& row) {
+  if (const auto name = tensor_named_by(line)) {
+    in_tensor_ = true;
+    of_ids_ = name->starts_with("ffn_moe_topk");
+    const std::size_t dash = name->find_last_of('-');
+    const TableValue layer =
+        value_of_text(std::string(dash == std::string_view::npos ? "" : name->substr(dash + 1)));
+    if (of_ids_ && layer.numeric) layer_ = static_cast<std::int64_t>(layer.numbers.front());
+    return true;
+  }
+  if (!in_tensor_ || !of_ids_) return in_tensor_;
+  if (line.find("...") != std::string::npos) {
+    throw error_in(row.file, "leaves values of ffn_moe_topk out ('...')",
+                   "print whole tensors: eval-callback shows 3 at each end, so prompts of at most "
+                   "6 tokens and top-6 are whole",
+                   row.line);
+  }
+  return line.find('[') == std::string::npos;
+}
+
 void LogLines::read_line(const std::string& line, TableRow row) {
+  if (passes_tensor(line, row)) return;
   const auto values = values_of(line);
   bool chosen = false;
   for (const NamedValue& named : values) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plain lines of a log that name what they tell: "layer=3 token=5 experts=[1, 6]", or a heading
-// "Layer 3" over lines "Token 5: [1, 6]".
+// "Layer 3" over lines "Token 5: [1, 6]", or the tensors that llama.cpp prints.
 #pragma once
 
 #include <optional>
@@ -21,11 +21,13 @@ class LogLines {
 
  private:
   void read_line(const std::string& line, TableRow row);
+  bool passes_tensor(const std::string& line, const TableRow& row);
 
   const TableFields& fields_;
   const TableReader::Use& use_;
   std::optional<std::int64_t> layer_, step_;  // of the lines before
   std::string request_;
+  bool in_tensor_ = false, of_ids_ = false;  // below a heading of a tensor; of chosen experts
   std::int64_t rows_ = 0;
 };
 

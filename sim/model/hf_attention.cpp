@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,14 @@ std::int64_t full_every(HfKeys& keys, std::int64_t layers) {
     if (fits) return every;
   }
   return 0;
+}
+
+/// Whether a list gives windows to some layers.
+bool names_windows(const HfKeys& keys) {
+  const Json* kinds = keys.find({"sliding_window_layout", "layer_types"});
+  return kinds != nullptr && kinds->is_array() && std::ranges::any_of(*kinds, [](const Json& kind) {
+           return kind == 1 || kind == "sliding_attention" || kind == "chunked_attention";
+         });
 }
 
 /// What chooses keys; configurations of DeepSeek-V3.2's kind name it.
@@ -65,7 +74,12 @@ std::string compressed(HfKeys& keys, std::int64_t heads, std::int64_t layers) {
 /// The layers that do not attend to all tokens before.
 std::string other_layers(HfKeys& keys, std::int64_t layers) {
   const std::int64_t every = full_every(keys, layers);
-  if (every < 2) return "";
+  if (every < 2) {
+    if (names_windows(keys)) {
+      keys.note("layers with windows have no rhythm: every layer attends to all tokens before");
+    }
+    return "";
+  }
   if (keys.has({"linear_num_key_heads"})) {
     return fmt::format(
         ", full_every: {}, linear: {{key_heads: {}, value_heads: {}, key_dim: {}, value_dim: {}, "
@@ -91,7 +105,8 @@ std::string hf_attention(HfKeys& keys, const HfArchitecture& is, std::int64_t hi
   auto width = keys.number({"head_dim"}, 1);
   if (!width && hidden % *heads == 0) width = hidden / *heads;
   const std::int64_t kv_heads =
-      keys.number({"num_key_value_heads", "attn_config.kv_n_heads"}, 1).value_or(*heads);
+      keys.number({"num_key_value_heads", "attn_config.kv_n_heads", "num_attention_groups"}, 1)
+          .value_or(*heads);
   if (!width) return "";
   if (*heads % kv_heads != 0) {
     keys.refuse(fmt::format("'num_key_value_heads' is {}, which does not divide {} heads", kv_heads,
@@ -104,9 +119,9 @@ std::string hf_attention(HfKeys& keys, const HfArchitecture& is, std::int64_t hi
   if (keys.flag({"attention_bias", "qkv_bias", "use_qkv_bias"}, is.attention_bias)) {
     shape += ", bias: true";
   }
-  if (type == "gpt_oss" || !is.gated) shape += ", output_bias: true";
+  if (type == "gpt_oss" || type == "gpt_neox") shape += ", output_bias: true";
   if (type == "gpt_oss") shape += ", sinks: true";
-  if (type == "qwen3_next" || type == "qwen3_5_moe_text") shape += ", output_gate: true";
+  if (is.output_gate) shape += ", output_gate: true";
   return "attention: {" + shape + other_layers(keys, layers) + "}\n";
 }
 

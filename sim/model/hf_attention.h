@@ -11,7 +11,8 @@
 namespace moesim {
 
 /// The line `attention: ...` of a model file; empty if the file lacks its shape, or if the
-/// architecture mixes kinds that model files cannot say: step plans need none.
+/// architecture mixes kinds that model files cannot say: step plans need none. Windows that have no
+/// form are noted.
 std::string hf_attention(HfKeys& keys, const HfArchitecture& is, std::int64_t hidden,
                          std::int64_t layers);
 

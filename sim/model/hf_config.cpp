@@ -6,41 +6,48 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
 #include "sim/base/json.h"
 #include "sim/base/most.h"
 #include "sim/model/hf_architectures.h"
 #include "sim/model/hf_attention.h"
 #include "sim/model/hf_keys.h"
+#include "sim/model/hf_layers.h"
+#include "sim/model/hf_left_out.h"
 #include "sim/model/hf_name.h"
+#include "sim/model/hf_params.h"
 
 namespace moesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-const HfNames layers_key = {"num_hidden_layers", "n_layers", "num_layers"};
-const HfNames experts_key = {"n_routed_experts", "num_experts", "num_local_experts",
-                             "moe_num_experts", "ffn_config.moe_num_experts"};
+const HfNames experts_key = {
+    "n_routed_experts",          "num_routed_experts", "num_experts",
+    "num_local_experts",         "moe_num_experts",    "moe_num_primary_experts",
+    "ffn_config.moe_num_experts"};
 const HfNames top_k_key = {"num_experts_per_tok",
                            "num_experts_per_token",
                            "experts_per_token",
+                           "topk",
                            "moe_topk",
                            "moe_top_k",
                            "moe_k",
+                           "moe_num_active_primary_experts",
                            "num_selected_experts",
                            "top_k_experts",
                            "ffn_config.moe_top_k"};
-const HfNames width_key = {"moe_intermediate_size", "expert_ffn_hidden_size", "expert_hidden_dim"};
-const HfNames own_width_key = {"intermediate_size", "ffn_config.ffn_hidden_size"};
+const HfNames width_key = {"moe_intermediate_size", "expert_ffn_hidden_size", "expert_hidden_dim",
+                           "moe_ffn_hidden_size"};
+const HfNames own_width_key = {"intermediate_size", "ffn_hidden_size",
+                               "ffn_config.ffn_hidden_size"};
 const HfNames shared_key = {"n_shared_experts", "num_shared_experts", "moe_num_shared_experts",
                             "num_shared_expert"};
 const HfNames shared_width_key = {
     "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size",
     "moe_shared_intermediate_size", "shared_intermediate_size", "share_expert_dim"};
 const HfNames mtp_key = {"num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers",
-                         "mtp_num_layers"};
+                         "mtp_num_layers", "num_mtp_layers"};
 
 /// Models of images and text describe the latter in a part of its own.
 const Json& text_part(const Json& root) {
@@ -49,100 +56,6 @@ const Json& text_part(const Json& root) {
     if (at != root.end() && at->is_object()) return text_part(*at);
   }
   return root;
-}
-
-/// One flag per layer, as some files list them: lists of numbers, of words, or a text of numbers.
-std::optional<std::vector<int>> listed_layers(HfKeys& keys, std::int64_t layers) {
-  std::vector<int> numbers;
-  const auto of_flags = [&](const std::vector<std::int64_t>& flags) {
-    for (std::size_t l = 0; l < flags.size(); ++l) {
-      if (flags[l] != 0) numbers.push_back(static_cast<int>(l));
-    }
-    return numbers;
-  };
-  const HfNames flags_key = {"is_moe_layer", "moe_layer_layout"};
-  if (keys.has(flags_key)) return of_flags(keys.numbers(flags_key));
-  const Json* frequency = keys.find({"moe_layer_freq"});
-  if (frequency != nullptr && frequency->is_array())
-    return of_flags(keys.numbers({"moe_layer_freq"}));
-  if (const Json* types = keys.find({"mlp_layer_types"}); types != nullptr && types->is_array()) {
-    for (std::size_t l = 0; l < types->size(); ++l) {
-      if ((*types)[l] == "sparse") numbers.push_back(static_cast<int>(l));
-    }
-    return numbers;
-  }
-  if (const std::string list = keys.text({"moe_layers_enum"}); !list.empty()) {
-    std::istringstream in(list);
-    for (std::string number; std::getline(in, number, ',');) {
-      numbers.push_back(std::atoi(number.c_str()));
-    }
-    return numbers;
-  }
-  const Json* named = keys.find({"moe_layers"});
-  if (named != nullptr && named->is_array() && !named->empty()) {
-    for (const std::int64_t l : keys.numbers({"moe_layers"}))
-      numbers.push_back(static_cast<int>(l));
-    return numbers;
-  }
-  (void)layers;
-  return std::nullopt;
-}
-
-/// Whether a layer has experts, by the rule of the architecture.
-std::vector<int> layers_by_rule(HfKeys& keys, HfLayers rule, std::int64_t layers) {
-  const auto of = [&](const HfNames& names, std::int64_t absent, std::int64_t least = 0) {
-    return keys.number(names, least).value_or(absent);
-  };
-  std::int64_t first = 0, every = 1, offset = 0, last = layers - 1;  // (l + offset) % every == 0
-  switch (rule) {
-    case HfLayers::first_k:
-      first = keys.need({"first_k_dense_replace"}, 0);
-      every = of({"moe_layer_freq"}, 1, 1);
-      break;
-    case HfLayers::sparse:
-      every = of({"decoder_sparse_step"}, 1, 1);
-      offset = 1;
-      break;
-    case HfLayers::interleave:
-      every = keys.need({"interleave_moe_layer_step"});
-      offset = 1;
-      break;
-    case HfLayers::period:
-      every = keys.need({"expert_layer_period"});
-      offset = every - keys.need({"expert_layer_offset"}, 0) % every;
-      break;
-    case HfLayers::interval:
-      first = of({"moe_layer_start_index"}, 0);
-      if (keys.find({"moe_layer_end_index"}) != nullptr &&
-          *keys.find({"moe_layer_end_index"}) != -1) {  // -1: to the end
-        last = of({"moe_layer_end_index"}, last);
-      }
-      every = of({"moe_layer_interval"}, 1, 1);
-      offset = 1;
-      break;
-    case HfLayers::dense_first:
-      first = keys.need({"num_dense_layers"}, 0);
-      break;
-    default:
-      every = of({"moe_layer_frequency"}, 1, 1);
-      offset = 1;
-  }
-  const auto dense = keys.numbers({"mlp_only_layers"});
-  std::vector<int> numbers;
-  for (std::int64_t l = first; l <= std::min(last, layers - 1); ++l) {
-    const bool only = std::ranges::find(dense, l) != dense.end();
-    if ((l + offset) % every == 0 && !only) numbers.push_back(static_cast<int>(l));
-  }
-  return numbers;
-}
-
-std::string layers_text_of(const std::vector<int>& layers) {
-  const int stride = layers.size() > 1 ? layers[1] - layers[0] : 1;
-  for (std::size_t i = 2; i < layers.size(); ++i) {
-    if (layers[i] - layers[i - 1] != stride) return fmt::format("[{}]", fmt::join(layers, ", "));
-  }
-  return fmt::format("{{first: {}, count: {}, stride: {}}}", layers.front(), layers.size(),
-                     std::max(stride, 1));
 }
 
 std::string type_of_rows(const HfKeys& keys, const HfKeys& outer) {
@@ -155,8 +68,9 @@ std::string type_of_rows(const HfKeys& keys, const HfKeys& outer) {
 }
 
 std::string gate_of(HfKeys& keys, const HfArchitecture& is) {
-  const std::string scoring = keys.text({"scoring_func", "score_function", "score_func",
-                                         "moe_router_activation_func", "moe_router_activation"});
+  const std::string scoring =
+      keys.text({"scoring_func", "score_function", "score_func", "moe_router_activation_func",
+                 "moe_router_activation", "moe_router_score_func"});
   // Each score by itself, as the square root of softplus is.
   const bool single = scoring == "sigmoid" || scoring == "sqrtsoftplus";
   // Some files name the choice of experts here, "noaux_tc".
@@ -169,53 +83,31 @@ std::string gate_of(HfKeys& keys, const HfArchitecture& is) {
   return "{" + gate + "}";
 }
 
+/// The width of what every token takes next to its experts; 0 if the file says none.
+std::int64_t width_of_shared(HfKeys& keys, const HfArchitecture& is) {
+  if (is.ffn_next_to_experts || keys.flag({"residual_moe"}, false)) {
+    return keys.number(own_width_key).value_or(0);
+  }
+  if (is.type == "arctic" && keys.flag({"parallel_attn_mlp_res"}, true)) {
+    return keys.need({"hidden_size"});
+  }
+  return keys.number(shared_width_key).value_or(0);
+}
+
 /// The experts that every token takes.
 std::string shared_of(HfKeys& keys, const HfArchitecture& is, std::int64_t expert_width) {
   const bool llama4 = is.layers == HfLayers::interleave;
-  const std::int64_t width =
-      keys.number(is.ffn_next_to_experts ? own_width_key : shared_width_key).value_or(0);
+  const std::int64_t width = width_of_shared(keys, is);
   const std::int64_t count = keys.number(shared_key).value_or(width > 0 || llama4 ? 1 : 0);
   if (count == 0) return "";
   return fmt::format("shared_experts: {}\nshared_ffn: {}\nshared_gate: {}\n", count,
                      width > 0 ? width : expert_width, is.shared_gate && width > 0);
 }
 
-/// Which layers have experts, and what the others have.
-std::string layers_of(HfKeys& keys, const HfArchitecture& is, std::int64_t layers) {
-  if (is.layers == HfLayers::pattern) {
-    const std::string pattern = keys.text({"hybrid_override_pattern"});
-    if (pattern.empty()) keys.refuse("the file lacks the key 'hybrid_override_pattern'");
-    if (pattern.find_first_not_of("M*E-") != std::string::npos) {
-      keys.refuse("'hybrid_override_pattern' has other letters than M, *, E and -");
-      return "";
-    }
-    return fmt::format(
-        "pattern: '{}'\nmamba: {{heads: {}, head_dim: {}, groups: {}, state: {}, conv: {}}}\n",
-        pattern, keys.need({"mamba_num_heads"}), keys.need({"mamba_head_dim"}),
-        keys.need({"n_groups"}), keys.need({"ssm_state_size"}), keys.need({"conv_kernel"}));
-  }
-  auto numbers = listed_layers(keys, layers);
-  if (!numbers) numbers = layers_by_rule(keys, is.layers, layers);
-  if (numbers->empty() || numbers->back() >= layers) {
-    keys.refuse(fmt::format("none of its {} layers has experts, or others than these", layers));
-    return "";
-  }
-  std::string text = "moe_layers: " + layers_text_of(*numbers) + "\n";
-  const HfNames dense_key = is.layers == HfLayers::interleave
-                                ? HfNames{"intermediate_size_mlp"}
-                                : HfNames{"dense_intermediate_size", "intermediate_size"};
-  const bool all = std::ssize(*numbers) == layers;
-  const auto dense = all ? std::nullopt : keys.number(dense_key, 1);
-  if (dense) text += fmt::format("dense_ffn: {}\n", *dense);
-  return text;
-}
-
 /// All of the routed and shared experts, and where they are.
 std::string experts_of(HfKeys& keys, const HfArchitecture& is, std::int64_t layers) {
-  const std::string_view type = is.type;
-  HfNames its_width = is.own_width ? width_key : own_width_key;
-  // Hunyuan's experts have a width of their own only if the file names it.
-  if (type == "hunyuan_v1_moe") its_width.push_back(own_width_key.front());
+  HfNames its_width = width_key;
+  if (!is.own_width) its_width.insert(its_width.end(), own_width_key.begin(), own_width_key.end());
   const std::int64_t width = keys.need(its_width);
   std::string text = fmt::format("experts: {}\ntop_k: {}\nexpert_ffn: {}\nexpert_matrices: {}\n",
                                  keys.need(experts_key), keys.need(top_k_key), width,
@@ -226,59 +118,92 @@ std::string experts_of(HfKeys& keys, const HfArchitecture& is, std::int64_t laye
   if (const auto latent = keys.number({"moe_latent_size"}, 1)) {
     text += fmt::format("latent: {}\n", *latent);
   }
-  text += layers_of(keys, is, layers);
+  text += hf_layers(keys, is, layers);
   text += shared_of(keys, is, width);
   text += fmt::format("gate: {}\n", gate_of(keys, is));
   if (const auto hashed = keys.number({"num_hash_layers"}, 1)) {
     text += fmt::format("hash_layers: {}\n", *hashed);
   }
   if (is.router_bias) text += "router_bias: true\n";
-  if (type == "gpt_oss") text += "expert_bias: true\n";
+  if (is.type == "gpt_oss") text += "expert_bias: true\n";
   return text;
 }
 
-const HfArchitecture& architecture_of(const HfKeys& keys, const HfKeys& outer,
-                                      const std::string& path) {
-  const std::string type = (keys.has({"model_type"}) ? keys : outer).text({"model_type"});
+/// By the names of its class or its type; those of the part for text win.
+const HfArchitecture* named_architecture(const HfKeys& keys, const HfKeys& outer) {
+  for (const HfKeys* part : {&keys, &outer}) {
+    const Json* classes = part->find({"architectures"});
+    const bool named = classes != nullptr && classes->is_array() && !classes->empty() &&
+                       classes->front().is_string();
+    const auto* is =
+        hf_architecture_of_class(named ? classes->front().get<std::string>() : std::string());
+    if (is == nullptr) is = hf_architecture(part->text({"model_type"}));
+    if (is != nullptr) return is;
+  }
+  return nullptr;
+}
+
+/// What the keys of a file with experts say of an architecture that is not known.
+HfArchitecture architecture_by_keys(HfKeys& keys, const std::string& type) {
+  keys.note(
+      fmt::format("read by its keys, since no architecture {} is known here", hf_harmless(type)));
+  return {.type = "",
+          .layers = hf_layers_by_keys(keys),
+          .own_width = keys.has(width_key),
+          .usual_attention = !has_other_attention(keys)};
+}
+
+[[noreturn]] void refuse_architecture(const std::string& path, const std::string& type) {
   if (type.empty()) {
     throw error_in(path, "the file lacks the key 'model_type'",
-                   "is it a config.json of Hugging Face?");
+                   "is it a config.json of Hugging Face, or a params.json of Mistral?");
   }
-  const HfArchitecture* is = hf_architecture(type);
-  if (is != nullptr) return *is;
   const auto types = hf_architecture_types();
   const std::string close = nearest(type, types);
   throw error_in(
-      path, fmt::format("'model_type' is '{}', no architecture that is known here", type),
+      path,
+      fmt::format("'model_type' is '{}', no architecture that is known here, and no key names its "
+                  "experts",
+                  type),
       close.empty() ? fmt::format("known: {}; models/README.md describes model files, which say "
                                   "the same",
                                   fmt::join(types, ", "))
                     : fmt::format("did you mean '{}'?", close));
 }
 
-}  // namespace
-
-bool is_hf_config(const std::string& path, const std::string& text) {
-  return path.ends_with(".json") && text.find("\"moe_layers\": {") == std::string::npos &&
-         text.find("\"expert_matrices\"") == std::string::npos &&
-         text.find("\"dense_matrices\"") == std::string::npos;
+HfArchitecture architecture_of(HfKeys& keys, const HfKeys& outer, const std::string& path) {
+  if (outer.flag({"is_encoder_decoder"}, false)) {
+    throw error_in(path, "is of an encoder and a decoder, which model files cannot say",
+                   "models/README.md describes model files: decoders");
+  }
+  const std::string type = (keys.has({"model_type"}) ? keys : outer).text({"model_type"});
+  const HfArchitecture* known = named_architecture(keys, outer);
+  const std::int64_t experts = keys.number(experts_key).value_or(0);
+  if (known == nullptr && experts == 0) refuse_architecture(path, type);
+  if (known == nullptr || (known->layers == HfLayers::none && experts > 1)) {
+    return architecture_by_keys(keys, type);
+  }
+  HfArchitecture is = *known;
+  if (experts > 0 || keys.has(width_key) || keys.number(top_k_key).value_or(0) > 0) return is;
+  // Families may have members without experts.
+  if (is.layers == HfLayers::pattern || is.layers == HfLayers::mixers) {
+    throw error_in(path, "is a hybrid without experts, which model files cannot say",
+                   "models/README.md describes model files");
+  }
+  is.layers = HfLayers::none;
+  return is;
 }
 
-std::string model_text_of_hf_config(const std::string& path, const std::string& text) {
-  const Json root = parse_json(text, {path, 1, ""});
-  if (!root.is_object())
-    throw error_in(path, "is not a config.json of Hugging Face: it is not an object");
-  const HfKeys outer(root, path);
-  HfKeys keys(text_part(root), path);
-  const HfArchitecture& is = architecture_of(keys, outer, path);
-  const std::int64_t layers = keys.need(layers_key);
+std::string model_of(HfKeys& keys, const HfKeys& outer, const HfArchitecture& is,
+                     const std::string& path) {
+  const std::string type(is.type.empty() ? "model" : is.type);
+  const std::int64_t layers = hf_layer_count(keys, is);
   const std::int64_t hidden = keys.need({"hidden_size", "d_model"});
-  const std::string types = type_of_rows(keys, outer);
+  const std::string rows = type_of_rows(keys, outer);
   std::string model = fmt::format(
-      "name: '{}'\ndescription: '{} of {}'\nsource: config.json of Hugging Face\n"
-      "hidden: {}\nlayers: {}\nactivations: {}\nweights: {}\n",
-      hf_model_name(keys, path, is.type), is.type,
-      hf_harmless(std::filesystem::path(path).filename().string()), hidden, layers, types, types);
+      "source: config.json of Hugging Face\nhidden: {}\nlayers: {}\n"
+      "activations: {}\nweights: {}\n",
+      hidden, layers, rows, rows);
   model += is.layers == HfLayers::none
                ? fmt::format("dense_ffn: {}\ndense_matrices: {}\n",
                              keys.need({"intermediate_size"}), is.gated ? 3 : 2)
@@ -292,6 +217,31 @@ std::string model_text_of_hf_config(const std::string& path, const std::string& 
   const std::string mtp_blocks = keys.text({"mtp_hybrid_override_pattern"});
   const bool mtp_known = is.layers != HfLayers::pattern || mtp_blocks.empty() || mtp_blocks == "*E";
   if (mtp && *mtp > 0 && mtp_known) model += fmt::format("mtp: {}\n", *mtp);
+  if (mtp && *mtp > 0 && !mtp_known) keys.note("its multi-token prediction is left out");
+  note_left_out(keys, outer, is, rows);
+  std::vector<std::string> says = {
+      fmt::format("{} of {}", type, hf_harmless(std::filesystem::path(path).filename().string()))};
+  says.insert(says.end(), keys.notes().begin(), keys.notes().end());
+  return fmt::format("name: '{}'\ndescription: '{}'\n{}", hf_model_name(keys, path, type),
+                     fmt::join(says, "; "), model);
+}
+
+}  // namespace
+
+bool is_hf_config(const std::string& path, const std::string& text) {
+  return path.ends_with(".json") && text.find("\"moe_layers\": {") == std::string::npos &&
+         text.find("\"expert_matrices\"") == std::string::npos &&
+         text.find("\"dense_matrices\"") == std::string::npos;
+}
+
+std::string model_text_of_hf_config(const std::string& path, const std::string& text) {
+  Json root = parse_json(text, {path, 1, ""});
+  if (!root.is_object())
+    throw error_in(path, "is not a config.json of Hugging Face: it is not an object");
+  if (is_mistral_params(root)) root = config_of_mistral_params(root);
+  const HfKeys outer(root, path);
+  HfKeys keys(text_part(root), path);
+  const std::string model = model_of(keys, outer, architecture_of(keys, outer, path), path);
   keys.finish();
   return model;
 }

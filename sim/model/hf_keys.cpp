@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 
 namespace moesim {
 namespace {
@@ -39,17 +40,20 @@ const Json* HfKeys::find(const HfNames& names) const {
 std::optional<std::int64_t> HfKeys::number(const HfNames& names, std::int64_t least) {
   const Json* value = find(names);
   if (value == nullptr) return std::nullopt;
+  const auto name = std::ranges::find_if(
+      names, [&](const std::string& n) { return value_of(root_, n) != nullptr; });
   const auto sound = [&](const Json& v) {
     return v.is_number_integer() && v >= least && v <= most_of_a_key;
   };
   if (value->is_array() && !value->empty() && std::ranges::all_of(*value, sound)) {
     std::int64_t largest = least;
     for (const Json& item : *value) largest = std::max(largest, item.get<std::int64_t>());
+    if (std::ranges::adjacent_find(*value, std::not_equal_to<>()) != value->end()) {
+      note(fmt::format("{} differs between layers: all have {} here", *name, largest));
+    }
     return largest;
   }
   if (sound(*value)) return value->get<std::int64_t>();
-  const auto name = std::ranges::find_if(
-      names, [&](const std::string& n) { return value_of(root_, n) != nullptr; });
   refuse(fmt::format("'{}' is {}, no whole number from {}", *name,
                      value->dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 40),
                      least));
@@ -92,6 +96,10 @@ std::vector<std::int64_t> HfKeys::numbers(const HfNames& names) {
 
 void HfKeys::refuse(const std::string& message, const std::string& hint) {
   mistakes_.push_back({Severity::error, path_, 0, 0, message, "", hint});
+}
+
+void HfKeys::note(const std::string& text) {
+  if (std::ranges::find(notes_, text) == notes_.end()) notes_.push_back(text);
 }
 
 void HfKeys::finish() const {

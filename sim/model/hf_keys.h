@@ -23,8 +23,8 @@ class HfKeys {
   /// The value of the first of some names that is there and not null. A name may be dotted.
   const nlohmann::ordered_json* find(const HfNames& names) const;
   bool has(const HfNames& names) const { return find(names) != nullptr; }
-  /// A whole number of at least `least`; of a list, whose items are of layers, the largest. An
-  /// error is noted for anything else.
+  /// A whole number of at least `least`; of a list, whose items are of layers, the largest, which
+  /// is noted if they differ. An error is noted for anything else.
   std::optional<std::int64_t> number(const HfNames& names, std::int64_t least = 0);
   /// The same, which must be there: its absence is noted, and gives 1.
   std::int64_t need(const HfNames& names, std::int64_t least = 1);
@@ -34,6 +34,9 @@ class HfKeys {
   std::vector<std::int64_t> numbers(const HfNames& names);
 
   void refuse(const std::string& message, const std::string& hint = "");
+  /// What the model file cannot hold, once.
+  void note(const std::string& text);
+  const std::vector<std::string>& notes() const { return notes_; }
   /// Throws Error with all that was noted.
   void finish() const;
 
@@ -41,6 +44,7 @@ class HfKeys {
   const nlohmann::ordered_json& root_;
   std::string path_;
   std::vector<Diagnostic> mistakes_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace moesim

@@ -16,7 +16,7 @@ std::string hf_harmless(std::string name) {
 
 std::string hf_model_name(const HfKeys& keys, const std::string& path, const std::string& type) {
   const std::filesystem::path file(path);
-  if (file.stem() != "config") return hf_harmless(file.stem().string());
+  if (file.stem() != "config" && file.stem() != "params") return hf_harmless(file.stem().string());
   const std::string given = std::filesystem::path(keys.text({"_name_or_path"})).filename().string();
   const std::string folder =
       file.has_parent_path() ? file.parent_path().filename().string() : std::string();

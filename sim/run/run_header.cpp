@@ -226,6 +226,9 @@ std::string result_header(const Scenario& scenario, const Inputs& inputs,
   std::string text = scenario.serves()    ? serving_header(scenario, inputs, version)
                      : scenario.iteration ? iteration_header(scenario, inputs, version)
                                           : layers_header(scenario, inputs, version);
+  if (scenario.model.ends_with(".json")) {  // a config.json may say more than a model file holds
+    text += fmt::format("# model {}: {}\n", inputs.model.name, inputs.model.description);
+  }
   for (const SystemSpec& system : inputs.systems) {
     for (const std::string& command : system.sources.commands) {
       text += fmt::format("# {} runs a command: {}\n", system.name, command);

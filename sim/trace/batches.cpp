@@ -113,12 +113,12 @@ std::int64_t enough_repeat(const TraceStep& step, int ranks, std::int64_t tokens
   const double bound = (static_cast<double>(tokens) + static_cast<double>(longest)) * ranks /
                        static_cast<double>(step.tokens());
   if (bound > max_repeat) return max_repeat + 1;
-  std::int64_t high = static_cast<std::int64_t>(bound) + 1;
+  const std::int64_t high = static_cast<std::int64_t>(bound) + 1;
   if (high > max_search / static_cast<std::int64_t>(lengths.size())) return high;
-  std::int64_t low = 0;  // more repeats never take tokens away from a rank
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (least_of(tokens_after(step, ranks, middle)) >= tokens ? high : low) = middle;
+  Deal deal(step, ranks);
+  for (std::int64_t round = 1; round < high; ++round) {
+    deal.play([](std::size_t, std::int64_t, TokenRun) {});
+    if (deal.least() >= tokens) return round;
   }
   return high;
 }

@@ -182,7 +182,9 @@ TEST(Logs, ResponsesMayBeThoseOfABatchOrAStream) {
        {response,
         R"({"custom_id": "a", "response": {"status_code": 200, "body": )" + response + "}}",
         ": ping\n\nevent: message\nid: 1\ndata: " + response + "\n\nevent: end\ndata: [DONE]\n\n",
-        "data: " + response + "\n\n: ping"}) {
+        "data: " + response + "\n\n: ping",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nserver: a, b\r\n\r\n" + response,
+        "> POST / HTTP/1.1\n>\n< HTTP/1.1 200 OK\n<\n" + response}) {
     EXPECT_THAT(import_log("vllm-routes", "a.json", text).report, HasSubstr("tokens     1\n"))
         << text;
   }

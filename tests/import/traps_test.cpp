@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is wrong with a recording gets its message, and leaves nothing behind.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "tests/import/formats.h"
@@ -194,6 +195,35 @@ TEST_P(TrapTest, IsRefusedWithItsMessage) {
 
 INSTANTIATE_TEST_SUITE_P(All, TrapTest, testing::ValuesIn(traps),
                          [](const auto& trap) { return test_name(trap.param.name); });
+
+/// What llama.cpp's eval-callback prints of two layers: chosen experts, next to other tensors whose
+/// numbers are whole, too.
+std::string printed_tensors(const std::string& rows) {
+  std::string text;
+  for (const char* layer : {"1", "2"}) {
+    for (const char* name : {"ffn_moe_argsort", "ffn_moe_topk", "ffn_moe_weights_sum"}) {
+      text +=
+          fmt::format("ggml_debug: {}-{} = (i32) VIEW(a-{}{{8, 5, 1, 1}}, }}) = {{2, 5, 1, 1}}\n",
+                      name, layer, layer);
+      text +=
+          std::string(name) == "ffn_moe_topk" ? rows : "  [\n   [\n    [ 1.0000],\n   ],\n  ]\n";
+      text += "  sum = 1.000000\n";
+    }
+  }
+  return text;
+}
+
+TEST(TensorsOfLlama, AreReadUnlessTheyLeaveValuesOut) {
+  const ScratchFolder scratch;
+  const auto options = options_of(scratch / "in", scratch / "out");
+  write_bytes(scratch / "in/a.log", printed_tensors("  [\n    [ 3, 4],\n    [ 5, 6],\n  ]\n"));
+  EXPECT_THAT(import_trace("table", options).report, testing::HasSubstr("tokens     2\n"));
+  write_bytes(scratch / "in/a.log",
+              printed_tensors("  [\n    [ 3, 4],\n    ..., \n    [ 5, 6],\n  ]\n"));
+  const auto again = options_of(scratch / "in", scratch / "other");
+  EXPECT_THAT(error_text([&] { import_trace("table", again); }),
+              testing::HasSubstr("a.log:11: error: leaves values of ffn_moe_topk out"));
+}
 
 }  // namespace
 }  // namespace moesim

@@ -2,6 +2,7 @@
 // A config.json of Hugging Face gives the model that models/moe describes, and says what it lacks.
 #include "sim/model/hf_config.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "sim/base/data_files.h"
@@ -274,6 +275,96 @@ TEST(HfConfig, AnFfnNextToExpertsIsASharedExpert) {
   EXPECT_FALSE(model.attention) << "two kinds of heads";
 }
 
+/// Of all and of one token's parameters, in billions.
+struct Billions {
+  double total = 0, active = 0;
+};
+
+Billions size_of_model(const MoeModel& model) {
+  return {static_cast<double>(parameters_of(model).main()) * 1e-9,
+          static_cast<double>(active_parameters_of(model).main()) * 1e-9};
+}
+
+/// Published: 270B parameters, 115B of them active (xai-org/grok-2), whose model_type is "git".
+TEST(HfConfig, AClassNamesTheArchitectureAndAResidualMoeHasAnFfnNextToIt) {
+  const Billions size = size_of_model(model_of(R"({"architectures": ["Grok1ForCausalLM"],
+      "model_type": "git", "hidden_size": 8192, "intermediate_size": 32768,
+      "moe_intermediate_size": 16384, "num_local_experts": 8, "num_experts_per_tok": 2,
+      "residual_moe": true, "num_hidden_layers": 64, "num_attention_heads": 64,
+      "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 131072})"));
+  EXPECT_NEAR(size.total, 270, 1);
+  EXPECT_NEAR(size.active, 115, 1.5);
+}
+
+/// Published: 560B parameters, at most 31.3B of them active, without embeddings
+/// (arXiv:2509.01322).
+TEST(HfConfig, ALongCatLayerIsTwoAttentionsAndFfnsAndSaysWhatItLacks) {
+  const MoeModel model = model_of(R"({"architectures": ["LongcatFlashForCausalLM"],
+      "hidden_size": 6144, "ffn_hidden_size": 12288, "expert_ffn_hidden_size": 2048,
+      "n_routed_experts": 512, "moe_topk": 12, "zero_expert_num": 256, "num_layers": 28,
+      "num_attention_heads": 64, "q_lora_rank": 1536, "kv_lora_rank": 512,
+      "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 131072})");
+  EXPECT_NEAR(size_of_model(model).total, 560, 2);
+  EXPECT_NEAR(size_of_model(model).active - 2 * .805, 31.3, 1);
+  EXPECT_EQ(model.moe_layers.size(), 28U);
+  EXPECT_THAT(model.description, HasSubstr("zero_expert_num"));
+  EXPECT_THAT(model.description, HasSubstr("each of its 28 layers is 5 blocks here"));
+}
+
+/// Published: 32B parameters, 9B of them active (ibm-granite/granite-4.0-h-small).
+TEST(HfConfig, MixersOfGraniteHaveExpertsBehindThem) {
+  std::string types;
+  for (int l = 0; l < 40; ++l) {
+    types += fmt::format("{}\"{}\"", l == 0 ? "" : ", ", l % 10 == 5 ? "attention" : "mamba");
+  }
+  const MoeModel model = model_of(R"({"model_type": "granitemoehybrid", "hidden_size": 4096,
+      "intermediate_size": 768, "shared_intermediate_size": 1536, "num_local_experts": 72,
+      "num_experts_per_tok": 10, "num_hidden_layers": 40, "num_attention_heads": 32,
+      "num_key_value_heads": 8, "mamba_n_heads": 128, "mamba_d_head": 64, "mamba_d_state": 128,
+      "mamba_d_conv": 4, "mamba_n_groups": 1, "vocab_size": 100352, "tie_word_embeddings": true,
+      "layer_types": [)" + types + "]}");
+  EXPECT_NEAR(size_of_model(model).total, 32.2, 0.5);
+  EXPECT_EQ(model.moe_layers.size(), 40U);
+}
+
+/// Published: 46.7B and 12.9B (Mixtral 8x7B), 673B and 39B (Mistral Large 3's language model).
+TEST(HfConfig, ParamsOfMistralAreRead) {
+  const Billions mixtral = size_of_model(model_of(R"({"dim": 4096, "n_layers": 32, "head_dim": 128,
+      "hidden_dim": 14336, "n_heads": 32, "n_kv_heads": 8, "vocab_size": 32000,
+      "moe": {"num_experts_per_tok": 2, "num_experts": 8}})"));
+  EXPECT_NEAR(mixtral.total, 46.7, 0.1);
+  EXPECT_NEAR(mixtral.active, 12.9, 0.1);
+  const Billions large = size_of_model(model_of(R"({"dim": 7168, "n_layers": 61,
+      "hidden_dim": 16384, "n_heads": 128, "n_kv_heads": 128, "vocab_size": 131072,
+      "q_lora_rank": 1536, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "kv_lora_rank": 512,
+      "v_head_dim": 128, "moe": {"route_every_n": 1, "first_k_dense_replace": 3,
+      "num_experts": 128, "num_experts_per_tok": 4, "num_expert_groups": 1,
+      "num_expert_groups_per_tok": 1, "expert_hidden_dim": 4096, "num_shared_experts": 1}})"));
+  EXPECT_NEAR(large.total, 673, 2);
+  EXPECT_NEAR(large.active, 39, 1);
+}
+
+TEST(HfConfig, HybridsWithoutExpertsAreRefused) {
+  EXPECT_THAT(refusal_of(R"({"model_type": "nemotron_h", "hidden_size": 64,
+      "hybrid_override_pattern": "M-*-", "intermediate_size": 128})"),
+              HasSubstr("is a hybrid without experts"));
+}
+
+TEST(HfConfig, AFileWithExpertsIsReadByItsKeysAndSaysSo) {
+  const MoeModel model = model_of(R"({"model_type": "new_moe", "hidden_size": 64,
+      "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": [32, 16],
+      "num_hidden_layers": 3, "first_k_dense_replace": 1})");
+  EXPECT_THAT(model.moe_layers, ElementsAre(1, 2));
+  EXPECT_EQ(model.expert_ffn, 32);
+  EXPECT_THAT(model.description, HasSubstr("no architecture new_moe is known here"));
+  EXPECT_THAT(model.description, HasSubstr("moe_intermediate_size differs between layers"));
+}
+
+/// "llama" is dense, yet OpenMoE's files have that type.
+TEST(HfConfig, ExpertsInAFileOfADenseTypeAreNotDropped) {
+  EXPECT_THAT(layers_by("llama", R"("moe_layer_interval": 4)"), ElementsAre(3, 7));
+}
+
 TEST(HfConfig, TakesChangesAsAModelFileDoes) {
   EXPECT_EQ(model_of(hf_models[0].json, {parse_override("top_k=4")}).top_k, 4);
 }
@@ -289,8 +380,8 @@ TEST(HfConfig, EachMissingKeyIsNamed) {
 
 TEST(HfConfig, UnknownArchitecturesAreRefused) {
   EXPECT_THAT(refusal_of(R"({"model_type": "qwen3_moo"})"),
-              HasSubstr("'model_type' is 'qwen3_moo', no architecture that is known "
-                        "here\nhint: did you mean 'qwen3_moe'?"));
+              HasSubstr("'model_type' is 'qwen3_moo', no architecture that is known here, and no "
+                        "key names its experts\nhint: did you mean 'qwen3_moe'?"));
   EXPECT_THAT(refusal_of(R"({"hidden_size": 64})"),
               HasSubstr("the file lacks the key 'model_type'"));
   EXPECT_THAT(refusal_of("[1]"),

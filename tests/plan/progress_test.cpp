@@ -150,6 +150,26 @@ TEST(Progress, ManyKernelsThatFollowEachOtherEndInTheirOrder) {
   EXPECT_EQ(timeline.ops[1024][5], (Interval{Seconds(1536), Seconds(2000)}));
 }
 
+TEST(Progress, ManyGroupsThatWaitForAnOpOfAllJoinTheirOwnExchange) {
+  constexpr int groups = 20;  // of two GPUs each
+  Plan plan{"p", 2 * groups, {}};
+  Op all = working(0, 1);
+  all.group = Group::first(plan.gpus);
+  plan.add(all);
+  for (int g = 0; g < groups; ++g) {
+    plan.add(exchange("x", {2 * g, 2 * g + 1}, matrix(2, 1, {}), {0}));
+  }
+  Progress progress(plan, test_gpus(plan.gpus));
+  std::vector<std::tuple<int, int, double>> joined, expected;
+  for (const auto& [op, participant, at, last] : joined_by(progress)) {
+    joined.emplace_back(op, participant, at);
+  }
+  for (int g = 0; g < groups; ++g) {
+    for (const int participant : {0, 1}) expected.emplace_back(g + 1, participant, 1);
+  }
+  EXPECT_EQ(joined, expected);
+}
+
 TEST(Progress, OnlyTheLastWhoJoinsIsReportedIfThatIsAskedFor) {
   const Plan plan{"p",
                   2,

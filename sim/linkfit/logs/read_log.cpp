@@ -13,6 +13,7 @@
 #include "sim/base/gzip.h"
 #include "sim/base/json.h"
 #include "sim/base/text.h"
+#include "sim/linkfit/logs/csv.h"
 #include "sim/linkfit/logs/formats.h"
 
 namespace moesim {
@@ -74,6 +75,9 @@ Log parse(const std::string& text, const std::string& file, const LogChoice& cho
   }
   if (const auto lines = container_lines(text, file)) return parse(*lines, file, choice);
   if (is_object(text, first)) return parse_nccl_tests_json(text, file, choice);
+  if (names_exchange_times(lines_of(text.substr(first)).front())) {
+    return parse_table(text, file, choice);
+  }
   if (is_nccl_text(text)) return parse_nccl_tests_text(text, file, choice);
   check_program(text, file);
   return is_table(text.substr(first)) ? parse_table(text, file, choice)

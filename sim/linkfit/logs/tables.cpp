@@ -5,131 +5,32 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
-#include <set>
 
 #include "sim/base/delimited.h"
 #include "sim/base/error.h"
+#include "sim/linkfit/logs/csv.h"
 #include "sim/linkfit/logs/formats.h"
 
 namespace moesim {
 namespace {
 
-bool is_blank(const std::string& line) {
-  return line.find_first_not_of(" \t") == std::string::npos;
-}
-
-char separator_in(const std::string& names) {
-  const char separator = separator_of(names);
-  return separator == '\0' ? ' ' : separator;
-}
-
-/// Rows of a CSV file by the names of its columns.
-class Csv {
- public:
-  Csv(const std::string& text, std::string file) : file_(std::move(file)), lines_(lines_of(text)) {
-    while (!lines_.empty() && is_blank(lines_.back())) lines_.pop_back();
-    const auto first = std::ranges::find_if_not(lines_, is_blank);
-    first_ = static_cast<int>(first - lines_.begin()) + 1;
-    separator_ = separator_in(*first);
-    names_ = cells_of(*first, separator_);
-  }
-
-  const std::string& file() const { return file_; }
-  const std::vector<std::string>& names() const { return names_; }
-  bool has(const std::string& name) const { return std::ranges::count(names_, name) > 0; }
-  int first() const { return first_; }                          // the line of the names
-  int size() const { return static_cast<int>(lines_.size()); }  // lines
-
-  struct Row {
-    int line;
-    std::vector<std::string> cells;
-  };
-  Row row(int line) const {
-    Row row{line, cells_of(lines_[static_cast<std::size_t>(line) - 1], separator_)};
-    if (row.cells.size() != names_.size()) {
-      throw error_in(file_,
-                     fmt::format("{} cells below {} columns", row.cells.size(), names_.size()),
-                     line == size() ? "the table is cut short: copy it again" : "", line);
-    }
-    return row;
-  }
-  std::string text(const Row& row, const std::string& name) const {
-    const auto at = std::ranges::find(names_, name);
-    return at == names_.end() ? "" : row.cells[at - names_.begin()];
-  }
-  double number(const Row& row, const std::string& name, double least = 1e-12) const {
-    const double value = number_in(file_, row.line, "'" + name + "'", text(row, name));
-    if (value < least) {
-      throw error_in(file_, fmt::format("'{}' is {}", name, value), "a value above 0", row.line);
-    }
-    return value;
-  }
-
- private:
-  std::string file_;
-  std::vector<std::string> lines_, names_;
-  int first_ = 1;
-  char separator_ = ',';
-};
-
-/// A row as every table means it.
-struct Entry {
-  Setting setting;
-  double bytes;  // "size" of nccl-tests
-  Seconds time;
-};
-using ReadEntry = std::function<std::optional<Entry>(const Csv::Row&)>;
-
-bool chosen(const Setting& setting, const LogChoice& choice) {
-  if (choice.collective && *choice.collective != setting.collective) return false;
-  if (choice.ranks && *choice.ranks != setting.ranks) return false;
-  return !choice.reach || (*choice.reach == LinkReach::fabric) == (setting.hosts > 1);
-}
-
-/// The rows that are chosen; they must be of one setting.
-void take(const Csv& csv, const LogChoice& choice, const ReadEntry& read, Log& log) {
-  if (choice.in_place) throw error_in(csv.file(), "has no in-place times", "leave out --in-place");
-  std::set<std::string> settings, others;
-  std::optional<LinkShare> share;
-  for (int line = csv.first() + 1; line <= csv.size(); ++line) {
-    const std::optional<Entry> entry = read(csv.row(line));
-    if (!entry) continue;
-    if (!chosen(entry->setting, choice)) {
-      others.insert(label(entry->setting));
-      continue;
-    }
-    settings.insert(label(entry->setting));
-    if (!share) share = link_share(csv.file(), entry->setting, choice, log);
-    share->add(entry->bytes, entry->time, log);
-  }
-  if (settings.size() > 1) {
-    throw error_in(csv.file(), fmt::format("holds several settings: {}", fmt::join(settings, "; ")),
-                   "choose with --collective, --ranks and --reach");
-  }
-  if (settings.empty()) {
-    throw error_in(csv.file(), "holds nothing of what is chosen",
-                   fmt::format("it has {}", fmt::join(others, "; ")));
-  }
-}
-
 /// github.com/microsoft/vidur: sizes in bytes, times in ms; one launch's median of several.
 Log read_vidur(const Csv& csv, const LogChoice& choice) {
   Log log;
   log.kind = "vidur network profile";
-  take(
+  take_rows(
       csv, choice,
-      [&](const Csv::Row& row) -> std::optional<Entry> {
+      [&](const Csv::Row& row) -> std::optional<TimedExchange> {
         const std::string name = csv.text(row, "collective");
         const auto collective = collective_of(name);
         if (!collective)
           throw error_in(csv.file(), "unknown collective '" + name + "'", "", row.line);
         const auto ranks = static_cast<int>(csv.number(row, "num_workers", 1));
         const auto per_host = static_cast<int>(csv.number(row, "devices_per_node", 1));
-        return Entry{{*collective, ranks, std::max(1, ranks / per_host)},
-                     csv.number(row, "size", 1),
-                     Seconds(csv.number(row, "time_stats." + name + ".median") * 1e-3)};
+        return TimedExchange{{*collective, ranks, std::max(1, ranks / per_host)},
+                             csv.number(row, "size", 1),
+                             Seconds(csv.number(row, "time_stats." + name + ".median") * 1e-3)};
       },
       log);
   return log;
@@ -141,9 +42,9 @@ Log read_aiconfigurator(const Csv& csv, const LogChoice& choice) {
       {"half", 2}, {"bfloat16", 2}, {"int8", 1}, {"float", 4}};
   Log log;
   log.kind = "aiconfigurator NCCL table";
-  take(
+  take_rows(
       csv, choice,
-      [&](const Csv::Row& row) -> std::optional<Entry> {
+      [&](const Csv::Row& row) -> std::optional<TimedExchange> {
         const auto collective = collective_of(csv.text(row, "op_name"));
         const auto width = widths.find(csv.text(row, "nccl_dtype"));
         if (!collective || width == widths.end()) {
@@ -155,9 +56,9 @@ Log read_aiconfigurator(const Csv& csv, const LogChoice& choice) {
         log.gpu = csv.text(row, "device");
         const std::string version = csv.text(row, "version");
         if (!version.empty()) log.library = "NCCL " + version;
-        return Entry{{*collective, static_cast<int>(csv.number(row, "num_gpus", 2)), 1},
-                     csv.number(row, "message_size", 1) * width->second,
-                     Seconds(csv.number(row, "latency") * 1e-3)};
+        return TimedExchange{{*collective, static_cast<int>(csv.number(row, "num_gpus", 2)), 1},
+                             csv.number(row, "message_size", 1) * width->second,
+                             Seconds(csv.number(row, "latency") * 1e-3)};
       },
       log);
   return log;
@@ -177,13 +78,13 @@ Log read_pplx(const Csv& csv, const LogChoice& choice) {
     throw error_in(csv.file(), fmt::format("has no column {}", column),
                    fmt::format("columns: {}", fmt::join(csv.names(), ", ")));
   }
-  take(
+  take_rows(
       csv, choice,
-      [&](const Csv::Row& row) -> std::optional<Entry> {
+      [&](const Csv::Row& row) -> std::optional<TimedExchange> {
         if (csv.text(row, "op") != "Torch AlltoAll") return std::nullopt;
-        return Entry{{Collective::alltoall, *choice.ranks, *choice.ranks / 8},
-                     csv.number(row, "tokens_per_gpu", 1) * 256 * 7392,
-                     Seconds(csv.number(row, column) * 1e-6)};
+        return TimedExchange{{Collective::alltoall, *choice.ranks, *choice.ranks / 8},
+                             csv.number(row, "tokens_per_gpu", 1) * 256 * 7392,
+                             Seconds(csv.number(row, column) * 1e-6)};
       },
       log);
   return log;
@@ -237,6 +138,9 @@ Log parse_table(const std::string& text, const std::string& file, const LogChoic
                               csv.has("num_gpus") && csv.has("op_name") && csv.has("latency");
   if (aiconfigurator) return read_aiconfigurator(csv, choice);
   if (csv.has("tokens_per_gpu") && csv.has("op")) return read_pplx(csv, choice);
+  if (names_exchange_times(lines_of(text)[static_cast<std::size_t>(csv.first()) - 1])) {
+    return read_exchange_times(csv, choice);
+  }
   constexpr std::size_t shown = 30;
   const auto& names = csv.names();
   const bool many = names.size() > shown;
@@ -245,7 +149,9 @@ Log parse_table(const std::string& text, const std::string& file, const LogChoic
       fmt::format("its columns are those of no known table: {}{}",
                   fmt::join(names.begin(), names.begin() + (many ? shown : names.size()), ", "),
                   many ? ", ..." : ""),
-      "known: nccl-tests (text, JSON), vidur, aiconfigurator nccl, pplx-kernels", 1);
+      "known: nccl-tests (text, JSON; CSV with columns size and time), vidur, aiconfigurator nccl, "
+      "pplx-kernels",
+      1);
 }
 
 }  // namespace moesim

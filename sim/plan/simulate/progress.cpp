@@ -32,6 +32,7 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_en
   }
   find_waits();
   find_chains();
+  divide_dependents();
   make_timeline(exchange_ends);
   for (const auto& [op, member] : count_waits()) join(op, member, Seconds(0));
   propagate();
@@ -207,15 +208,18 @@ void Progress::propagate() {
     ended_.pop_back();
     timeline_.makespan = std::max(timeline_.makespan, ended.at);
     const auto op = static_cast<std::size_t>(ended.op);
-    const Group& group = shapes_[op].group;
-    for (const std::int32_t waiting : dependents(op)) {
-      const auto next = static_cast<std::size_t>(waiting);
-      if (is_everyone(ended.member)) {
-        arrive_all(op, next, collective_of_everyone(ended.member), ended.at);
-        continue;
+    if (is_everyone(ended.member)) {
+      for (const std::int32_t next : dependents(op)) {
+        arrive_all(op, static_cast<std::size_t>(next), collective_of_everyone(ended.member),
+                   ended.at);
       }
+      continue;
+    }
+    const Group& group = shapes_[op].group;
+    const auto own = static_cast<std::size_t>(ended.member);
+    for (const std::int32_t waiting : dependents_of(op, own)) {
+      const auto next = static_cast<std::size_t>(waiting);
       const Group& others = shapes_[next].group;
-      const auto own = static_cast<std::size_t>(ended.member);
       const std::size_t member = group.shares_list(others) ? own : others.member(group[own]);
       if (member < others.size()) arrive(next, member, ended.at);
     }

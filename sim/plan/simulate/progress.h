@@ -144,6 +144,13 @@ class Progress {
     return std::span(dependents_)
         .subspan(first_dependent_[op], first_dependent_[op + 1] - first_dependent_[op]);
   }
+  /// Of an op that many smaller ones wait for, such as those of EP groups: each member's own.
+  void divide_dependents();
+  std::span<const std::int32_t> dependents_of(std::size_t op, std::size_t member) const {
+    if (divided_.empty() || divided_[op] < 0) return dependents(op);
+    const DividedDependents& own = each_[static_cast<std::size_t>(divided_[op])];
+    return std::span(own.ops).subspan(own.first[member], own.first[member + 1] - own.first[member]);
+  }
   void join(std::size_t op, std::int32_t member, Seconds at);
   /// The earliest start of an op whose waits have ended.
   Seconds start(std::size_t op, std::int32_t member, Seconds ready) const {
@@ -199,6 +206,10 @@ class Progress {
     bool exchange;
     bool computing;  // is_computing
   };
+  struct DividedDependents {
+    std::vector<std::size_t> first;  // [member + 1] into the next
+    std::vector<std::int32_t> ops;
+  };
   struct Ended {
     std::int32_t op, member;  // or everyone of a collective
     Seconds at;
@@ -219,13 +230,15 @@ class Progress {
   std::vector<std::int32_t> waited_for_;       // ops
   std::vector<std::size_t> first_dependent_;   // [op + 1] into the next
   std::vector<std::int32_t> dependents_;       // ops that wait for the op
-  std::vector<std::int64_t> first_wait_;       // per op into the next; below 0: it waits for one
-  std::vector<std::int32_t> waits_;            // per member: ops that it still waits for
-  std::vector<Shape> shapes_;                  // per op
-  std::vector<std::int32_t> first_absent_;     // per op, into the next
-  std::vector<std::int32_t> absent_;           // per collective apart, see absent()
-  std::vector<std::int32_t> unfinished_;       // per op, participants for whom it has not ended
-  std::vector<Ended> ended_;                   // their dependents do not know yet
+  std::vector<std::int32_t> divided_;          // per op into the next; empty, or below 0: it is not
+  std::vector<DividedDependents> each_;
+  std::vector<std::int64_t> first_wait_;    // per op into the next; below 0: it waits for one
+  std::vector<std::int32_t> waits_;         // per member: ops that it still waits for
+  std::vector<Shape> shapes_;               // per op
+  std::vector<std::int32_t> first_absent_;  // per op, into the next
+  std::vector<std::int32_t> absent_;        // per collective apart, see absent()
+  std::vector<std::int32_t> unfinished_;    // per op, participants for whom it has not ended
+  std::vector<Ended> ended_;                // their dependents do not know yet
   std::vector<Joined> joined_;
   std::vector<Computing> computing_;
   Timeline timeline_;  // the start of a waiting op: the latest end so far

@@ -124,6 +124,34 @@ void Progress::find_chains() {
   }
 }
 
+void Progress::divide_dependents() {
+  constexpr std::size_t many = 16;
+  for (std::size_t op = 0; op < plan_.ops.size(); ++op) {
+    const auto all = dependents(op);
+    const Group& group = shapes_[op].group;
+    std::size_t members = 0;
+    for (const std::int32_t next : all)
+      members += shapes_[static_cast<std::size_t>(next)].group.size();
+    if (all.size() < many || members > 2 * group.size()) continue;
+    DividedDependents own{std::vector<std::size_t>(group.size() + 2), {}};
+    const auto for_each_wait = [&](const auto& visit) {
+      for (const std::int32_t next : all) {
+        for_each_common(group, shapes_[static_cast<std::size_t>(next)].group,
+                        [&](std::size_t member, std::size_t) { visit(member, next); });
+      }
+    };
+    // Counted one place late, as dependents are.
+    for_each_wait([&](std::size_t member, std::int32_t) { ++own.first[member + 2]; });
+    std::partial_sum(own.first.begin(), own.first.end(), own.first.begin());
+    own.ops.resize(own.first.back());
+    for_each_wait(
+        [&](std::size_t member, std::int32_t next) { own.ops[own.first[member + 1]++] = next; });
+    divided_.resize(plan_.ops.size(), -1);
+    divided_[op] = static_cast<std::int32_t>(each_.size());
+    each_.push_back(std::move(own));
+  }
+}
+
 /// Hosts may let an op start later than what it waits for has ended.
 void Progress::make_timeline(ExchangeEnds exchange_ends) {
   std::vector<Intervals::Follows> all(plan_.ops.size());

@@ -170,6 +170,26 @@ TEST(LogTables, OfVidurHaveASizeInBytes) {
             std::string::npos);
 }
 
+TEST(LogTables, MayBeRowsOfNcclTestsBetweenSeparators) {
+  LogChoice choice;
+  choice.collective = Collective::alltoall;
+  choice.ranks = 16;
+  choice.hosts = 2;
+  const auto read = [&](const std::string& text) { return parse_log(text, "a.csv", choice); };
+  const std::string rows = "1048576,100,10.49,9.83,0\n2097152,150,13.98,13.11,0\n";
+  const Log log = read("size (B),time (us),algbw (GB/s),busbw (GB/s),#wrong\n" + rows);
+  EXPECT_EQ(log.what, "alltoall, 16 ranks, between 2 hosts");
+  ASSERT_EQ(log.samples.size(), 2U);
+  EXPECT_DOUBLE_EQ(log.samples[1].time.value, 150e-6);
+  EXPECT_DOUBLE_EQ(read("msg_size;latency_ms\n1048576;0.1\n").samples.at(0).time.value, 1e-4);
+  EXPECT_THAT(
+      refusal("size,time,algbw\n1048576,0.1,10.49\n", choice),
+      testing::HasSubstr("1048576 bytes in 0.1 us are 10485.76 GB/s, but 'algbw' is 10.49"));
+  EXPECT_THAT(refusal("size,time,wrong\n1048576,100,3\n", choice),
+              testing::HasSubstr("'wrong' is 3"));
+  EXPECT_THAT(refusal("size,time\n1,2\n", {}), testing::HasSubstr("--ranks N says so"));
+}
+
 TEST(LogTables, OfOtherColumnsAreRefused) {
   std::string names = "size,collective";
   EXPECT_NE(refusal(names + "\n1,2\n", {}).find("of no known table: size, collective\n"),

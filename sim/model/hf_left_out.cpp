@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/hf_left_out.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/model/hf_name.h"
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct LeftOut {
+  const char* key;
+  const char* note;
+};
+
+constexpr std::array left_out = {
+    LeftOut{"zero_expert_num",
+            "experts that compute nothing (zero_expert_num) are left out: every "
+            "chosen one is real here"},
+    LeftOut{"parallel_expert_intermediate_size",
+            "small experts that groups share (parallel_expert_intermediate_size) are left out"},
+    LeftOut{"emb_neighbor_num", "n-gram embeddings (emb_neighbor_num) are left out"},
+    LeftOut{"use_cla", "layers share keys and values (use_cla), each has its own here"}};
+
+/// Neither absent nor 0, false or empty.
+bool is_set(const Json* value) {
+  if (value == nullptr) return false;
+  if (value->is_boolean()) return value->get<bool>();
+  return value->is_number() ? *value != 0 : !value->empty();
+}
+
+bool lists_other(const Json* kinds, std::initializer_list<const char*> usual) {
+  return kinds != nullptr && kinds->is_array() &&
+         std::ranges::any_of(*kinds, [&](const Json& kind) {
+           return std::ranges::none_of(usual, [&](const char* name) { return kind == name; });
+         });
+}
+
+void note_quantization(HfKeys& keys, const HfKeys& outer, const std::string& rows) {
+  const HfNames method_key = {"quantization_config.quant_method", "quantization.qformat_weight"};
+  const std::string method = (keys.has(method_key) ? keys : outer).text(method_key);
+  if (method.empty()) return;
+  keys.note(fmt::format("weights are {}, as computed; the file stores {} (--set model.weights)",
+                        rows, hf_harmless(method)));
+}
+
+}  // namespace
+
+bool has_other_attention(const HfKeys& keys) {
+  for (const char* key : {"linear_attn_config", "mamba_d_state", "conv_L_cache", "attn_type_list",
+                          "hybrid_layer_pattern", "layer_group_size", "linear_num_heads"}) {
+    if (is_set(keys.find({key}))) return true;
+  }
+  return lists_other(keys.find({"layer_types"}), {"full_attention", "sliding_attention",
+                                                  "chunked_attention", "linear_attention"});
+}
+
+void note_left_out(HfKeys& keys, const HfKeys& outer, const HfArchitecture& is,
+                   const std::string& rows) {
+  for (const auto& [key, note] : left_out) {
+    if (is_set(keys.find({key}))) keys.note(note);
+  }
+  const Json* experts = keys.find({"moe_num_experts"});
+  if (experts != nullptr && experts->is_array() && experts->size() > 1) {
+    keys.note(
+        "only experts for text: those for images (the second of moe_num_experts) are left "
+        "out");
+  }
+  if (!is.usual_attention) {
+    keys.note("its attention has no form in model files: only layers of experts are simulated");
+  }
+  note_quantization(keys, outer, rows);
+}
+
+}  // namespace moesim
