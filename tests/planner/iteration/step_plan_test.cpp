@@ -63,6 +63,7 @@ TEST(PrecisionTraffic, ReadsAnElementAndWritesItInTwoLayoutsWithTheirScales) {
   EXPECT_EQ(training_traffic(TrainingPrecision::fp8, 4).per_weight, 8);  // read and written
   EXPECT_EQ(training_traffic(TrainingPrecision::bf16, 2).per_weight, 4);
   EXPECT_EQ(serving_traffic(DataType::fp8).per_weight, 0);
+  EXPECT_EQ(serving_traffic(DataType::fp4).per_weight, 0);
 }
 
 }  // namespace
