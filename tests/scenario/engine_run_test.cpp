@@ -8,6 +8,8 @@
 #include <tuple>
 
 #include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/base/temporary_folder.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/policy_planner.h"
 #include "sim/scenario/scenario_text.h"
@@ -81,6 +83,22 @@ TEST(EngineRuns, KeysChangeAPreset) {
   EXPECT_EQ(run.engine.options.max_tokens, 8192);
   EXPECT_EQ(run.engine.options.router.kind, RouterOptions::Kind::prefix);
   EXPECT_EQ(run.engine.options.kv.capacity, 5000);
+}
+
+TEST(EngineRuns, RequestsOfAFileAreAsManyAsItHasOrFewer) {
+  const TemporaryFolder folder;
+  write_file(folder.path() + "/log.jsonl", "{}\n");
+  const auto most = [&](const std::string& count) {
+    return engine_scenario("  engine: vllm\n  drafts: 3\n  requests: {file: " + folder.path() +
+                           "/log.jsonl" + count + "}\n");
+  };
+  EXPECT_EQ(most("").engine_run->most_requests, 0);
+  const Scenario scenario = most(", count: 7");
+  EXPECT_EQ(scenario.engine_run->most_requests, 7);
+  EXPECT_EQ(scenario.engine_run->request_file, folder.path() + "/log.jsonl");
+  // Until it runs, every rank decodes a token and its drafts of one sequence.
+  EXPECT_EQ(scenario.iteration->serving->batch.ranks,
+            (std::vector<std::vector<SequenceStep>>{{{1, 4, 1, -1}}}));
 }
 
 TEST(EngineRuns, DraftsOfThePassSayWhatIsGainedOnAverage) {

@@ -81,6 +81,7 @@ TEST(Iteration, ReadsAPublishedRun) {
   EXPECT_EQ(spec.routing, (std::vector{RoutingSource::balanced, RoutingSource::recorded}));
   EXPECT_EQ(spec.distinct_microbatches, 4);
   EXPECT_EQ(spec.optimizer, OptimizerKind::muon);
+  EXPECT_EQ(scenario.optimizer_bytes, 8) << "a moment less than Adam's 12";
   EXPECT_EQ(spec.collective, ReplicaCollective::two_level);
 
   const IterationShape shape = shape_of(spec, 1024, 61, 1);
