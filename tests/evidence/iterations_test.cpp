@@ -126,6 +126,9 @@ TEST(IterationSummaries, WhetherRowsFitIsAsTheProgramSays) {
   EXPECT_FALSE(sum.timed);
   EXPECT_EQ(sum.fits.pairs, 3);
   EXPECT_EQ(sum.fits.right, 2);
+  EXPECT_EQ(iteration_summary_json(sum).dump(),
+            R"({"rows":3,"predicted":3,"timed":false,"order":{"pairs":0,"right":0},)"
+            R"("peak_memory_errors":[0.0],"fits":{"rows":3,"right":2}})");
   EXPECT_EQ(memory_words(sum), "0.0 %; fits or not 2 of 3");
   EXPECT_EQ(total_words(total_of_iterations({t})), "");  // no time counts
   const std::string page = iterations_page({t});
@@ -134,6 +137,29 @@ TEST(IterationSummaries, WhetherRowsFitIsAsTheProgramSays) {
   EXPECT_THAT(page, Not(HasSubstr("| all |")));
   EXPECT_EQ(peak_words(t, 0), "71.00 GiB; out of memory");
   EXPECT_EQ(peak_words(t, 2), "70.00/70.00 GiB, +0.0 %; fits");
+}
+
+TEST(IterationPages, TheDocumentHasAllOfARow) {
+  SimulatedIteration staged = iteration_of(5, 3, 0.5, {1, 3});
+  staged.peak = Bytes(30), staged.memory = Bytes(40);
+  staged.lacks_routing = true;
+  const JudgedTable t = judged_rows(
+      "- {name: a, release: 2, note: n, published: 4 s, peak_memory: 40 B, fits: true, "
+      "turns: {1F: 2 s}}\n- {name: b, published: 5 s}\n",
+      {staged, iteration_of(5, 3, 0, {})}, "gains: [[b, a-2]]\n");
+  nlohmann::ordered_json row = row_json(t, 0);
+  EXPECT_EQ(row["parts_s"]["experts"], 3);
+  EXPECT_EQ(row["turns_s"]["1F"], 2);  // the mean of both stages
+  row.erase("parts_s"), row.erase("turns_s");
+  EXPECT_EQ(row.dump(),
+            R"({"model":"m","gpus":1,"tokens":16,"release":"2","note":"n",)"
+            R"("published_peak_bytes":40,"published_fits":true,"published_turns_s":{"1F":2.0},)"
+            R"("overlapped_s":0.5,"flop_per_token":1000000000.0,"peak_bytes":30,"fits":true,)"
+            R"("lacks_routing":true,"peak_error":-0.25})");
+  const nlohmann::ordered_json sum = iteration_summary_json(iteration_summary(t));
+  EXPECT_EQ(sum["median"], 0.125);  // 25 % and 0
+  EXPECT_EQ(sum["gains"].dump(),
+            R"([{"slower":"b","faster":"a-2","simulated":1.0,"published":1.25}])");
 }
 
 TEST(IterationPages, ListWhatIsFarOff) {

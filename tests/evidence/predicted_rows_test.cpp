@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of small iterations against runs of their scenarios.
+// Rows of small iterations, and plans that were measured, against runs of their scenarios.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/base/temporary_folder.h"
 #include "sim/evidence/paper_case.h"
 #include "sim/evidence/predict_iterations.h"
+#include "sim/evidence/validate_runs.h"
+#include "sim/run/simulate.h"
+#include "sim/scenario/policy_planner.h"
 #include "tests/evidence/rows.h"
 
 namespace moesim {
@@ -75,6 +83,111 @@ TEST(PredictedRows, ARateOfAGpuIsATimeByTheModelsFlop) {
   EXPECT_DOUBLE_EQ(
       *all.published,
       16 * 128 * (all.iteration->flop_per_token + all.iteration->masked_flop) / (8 * 1e12));
+}
+
+/// What was measured of two policies on a node of 8 GPUs: each of `steps` steps took 1 s.
+std::vector<MeasuredRun> measured_runs(int steps, const std::string& keys,
+                                       const SimulatedOn& on = {}) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/measured.json";
+  std::string one, all;
+  for (int i = 0; i < steps; ++i) {
+    one += std::string(i > 0 ? "," : "") +
+           R"({"plan_xxh3": "?", "repeats_s": [1], "ops": [], "waiting_s": 0})";
+  }
+  for (const char* const policy : {"alltoall", "dedup"}) {
+    all += (all.empty() ? "" : ",") + std::string(R"({"policy": ")") + policy +
+           R"(", "wrong": 0, "measured_steps": [)" + one + "]}";
+  }
+  write_file(path,
+             R"({"format": "moesim-hw-result", "format_version": 2, "moesim": "1", "date": "d",
+    "description": "x", "ranks": 8, "hosts": 1, "warmup": 0, "repeats": 1,
+    "scenario": {"topology": "h100-rail", "model": "tiny-moe", "trace": "tiny-moe-train",
+    "policy": ["alltoall", "dedup"], "layers": "recorded", "tokens_per_rank": 16, "ep": 4,
+    "set": ["topology.nodes=1"])" +
+                 keys + R"(}, "cases": [)" + all + "]}");
+  std::vector<MeasuredRun> runs;
+  runs.push_back(recall(path, on));
+  MeasuredRun& run = runs.back();
+  for (std::size_t p = 0; p < run.measured.cases.size(); ++p) {  // as this program plans them
+    PolicyPlanner planner(run.scenario, run.planned, run.planned.clusters[0],
+                          run.planned.systems[p]);
+    for (int i = 0; i < std::min(steps, planner.count()); ++i) {
+      run.measured.cases[p].steps[static_cast<std::size_t>(i)].plan =
+          hash_of_plan(planner.plan(i).plan);
+    }
+  }
+  return runs;
+}
+
+std::string refusal(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(MeasuredPlans, AreSimulatedOnTheirClusterOrOneOfOtherRates) {
+  const std::string steps = R"(, "steps": "3:5")";
+  const Override slow = parse_override("topology.node.nvlink.bandwidth=10 GB/s");
+  for (const bool changed : {false, true}) {
+    const std::vector<Override> changes(changed ? 1 : 0, slow);
+    const auto runs = measured_runs(2, steps, {{}, changes});
+    Scenario scenario = runs[0].scenario;
+    scenario.set.insert(scenario.set.end(), changes.begin(), changes.end());
+    const auto cases = simulate(scenario, open_inputs(scenario), {.workers = 0}).cases;
+    const ResultValidation result = validate_runs(runs, 1).at(0);
+    ASSERT_EQ(result.policies.size(), 2U);
+    for (const PolicyValidation& policy : result.policies) {
+      const CaseResult& simulated = cases[policy.policy == "alltoall" ? 0 : 1];
+      EXPECT_DOUBLE_EQ(policy.simulated.value, simulated.metrics.mean_step().value);
+      EXPECT_EQ(policy.measured, Seconds(1));
+      double ops = 0;
+      for (const auto& [kind, time] : policy.simulated_ops.kinds) ops += time.value;
+      EXPECT_GT(ops, policy.simulated.value / 2);
+      EXPECT_LT(ops, policy.simulated.value * 2);
+    }
+    EXPECT_EQ(result.topology, "h100-rail");
+    EXPECT_EQ(result.fidelity, "port");
+    EXPECT_THAT(result.setting,
+                ::testing::HasSubstr("model tiny-moe: hidden 128, expert ffn 128, 4 layers, 2 "
+                                     "steps of 16 tokens per rank, forward and backward"));
+  }
+}
+
+TEST(MeasuredPlans, OfAllStepsAreAsManyAsWereMeasured) {
+  const auto runs = measured_runs(3, R"(, "pass": "forward")");
+  EXPECT_EQ(runs[0].scenario.steps.first, 0);
+  EXPECT_EQ(runs[0].scenario.steps.last, 3);
+  EXPECT_THAT(validate_runs(runs, 1).at(0).setting,
+              ::testing::HasSubstr("3 steps of 16 tokens per rank, forward only"));
+  EXPECT_EQ(measured_runs(1, R"(, "warmup": 2)")[0].scenario.steps.last, 3);
+}
+
+TEST(MeasuredPlans, AreThoseOfTheirPoliciesOnAsManyGpus) {
+  const std::string steps = R"(, "steps": "3")";
+  EXPECT_THAT(refusal([&] {
+                measured_runs(1, steps, {"h100-rail", {}});
+              }),
+              ::testing::HasSubstr("8 ranks were measured, h100-rail has 32 GPUs"));
+  auto runs = measured_runs(1, steps);
+  const auto swap = [&] { std::swap(runs[0].measured.cases[0], runs[0].measured.cases[1]); };
+  swap();
+  EXPECT_THAT(refusal([&] { validate_runs(runs, 1); }),
+              ::testing::HasSubstr("'dedup' was measured in the place of 'alltoall'"));
+  swap();
+  runs[0].measured.cases[0].unsuitable = "too few GPUs";
+  runs.push_back(std::move(measured_runs(1, steps)[0]));
+  const auto results = validate_runs(runs, 1);
+  ASSERT_EQ(results.size(), 2U);
+  ASSERT_EQ(results[0].policies.size(), 1U);
+  EXPECT_EQ(results[0].policies[0].policy, "dedup");
+  EXPECT_EQ(results[1].policies.size(), 2U);
+  runs[0].measured.cases.pop_back();
+  EXPECT_THAT(refusal([&] { validate_runs(runs, 1); }),
+              ::testing::HasSubstr("1 case for 2 policies"));
 }
 
 }  // namespace

@@ -51,6 +51,12 @@ TEST(Compared, ClustersAreComparedWhereThereIsOnePolicy) {
   EXPECT_EQ(baseline_notes(cases), "# speedups are over h100-400\n");
 }
 
+TEST(Compared, OneOfSeveralClustersThatRanIsTheirBaseline) {
+  const std::vector<CaseResult> cases = {iteration_case("a", "x", "recorded", 2),
+                                         not_run(iteration_case("b", "x", "recorded", 2))};
+  EXPECT_EQ(baseline_notes(cases), "# speedups are over a\n");
+}
+
 TEST(Compared, ClustersOfOtherSizesAreComparedByTokensPerSecond) {
   const std::vector<CaseResult> cases = {iteration_case("a", "x", "recorded", 2, 100),
                                          iteration_case("b", "x", "recorded", 2, 250)};

@@ -12,6 +12,7 @@
 #include "sim/report/names.h"
 #include "sim/report/op_times.h"
 #include "sim/report/path_report.h"
+#include "sim/report/perfect_dedup.h"
 #include "sim/report/whatif_table.h"
 #include "tests/report/iteration_case.h"
 #include "tests/report/table_rows.h"
@@ -169,15 +170,55 @@ TEST(FiguresByHand, PathsArePerPlan) {
   part.time = Seconds(8);
   part.by = {{"nic", Seconds(8)}};
   part.links = {{"a -> b", Seconds(6)}, {"b -> c", Seconds(2)}};
-  path.layers = {{-1, Seconds(2)}, {4, Seconds(6)}};
+  path.layers = {{-1, Seconds(2)}, {0, Seconds(4)}, {4, Seconds(2)}};
   path.gpus = {Seconds(0), Seconds(1), Seconds(7)};
   path.waited = {Seconds(0), Seconds(0), Seconds(4)};
   EXPECT_EQ(path_json(path, 2).dump(),
             R"({"length_s":4.0,"segments":3,"kinds":[{"kind":"dispatch","s":4.0,)"
             R"("bound_by_s":{"nic":4.0},"busiest_link":{"link":"a -> b","s":3.0}}],)"
-            R"("bound_by_s":{"nic":4.0},"layers":[{"layer":null,"s":1.0},{"layer":4,"s":3.0}],)"
+            R"("bound_by_s":{"nic":4.0},"layers":[{"layer":null,"s":1.0},{"layer":0,"s":2.0},)"
+            R"({"layer":4,"s":1.0}],)"
             R"("gpus":[{"gpu":1,"s":0.5,"others_waited_s":0.0},)"
             R"({"gpu":2,"s":3.5,"others_waited_s":2.0}]})");
+}
+
+TEST(FiguresByHand, APortTakesItsBytesAtItsFullRate) {
+  // 4 GB at 1 GB/s of a NIC, at 2 GB/s of a GPU's link.
+  const auto time = [](Ports<std::int64_t> PortBytes::*ends, bool out) {
+    PortBytes bytes;
+    (out ? (bytes.*ends).out : (bytes.*ends).in) = {0, 4'000'000'000};
+    return time_at_full_rate(bytes, test::two_hosts()).value;
+  };
+  for (const bool out : {false, true}) {
+    EXPECT_DOUBLE_EQ(time(&PortBytes::hosts, out), 4);
+    EXPECT_DOUBLE_EQ(time(&PortBytes::gpus, out), 2);
+  }
+}
+
+TEST(FiguresByHand, TurnsAreThoseOfTheMeanStageAndOfEach) {
+  CaseResult c = test::iteration_case("h100", "x", "", 1);
+  EXPECT_FALSE(case_json(c).contains("turns_s"));
+  TurnTimes first, last;
+  first.of(TurnPart::forward) = Seconds(1), last.of(TurnPart::forward) = Seconds(3);
+  c.metrics.iteration->stage_turns = {first, last};
+  const nlohmann::ordered_json json = case_json(c);
+  EXPECT_EQ(json["turns_s"]["1F"], 2);
+  EXPECT_EQ(json["stage_turns_s"][0]["1F"], 1);
+  EXPECT_EQ(json["stage_turns_s"][1]["1F"], 3);
+}
+
+TEST(FiguresByHand, OnlyADecodeHasATimePerOutputToken) {
+  CaseResult c = test::iteration_case("h100", "x", "", 2, 400);
+  ServingFigures& serving = c.metrics.iteration->serving.emplace();
+  serving = {false, 5, 4, Bytes(6), 7};
+  EXPECT_EQ(case_json(c)["serving"].dump(),
+            R"({"phase":"prefill or mixed","sequences":5,"tokens_per_s":200.0,)"
+            R"("kv_bytes_per_token":6,"free_kv_tokens":7})");
+  serving.decodes = true;
+  const nlohmann::ordered_json json = case_json(c)["serving"];
+  EXPECT_EQ(json["phase"], "decode");
+  EXPECT_EQ(json["tpot_s"], 0.5);  // 2 s for 4 tokens of a sequence
+  EXPECT_EQ(json["tokens_per_s_per_user"], 2);
 }
 
 TEST(FiguresByHand, TimesOfLayersArePerStepAndBytesAreSums) {
@@ -188,7 +229,19 @@ TEST(FiguresByHand, TimesOfLayersArePerStepAndBytesAreSums) {
   total.forward = Seconds(2), total.backward = Seconds(4), total.compute = Seconds(6);
   total.communication = Seconds(8), total.parameters = Seconds(10), total.gradients = Seconds(12);
   total.exposed = Seconds(14), total.migrated = Bytes(5);
-  const nlohmann::ordered_json json = case_json(c)["total"];
+  Breakdown& parts = c.metrics.breakdown;
+  parts.compute = Seconds(2), parts.tokens = Seconds(4), parts.weights = Seconds(6);
+  parts.gradients = Seconds(8), parts.waiting = Seconds(10), parts.idle = Seconds(12);
+  parts.slowest_compute = Seconds(14), parts.overlapped = Seconds(16);
+  c.metrics.planning = Seconds(18);
+  const nlohmann::ordered_json all = case_json(c), &json = all["total"];
+  EXPECT_EQ(all["breakdown"].dump(),
+            R"({"compute_s":1.0,"tokens_s":2.0,"weights_s":3.0,"gradients_s":4.0,)"
+            R"("waiting_s":5.0,"idle_s":6.0})");
+  EXPECT_EQ(all["bound_by"], "idle");
+  EXPECT_EQ(all["slowest_compute_s"], 7);
+  EXPECT_EQ(all["overlapped_communication_s"], 8);
+  EXPECT_EQ(all["planning_s"], 9);
   EXPECT_EQ(json["forward_s"], 1);
   EXPECT_EQ(json["backward_s"], 2);
   EXPECT_EQ(json["compute_s"], 3);

@@ -42,6 +42,28 @@ TEST(IterationTable, ShowsThePartsOfThePeakThatAreThere) {
   EXPECT_THAT(text, testing::Not(testing::HasSubstr("weights")));
 }
 
+TEST(IterationTable, HasColumnsOnlyOfWhatIsThere) {
+  CaseResult c = test::iteration_case("cluster", "a", "recorded", 4);
+  const std::string bare = comparison_table({c}).text();
+  EXPECT_THAT(bare, ::testing::Not(::testing::HasSubstr("# memory of the fullest GPU")));
+  EXPECT_THAT(bare, ::testing::Not(::testing::HasSubstr("overlapped")));
+  c.metrics.iteration->times.overlapped = Seconds(1);
+  EXPECT_THAT(comparison_table({c}).text(), ::testing::HasSubstr("overlapped"));
+}
+
+TEST(IterationTable, BoundsArePerStepAndPartsOfItsTime) {
+  CaseResult c = test::iteration_case("cluster", "a", "recorded", 4);
+  c.metrics.steps = {Seconds(4), Seconds(4)};
+  c.metrics.bounds = TimeBounds{.balance = Seconds(1),
+                                .compute = Seconds(2),
+                                .port = Seconds(4),
+                                .no_communication = Seconds(6),
+                                .no_bubble = Seconds(8)};
+  EXPECT_THAT(comparison_table({c}, true).text(),
+              ::testing::ContainsRegex("12.5 % +25.0 % +50.0 % +75.0 % +100.0 %"));
+  EXPECT_THAT(comparison_table({c}).text(), ::testing::Not(::testing::HasSubstr("no bubble")));
+}
+
 TEST(IterationTable, SaysWhichRoutingDidNotRun) {
   CaseResult c = with_peak("a", 40);
   c.unsuitable = "too full";

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/report/iteration_layers.h"
 #include "sim/topology/reader.h"
+#include "tests/report/iteration_case.h"
 
 namespace moesim {
 namespace {
@@ -67,6 +69,57 @@ TEST_F(MetricsTest, ParametersAreCountedApartFromTokens) {
   EXPECT_EQ(run_.total.traffic.same_host, Bytes(100));
   EXPECT_EQ(run_.total.parameter_traffic.same_host, Bytes(40));
   EXPECT_EQ(run_.total.migrated, Bytes(40));
+}
+
+TEST_F(MetricsTest, LayersThatExchangeBesideEachOtherAreExposedOnce) {
+  Plan plan{"plan", 2, {}};
+  Timeline timeline;
+  for (const int layer : {0, 1}) {
+    Op op = exchange(Stream::ep, Stage::dispatch, 100);
+    op.key.layer = layer;
+    plan.add(std::move(op));
+    const Interval when{Seconds(layer), Seconds(layer + 3)};
+    timeline.ops.add_row({when, when});
+  }
+  timeline.makespan = Seconds(4);
+  RunMetrics run;
+  for (int step = 0; step < 2; ++step) add_step(run, PricedPlan(plan, topology_), timeline);
+  EXPECT_DOUBLE_EQ(run.total.exposed.value, 8);  // 4 of each step
+  EXPECT_DOUBLE_EQ(run.layers.at(0).exposed.value, 6);
+}
+
+/// Layer 0 on GPUs 0 and 1, layer 1 on the next two, which are another stage; more have none.
+TEST_F(MetricsTest, LayersOfStagesAreThoseOfTheirGpus) {
+  Plan plan{"plan", 8, {}};
+  Timeline timeline;
+  for (const int layer : {0, 1}) {
+    const double start = 10 * layer;
+    for (const int gpu : {0, 1}) {  // 6 and 2 rows
+      Op op = kernel(gpu);
+      op.key.layer = layer;
+      op.group = {GpuId(2 * layer + gpu)};
+      plan.add(std::move(op));
+      timeline.ops.add_row({{Seconds(start + 2), Seconds(start + 6)}});
+    }
+    Op op = exchange(Stream::ep, Stage::dispatch, 100);
+    op.key.layer = layer;
+    op.group = {GpuId(2 * layer), GpuId(2 * layer + 1)};
+    plan.add(std::move(op));
+    const Interval when{Seconds(start), Seconds(start + 3)};
+    timeline.ops.add_row({when, when});
+  }
+  timeline.makespan = Seconds(16);
+  const PricedPlan priced(plan, test::eight_gpus());
+  const auto layers = iteration_layers(priced, timeline, {0, 0, 1, 1, 2, 2, 2, 2});
+  ASSERT_EQ(layers.size(), 2U);
+  for (const auto& [number, layer] : layers) {
+    EXPECT_DOUBLE_EQ(layer.compute.value, 4) << number;
+    EXPECT_DOUBLE_EQ(layer.communication.value, 3);
+    EXPECT_DOUBLE_EQ(layer.exposed.value, 2);
+    EXPECT_DOUBLE_EQ(layer.forward.value, 6);
+    EXPECT_DOUBLE_EQ(layer.load_max_over_mean.value(), 1.5);
+    EXPECT_EQ(layer.traffic.same_host, Bytes(100));
+  }
 }
 
 /// Exchanges of one matrix are looked at once; they count as often as they are there, each for its

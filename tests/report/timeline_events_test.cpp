@@ -2,6 +2,7 @@
 // Every event of a small step.
 #include "sim/report/timeline_events.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/report/two_hosts.h"
@@ -9,8 +10,8 @@
 namespace moesim {
 namespace {
 
-std::string events_of(const std::vector<GpuId>& ranks, int steps) {
-  const test::TwoHostsStep step;
+std::string events_of(const std::vector<GpuId>& ranks, int steps,
+                      const test::TwoHostsStep& step = {}) {
   std::string text;
   TraceEvents out([&](std::string_view more) { text += more; });
   TimelineEvents events(out, {"case", 10, ranks}, test::two_hosts());
@@ -80,6 +81,40 @@ TEST(TimelineEvents, StepsFollowEachOtherAndOtherRanksAreLeftOut) {
 {"ph":"C","pid":12,"ts":1100000000.000000,"name":"nic links [B/s]","args":{"all links":40000000}},
 {"ph":"C","pid":12,"ts":1300000000.000000,"name":"nic links [B/s]","args":{"all links":0}},
 {"ph":"C","pid":12,"ts":2000000000.000000,"name":"nic links [B/s]","args":{"all links":0}})x");
+}
+
+TEST(TimelineEvents, ArrowsAreOfBytesAndArgumentsOfWhatIsThere) {
+  test::TwoHostsStep step;
+  const std::int64_t dense[] = {0, 1, 0, 0};
+  for (const int bytes : {0, 1}) {
+    const ByteMatrix matrix = ByteMatrix::from_dense(2, dense).with_unit(Bytes(bytes));
+    const Interval when{Seconds(400 + 100 * bytes), Seconds(500 + 100 * bytes)};
+    step.add({bytes == 0 ? "none" : "one",
+              OpKey{.kind = OpKind::other, .layer = 0},
+              Stream::ep,
+              {GpuId(0), GpuId(1)},
+              {},
+              Exchange{matrix, {}, false}},
+             {when, when});
+  }
+  for (const int keys : {0, 9}) {
+    const AttentionHeads heads{4, 2, 192, 128};
+    step.add({"scores",
+              OpKey{.kind = OpKind::attention_scores},
+              Stream::compute,
+              {GpuId(0)},
+              {},
+              Kernels(FusedAttention{7, 5, heads, keys})},
+             {{Seconds(600 + keys), Seconds(601 + keys)}});
+  }
+  const std::string events = events_of({GpuId(0), GpuId(1)}, 1, step);
+  const auto has = [&](const char* text) { return events.find(text) != std::string::npos; };
+  EXPECT_TRUE(has(R"("name":"one","cat":"flow")"));
+  EXPECT_FALSE(has(R"("name":"none","cat":"flow")"));
+  EXPECT_TRUE(has(R"("name":"none","cat":"exchange","args":{"layer":0,)"));
+  const char* const heads = R"("heads":4,"kv_heads":2,"qk_width":192,"v_width":128,"type":"bf16")";
+  EXPECT_TRUE(has(fmt::format(R"("queries":7,"attended":5,{})", heads).c_str()));
+  EXPECT_TRUE(has(fmt::format(R"("queries":7,"attended":5,"keys":9,{})", heads).c_str()));
 }
 
 }  // namespace

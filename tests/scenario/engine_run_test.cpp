@@ -5,7 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/base/temporary_folder.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/policy_planner.h"
 #include "sim/scenario/scenario_text.h"
@@ -81,6 +85,22 @@ TEST(EngineRuns, KeysChangeAPreset) {
   EXPECT_EQ(run.engine.options.kv.capacity, 5000);
 }
 
+TEST(EngineRuns, RequestsOfAFileAreAsManyAsItHasOrFewer) {
+  const TemporaryFolder folder;
+  write_file(folder.path() + "/log.jsonl", "{}\n");
+  const auto most = [&](const std::string& count) {
+    return engine_scenario("  engine: vllm\n  drafts: 3\n  requests: {file: " + folder.path() +
+                           "/log.jsonl" + count + "}\n");
+  };
+  EXPECT_EQ(most("").engine_run->most_requests, 0);
+  const Scenario scenario = most(", count: 7");
+  EXPECT_EQ(scenario.engine_run->most_requests, 7);
+  EXPECT_EQ(scenario.engine_run->request_file, folder.path() + "/log.jsonl");
+  // Until it runs, every rank decodes a token and its drafts of one sequence.
+  EXPECT_EQ(scenario.iteration->serving->batch.ranks,
+            (std::vector<std::vector<SequenceStep>>{{{1, 4, 1, -1}}}));
+}
+
 TEST(EngineRuns, DraftsOfThePassSayWhatIsGainedOnAverage) {
   const EngineRun run =
       *engine_scenario("  engine: vllm\n  drafts: 3\n  accepted: 1.25\n" + few_requests).engine_run;
@@ -121,6 +141,80 @@ TEST(EngineRuns, MistakesSayWhatToDo) {
               HasSubstr("together with concurrency"));
   EXPECT_THAT(engine_mistakes("  batch: {context: 1, sequences: 1}\n  sla: {ttft: 1 s}\n"),
               HasSubstr("sla"));
+}
+
+TEST(EngineRuns, NumbersHaveTheirRanges) {
+  const auto of = [](const std::string& keys) {
+    return engine_mistakes("  engine: vllm\n" + keys + few_requests);
+  };
+  const auto drawn = [](const std::string& keys) {
+    return engine_mistakes("  engine: vllm\n  requests: {concurrency: 1, " + keys + "}\n");
+  };
+  const std::string lengths = "input: 1, output: 1, ";
+  EXPECT_THAT(drawn(lengths + "count: 0"), HasSubstr("is 0, must be between 1 and 16777216"));
+  EXPECT_THAT(drawn(lengths + "count: 1, seed: -1"), HasSubstr("is -1, must be between 0 and 9"));
+  EXPECT_THAT(drawn(lengths + "count: 1, shared_prefix: -1"),
+              HasSubstr("is -1, must be between 0 and 1073741824"));
+  EXPECT_THAT(drawn("count: 1, output: 1, input: 0"),
+              HasSubstr("is 0, must be between 1 and 1073741824"));
+  EXPECT_THAT(drawn("count: 1, output: 1, input: {mean: 0.5, spread: -1}"),
+              testing::AllOf(HasSubstr("mean' is 0.5, must be between 1 and"),
+                             HasSubstr("spread' is -1, must be")));
+  EXPECT_THAT(drawn("count: 1, output: 1, input: {mean: 5, least: 7, most: 6}"),
+              HasSubstr("has least 7 above most 6"));
+  EXPECT_EQ(drawn("count: 1, output: 1, input: {mean: 5, least: 7, most: 7}"), "no error");
+  EXPECT_THAT(of("  kv_tokens: 0\n"), HasSubstr("is 0, must be between 1 and 1073741824"));
+  EXPECT_THAT(of("  warmup_requests: -1\n"), HasSubstr("is -1, must be between 0 and 16777216"));
+  EXPECT_THAT(of("  instances: 0\n"), HasSubstr("is 0, must be between 1 and 4096"));
+  EXPECT_THAT(of("  instances: {prefill: 0, decode: 0}\n"),
+              testing::AllOf(HasSubstr("prefill' is 0, must be between 1 and 4096"),
+                             HasSubstr("decode' is 0, must be between 1 and 4096")));
+  EXPECT_THAT(of("  prices: {per_octave: 0, check_every: -1}\n"),
+              testing::AllOf(HasSubstr("is 0, must be between 1 and 64"),
+                             HasSubstr("is -1, must be between 0 and 1073741824")));
+  EXPECT_THAT(of("  losses: [{at: 1 s, recovery: 1 s, instance: -1, rank: -1, ranks: 0}]\n"),
+              testing::AllOf(HasSubstr("instance' is -1, must be between 0 and 4096"),
+                             HasSubstr("rank' is -1, must be between 0 and 1048576"),
+                             HasSubstr("ranks' is 0, must be between 1 and 1048576")));
+}
+
+TEST(EngineRuns, LossesAreOfOneRankOfTheFirstInstanceUnlessStated) {
+  const auto run = [](const std::string& losses) {
+    return *engine_scenario("  engine: vllm\n  losses: " + losses + "\n" + few_requests).engine_run;
+  };
+  const EngineRun plain = run("[{at: 1 s, rank: 3, recovery: 2 s}]");
+  const RankLoss& loss = plain.losses.at(0);
+  EXPECT_EQ(loss.at, Seconds(1));
+  EXPECT_EQ(loss.recovery, Seconds(2));
+  EXPECT_EQ(std::tuple(loss.instance, loss.rank, loss.ranks, loss.decodes),
+            std::tuple(0, 3, 1, false));
+  EXPECT_FALSE(loss.back);
+  const EngineRun stated =
+      run("[{at: 1 s, rank: 3, recovery: 2 s, ranks: 8, pool: decode, instance: 2}]");
+  EXPECT_EQ(stated.losses.at(0).ranks, 8);
+  EXPECT_EQ(stated.losses.at(0).instance, 2);
+  EXPECT_TRUE(stated.losses.at(0).decodes);
+  const EngineRun rate = run("{every: 9 s, recovery: 1 s, back: 2 s}");
+  ASSERT_TRUE(rate.loss_rate);
+  EXPECT_TRUE(rate.losses.empty());
+  EXPECT_EQ(rate.loss_rate->between, Seconds(9));
+  EXPECT_EQ(rate.loss_rate->recovery, Seconds(1));
+  EXPECT_EQ(rate.loss_rate->back, Seconds(2));
+  EXPECT_EQ(rate.loss_rate->ranks, 1);
+  EXPECT_EQ(rate.loss_rate->seed, 1U);
+  EXPECT_EQ(rate.decode_instances, 0);
+  EXPECT_EQ(rate.instances, EngineRun().instances);
+}
+
+TEST(EngineRuns, APoolThatDecodesMayHaveKeysOfItsOwn) {
+  EXPECT_THAT(engine_mistakes("  engine: vllm\n  decode: {parallel: {ep: 8}}\n" + few_requests),
+              HasSubstr("'serving.decode' without instances that only decode"));
+  EXPECT_THAT(engine_mistakes("  engine: vllm\n  requests: {count: 1, concurrency: 1, arrivals: "
+                              "gamma, input: 1, output: 1}\n"),
+              HasSubstr("arrivals' without a rate"));
+  EXPECT_THAT(engine_mistakes("  engine: {preset: vllm, drafts: {tokens: 2, gained: [1, 0, 0]}}\n" +
+                              few_requests),
+              HasSubstr("has 2 drafts, 'serving.drafts' is 0"));
 }
 
 TEST(EngineRuns, TheTextReadsAsTheSame) {

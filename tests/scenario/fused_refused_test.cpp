@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "sim/base/data_files.h"
 #include "sim/base/unsuitable.h"
 #include "sim/scenario/can_execute.h"
@@ -55,6 +57,57 @@ TEST(StaticShapes, AreRefusedByHardware) {
   EXPECT_THAT(error(), testing::HasSubstr("hardware cannot execute layers routed by token ids"));
   scenario.iteration->stash.emplace();
   EXPECT_THAT(error(), testing::HasSubstr("hardware cannot execute a paged stash"));
+}
+
+TEST(StaticShapes, EachOfWhatHardwareCannotExecuteIsRefused) {
+  const auto changed = [](const std::function<void(IterationSpec&, MoeModel&)>& change) {
+    MoeModel model = read_moe_model(data_file("models/moe", "olmoe"));
+    model.activations = model.weights = DataType::fp32;
+    Scenario scenario;
+    scenario.gradient_bytes = 4;
+    IterationSpec& spec = scenario.iteration.emplace();
+    spec.micro_batch = 1, spec.sequence = 4096;
+    change(spec, model);
+    return test::error_of([&] { check_can_execute(scenario, model); });
+  };
+  const auto of_spec = [&](const std::function<void(IterationSpec&)>& change) {
+    return changed([&](IterationSpec& spec, MoeModel&) { change(spec); });
+  };
+  const auto of_model = [&](const std::function<void(MoeModel&)>& change) {
+    return changed([&](IterationSpec&, MoeModel& model) { change(model); });
+  };
+  using testing::HasSubstr;
+  EXPECT_EQ(of_spec([](auto& s) { s.zero = 1, s.parallel.tp = 2, s.parallel.etp = 1; }), "");
+  EXPECT_THAT(of_spec([](auto& s) { s.zero = 2; }), HasSubstr("execute zero = 2 yet"));
+  EXPECT_THAT(of_spec([](auto& s) { s.parallel.cp = 2; }), HasSubstr("execute cp = 2"));
+  EXPECT_THAT(of_spec([](auto& s) { s.parallel.tp = 2; }), HasSubstr("execute etp = 2"));
+  EXPECT_THAT(of_spec([](auto& s) { s.parallel.tp = 3, s.parallel.etp = 1; }),
+              HasSubstr("over tp = 3"));
+  for (const auto kind : {PipelineKind::dualpipe, PipelineKind::dualpipev, PipelineKind::zbv}) {
+    EXPECT_THAT(of_spec([&](auto& s) { s.pipeline = kind; }), HasSubstr("execute pipeline: "));
+  }
+  EXPECT_EQ(of_spec([](auto& s) { s.pipeline = PipelineKind::zb1p; }), "");
+  EXPECT_THAT(of_spec([](auto& s) { s.collective = ReplicaCollective::tree; }),
+              HasSubstr("collectives of replicas but rings"));
+  EXPECT_THAT(of_spec([](auto& s) { s.recompute.add(RecomputeModule::mlp); }),
+              HasSubstr("recomputation"));
+  EXPECT_THAT(of_spec([](auto& s) { s.optimizer = OptimizerKind::muon; }), HasSubstr("but Adam"));
+  EXPECT_THAT(of_spec([](auto& s) { s.routing = {RoutingSource::balanced}; }),
+              HasSubstr("balanced routing"));
+  EXPECT_THAT(of_spec([](auto& s) { s.serving.emplace(); }), HasSubstr("passes of a serving"));
+  EXPECT_THAT(of_model([](auto& m) { m.weights = DataType::bf16; }), HasSubstr("bf16 weights"));
+  EXPECT_THAT(of_model([](auto& m) { m.residual_streams = 2; }), HasSubstr("residual streams"));
+  EXPECT_THAT(of_model([](auto& m) { m.latent = 8; }), HasSubstr("in a latent"));
+  EXPECT_THAT(of_model([](auto& m) { m.mtp = 1; }), HasSubstr("multi-token prediction"));
+  EXPECT_THAT(of_model([](auto& m) { m.tied_embeddings = true; }), HasSubstr("embedding's"));
+  EXPECT_THAT(of_model([](auto& m) { m.router_bias = true; }), HasSubstr("a bias of the router"));
+  EXPECT_THAT(of_model([](auto& m) { m.expert_bias = true; }), HasSubstr("biases of experts"));
+  EXPECT_THAT(of_model([](auto& m) { m.attention->shape->window = 1; }), HasSubstr("windows"));
+  EXPECT_THAT(of_model([](auto& m) { m.attention->shape->bias = true; }), HasSubstr("biases of a"));
+  EXPECT_THAT(of_model([](auto& m) { m.attention->shape->output_bias = true; }),
+              HasSubstr("biases of attention"));
+  EXPECT_THAT(of_model([](auto& m) { m.attention->shape->sinks = true; }), HasSubstr("sinks"));
+  EXPECT_THAT(of_model([](auto& m) { m.vocabulary = 0; }), HasSubstr("no whole model"));
 }
 
 }  // namespace

@@ -81,6 +81,7 @@ TEST(Iteration, ReadsAPublishedRun) {
   EXPECT_EQ(spec.routing, (std::vector{RoutingSource::balanced, RoutingSource::recorded}));
   EXPECT_EQ(spec.distinct_microbatches, 4);
   EXPECT_EQ(spec.optimizer, OptimizerKind::muon);
+  EXPECT_EQ(scenario.optimizer_bytes, 8) << "a moment less than Adam's 12";
   EXPECT_EQ(spec.collective, ReplicaCollective::two_level);
 
   const IterationShape shape = shape_of(spec, 1024, 61, 1);
@@ -220,6 +221,50 @@ TEST(Iteration, WrongCombinationsNameTheirRule) {
   EXPECT_THAT(of("recompute: [mla_up]\n"), HasSubstr("mla_up_proj"));
   EXPECT_THAT(of("tokens_per_rank: 4\n"), HasSubstr("'tokens_per_rank' is of steps"));
   EXPECT_THAT(of("accumulate: 4\n"), HasSubstr("'accumulate' is of steps"));
+}
+
+TEST(Iteration, NumbersHaveTheirRanges) {
+  const auto of = [](const std::string& keys) { return mistakes_of(keys + batch); };
+  EXPECT_THAT(of("parallel: {first_stage_layers: -1}\n"),
+              HasSubstr("first_stage_layers' is -1, must be between 0 and 1048576"));
+  EXPECT_THAT(mistakes_of("batch: {global: 0, sequence: 0}\n"),
+              AllOf(HasSubstr("'batch.global' is 0, must be between 1 and 1073741824"),
+                    HasSubstr("'batch.sequence' is 0, must be between 1 and 1073741824")));
+  EXPECT_THAT(of("update_bytes: -1\n"), HasSubstr("is -1, must be between 0 and 1024"));
+  EXPECT_THAT(of("gradient_bytes: 1025\n"), HasSubstr("is 1025, must be between 0 and 1024"));
+  EXPECT_THAT(of("optimizer_bytes: -1\n"), HasSubstr("is -1, must be between 0 and 1024"));
+  EXPECT_THAT(of("microbatches: {distinct: 0}\n"),
+              HasSubstr("is 0, must be between 1 and 1048576"));
+  EXPECT_THAT(of("ep: 0\n"), HasSubstr("'ep' is 0, must be between 1 and 1048576"));
+  EXPECT_THAT(mistakes_of("tokens_per_rank: 0\n"), HasSubstr("between 1 and 1073741824"));
+  EXPECT_THAT(mistakes_of("repeat: 0\n"),
+              HasSubstr("'repeat' is 0, must be between 1 and 1048576"));
+  EXPECT_THAT(mistakes_of("warmup: -1\n"), HasSubstr("is -1, must be between 0 and 1048576"));
+  EXPECT_THAT(mistakes_of("layers: [-1]\n"), HasSubstr("is -1, must be between 0 and 1048576"));
+  EXPECT_THAT(mistakes_of("accumulate: 0\n"), HasSubstr("is 0, must be between 1 and 1048576"));
+}
+
+TEST(Iteration, StepsAreRangesOfSomeAndLayersDiffer) {
+  for (const char* const wrong : {"3:3", "4:3", "x", "3:", ":3", "-1", "3:4x", "1073741824"}) {
+    EXPECT_THAT(mistakes_of(std::string("steps: '") + wrong + "'\n"),
+                HasSubstr(std::string("'steps' cannot be '") + wrong + "'"));
+  }
+  const auto steps = [](const std::string& text) {
+    const StepRange range = read_keys("steps: '" + text + "'\n").steps;
+    return std::pair(range.first, range.last);
+  };
+  EXPECT_EQ(steps("0"), std::pair(0, 1));
+  EXPECT_EQ(steps("2:9"), std::pair(2, 9));
+  EXPECT_EQ(steps("all"), std::pair(StepRange().first, StepRange().last));
+  EXPECT_EQ(read_keys("layers: [4, 0, 2]\n").layers, (std::vector{0, 2, 4}));
+  EXPECT_THAT(mistakes_of("layers: [4, 2, 4]\n"), HasSubstr("'layers' has layer 4 twice"));
+  EXPECT_THAT(mistakes_of("layers: []\n"), HasSubstr("'layers' is an empty list"));
+  EXPECT_THAT(mistakes_of("accumulate: some\n"), HasSubstr("'accumulate' cannot be 'some'"));
+  EXPECT_EQ(read_keys("accumulate: never\n").accumulate, 0);
+  EXPECT_EQ(read_keys("").accumulate, 1);
+  EXPECT_THAT(mistakes_of("warmup: 1\nsteps: 0:3\n"), HasSubstr("'warmup' has no effect"));
+  EXPECT_EQ(mistakes_of("warmup: 1\nsteps: 1:3\n"), "");
+  EXPECT_EQ(mistakes_of("warmup: 0\nsteps: 0:3\n"), "");
 }
 
 TEST(Iteration, OnAClusterBreaksFurtherRules) {

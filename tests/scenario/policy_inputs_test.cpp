@@ -114,12 +114,13 @@ TEST_F(PolicyInputsTest, AStatedDegreeIsThatOfAll) {
 TEST_F(PolicyInputsTest, AChangeOfAllReachesThoseThatHaveTheKey) {
   const std::string policies = "policy: [laer, fsdp-ep, fsep-smartmoe, megatron]\n";
   const std::vector<Override> slots = {{"set", "policy.placement.slots=4", "--set"}};
-  const Scenario scenario = read(laer_steps + policies, slots);
+  const Override text{"set", "policy.description=x", "--set"};  // all have it
+  const Scenario scenario = read(laer_steps + policies, {text, slots[0]});
   const Inputs inputs = open_inputs(scenario);
   ASSERT_EQ(inputs.warnings.size(), 1U);
   EXPECT_EQ(inputs.warnings[0].message,
             "fsdp-ep, megatron have no such key: nothing is changed there");
-  const Inputs without = open_inputs(read(laer_steps + policies));
+  const Inputs without = open_inputs(read(laer_steps + policies, {text}));
   for (std::size_t p = 0; p < 4; ++p) {
     EXPECT_EQ(inputs.system_files[p].hash == without.system_files[p].hash, p == 1 || p == 3) << p;
   }

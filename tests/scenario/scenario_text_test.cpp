@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scenario that is written down and read again is the same.
+// A scenario that is written down and read again is the same; which steps of its trace are its own,
+// and what files of them say they are of.
 #include "sim/scenario/scenario_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <tuple>
 
+#include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "sim/scenario/executable_steps.h"
 
 namespace moesim {
 namespace {
@@ -56,6 +60,90 @@ TEST(ScenarioText, ReadsBackAsItWas) {
     const Scenario scenario = of_flags(flags);
     EXPECT_EQ(facts(read_again(scenario)), facts(scenario)) << to_text(scenario);
   }
+}
+
+/// On a node of 8 GPUs.
+Scenario on_a_node(std::vector<Override> more) {
+  more.insert(more.end(), {{"topology", "h100-rail", "t"},
+                           {"model", "tiny-moe", "m"},
+                           {"trace", "tiny-moe-train", "r"},
+                           {"policy", "alltoall", "p"},
+                           {"set", "topology.nodes=1", "n"}});
+  return read_scenario("", more);
+}
+
+struct FittedSteps {
+  std::size_t warmup, counted;
+  int first;
+  bool operator==(const FittedSteps&) const = default;
+};
+
+FittedSteps fitted(std::vector<Override> more) {
+  more.insert(more.end(), {{"layers", "recorded", "l"}, {"tokens_per_rank", "16", "k"}});
+  const Inputs inputs = open_inputs(on_a_node(std::move(more)));
+  const ClusterInput& cluster = inputs.clusters[0];
+  return {cluster.warmup.size(), cluster.batches.batches.size(), cluster.first_step};
+}
+
+std::string fitting_mistake(const std::vector<Override>& more) {
+  try {
+    fitted(more);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(FittedTrace, HasTheStepsAskedForAfterTheirWarmUp) {
+  const std::size_t all = fitted({}).counted;
+  ASSERT_GT(all, 6U);
+  const auto text = [](std::size_t number) { return std::to_string(number); };
+  EXPECT_EQ(fitted({{"steps", "3:5", "s"}}), (FittedSteps{0, 2, 3}));
+  EXPECT_EQ(fitted({{"steps", "3:5", "s"}, {"warmup", "2", "w"}}), (FittedSteps{2, 2, 3}));
+  EXPECT_EQ(fitted({{"steps", "3:5", "s"}, {"warmup", "6", "w"}}), (FittedSteps{3, 2, 3}));
+  EXPECT_EQ(fitted({{"warmup", "2", "w"}}), (FittedSteps{2, all - 2, 2}));
+  EXPECT_EQ(fitted({{"warmup", text(all - 1), "w"}}).counted, 1U);
+  EXPECT_EQ(fitted({{"steps", "'0:" + text(all) + "'", "s"}}).counted, all);
+  EXPECT_EQ(fitted({{"repeat", "2", "r"}}).counted, 2 * all);
+  using testing::HasSubstr;
+  EXPECT_THAT(fitting_mistake({{"warmup", text(all), "w"}}),
+              HasSubstr("'warmup' is " + text(all) + ", and the trace makes " + text(all)));
+  for (const std::string& steps : {text(all), "0:" + text(all + 1)}) {
+    EXPECT_THAT(fitting_mistake({{"steps", "'" + steps + "'", "s"}}),
+                HasSubstr("'steps' asks for step " + text(all) + ", but the trace makes " +
+                          text(all) + " on the 8 GPUs of 'h100-rail' (0 to " + text(all - 1)));
+  }
+  EXPECT_THAT(fitting_mistake({{"ep", "3", "e"}}), HasSubstr("'ep' is 3: it must divide 8 GPUs"));
+}
+
+TEST(StepsOrigin, SaysWhatTheStepsAreOf) {
+  const auto origin = [](const std::vector<Override>& more) {
+    const Scenario scenario = on_a_node(more);
+    const Inputs inputs = open_inputs(scenario);
+    StepsOrigin of = origin_of(scenario, inputs, inputs.clusters[0], "1.2");
+    EXPECT_EQ(of.scenario, to_text(scenario));
+    EXPECT_EQ(of.model.hash, inputs.model_file.hash);
+    EXPECT_EQ(of.topology.hash, inputs.clusters[0].file.hash);
+    EXPECT_EQ(of.trace.hash, inputs.trace_file().hash);
+    return of;
+  };
+  const StepsOrigin steps = origin({{"layers", "[1, 3]", "l"},
+                                    {"tokens_per_rank", "16", "k"},
+                                    {"steps", "3:5", "s"},
+                                    {"pass", "forward", "p"}});
+  EXPECT_EQ(steps.moesim + steps.model_name, "1.2tiny-moe");
+  EXPECT_EQ(std::tuple(steps.hidden, steps.expert_ffn, steps.layers, steps.steps),
+            std::tuple(128, 128, 2, 2));
+  EXPECT_EQ(steps.tokens_per_rank, 16);
+  EXPECT_EQ(std::tuple(steps.gated, steps.backward, steps.iteration),
+            std::tuple(true, false, false));
+  const StepsOrigin iterations = origin({{"parallel.pp", "2", "p"},
+                                         {"batch.global", "16", "b"},
+                                         {"batch.sequence", "128", "s"},
+                                         {"steps", "0:2", "t"}});
+  EXPECT_TRUE(iterations.iteration);
+  EXPECT_EQ(std::tuple(iterations.layers, iterations.steps), std::tuple(4, 2));
+  EXPECT_EQ(iterations.tokens_per_rank, 16 * 128 / 4);
 }
 
 }  // namespace

@@ -88,6 +88,28 @@ TEST(Serving, MistakesSayWhatToDo) {
   EXPECT_THAT(serving_mistakes("parallel: {pp: 2}\n" + batch), HasSubstr("pp 1"));
 }
 
+TEST(Serving, NumbersHaveTheirRanges) {
+  const auto of = [](const std::string& batch, const std::string& more = "") {
+    return serving_mistakes("serving: {batch: {" + batch + "}" + more + "}\n");
+  };
+  EXPECT_THAT(of("context: -1, sequences: 0"),
+              AllOf(HasSubstr("sequences' is 0, must be between 1 and 1048576"),
+                    HasSubstr("context' is -1, must be between 0 and 16777216")));
+  EXPECT_THAT(of("context: 8, tokens: 0, sequences: 1"),
+              HasSubstr("is 0, must be between 1 and 16777216"));
+  EXPECT_THAT(of("prompt: 0, cached: -1, sequences: 1"),
+              AllOf(HasSubstr("prompt' is 0, must be between 1 and 16777216"),
+                    HasSubstr("cached' is -1, must be between 0 and 16777216")));
+  EXPECT_EQ(of("prompt: 8, cached: 7, sequences: 1"), "");
+  const std::string one = "context: 8, sequences: 1";
+  EXPECT_THAT(of(one, ", drafts: 16"), HasSubstr("is 16, must be between 0 and 15"));
+  EXPECT_THAT(of(one, ", accepted: -1"), HasSubstr("is -1, must be between 0 and 15"));
+  EXPECT_THAT(of(one, ", memory_fraction: 0.01"), HasSubstr("must be between 0.05 and 1"));
+  EXPECT_THAT(of(one, ", graphs: [4, 2]"), HasSubstr("'serving.graphs' does not ascend"));
+  EXPECT_THAT(serving_mistakes("parallel: {cp: 2}\nserving: {batch: {" + one + "}}\n"),
+              HasSubstr("'serving' with cp = 2"));
+}
+
 TEST(Serving, ListsMustFitTheRanks) {
   const Scenario scenario = parsed(
       "parallel: {ep: 8}\nserving:\n  batch:\n    - [{context: 8, sequences: 1}]\n    - [{context: "

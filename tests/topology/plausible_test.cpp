@@ -118,14 +118,18 @@ TEST(Plausible, TheExplicitFormIsJudgedByWhatItJoins) {
     return fmt::format("  - {{from: {}, to: {}, class: {}, bandwidth: {}, latency: 1 us}}\n", from,
                        to, link_class, rate);
   };
-  const auto cluster = [&](const std::string& pcie, const std::string& nic) {
-    return testing::written_out(link("a0", "a1", "900 GB/s", "nvlink") +
-                                link("b0", "b1", "900 GB/s", "nvlink") +
-                                link("a0", "an", pcie, "pcie") + link("b0", "bn", pcie, "pcie") +
-                                link("an", "s", nic, "nic") + link("bn", "s", nic, "nic") +
-                                link("s", "t", "800 GB/s", "spine"));
+  const auto cluster = [&](const std::string& pcie, const std::string& nic,
+                           const std::string& second = "") {
+    return testing::written_out(
+        link("a0", "a1", "900 GB/s", "nvlink") + link("b0", "b1", "900 GB/s", "nvlink") +
+        link("a0", "an", pcie, "pcie") + link("b0", "bn", pcie, "pcie") +
+        link("an", "s", nic, "nic") + link("bn", "s", second.empty() ? nic : second, "nic") +
+        link("s", "t", "800 GB/s", "spine"));
   };
   EXPECT_EQ(warnings(cluster("64 GB/s", "50 GB/s")), "");
+  EXPECT_EQ(warnings(cluster("64 GB/s", "64 GB/s")), "");
+  EXPECT_THAT(warnings(cluster("64 GB/s", "50 GB/s", "100 GB/s")),
+              HasSubstr("a NIC of 100 GB/s lies behind PCIe of 64 GB/s"));
   EXPECT_THAT(warnings(cluster("900 GB/s", "50 GB/s")),
               HasSubstr("'links.2.bandwidth' is 900 GB/s: PCIe has at most 128 GB/s"));
   EXPECT_THAT(warnings(cluster("64 GB/s", "100 GB/s")),

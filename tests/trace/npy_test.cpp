@@ -111,6 +111,11 @@ TEST(Npy, RefusesWhatItCannotRead) {
             "a.npy: error: is .npy version 4; versions 1 to 3 are read\n");
   EXPECT_EQ(refusal(npy("{'descr': '|u1', 'fortran_order': False}", "a")),
             "a.npy: error: has a damaged .npy header\n");
+  const std::string damaged = "a.npy: error: has a damaged .npy header\n";
+  for (const char* const dict :
+       {"{'descr'", "{'descr': ", "{'descr': '|u1", "{", "", "{'descr': 1}"}) {
+    EXPECT_EQ(refusal(npy(dict, "a")), damaged) << dict;
+  }
   EXPECT_EQ(refusal(npy("{'descr': '|u1'" + tail, "a").substr(0, 40)),
             "a.npy: error: ends inside its header\n");
   EXPECT_EQ(

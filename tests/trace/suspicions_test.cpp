@@ -69,6 +69,12 @@ TEST(Suspicions, UsualRoutingHasNone) {
   EXPECT_THAT(suspicions(changed([](StepArrays&) {})), IsEmpty());
 }
 
+TEST(Suspicions, ProgressIsThePartOfTheStepsThatWereLookedAt) {
+  std::vector<double> parts;
+  suspicions(changed([](StepArrays&) {}), {}, [&](double part) { parts.push_back(part); });
+  EXPECT_THAT(parts, ElementsAre(0, 0.5));
+}
+
 TEST(Suspicions, DummyPassesAndPadding) {
   const auto found =
       suspicions(changed([](StepArrays& step) { copy_tokens(step, 0, 320, 96, 0); }));

@@ -19,8 +19,6 @@ class LayerReplicas {
   /// All alike but for their GPUs.
   const std::vector<const StageSpace*>& stages() const { return stages_; }
   const StageSpace& stage() const { return *stages_.front(); }
-  /// GPUs that hold the same dense parameters.
-  int of_dense() const { return sharers_.members() * copies_.members(); }
   /// GPUs that share the state of dense parameters, and of experts, and GPUs of the same place in
   /// every copy of that state.
   int dense_sharers() const { return sharers_.members(); }

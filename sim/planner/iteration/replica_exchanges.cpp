@@ -105,7 +105,7 @@ std::vector<OpId> ReplicaExchanges::gradients(const StagePart& part, WorkCell ce
     if (exchange != nullptr) sum(OpKind::gradient_sum, moved, of_experts.name, *exchange);
   }
   const Bytes bytes(dense_parameters(part) * options.state.gradient);
-  if (replicas_.of_dense() == 1 || bytes.value == 0) return added;
+  if (bytes.value == 0) return added;
   for (const Moved moved : {Moved::gradients, Moved::sums}) {
     const bool between_copies = moved == Moved::sums;
     if ((between_copies ? replicas_.copies() : replicas_.dense_sharers()) == 1) continue;

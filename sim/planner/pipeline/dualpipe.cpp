@@ -16,11 +16,11 @@ class DualpipeStage {
  public:
   DualpipeStage(const PipelineShape& shape, int stage) {
     const bool v = shape.kind == PipelineKind::dualpipev;
-    const int from_other_end = v ? 2 * shape.stages - 1 - stage : shape.stages - 1 - stage;
+    const int from_other_end = shape.stages - 1 - stage;
     half_ = v ? shape.stages : shape.stages / 2;
-    from_end_ = std::min(stage, from_other_end);
+    from_end_ = v ? stage : std::min(stage, from_other_end);
     passes_ = v ? shape.microbatches : shape.microbatches / 2;
-    near_chunk_ = stage < from_other_end ? 0 : 1;
+    near_chunk_ = v || stage < from_other_end ? 0 : 1;
     second_half_ = v ? 0 : passes_;  // the first microbatch of chunk 1
   }
 

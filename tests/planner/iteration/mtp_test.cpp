@@ -5,6 +5,7 @@
 #include <map>
 
 #include "sim/model/model_flops.h"
+#include "sim/planner/iteration/stage_layers.h"
 #include "tests/planner/iteration/fixtures.h"
 
 namespace moesim {
@@ -71,6 +72,15 @@ INSTANTIATE_TEST_SUITE_P(Kinds, MtpTest,
                                          PipelineKind::combined_interleaved, PipelineKind::zb1p,
                                          PipelineKind::dualpipe, PipelineKind::dualpipev,
                                          PipelineKind::zbv, PipelineKind::v_min));
+
+TEST(PredictedTokens, TravelFromTheirLayersOn) {
+  const LayerLayout layout("Ett|tt|m|L", {.layers = 4, .mtp = 1, .pp = 2});
+  std::vector<int> tensors;
+  for (int position = 0; position < 4; ++position) {
+    tensors.push_back(predicted_by(layout, position));
+  }
+  EXPECT_EQ(tensors, (std::vector{0, 0, 1, 1}));
+}
 
 }  // namespace
 }  // namespace moesim

@@ -140,6 +140,25 @@ TEST_P(RecomputeInIterations, GathersExpertsOnceForBothOfABackwardPass) {
   EXPECT_EQ(gathers({RecomputeModule::moe}), gathers({}));
 }
 
+/// Of a model whose file describes only experts and the weights of attention.
+TEST(RecomputeOfCoarseModels, RunsTheAttentionOfAllLayersAgain) {
+  const Topology topology = test::h100_nodes(1);
+  const MoeModel model = test::tiny();
+  const RoutingTrace trace = test::tokens_for(model, 16 * 64, 64);
+  Spec o;
+  o.spec.parallel.ep = 8;
+  o.spec.global_batch = 16;
+  o.spec.sequence = 64;
+  o.spec.recompute = {RecomputeModule::full};
+  Planner planner(test::policy("alltoall"), topology, model, trace, o);
+  std::map<int, int> ops;  // [layer]
+  for (const Op& op : planner.plan(0).plan.ops) {
+    const bool scores = op.key.kind == OpKind::attention_scores;
+    if (scores && op.key.role == Role::recompute) ++ops[op.key.layer];
+  }
+  EXPECT_EQ(ops, (std::map<int, int>{{0, 2}, {1, 2}, {2, 2}, {3, 2}}));  // 2 microbatches
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, RecomputeInIterations,
                          testing::Values(PipelineKind::one_f_one_b, PipelineKind::zb1p,
                                          PipelineKind::dualpipe));

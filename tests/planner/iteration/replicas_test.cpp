@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "sim/model/parameters.h"
 #include "tests/planner/iteration/fixtures.h"
@@ -253,6 +254,19 @@ TEST_F(ReplicasTest, SumOnRingsInTwoLevelsOrTrees) {
   const Op tree = sum_of(ReplicaCollective::tree, 0);
   EXPECT_BYTES(sent(tree), 2 * 15 * gradients);
   EXPECT_EQ(tree.exchange()->rounds, 2 * (1 + 7));
+}
+
+TEST_F(ReplicasTest, GradientsAreOfTheirMicrobatchWhereEachHasItsSum) {
+  Spec o = options(PipelineKind::one_f_one_b, 2, 4);
+  for (const int zero : {1, 2}) {
+    o.spec.zero = zero;
+    std::set<int> microbatches;
+    for (const Op& op : plan(o).ops) {
+      if (op.key.kind == OpKind::gradient_exchange) microbatches.insert(op.key.microbatch);
+    }
+    EXPECT_EQ(microbatches.size(), zero == 1 ? 1u : 8u);
+    EXPECT_EQ(microbatches.contains(7), zero == 2);
+  }
 }
 
 TEST_F(ReplicasTest, KernelsWaitForTheirWeights) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An iteration with one stage, one microbatch and no update is the step plan.
+// An iteration with one stage, one microbatch and no update is the step plan. What its precision
+// adds to kernels, by hand.
 #include <gtest/gtest.h>
 
 #include "sim/planner/iteration/planner.h"
@@ -43,6 +44,27 @@ TEST_P(SameAsStep, OpForOp) {
 INSTANTIATE_TEST_SUITE_P(Policies, SameAsStep,
                          testing::Values("alltoall", "dedup", "hiermoe-hd2", "deepep-normal",
                                          "laer", "fastermoe", "hybridep-exact", "eplb"));
+
+TEST(PrecisionTraffic, ReadsAnElementAndWritesItInTwoLayoutsWithTheirScales) {
+  const auto expect = [](const TrainingTraffic& t, double bytes, int casts, int scales, bool each) {
+    EXPECT_DOUBLE_EQ(t.per_cast, bytes);
+    EXPECT_EQ(t.cast_kernels, casts);
+    EXPECT_EQ(t.scale_kernels, scales);
+    EXPECT_EQ(t.each_kernel, each);
+  };
+  expect(training_traffic(TrainingPrecision::bf16, 4), 0, 0, 0, true);
+  expect(training_traffic(TrainingPrecision::fp8, 4), 6, 4, 0, true);  // 2 more for the maximum
+  expect(training_traffic(TrainingPrecision::fp8_blockwise, 4), 4.0625, 1, 0, true);
+  expect(training_traffic(TrainingPrecision::mxfp8, 4), 4.0625, 1, 2, true);
+  expect(training_traffic(TrainingPrecision::nvfp4, 4), 5.125, 2, 2, true);
+  expect(serving_traffic(DataType::fp8), 3.03125, 0, 1, false);
+  expect(serving_traffic(DataType::fp4), 2.5625, 0, 1, false);
+  expect(serving_traffic(DataType::bf16), 0, 0, 0, false);
+  EXPECT_EQ(training_traffic(TrainingPrecision::fp8, 4).per_weight, 8);  // read and written
+  EXPECT_EQ(training_traffic(TrainingPrecision::bf16, 2).per_weight, 4);
+  EXPECT_EQ(serving_traffic(DataType::fp8).per_weight, 0);
+  EXPECT_EQ(serving_traffic(DataType::fp4).per_weight, 0);
+}
 
 }  // namespace
 }  // namespace moesim

@@ -3,6 +3,7 @@
 // awaited.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <utility>
 
 #include "tests/planner/iteration/fixtures.h"
@@ -104,6 +105,40 @@ TEST(Sends, AreAwaitedByDualPipeAlone) {
   EXPECT_EQ(beside, 0);
   EXPECT_EQ(sends, 16);  // 8 microbatches, there and back
   EXPECT_GT(kernels_beside_sends(PipelineKind::one_f_one_b).first, 0);
+}
+
+/// Streams of transfers, by stages of the sender and the receiver.
+std::map<std::pair<int, int>, Stream> streams_of(PipelineKind kind, int stages, int chunks) {
+  const int gpus = 16 / stages;
+  const Topology topology = test::h100_nodes(2);
+  const MoeModel model = test::whole(8);
+  Spec options;
+  options.spec.pipeline = kind;
+  options.spec.parallel = {.tp = 1, .pp = stages, .vpp = chunks, .ep = gpus, .etp = 1};
+  options.spec.global_batch = 8 * gpus;
+  options.spec.sequence = 64;
+  const RoutingTrace trace = test::tokens_for(model, 16 * gpus * 64, 64);
+  Planner planner(test::policy("alltoall"), topology, model, trace, options);
+  std::map<std::pair<int, int>, Stream> streams;
+  for (const Op& op : planner.plan(0).plan.ops) {
+    if (op.key.kind != OpKind::stage_transfer) continue;
+    const int from = op.key.part, to = op.key.pass == Pass::forward ? from + 1 : from - 1;
+    const auto known = streams.try_emplace({from % stages, to % stages}, op.stream).first;
+    EXPECT_EQ(known->second, op.stream);
+  }
+  return streams;
+}
+
+TEST(Transfers, NeighboursOfAStageHaveDifferentStreams) {
+  using Streams = std::map<std::pair<int, int>, Stream>;
+  EXPECT_EQ(streams_of(PipelineKind::interleaved, 4, 2), (Streams{{{0, 1}, Stream::pp_down},
+                                                                  {{1, 2}, Stream::pp_down_2},
+                                                                  {{2, 3}, Stream::pp_down},
+                                                                  {{3, 0}, Stream::pp_down_3},
+                                                                  {{1, 0}, Stream::pp_up},
+                                                                  {{2, 1}, Stream::pp_up_2},
+                                                                  {{3, 2}, Stream::pp_up},
+                                                                  {{0, 3}, Stream::pp_up_3}}));
 }
 
 }  // namespace

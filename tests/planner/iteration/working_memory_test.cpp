@@ -21,6 +21,17 @@ TEST_F(IterationMemoryTest, ExpertsAtWorkHoldGradientsOfTheirInputAndTheirWideSi
   }
 }
 
+/// Scores read queries and keys and write values of all heads: here more than any product.
+TEST_F(IterationMemoryTest, AttentionAtWorkHoldsGradientsOfItsQueriesKeysAndValues) {
+  MoeModel model = all_chosen(4);
+  model.expert_ffn = 8;
+  model.attention->shape->head_dim = 1024;
+  const MemoryPeak peak = memory(model, options(PipelineKind::one_f_one_b, 1, 1, 2)).peaks[0];
+  ASSERT_EQ(peak.block, BlockKind::attention);
+  const std::int64_t width = (16 + 4) * (1024 + 1024);
+  EXPECT_EQ(peak.use.of(MemoryPart::working), Bytes(tokens_of_gpu * (1024 + width) * 2));
+}
+
 /// A forward pass sends its output: what it received is kept as the input of its first block.
 TEST_F(IterationMemoryTest, ForwardsSendAndBackwardsReceiveToo) {
   const Spec o = options(PipelineKind::interleaved, 4, 2, 8);

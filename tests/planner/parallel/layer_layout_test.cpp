@@ -130,8 +130,10 @@ TEST(LayerLayout, TakesMegatronsUnevenOptions) {
           .str(),
       "E|t|t|L");
   const auto of = [](const LayerSplit& split) { return mistake([&] { LayerLayout{split}; }); };
-  EXPECT_THAT(of({.layers = 1, .pp = 2, .vpp = 2, .account_for_embedding = true}),
-              HasSubstr("1 layer on pp 2 x vpp 2 = 4 stages"));
+  EXPECT_THAT(of({.layers = 2, .pp = 2, .vpp = 2, .account_for_embedding = true}),
+              HasSubstr("2 layers on pp 2 x vpp 2 = 4 stages"));
+  EXPECT_THAT(of({.layers = 2, .pp = 2, .vpp = 2, .account_for_loss = true}),
+              HasSubstr("2 layers on pp 2 x vpp 2 = 4 stages"));
   EXPECT_THAT(of({.layers = 8, .pp = 4, .in_last_stage = 1}),
               HasSubstr("7 layers cannot be shared evenly by 3 other stages"));
   EXPECT_THAT(of({.layers = 9, .pp = 2, .in_first_stage = 4, .in_last_stage = 4}),

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who waits for experts that change their places: two layers on two GPUs.
+// Who waits for experts that change their places: two layers on two GPUs. What a policy without
+// its placement is, by which its twin is found that never migrates.
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "sim/base/error.h"
+#include "sim/planner/system.h"
 #include "tests/mechanism/random_layers.h"
 #include "tests/planner/schedule/sequential.h"
 
@@ -49,6 +52,30 @@ TEST(MigrationTest, AllLayersOrItsOwnOrNoneWait) {
   EXPECT_EQ(waiting_layers(Migration::blocks), (std::set<int>{1, 2}));
   EXPECT_EQ(waiting_layers(Migration::overlapped), (std::set<int>{2}));
   EXPECT_EQ(waiting_layers(Migration::asynchronous), (std::set<int>{}));
+}
+
+TEST(PolicyButPlacement, IsItsTransportAndItsOtherKinds) {
+  const auto of = [](const std::string& kinds) {
+    return parse_system("name: test\nsource: test\n" + kinds, "test").but_placement;
+  };
+  const std::string all = "placement: contiguous\ndispatch: alltoall\nschedule: sequential\n";
+  const std::string plain = of("routing: identity\n" + all);
+  EXPECT_NE(plain.find("sequential"), std::string::npos);
+  EXPECT_EQ(of("routing: {kind: identity}\n" + all), plain);
+  EXPECT_NE(of("routing: identity\ntransport: deepep\n" + all), plain);
+  EXPECT_NE(of("routing: {kind: capacity, factor: 1}\n" + all), plain);
+}
+
+TEST(PolicyKinds, AnUnknownOneIsOneMistake) {
+  try {
+    parse_system(
+        "name: test\nsource: test\nrouting: identity\n"
+        "placement: {kind: nowhere, period: 3}\ndispatch: alltoall\nschedule: sequential\n",
+        "test");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.diagnostics().size(), 1u) << error.what();
+  }
 }
 
 }  // namespace
