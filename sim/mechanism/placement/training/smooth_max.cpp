@@ -5,9 +5,19 @@
 #include <cmath>
 
 namespace moesim {
+namespace {
+
+/// Its exponent as a whole number, such as HierMoE's 10; 0 if it is none.
+unsigned whole(double gamma) {
+  const bool small = gamma >= 1 && gamma <= 64;
+  return small && gamma == std::floor(gamma) ? static_cast<unsigned>(gamma) : 0;
+}
+
+}  // namespace
 
 TwoChanges::TwoChanges(Maximum maximum, std::span<const std::int64_t> counts)
     : maximum_(maximum),
+      whole_gamma_(whole(maximum.gamma)),
       n_(counts.size()),
       scale_(counts.empty() ? 0 : static_cast<double>(*std::ranges::max_element(counts))) {
   std::vector<double> suffix(n_ + 1);  // joined terms of the entries from i on
@@ -35,8 +45,13 @@ double TwoChanges::changed(int i, std::int64_t a, int j, std::int64_t b) const {
 double TwoChanges::term(std::int64_t count) const {
   const auto x = static_cast<double>(count);
   if (maximum_.kind == MaximumKind::hard || scale_ == 0) return x;
-  return maximum_.kind == MaximumKind::smooth ? std::pow(x / scale_, maximum_.gamma)
-                                              : std::exp(maximum_.gamma * (x / scale_ - 1));
+  if (maximum_.kind == MaximumKind::log_sum_exp) return std::exp(maximum_.gamma * (x / scale_ - 1));
+  if (whole_gamma_ == 0) return std::pow(x / scale_, maximum_.gamma);
+  double power = 1, square = x / scale_;
+  for (unsigned bits = whole_gamma_; bits > 0; bits >>= 1U, square *= square) {
+    if ((bits & 1U) != 0) power *= square;
+  }
+  return power;
 }
 
 double TwoChanges::join(double a, double b) const {
