@@ -32,6 +32,15 @@ std::optional<int> number_in(const std::string& name, const std::set<std::string
   return std::stoi(number);
 }
 
+/// A whole number, also as 3.0: tensors of floats are written so.
+int whole_in(const YamlValue& item, Range range) {
+  const double number = item.number(range);
+  const int whole = static_cast<int>(number);
+  if (whole != number)
+    item.error(fmt::format("'{}' is {}, not a whole number", item.path(), number));
+  return whole;
+}
+
 bool covers(const std::vector<int>& row, int experts) {
   return static_cast<int>(std::set<int>(row.begin(), row.end()).size()) == experts;
 }
@@ -40,7 +49,7 @@ bool covers(const std::vector<int>& row, int experts) {
 
 std::vector<int> ids_in(const YamlValue& list, Range range) {
   std::vector<int> ids;
-  for (const YamlValue& item : list.list()) ids.push_back(static_cast<int>(item.integer(range)));
+  for (const YamlValue& item : list.list()) ids.push_back(whole_in(item, range));
   return ids;
 }
 
@@ -82,7 +91,7 @@ GivenSlots from_slots_of(const YamlValue& of_experts) {
   int expert = 0;
   for (const YamlValue& list : of_experts.list()) {
     for (const YamlValue& item : list.list()) {
-      const std::int64_t slot = item.integer({-1, most_slots - 1});
+      const int slot = whole_in(item, {-1, most_slots - 1});
       if (slot < 0) continue;
       const auto index = static_cast<std::size_t>(slot);
       if (index >= slots.experts.size()) slots.experts.resize(index + 1, -1);

@@ -90,6 +90,13 @@ TEST(PlacementFile, RanksMayHoldUnequalNumbers) {
   EXPECT_EQ(given_slots("[[1], [0, 2, 3]]"), expected);
 }
 
+TEST(PlacementFile, IdsMayBeWholeFloats) {
+  EXPECT_EQ(given_slots(R"({"physical_to_logical_map": [3.0, 0.0, 1.0, 2.0, 3.0, 3.0]})"),
+            replicated);
+  EXPECT_THAT(given_mistake(R"({"physical_to_logical_map": [3.5, 0, 1, 2, 3, 3]})"),
+              HasSubstr("'physical_to_logical_map.0' is 3.5, not a whole number"));
+}
+
 TEST(PlacementFile, MistakesHaveTheirLineAndAHint) {
   EXPECT_THAT(given_mistake("[0, 1, 2, 3, 4, 0]"),
               HasSubstr("f:1: error: slot 4 holds expert 4, but 'four' has experts 0 to 3"));
