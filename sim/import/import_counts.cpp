@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/import/count_text.h"
 #include "sim/import/counts.h"
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
@@ -61,7 +62,7 @@ void add_count_array(const NpyArray& array, ImportSink& sink, std::int64_t& numb
 void import_counts(ImportSink& sink) {
   std::int64_t number = 0;
   for (const std::string& path : input_files(sink.options().inputs)) {
-    add_count_array(NpyArray::open(path), sink, number, false);
+    add_count_array(count_array_in(path), sink, number, false);
   }
 }
 

@@ -51,8 +51,9 @@ void ImportSink::says_top_k(std::int64_t top_k, const std::string& where) {
   }
   if (options_.top_k == 0) options_.top_k = static_cast<int>(top_k);
   if (options_.top_k != top_k) {
-    throw error_in(where,
-                   fmt::format("has {} experts per token but top-k is {}", top_k, options_.top_k));
+    throw error_in(
+        where, fmt::format("has {} experts per token but top-k is {}", top_k, options_.top_k),
+        top_k == options_.experts ? "counts of all experts? kind 'counts' reads these" : "");
   }
 }
 

@@ -90,7 +90,7 @@ const std::vector<Importer>& importers() {
       {"moe-infinity", ".npy of counts [sequence][layer][expert]", "model", import_moe_infinity},
       {"harmoeny", "folder of data.json, <rank>/moe_layer-<i>.csv", "model", import_harmoeny},
       {"ultraep", "folder of <id>.manifest.json, <id>.chunk<n>.npz", "top-k", import_ultraep},
-      {"counts", ".npy of counts [step][layer][source][expert]", "experts, top-k, layers",
+      {"counts", "counts [step][layer][source][expert]: .npy, JSON, CSV", "experts, top-k, layers",
        import_counts},
   };
   return table;

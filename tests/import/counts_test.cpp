@@ -228,5 +228,34 @@ TEST(Counts, WithoutAModelSayTheirLayersAndExperts) {
               HasSubstr("layer 4 is not one that --layers names but has counts"));
 }
 
+TEST(Counts, AsTextHaveARowPerLayerOrOneColumn) {
+  const std::string a = "[3, 1, 2, 2]", b = "[0, 2, 3, 3]";
+  for (const std::string& text :
+       {"[" + a + "," + b + "]", R"({"logical_count": [)" + a + "," + b + "]}",
+        R"({"model.layers.10.mlp": )" + b + R"(, "model.layers.9.mlp": )" + a + "}",
+        std::string("3,1,2,2\n0,2,3,3\n"),
+        std::string("layer,e0,e1,e2,e3\n9,3,1,2,2\n10,0,2,3,3\n"),
+        std::string("expert layer_9 layer_10\n0 3 0\n1 1 2\n2 2 3\n3 2 3\n")}) {
+    const ScratchFolder scratch;
+    write_bytes(scratch / "in/a", text);
+    ImportOptions options;
+    options.inputs = {scratch / "in"};
+    options.output = scratch / "out";
+    options.top_k = 2;
+    options.layers = {9, 10};
+    import_trace("counts", options);
+    const auto trace = RoutingTrace::open(scratch / "out");
+    EXPECT_THAT(loads_of(trace, 0, 0, 0, 4), ElementsAre(3, 1, 2, 2)) << text;
+    EXPECT_THAT(loads_of(trace, 0, 1, 0, 4), ElementsAre(0, 2, 3, 3)) << text;
+  }
+  const ScratchFolder scratch;
+  write_bytes(scratch / "in/a.csv", "layer,expert,count\n1,0,3\n");
+  ImportOptions options;
+  options.inputs = {scratch / "in"};
+  options.output = scratch / "out";
+  EXPECT_THAT(error_text([&] { import_trace("counts", options); }),
+              HasSubstr("kind 'table' reads it"));
+}
+
 }  // namespace
 }  // namespace moesim

@@ -18,6 +18,10 @@ ClusterFacts read_facts(const std::string& path) { return parse_facts(read_file(
 
 ClusterFacts parse_facts(const std::string& text, const std::string& name) {
   if (text.size() > most_bytes) throw error_in(name, "more than 256 MiB", "is it the right file?");
+  if (text.find(" NCCL INFO ") != std::string::npos) {
+    throw error_in(name, "is a log of NCCL, which does not describe a cluster",
+                   "NCCL_TOPO_DUMP_FILE=topo.xml makes NCCL write what does");
+  }
   switch (foreign_form(text)) {
     case ForeignForm::xml:
       return xml_facts(text, name);

@@ -367,6 +367,8 @@ TEST(TopologyImport, MistakesAreTold) {
   EXPECT_THAT(import_mistake("<html></html>"), HasSubstr("XML of <html>"));
   EXPECT_THAT(import_mistake("<system version=\"1\"/>"), HasSubstr("without GPUs"));
   EXPECT_THAT(import_mistake("a: 1\n"), HasSubstr("not a description of a cluster"));
+  EXPECT_THAT(import_mistake("a:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB\n"),
+              HasSubstr("NCCL_TOPO_DUMP_FILE=topo.xml"));
   EXPECT_THAT(import_mistake("GPU0 GPU1\nGPU0 X NV1\nGPU0 NV1 X\n"),
               HasSubstr("f:3: error: GPU0 has two rows"));
   EXPECT_THROW(topology_text({parse_facts(four_gpus, "a"),

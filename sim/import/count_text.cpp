@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/import/count_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "sim/base/delimited.h"
+#include "sim/base/error.h"
+#include "sim/base/line_file.h"
+#include "sim/import/file_content.h"
+#include "sim/import/json_items.h"
+#include "sim/import/table_fields.h"
+#include "sim/import/table_values.h"
+
+namespace moesim {
+namespace {
+
+using CountRows = std::vector<std::vector<std::int32_t>>;
+constexpr const char* counts_hint =
+    "counts are [layer][expert] or [step][layer][expert], in .npy, JSON or CSV";
+
+/// The last number in a key: 7 of "model.layers.7.mlp".
+std::optional<std::int64_t> number_of_key(const std::string& key) {
+  const std::size_t last = key.find_last_of("0123456789");
+  if (last == std::string::npos) return std::nullopt;
+  const std::size_t before = key.find_last_not_of("0123456789", last);
+  const std::size_t first = before == std::string::npos ? 0 : before + 1;
+  return last - first > 8 ? std::nullopt
+                          : std::optional(std::stoll(key.substr(first, last - first + 1)));
+}
+
+/// The lists of an object in the order of its keys' numbers; its one list if it has one key.
+std::string lists_by_key(const JsonElement& object, const std::string& where) {
+  std::map<std::int64_t, std::string> lists;
+  const auto keys = json_keys(object);
+  for (const std::string& key : keys) {
+    const JsonElement value = *json_at(object, key.c_str());
+    const auto number = number_of_key(key);
+    const bool sound = value.is_array() && (number || keys.size() == 1);
+    if (!sound || !lists.emplace(number.value_or(0), simdjson::minify(value)).second) {
+      throw error_in(where, fmt::format("'{}' is not a list of a layer's counts", key),
+                     counts_hint);
+    }
+  }
+  if (keys.size() == 1) return lists.begin()->second;
+  std::vector<std::string> texts;
+  for (const auto& [number, text] : lists) texts.push_back(text);
+  return fmt::format("[{}]", fmt::join(texts, ","));
+}
+
+NpyArray json_counts(const std::string& path) {
+  JsonItems items(path);
+  std::vector<std::string> lists;
+  std::string text;
+  while (items.next()) {
+    if (items.item().is_object() && lists.empty()) text = lists_by_key(items.item(), items.where());
+    lists.push_back(items.text());
+  }
+  if (text.empty()) text = fmt::format("[{}]", fmt::join(lists, ","));
+  simdjson::dom::parser parser;
+  JsonElement all;
+  if (parser.parse(text).get(all) != simdjson::SUCCESS) {
+    throw error_in(path, "holds more than lists of counts", counts_hint);
+  }
+  return array_of_lists(all, axes_of(all), path, "counts");
+}
+
+/// Names of columns may be above; then the first column may number layers, or experts, whose
+/// columns are layers.
+NpyArray row_counts(const std::string& path) {
+  LineFile lines(path);
+  CountRows rows;
+  std::string line, numbered;
+  while (lines.next(line)) {
+    if (line.front() == '#') continue;
+    const char separator = separator_of(line);
+    auto cells = cells_of(line, separator == '\0' ? ' ' : separator);
+    if (rows.empty() && numbered.empty() && !value_of_text(cells.back()).numeric) {
+      numbered = plain_name(cells.front());
+      if (plain_name(cells.back()).starts_with("count")) {
+        throw error_in(path, "has a row per expert, not per layer", "kind 'table' reads it",
+                       lines.line_number());
+      }
+      continue;
+    }
+    const bool number = numbered.starts_with("layer") || numbered.starts_with("expert");
+    auto& row = rows.emplace_back();
+    for (std::size_t i = number ? 1 : 0; i < cells.size(); ++i) {
+      const TableValue value = value_of_text(cells[i]);
+      const double count = value.numeric && value.lists == 0 ? value.numbers.front() : -1;
+      if (count < 0 || count > (1 << 30) || count != static_cast<std::int32_t>(count)) {
+        throw error_in(path, fmt::format("'{}' is not a count", cells[i]), counts_hint,
+                       lines.line_number());
+      }
+      row.push_back(static_cast<std::int32_t>(count));
+    }
+    if (row.empty() || row.size() != rows.front().size()) {
+      throw error_in(path, "has rows of different lengths", counts_hint, lines.line_number());
+    }
+  }
+  if (rows.empty()) throw error_in(path, "holds no counts", counts_hint);
+  const bool transposed = numbered.starts_with("expert");
+  const std::size_t first = transposed ? rows.front().size() : rows.size();
+  const std::size_t second = transposed ? rows.size() : rows.front().size();
+  std::vector<std::int32_t> values;
+  for (std::size_t l = 0; l < first; ++l) {
+    for (std::size_t e = 0; e < second; ++e) {
+      values.push_back(transposed ? rows[e][l] : rows[l][e]);
+    }
+  }
+  return NpyArray::of(std::move(values),
+                      {static_cast<std::int64_t>(first), static_cast<std::int64_t>(second)}, path);
+}
+
+}  // namespace
+
+NpyArray count_array_in(const std::string& path) {
+  const FileForm form = form_of(path);
+  if (form == FileForm::json) return json_counts(path);
+  return form == FileForm::text ? row_counts(path) : NpyArray::open(path);
+}
+
+}  // namespace moesim
