@@ -132,11 +132,12 @@ std::array<std::vector<std::size_t>, table_roles> TableFields::find(
       return std::ranges::find(mapped_, names[field]) != mapped_.end();
     });
   }
-  // The step of a log whose tokens have no other number is the token's position.
+  // The step of a log whose tokens have no other number is the token's position, unless it counts.
   auto& token = found[static_cast<std::size_t>(TableRole::token)];
   auto& step = found[static_cast<std::size_t>(TableRole::step)];
   const bool position = !step.empty() && plain[step.front()] == "step";
-  if (token.empty() && position && !mapped(TableRole::step)) std::swap(token, step);
+  const bool counts = !found[static_cast<std::size_t>(TableRole::count)].empty();
+  if (token.empty() && position && !counts && !mapped(TableRole::step)) std::swap(token, step);
   return found;
 }
 

@@ -257,5 +257,17 @@ TEST(Counts, AsTextHaveARowPerLayerOrOneColumn) {
               HasSubstr("kind 'table' reads it"));
 }
 
+TEST(Counts, OfAStepAreNotChoicesOfAToken) {
+  const ScratchFolder scratch;
+  write_bytes(scratch / "in/a.csv",
+              "step,layer,expert,token_count\n0,1,0,3\n0,1,1,3\n1,1,2,4\n1,1,3,4\n");
+  ImportOptions options;
+  options.inputs = {scratch / "in"};
+  options.output = scratch / "out";
+  options.experts = 4;
+  options.top_k = 2;
+  EXPECT_THAT(import_trace("table", options).report, HasSubstr("steps      2\ntokens     7\n"));
+}
+
 }  // namespace
 }  // namespace moesim
