@@ -96,9 +96,22 @@ std::string as_named_in(const std::string& from, const std::string& kind, const 
   return name;
 }
 
+namespace {
+
+/// The file that describes a model in a clone of its repository; else the path itself.
+std::string described_in(const std::string& kind, const std::string& path) {
+  for (const char* file : {"config.json", "params.json"}) {
+    const fs::path inside = fs::path(path) / file;
+    if (kind == "models" && is_there(inside)) return inside.string();
+  }
+  return path;
+}
+
+}  // namespace
+
 std::string data_file(const std::string& kind, const std::string& name, const std::string& from) {
   const std::string named = as_named_in(from, kind, name);
-  if (is_path_name(named) && is_there(named)) return named;
+  if (is_path_name(named) && is_there(named)) return described_in(kind, named);
   for (const fs::path& relative : relative_files(kind, name)) {
     const std::string found = below_roots(relative);
     if (!found.empty()) return found;

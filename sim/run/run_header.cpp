@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "sim/base/counted.h"
@@ -226,7 +227,8 @@ std::string result_header(const Scenario& scenario, const Inputs& inputs,
   std::string text = scenario.serves()    ? serving_header(scenario, inputs, version)
                      : scenario.iteration ? iteration_header(scenario, inputs, version)
                                           : layers_header(scenario, inputs, version);
-  if (scenario.model.ends_with(".json")) {  // a config.json may say more than a model file holds
+  // A config.json may say more than a model file holds; so may a folder that has one.
+  if (scenario.model.ends_with(".json") || std::filesystem::is_directory(scenario.model)) {
     text += fmt::format("# model {}: {}\n", inputs.model.name, inputs.model.description);
   }
   for (const SystemSpec& system : inputs.systems) {

@@ -44,6 +44,13 @@ TEST(DataFiles, APathIsTakenAsItIs) {
               HasSubstr("no such file\nhint: did you mean 'olmoe'?"));
 }
 
+TEST(DataFiles, AModelMayBeAFolderWithItsConfig) {
+  const TemporaryFolder folder;
+  write_file(folder.path() + "/config.json", "{}");
+  EXPECT_EQ(data_file("models", folder.path()), folder.path() + "/config.json");
+  EXPECT_EQ(data_file("topologies", folder.path()), folder.path());
+}
+
 TEST(DataFiles, TheFolderOfDataIsOne) {
   const char* set = std::getenv("MOESIM_DATA");
   const std::string before = set == nullptr ? "" : set;
