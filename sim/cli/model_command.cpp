@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "sim/base/counted.h"
+#include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
@@ -35,13 +36,14 @@ std::string with_sources(const std::string& model) {
 
 /// The same that --model reads of a config.json.
 void import_model(const ModelImport& options) {
-  const std::string text = read_file(options.file);
-  if (!is_hf_config(options.file, text)) {
-    throw error_in(options.file, "is not a config.json of Hugging Face",
+  const std::string file = data_file("models", options.file);
+  const std::string text = read_file(file);
+  if (!is_hf_config(file, text)) {
+    throw error_in(file, "is not a config.json of Hugging Face",
                    "model files need no import: --model reads them");
   }
-  const std::string model = with_sources(model_text_of_hf_config(options.file, text));
-  const MoeModel read = parse_moe_model(model, options.file);
+  const std::string model = with_sources(model_text_of_hf_config(file, text));
+  const MoeModel read = parse_moe_model(model, file);
   options.out.write(model);
   fmt::print(options.out.beside(), "{}: {}, {}\n", read.name, counted(read.layers, "layer"),
              read.experts == 0
@@ -57,7 +59,8 @@ void add_model_command(CommandLine& app) {
   const auto options = std::make_shared<ModelImport>();
   CommandLine command = model.add_subcommand(
       "import", "Writes the model file of a Hugging Face config.json, as --model reads it");
-  command.add_option("FILE", options->file, "a config.json").required();
+  command.add_option("FILE", options->file, "a config.json or params.json, or a folder with one")
+      .required();
   options->out.add_to(command, "-o,--out", "the file to write (default: prints it)");
   command.callback([options] { import_model(*options); });
 }

@@ -11,6 +11,7 @@
 #include "sim/base/delimited.h"
 #include "sim/base/error.h"
 #include "sim/base/line_file.h"
+#include "sim/base/most.h"
 #include "sim/import/file_content.h"
 #include "sim/import/json_items.h"
 #include "sim/import/table_fields.h"
@@ -33,23 +34,58 @@ std::optional<std::int64_t> number_of_key(const std::string& key) {
                           : std::optional(std::stoll(key.substr(first, last - first + 1)));
 }
 
-/// The lists of an object in the order of its keys' numbers; its one list if it has one key.
-std::string lists_by_key(const JsonElement& object, const std::string& where) {
-  std::map<std::int64_t, std::string> lists;
-  const auto keys = json_keys(object);
-  for (const std::string& key : keys) {
-    const JsonElement value = *json_at(object, key.c_str());
-    const auto number = number_of_key(key);
-    const bool sound = value.is_array() && (number || keys.size() == 1);
-    if (!sound || !lists.emplace(number.value_or(0), simdjson::minify(value)).second) {
-      throw error_in(where, fmt::format("'{}' is not a list of a layer's counts", key),
-                     counts_hint);
+using CountsByExpert = std::map<std::int64_t, std::int64_t>;
+
+/// What a key of an object holds for a layer: a list, or an object of counts by expert. Nothing for
+/// anything else.
+std::optional<CountsByExpert> counts_of_layer(const JsonElement& value) {
+  CountsByExpert counts;
+  if (value.is_array()) {
+    std::int64_t expert = 0;
+    for (const JsonElement item : simdjson::dom::array(value)) {
+      counts[expert++] = json_number(item, std::int64_t{1} << 30);
+    }
+  } else {
+    for (const std::string& key : json_keys(value)) {
+      const auto expert = number_of_key(key);
+      if (!expert || *expert >= max_experts) return std::nullopt;
+      counts[*expert] = json_number(json_at(value, key.c_str()), std::int64_t{1} << 30);
     }
   }
-  if (keys.size() == 1) return lists.begin()->second;
+  const bool sound =
+      std::ranges::all_of(counts, [](const auto& count) { return count.second >= 0; });
+  return sound && !counts.empty() ? std::optional(counts) : std::nullopt;
+}
+
+/// The layers of an object in the order of its keys' numbers; experts that one does not name have
+/// no tokens there.
+std::string lists_by_key(const JsonElement& object, const std::string& where) {
+  std::map<std::int64_t, CountsByExpert> layers;
+  std::int64_t experts = 0;
+  for (const std::string& key : json_keys(object)) {
+    const auto number = number_of_key(key);
+    const auto counts = counts_of_layer(*json_at(object, key.c_str()));
+    if (!number || !counts || !layers.emplace(*number, *counts).second) {
+      throw error_in(where, fmt::format("'{}' does not hold the counts of a layer", key),
+                     counts_hint);
+    }
+    experts = std::max(experts, counts->rbegin()->first + 1);
+  }
   std::vector<std::string> texts;
-  for (const auto& [number, text] : lists) texts.push_back(text);
+  for (const auto& [number, counts] : layers) {
+    std::vector<std::int64_t> row(static_cast<std::size_t>(experts));
+    for (const auto& [expert, count] : counts) row[static_cast<std::size_t>(expert)] = count;
+    texts.push_back(fmt::format("[{}]", fmt::join(row, ",")));
+  }
   return fmt::format("[{}]", fmt::join(texts, ","));
+}
+
+/// An object with one list of several axes, {"logical_count": [[3, 1]]}, is that list.
+std::string lists_in(const JsonElement& object, const std::string& where) {
+  const auto keys = json_keys(object);
+  const auto only = keys.size() == 1 ? json_at(object, keys.front().c_str()) : std::nullopt;
+  if (only && only->is_array() && axes_of(*only) > 1) return simdjson::minify(*only);
+  return lists_by_key(object, where);
 }
 
 NpyArray json_counts(const std::string& path) {
@@ -57,7 +93,7 @@ NpyArray json_counts(const std::string& path) {
   std::vector<std::string> lists;
   std::string text;
   while (items.next()) {
-    if (items.item().is_object() && lists.empty()) text = lists_by_key(items.item(), items.where());
+    if (items.item().is_object() && lists.empty()) text = lists_in(items.item(), items.where());
     lists.push_back(items.text());
   }
   if (text.empty()) text = fmt::format("[{}]", fmt::join(lists, ","));

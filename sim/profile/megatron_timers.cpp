@@ -65,7 +65,8 @@ void read_megatron_timers(const std::string& path, Profile& profile) {
   }
   if (rank.steps.empty()) {
     throw error_in(path, "is of no profiler whose files are read",
-                   "a log of Megatron-LM has 'elapsed time per iteration'");
+                   "read are traces of PyTorch's profiler, nsys export --type sqlite, and logs of "
+                   "Megatron-LM with 'elapsed time per iteration'");
   }
   profile.producer = "Megatron-LM's log";
   add_rank(std::move(rank), path, profile);

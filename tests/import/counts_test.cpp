@@ -233,6 +233,8 @@ TEST(Counts, AsTextHaveARowPerLayerOrOneColumn) {
   for (const std::string& text :
        {"[" + a + "," + b + "]", R"({"logical_count": [)" + a + "," + b + "]}",
         R"({"model.layers.10.mlp": )" + b + R"(, "model.layers.9.mlp": )" + a + "}",
+        std::string(R"({"layer_10": {"1": 2, "2": 3, "3": 3}, "layer_9": )") +
+            R"({"0": 3, "1": 1, "2": 2, "3": 2}})",
         std::string("3,1,2,2\n0,2,3,3\n"),
         std::string("layer,e0,e1,e2,e3\n9,3,1,2,2\n10,0,2,3,3\n"),
         std::string("expert layer_9 layer_10\n0 3 0\n1 1 2\n2 2 3\n3 2 3\n")}) {
