@@ -213,13 +213,6 @@ void YamlDocument::finish() {
                [](const Diagnostic& d) { return d.severity == Severity::error; });
   if (errors.empty()) return;
   if (errors.size() == state_->unknown_by_change) throw NoSuchKey(errors);
-  constexpr std::size_t most_shown = 20;
-  if (errors.size() > most_shown) {
-    const std::size_t more = errors.size() - most_shown;
-    errors.resize(most_shown);
-    errors.push_back({Severity::error, errors.front().file, 0, 0,
-                      fmt::format("{} more mistakes", more), "", ""});
-  }
   throw Error(errors);
 }
 

@@ -361,17 +361,6 @@ TEST(Yaml, ErrorsHideWarnings) {
             "         ^\n");
 }
 
-TEST(Yaml, OfManyMistakesTheFirstAreShown) {
-  std::string list = "ids: [";
-  for (int i = 0; i < 500; ++i) list += "x, ";
-  const std::string text = errors(list + "0]\n", [](const YamlMap& m) {
-    for (const YamlValue& item : m.get("ids")->list()) item.integer();
-  });
-  EXPECT_NE(text.find("'ids.19' must be a whole number"), std::string::npos);
-  EXPECT_EQ(text.find("'ids.20' must be"), std::string::npos);
-  EXPECT_NE(text.find("a.yaml: error: 480 more mistakes"), std::string::npos);
-}
-
 TEST(Yaml, WarningsDoNotThrow) {
   const auto doc = YamlDocument::from_text("spines: 2\n", "a.yaml");
   doc->root().map().get("spines")->warning("'spines' has no effect");
