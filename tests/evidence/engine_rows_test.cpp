@@ -111,6 +111,24 @@ TEST(EngineRows, RulesMakePools) {
   EXPECT_EQ(why, "no topology for abacus");
 }
 
+TEST(EngineRows, LayoutsSayWhatCarriesTokensAndHowRowsAreNamed) {
+  const EngineTable table = read_engine_table("inferencex");
+  EngineRow row = rows_of(together).front();
+  const auto flag = [&](const EngineDegrees& degrees, const std::string& path) {
+    row.prompts = degrees;
+    std::string why;
+    return flag_of(*pool_of(row, table, false, why), path);
+  };
+  for (const EngineDegrees& joint :
+       {EngineDegrees{4, 1, 1, 4}, EngineDegrees{4, 1, 4, 1}, EngineDegrees{2, 2, 1, 4}}) {
+    EXPECT_EQ(flag(joint, "transport"), "engine-all-reduce") << joint.tp;
+  }
+  EXPECT_EQ((JudgedEngineRow{row, {}}).name(),
+            "Qwen3.5-397B-A17B b200_sxm sglang fp8 1024/1024 c16 tp2dp2ep4");
+  EXPECT_EQ(flag({1, 4, 1, 4}, "policy"), "deepep-low-latency");
+  EXPECT_EQ(flag({1, 4, 1, 4}, "transport"), "");
+}
+
 TEST(EngineRows, RecipesWithoutDataParallelismHaveNone) {
   EngineTable table;
   table.without_dp.push_back({{{"backend", {"vllm"}}}, {}, 0});
@@ -291,6 +309,32 @@ TEST(EngineRows, ArePredictedAsTheMeansOfARunOfTheirPool) {
   EXPECT_GT(counts.prompt_passes + counts.mixed_passes, 0);
   EXPECT_DOUBLE_EQ(predicted[1].prompt_share * static_cast<double>(counts.passes),
                    static_cast<double>(counts.prompt_passes + counts.mixed_passes));
+}
+
+TEST(EngineRows, OfPoolsApartArePredictedAsARunOfBoth) {
+  EngineTable table = read_engine_table("inferencex");
+  table.least_share = 1;
+  EngineRow row = rows_of(together).front();
+  row.input = 64, row.output = 4, row.concurrency = 2;
+  row.decode = row.prompts, row.prompt_instances = 1, row.decode_instances = 1;
+  const EnginePrediction predicted = predict_engines({row}, table, 1)[0];
+  ASSERT_EQ(predicted.why, "");
+  const auto open = [&](bool decode) {
+    std::string why;
+    return std::make_unique<OpenedPool>(read_scenario("", pool_of(row, table, decode, why)->flags));
+  };
+  const auto prompts = open(false), decode = open(true);
+  RequestDraw draw;
+  draw.count = 20, draw.concurrency = 2;
+  draw.input.mean = 64, draw.output.mean = 4;
+  const ServedPools served =
+      serve(prompts->engine_run(), {&prompts->prices(), &prompts->engine_run().engine, 1},
+            PoolInstances{&decode->prices(), &decode->engine_run().engine, 1}, draw_requests(draw),
+            no_progress);
+  EXPECT_EQ(served.run.moved_requests, 20);
+  const ServingMetrics metrics = serving_metrics(served.run, {}, 0, served.gpus);
+  EXPECT_NEAR(predicted.ttft, metrics.ttft.mean, 1e-12);
+  EXPECT_NEAR(predicted.tpot, metrics.tpot.mean, 1e-12);
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ TEST(ErrorBars, TheMeanOfThreeSteps) {
   const auto sampled = sampled_mean(seconds({1, 2, 3}));
   EXPECT_DOUBLE_EQ(sampled->value, 2);
   EXPECT_NEAR(stretch_of_variance({1, 2, 3}), (1 + 1. / 3) / (1 - 1. / 3), 1e-12);
+  EXPECT_NEAR(stretch_of_variance({1, 2, 4}), 55. / 29, 1e-12);  // r = -1/42 + 1/3
   EXPECT_NEAR(sampled->half, 2.920 * std::sqrt(2 * 2 / 3.), 1e-3);
   EXPECT_EQ(sampled_mean(seconds({1})), std::nullopt);
   EXPECT_DOUBLE_EQ(sampled_mean(seconds({1, 2})).value().value, 1.5);

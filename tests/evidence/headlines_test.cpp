@@ -141,6 +141,9 @@ TEST(StatedOrders, CountWhateverTheirSize) {
   EXPECT_TRUE(right.pairs.empty());
   EXPECT_THAT(papers_text({right}, "v").text(),
               AllOf(HasSubstr("# 1 of 1 hold"), Not(HasSubstr("# wrong"))));
+  const std::string document = papers_json({right}, "v");
+  EXPECT_THAT(document, HasSubstr("\"order_source\": \"a figure\""));
+  EXPECT_EQ(document.find("order_source"), document.rfind("order_source")) << "only there";
   EXPECT_THAT(papers_text({wrong}, "v").text(),
               AllOf(HasSubstr("# 0 of 1 hold"),
                     HasSubstr("# wrong: claims, a is slower than c on s (a figure)")));

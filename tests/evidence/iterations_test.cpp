@@ -77,11 +77,12 @@ TEST(ServingSummaries, OrderIsThatOfTimesOfOneBatch) {
 
 TEST(IterationSummaries, ErrorsOfRowsAndOfPairsAreKept) {
   const JudgedTable t = judged_rows(
+      "- {name: u, release: 1, fitted: a rate, published: 1 s}\n"
       "- {name: x, release: 1, published: 1 s}\n- {name: y, release: 1, published: 1 s}\n"
-      "- {name: z, release: 2, published: 1 s}\n- {name: v, release: 1, model: n, published: 1 s}\n"
-      "- {name: u, release: 1, fitted: a rate, published: 1 s}\n",
-      {iteration_of(1.2, 1, 0, {}), iteration_of(0.8, 1, 0, {}), iteration_of(1.1, 1, 0, {}),
-       iteration_of(1.4, 1, 0, {}), iteration_of(1.5, 1, 0, {})});
+      "- {name: z, release: 2, published: 1 s}\n- {name: v, release: 1, model: n, published: 1 "
+      "s}\n",
+      {iteration_of(1.5, 1, 0, {}), iteration_of(1.2, 1, 0, {}), iteration_of(0.8, 1, 0, {}),
+       iteration_of(1.1, 1, 0, {}), iteration_of(1.4, 1, 0, {})});
   const StoredErrors stored = read_papers_state("state", papers_state({t}));
   const std::map<std::string, double> absolute = {
       {"rows/x-1", 0.2}, {"rows/y-1", -0.2}, {"rows/z-2", 0.1}, {"rows/v-1", 0.4}};
@@ -89,6 +90,9 @@ TEST(IterationSummaries, ErrorsOfRowsAndOfPairsAreKept) {
   const std::map<std::string, double> relative = {{"rows/x-1 over y-1", 0.5},
                                                   {"rows/y-1 over x-1", -0.3333}};
   EXPECT_EQ(stored.relative, relative);
+  for (const char* const wrong : {"[]", "1", "{}", "{\"format\": \"moesim-papers\"}"}) {
+    EXPECT_THROW(read_papers_state("state", wrong), Error) << wrong;
+  }
   EXPECT_EQ(iteration_summary(t).errors.errors.size(), 5u);  // the fitted row is a row
   EXPECT_EQ(total_of({t}).absolute.errors.size(), 0u);       // iterations have their own total
 }
@@ -158,6 +162,7 @@ TEST(IterationPages, TheDocumentHasAllOfARow) {
             R"("lacks_routing":true,"peak_error":-0.25})");
   const nlohmann::ordered_json sum = iteration_summary_json(iteration_summary(t));
   EXPECT_EQ(sum["median"], 0.125);  // 25 % and 0
+  EXPECT_EQ(sum["fits"].dump(), R"({"rows":1,"right":1})");
   EXPECT_EQ(sum["gains"].dump(),
             R"([{"slower":"b","faster":"a-2","simulated":1.0,"published":1.25}])");
 }
@@ -205,6 +210,8 @@ TEST(IterationPages, TheTextHasEveryRow) {
   EXPECT_FALSE(row["iteration"].contains("lacks_routing"));
   EXPECT_FALSE(document["tables"][0]["figures"][2]["iteration"].contains("parts_s"));
   EXPECT_NEAR(document["iterations"]["median"].get<double>(), 0.25, 1e-12);
+  EXPECT_FALSE(document.contains("serving"));
+  EXPECT_THAT(papers_json({t}, "v"), StartsWith("{\n \"format\": \"moesim-papers\",\n"));
 }
 
 }  // namespace

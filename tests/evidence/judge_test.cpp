@@ -48,6 +48,15 @@ figures:
 - {setting: large, policy: alltoall, measure: dispatch, over: slow links, published: 2, name: gain}
 )";
 
+TEST(Papers, OfSeveralPatternsEachHasItsTables) {
+  const auto tables = shipped_paper_tables({"automodel/qwen3-30b", "folding-gpus"});
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[0].name, "automodel");
+  EXPECT_EQ(tables[0].figures.size(), 1u);
+  EXPECT_EQ(tables[1].name, "folding-gpus");
+  EXPECT_GT(tables[1].figures.size(), 1u);
+}
+
 TEST(Papers, ReadsFiguresWithTheirUnits) {
   const PaperTable table = read_paper_table(PaperFile(node).path());
   ASSERT_EQ(table.settings.size(), 2u);
@@ -92,6 +101,12 @@ TEST(Papers, PredictsAnEvenExchangeByItsClosedForm) {
   EXPECT_NEAR(predicted[0][1].value * 1e6, microseconds(160e6, 160e9), 0.01);
   EXPECT_NEAR(predicted[0][2].value * 1e6, microseconds(160e6, 80e9), 0.01);
   EXPECT_NEAR(predicted[0][3].value, predicted[0][2].value / predicted[0][1].value, 1e-12);
+  const PaperTable with_layer = read_paper_table(
+      PaperFile(node + "- {setting: small, policy: alltoall, measure: layer, published: 1 ms}\n")
+          .path());
+  const PredictedTable more = predict({with_layer}, {2})[0];
+  EXPECT_EQ(more[0].value, predicted[0][0].value);
+  EXPECT_GT(more[4].value, 2 * more[0].value);  // dispatch, experts, combine
 }
 
 TEST(Papers, WhatWasFittedToASourceCanBeLeftOut) {
@@ -271,6 +286,7 @@ TEST(Papers, FrozenPredictionsAreScoredAgainstWhatWasMeasuredLater) {
   changed.replace(changed.find("11.0"), 4, "10.0");
   EXPECT_THROW(read_frozen("f", changed), Error);
   EXPECT_THROW(read_frozen("f", "{}"), Error);
+  EXPECT_THROW(read_frozen("f", "[]"), Error);
 }
 
 // All that is shipped can be read, and the fast part is there.

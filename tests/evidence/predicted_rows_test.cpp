@@ -136,6 +136,7 @@ TEST(MeasuredPlans, AreSimulatedOnTheirClusterOrOneOfOtherRates) {
     const std::vector<Override> changes(changed ? 1 : 0, slow);
     const auto runs = measured_runs(2, steps, {{}, changes});
     Scenario scenario = runs[0].scenario;
+    EXPECT_EQ(scenario.steps.first, 3);
     scenario.set.insert(scenario.set.end(), changes.begin(), changes.end());
     const auto cases = simulate(scenario, open_inputs(scenario), {.workers = 0}).cases;
     const ResultValidation result = validate_runs(runs, 1).at(0);

@@ -145,6 +145,22 @@ TEST(EngineCases, PoolsMoveKeysAndValues) {
   EXPECT_EQ(run.moved, Bytes(16 * 64 * per_token));
 }
 
+TEST(EngineCases, LossesAreCountedWithWhatTheyCost) {
+  const std::string requests =
+      "  engine: vllm\n  requests: {count: 8, concurrency: 8, input: 64, output: 40}\n";
+  const EngineLosses none = engine_outcome(requests).losses;
+  EXPECT_EQ(none.losses + none.restarted + none.kv_tokens, 0);
+  EXPECT_EQ(none.time, Seconds(0));
+  const EngineLosses lost =
+      engine_outcome("  losses: [{at: 50 ms, rank: 3, recovery: 2 s, back: 9 s}]\n" + requests)
+          .losses;
+  EXPECT_EQ(lost.losses, 1);
+  EXPECT_EQ(lost.restarted, 1);  // each rank has one request
+  EXPECT_GE(lost.kv_tokens, 64);
+  EXPECT_LT(lost.kv_tokens, 64 + 40);
+  EXPECT_GE(lost.time.value, 2);
+}
+
 TEST(EngineCases, KeysAndValuesMoveOverTheClustersLinks) {
   // Two nodes of 8 GPUs: each sends over its own NIC of 50 GB/s; four of them into two share
   // theirs.

@@ -34,6 +34,8 @@ TEST(Headers, OfAnIterationSayHowItIsCutAndUpdated) {
   const std::string plain = iteration_lines({{"parallel", "{pp: 2, ep: 4}", "g"}});
   EXPECT_THAT(plain, HasSubstr("tp 1 cp 1 pp 2 dp 4, experts: etp 1 ep 4 edp 1; "));
   EXPECT_THAT(plain, HasSubstr("16 sequences of 512 tokens in 4 microbatches per replica"));
+  EXPECT_THAT(plain, HasSubstr("# software megatron-core (by default"));
+  EXPECT_THAT(plain, HasSubstr(": per parameter 4 bytes of gradients, 12 of optimizer state; "));
   EXPECT_THAT(plain, Not(HasSubstr("distinct")));
   EXPECT_THAT(plain, Not(HasSubstr("Muon")));
   EXPECT_THAT(plain, Not(HasSubstr("dense gradients are summed")));

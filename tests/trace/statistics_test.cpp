@@ -101,6 +101,12 @@ TEST(Statistics, PageShowsTheMeanOfPairsOfStepsAndRanks) {
     return some;
   }();
   const std::string page = statistics_text(tiny_trace(), s);
+  for (const char* const row :
+       {"trace", "model", "phase", "experts", "layers", "steps", "tokens", "sequences",
+        "source ranks", "gate weights", "hash", "counts crc32, fnv1a64", "expert max/mean",
+        "expert load CV", "previous-token overlap", "strongest 1 % of pairs"}) {
+    EXPECT_THAT("\n" + page, ::testing::HasSubstr(std::string("\n") + row + " ")) << row;
+  }
   EXPECT_THAT(page, testing::HasSubstr("cosine 0.7500, shared load 0.3750 (mean of 2 pairs)\n"));
   EXPECT_THAT(page,
               testing::HasSubstr("rank max/mean  largest layer\n     2          1.3333         "

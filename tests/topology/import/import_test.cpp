@@ -278,6 +278,48 @@ TEST(TopologyImport, YamlOfOthers) {
   EXPECT_THAT(kubernetes, HasSubstr("1 node without GPUs"));
 }
 
+TEST(TopologyImport, BlocksOfSlurmAreDomainsAndOtherTopologiesAreLeftOut) {
+  const ClusterFacts facts = parse_facts(
+      "- topology: t\n  block:\n    blocks:\n    - {block: a, nodes: 'n[1-2]'}\n"
+      "    - {block: b, nodes: 'n[3-5]'}\n    - {block: c}\n- topology: u\n",
+      "f");
+  EXPECT_EQ(facts.hosts, 5);
+  EXPECT_EQ(facts.domains.domains, 2) << "one is empty";
+  EXPECT_EQ(facts.domains.hosts_each, 3);
+  EXPECT_THAT(facts.left_out, ElementsAre("1 other topologies of the file"));
+}
+
+TEST(TopologyImport, LinesOfSlurmMayGoOn) {
+  EXPECT_EQ(parse_facts("SwitchName=a \\\n  Nodes=n[1-3]\nSwitchName=b Nodes=n[4-6]\n"
+                        "SwitchName=s Switches=a,b\n",
+                        "f")
+                .hosts,
+            6);
+}
+
+TEST(TopologyImport, NodesOfOneListAreAlike) {
+  const auto list = [](const char* gpus, const char* product) {
+    const char* const node =
+        "- kind: Node\n  metadata:\n    name: {}\n    labels:\n"
+        "      nvidia.com/gpu.count: '{}'\n      nvidia.com/gpu.product: '{}'\n";
+    return "kind: List\nitems:\n" + fmt::format(fmt::runtime(node), "a", "8", "H200") +
+           fmt::format(fmt::runtime(node), "b", gpus, product);
+  };
+  EXPECT_EQ(import_mistake(list("8", "H200")), "");
+  EXPECT_THAT(import_mistake(list("4", "H200")), HasSubstr("nodes differ: 8 x 'H200' and 4 x"));
+  EXPECT_THAT(import_mistake(list("8", "H100")), HasSubstr("nodes differ: 8 x 'H200' and 8 x"));
+}
+
+TEST(TopologyImport, FourGpusThatShareTheirLinksOutAreAMesh) {
+  const auto of_links = [](const std::string& links) {
+    return matrix_of_four({"X " + links + " " + links + " " + links,
+                           links + " X " + links + " " + links, links + " " + links + " X " + links,
+                           links + " " + links + " " + links + " X"});
+  };
+  EXPECT_THAT(imported({of_links("NV4")}), HasSubstr("kind: mesh"));
+  EXPECT_THAT(imported({of_links("NV8")}), HasSubstr("kind: switch"));
+}
+
 TEST(TopologyImport, SwitchesOfTopographAreAFabric) {
   const std::string text =
       imported({"switches:\n- name: core\n  switches: [a, b]\n- name: a\n  nodes: [7, n1, n2]\n"
@@ -300,7 +342,8 @@ TEST(TopologyImport, DomainsOfTwoHostsHaveTheGpusAndNicsOfBoth) {
 }
 
 TEST(TopologyImport, AnyNameOfAGpuIsAName) {
-  for (const auto& [product, name] : {std::pair("=", "'-'"), {"null", "'null'"}, {"AZ", "'az'"}}) {
+  for (const auto& [product, name] :
+       {std::pair("=", "'-'"), {"null", "'null'"}, {"AZ 09", "'az-09'"}}) {
     const std::string text = imported(
         {fmt::format("kind: List\nitems:\n- kind: Node\n  metadata:\n    name: a\n    labels:\n"
                      "      nvidia.com/gpu.count: '8'\n      nvidia.com/gpu.product: '{}'\n",
