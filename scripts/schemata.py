@@ -6,6 +6,7 @@ A mutant becomes a choice around the least expression that holds the changed pla
 an `if`. What such a choice cannot hold (template arguments, constant expressions) does not compile; `Schemata.drop` takes it
 out again.
 """
+import itertools
 import re
 
 DECLARATION = 'extern "C" bool moesim_mutant(int) noexcept; '
@@ -37,6 +38,12 @@ def partner(mask, at):
             return at
         at += step
     return None
+
+
+def closes_more(mask):
+    """Whether it holds a bracket that closes one before it."""
+    depths = itertools.accumulate((char in OPEN) - (char in CLOSE) for char in mask)
+    return min(depths, default=0) < 0
 
 
 def starts_statement(mask, at):
@@ -115,7 +122,10 @@ class Place:
         suffix = 0
         while suffix < min(len(line), len(changed)) - prefix and line[-1 - suffix] == changed[-1 - suffix]:
             suffix += 1
-        first, last = line_start + prefix, line_start + len(line) - suffix
+        last = line_start + len(line) - suffix
+        while prefix and closes_more(mask[line_start + prefix:last]):  # `!(a) || b` becomes `!(!(a) || b)`
+            prefix -= 1
+        first = line_start + prefix
         self.usable = False
         self.removed = changed.strip() == ";"
         start, end = region_start(mask, first), region_end(mask, last)

@@ -54,6 +54,8 @@ class Mutants(unittest.TestCase):
         self.assertEqual(self.chosen("  x = f(a + b, c);\n"),
                          "  { if (!m(2)) { x = f((m(1) ? (a - b) : (a + b)), c); } }\n")
         self.assertEqual(self.chosen("if (a) return b <\n    c;  // <\n"), "if ((m(1) != static_cast<bool>(a))) return b <\n    c;  // <\n")
+        self.assertEqual(self.chosen("if (!(a) || !b) return;\n"),
+                         "if ((m(2) != static_cast<bool>((m(1) ? (!(a) && !b) : (!(a) || !b))))) return;\n")
         self.assertEqual(self.chosen("  auto x = a\n      - b;\n"), "  auto x = (m(1) ? (a       + b) : (a\n      - b));\n")
         self.assertEqual(self.chosen("  return a\n      .b(c) + d;\n"),
                          "  return (m(1) ? (a       .b(c) - d) : (a\n      .b(c) + d));\n")

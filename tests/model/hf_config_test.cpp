@@ -204,6 +204,9 @@ TEST(HfConfig, LayersFollowTheRuleOfTheArchitecture) {
   EXPECT_THAT(layers_by("ernie4_5_moe", R"("moe_layer_start_index": 6, "moe_layer_end_index": -1)"),
               ElementsAre(6, 7))
       << "-1 is the default of transformers: the last layer";
+  EXPECT_THAT(layers_by("ernie4_5_moe", R"("moe_layer_end_index": 2)"), ElementsAre(0, 1, 2));
+  EXPECT_THAT(layers_by("ernie4_5_moe", R"("moe_layer_interval": 3)"), ElementsAre(2, 5));
+  EXPECT_THAT(layers_by("arctic", R"("moe_layer_frequency": 2)"), ElementsAre(1, 3, 5, 7));
   EXPECT_THAT(layers_by("lfm2_moe", R"("num_dense_layers": 6)"), ElementsAre(6, 7));
   EXPECT_THAT(layers_by("mimo_v2_flash", R"("moe_layer_freq": [0, 1, 1, 0, 1, 1, 1, 1])"),
               ElementsAre(1, 2, 4, 5, 6, 7));
@@ -214,6 +217,22 @@ TEST(HfConfig, LayersFollowTheRuleOfTheArchitecture) {
   EXPECT_THAT(layers_by("glm4_moe", R"("mlp_layer_types": ["sparse", "dense", "sparse", "dense",
       "dense", "dense", "dense", "dense"])"),
               ElementsAre(0, 2));
+}
+
+TEST(HfConfig, TheLastLayerAloneMaySeeAllTokens) {
+  const MoeModel model = model_of(R"({"model_type": "gpt_oss", "hidden_size": 64, "head_dim": 8,
+      "intermediate_size": 32, "num_local_experts": 4, "experts_per_token": 2,
+      "num_hidden_layers": 3, "num_attention_heads": 8, "sliding_window": 16, "vocab_size": 100,
+      "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]})");
+  EXPECT_EQ(model.attention->shape->full_every, 3);
+}
+
+TEST(HfConfig, IsToldFromModelFilesByNameAndKeys) {
+  EXPECT_TRUE(is_hf_config("a/config.json", R"({"model_type": "mixtral"})"));
+  EXPECT_FALSE(is_hf_config("a/model.yaml", R"({"model_type": "mixtral"})"));
+  EXPECT_FALSE(is_hf_config("a.json", R"({"moe_layers": {"first": 1}})"));
+  EXPECT_FALSE(is_hf_config("a.json", R"({"expert_matrices": 3})"));
+  EXPECT_FALSE(is_hf_config("a.json", R"({"dense_matrices": 3})"));
 }
 
 TEST(HfConfig, ScoresThatAreNoScoresAreThoseOfTheArchitecture) {

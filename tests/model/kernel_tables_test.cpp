@@ -102,6 +102,11 @@ TEST(KernelTables, OfAnyOpAreNearerThanThoseOfAnother) {
   EXPECT_NEAR(gpu.time(gemm({1}), {OpKind::fc2}).value, 2e-6, 1e-12);
   EXPECT_EQ(gpu.overlap.compute, 1);
   EXPECT_EQ(gpu.overlap.communication, 1.5);
+  EXPECT_EQ(parse_gpu_model("name: m\nsource: s\nmemory: 1 GB\nmemory_bandwidth: 1 GB/s\n"
+                            "peak: {fp32: 1 GFLOP/s}\noverlap: {compute: 1.25}\n",
+                            "m.yaml")
+                .overlap.compute,
+            1.25);
 }
 
 TEST(KernelTables, OfMemoryAreOfAnOpOrOfAny) {

@@ -50,7 +50,8 @@ TEST(DeploymentChecks, SomethingIsDoneBetweenLosses) {
   deployment.loss_rate = LossRate{Seconds(12), Seconds(1), Seconds(2), 2};
   EXPECT_EQ(refusal_of(deployment), "none");
   deployment.loss_rate->between = Seconds(11);
-  EXPECT_THAT(refusal_of(deployment), HasSubstr("loses ranks every 5.5 s, and they are gone for"));
+  EXPECT_THAT(refusal_of(deployment),
+              HasSubstr("loses ranks every 5.5 s, and they are gone for 3 s"));
   deployment.loss_rate->ranks = 3;
   EXPECT_THAT(refusal_of(deployment), HasSubstr("3 ranks are lost at once, which do not divide the "
                                                 "4 of an instance"));
@@ -68,6 +69,10 @@ TEST(DeploymentChecks, APassHoldsASequenceWithItsDrafts) {
               HasSubstr("a pass of 1 tokens holds no sequence with 1 drafts"));
   deployment.pool.engine.gained = {0.5, 0.4};
   EXPECT_THAT(refusal_of(deployment), HasSubstr("sum to 0.9, not to 1"));
+  deployment.decode = deployment.pool;
+  deployment.pool.engine.gained = {0.5, 0.5};
+  deployment.pool.engine.max_tokens = 2;
+  EXPECT_THAT(refusal_of(deployment), HasSubstr("sum to 0.9, not to 1")) << "of those that decode";
 }
 
 }  // namespace

@@ -123,6 +123,8 @@ TEST(EngineFiles, SharesAreOneAtMost) {
   EXPECT_EQ(model_of("kv: {reserve: {initial: 1}}\n").options.kv.reserve.passes, 0);
   EXPECT_THAT(mistakes_in("kv: {reserve: {initial: 1.1}}\n"),
               HasSubstr("'kv.reserve.initial' is 1.1, must be between 0 and 1"));
+  EXPECT_THAT(mistakes_in("memory: {share: 1.1}\n"),
+              HasSubstr("'memory.share' is 1.1, must be between 0.05 and 1"));
 }
 
 TEST(EngineFiles, WhatMappingsLeaveOutIsNone) {

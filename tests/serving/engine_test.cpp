@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include "sim/serving/engine/instance.h"
 #include "tests/serving/simple_prices.h"
 
 namespace moesim {
@@ -178,6 +179,10 @@ TEST(Engines, DraftsGiveSeveralTokensPerPass) {
   ServingRun run = run_serving(one_engine(engine, prices), at_once({{10, 6}}));
   EXPECT_NEAR(run.requests[0].finish.value, 1.01 + 2 * 1.003, tiny) << "1, 3 and the last 2";
   EXPECT_THAT(prices.asked[2].ranks[0], ElementsAre(SequenceStep{13, 3, 1, 0}));
+  engine.ranks = 2;
+  run = run_serving(one_engine(engine, prices), at_once({{10, 4}}));
+  EXPECT_EQ(run.instances[0].counts.padding, 1 + 3) << "an idle rank has drafts, too";
+  engine.ranks = 1;
 
   engine.drafts = 1;
   engine.gained = {0.25, 0.75};
@@ -285,6 +290,45 @@ TEST(Engines, AnIdleSchedulerLooksAtOnce) {
   log.concurrency = 1;
   const ServingRun run = run_serving(one_engine(engine, prices), log);
   EXPECT_NEAR(run.requests[1].first.value, 1.01 + 1.02, tiny);
+}
+
+TEST(Engines, ThatLoseAPassLookBeforeTheNext) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.ranks = 2;
+  engine.look_every = 1000;
+  RequestLog log = at_once({{10, 50}, {20, 2}});
+  log.requests[1].arrival = Seconds(1.5);
+  Deployment deployment = one_engine(engine, prices);
+  deployment.losses = {{Seconds(5.2), 0, 1, Seconds(1), {}, 1}};
+  // From 6.2 s on the rank that is left computes a token of the first and the second's prompt.
+  EXPECT_NEAR(run_serving(deployment, log).requests[1].first.value, 6.2 + 1.021, tiny);
+}
+
+TEST(Engines, ARouterSeesTheSequencesOfAllRanks) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.ranks = 2;
+  ServingInstance instance(engine, 0, prices);
+  for (const std::int64_t prompt : {10, 20, 40}) {
+    ServingSequence sequence;
+    sequence.known = prompt;
+    sequence.output = 5;
+    instance.submit(std::move(sequence));
+  }
+  EXPECT_EQ(instance.load({}).waiting, 3);
+  EXPECT_EQ(instance.load({}).tokens, 15 + 25 + 45);
+  instance.begin(Seconds(0));
+  EXPECT_EQ(instance.load({}).waiting, 0);
+  EXPECT_EQ(instance.load({}).running, 3);
+  ServingSequence late;
+  late.known = 30;
+  late.output = 5;
+  engine.look_every = 2;
+  ServingInstance unseen(engine, 0, prices);
+  unseen.submit(std::move(late));
+  EXPECT_EQ(unseen.load({}).waiting, 1) << "no rank has it yet";
+  EXPECT_EQ(unseen.load({}).tokens, 35);
 }
 
 }  // namespace

@@ -94,6 +94,7 @@ TEST(ServingFigures, SharesAreOfTokensAndOfBusyTime) {
   InstanceSummary& instance = run.instances.emplace_back();
   instance.counts.busy = Seconds(4);
   instance.counts.stalled = Seconds(1);
+  instance.counts.parts = {Seconds(1), Seconds(2)};
   instance.counts.padding = 5;
   instance.ranks.prompt_tokens = 9;
   instance.ranks.cached_tokens = 3;
@@ -102,6 +103,8 @@ TEST(ServingFigures, SharesAreOfTokensAndOfBusyTime) {
   EXPECT_DOUBLE_EQ(metrics.passes.padding_share, 0.25);
   EXPECT_DOUBLE_EQ(metrics.passes.stall_share, 0.25);
   EXPECT_DOUBLE_EQ(metrics.passes.busy, 0.4);
+  EXPECT_DOUBLE_EQ(metrics.passes.part_shares[0], 0.25);
+  EXPECT_DOUBLE_EQ(metrics.passes.part_shares[1], 0.5);
   EXPECT_DOUBLE_EQ(metrics.load.cached_share, 0.25);
 }
 
@@ -116,6 +119,11 @@ TEST(ServingFigures, OfARunWithoutTokensAreNone) {
   EXPECT_EQ(metrics.passes.busy, 0);
   EXPECT_EQ(metrics.passes.stall_share, 0);
   EXPECT_EQ(metrics.passes.part_shares.front(), 0);
+  run.end = Seconds(0);
+  EXPECT_EQ(serving_metrics(run, {}, 0, 1).load.waiting_mean, 0);
+  EXPECT_EQ(serving_metrics(run, {}, 0, 1).rates.output, 0);
+  run.instances[0].ranks.cached_tokens = 1;
+  EXPECT_EQ(serving_metrics(run, {}, 0, 1).load.cached_share, 1) << "of a single token";
 }
 
 TEST(ServingFigures, OfHalfASecondAreRatesPerSecond) {
@@ -130,6 +138,7 @@ TEST(ServingFigures, OfHalfASecondAreRatesPerSecond) {
   const ServingMetrics metrics = serving_metrics(run, {}, 0, 1);
   EXPECT_DOUBLE_EQ(metrics.rates.input, 12);
   EXPECT_DOUBLE_EQ(metrics.rates.output, 2);
+  EXPECT_DOUBLE_EQ(metrics.rates.goodput, 2) << "a request in half a second";
   EXPECT_DOUBLE_EQ(metrics.load.kv_mean, 0.5);
   EXPECT_DOUBLE_EQ(metrics.load.kv_most, 1);
   EXPECT_DOUBLE_EQ(metrics.load.waiting_mean, 1);

@@ -115,6 +115,19 @@ TEST(PriceTables, ErrorsAreThoseOfTheChecks) {
   EXPECT_NEAR(table.errors().sum, 2.0 / 5 - 1, 1e-12);
 }
 
+TEST(PriceTables, OfEachIntervalThePriceInItsMiddleIsChecked) {
+  FormulaPrices exact([](const ServingBatch&) { return 1.0; });
+  PriceTableOptions options;
+  options.check_every = 4;
+  PriceTable table(exact, options);
+  std::vector<std::int64_t> checks;
+  for (int i = 0; i < 8; ++i) {
+    table.price(decode_batch({16}, 1024));
+    checks.push_back(table.errors().checks);
+  }
+  EXPECT_EQ(checks, (std::vector<std::int64_t>{0, 0, 1, 1, 1, 1, 2, 2}));
+}
+
 TEST(PriceTables, NothingIsCheckedUnlessAsked) {
   FormulaPrices exact([](const ServingBatch&) { return 1.0; });
   PriceTableOptions options;

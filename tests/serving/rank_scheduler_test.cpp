@@ -118,5 +118,16 @@ TEST(RankSchedulers, ALostRankHasNothing) {
   EXPECT_EQ(rank.kv().available(), 200);
 }
 
+TEST(RankSchedulers, CountsOfRanksAddUp) {
+  RankCounts counts{1, 2, 3, 4, 5, 6};
+  counts += {10, 20, 30, 40, 50, 60};
+  EXPECT_EQ(counts.prompt_tokens, 11);
+  EXPECT_EQ(counts.cached_tokens, 22);
+  EXPECT_EQ(counts.decode_tokens, 33);
+  EXPECT_EQ(counts.gained_tokens, 44);
+  EXPECT_EQ(counts.preemptions, 55);
+  EXPECT_EQ(counts.lost_tokens, 66);
+}
+
 }  // namespace
 }  // namespace moesim

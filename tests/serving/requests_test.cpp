@@ -179,6 +179,7 @@ TEST(DrawnRequests, OneLawLeavesTheOthersAsTheyWere) {
   draw.input = {LengthLaw::Kind::uniform, 100, 50};
   const auto before = draw_requests(draw);
   EXPECT_EQ(before.requests, draw_requests(draw).requests);
+  EXPECT_EQ(before.requests[0].arrival, Seconds(0));
   draw.output = {LengthLaw::Kind::uniform, 100, 50};
   const auto after = draw_requests(draw);
   for (std::size_t i = 0; i < 50; ++i) {

@@ -68,7 +68,7 @@ void read_kv(const YamlMap& map, EngineModel& model) {
 
 void read_memory(const YamlMap& map, EngineMemory& memory) {
   memory.share = map.number("share", {0.05, 1});
-  memory.of_free = map.choice("of", {"all", "free"}, memory.of_free ? 1 : 0) == 1;
+  memory.of_free = map.choice("of", {"all", "free"}, 0) == 1;
 }
 
 void read_drafts(const YamlMap& map, EngineOptions& options) {

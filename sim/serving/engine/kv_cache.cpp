@@ -21,7 +21,6 @@ std::int64_t KvCache::held_blocks(const HeldKv& held) const {
 }
 
 std::int64_t KvCache::cached(std::span<const std::uint64_t> hashes) const {
-  if (chunk_tokens_ == 0) return 0;
   std::int64_t chunks = 0;
   while (chunks < std::ssize(hashes) &&
          chunks_.contains(hashes[static_cast<std::size_t>(chunks)])) {
@@ -32,7 +31,6 @@ std::int64_t KvCache::cached(std::span<const std::uint64_t> hashes) const {
 
 std::int64_t KvCache::missing(std::span<const std::uint64_t> hashes, std::int64_t tokens) const {
   std::int64_t blocks = blocks_of(tokens);
-  if (chunk_tokens_ == 0) return blocks;
   for (const std::uint64_t hash : hashes) {
     const auto at = chunks_.find(hash);
     if (at == chunks_.end()) break;

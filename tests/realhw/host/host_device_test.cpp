@@ -154,6 +154,8 @@ TEST_F(HostDeviceTest, WritesAndComparesPatterns) {
   device_.data(at.buffer)[10] ^= std::byte{1};
   device_.read(behind(at, 3), bytes);
   EXPECT_EQ(count_wrong(OpId(4), GpuId(1), GpuId(2), 5, bytes), 0);
+  device_.reset(false);
+  EXPECT_EQ(device_.findings().wrong_bytes, 0) << "of the iteration that begins";
 }
 
 TEST_F(HostDeviceTest, CopiesBytes) {
