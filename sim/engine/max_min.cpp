@@ -16,7 +16,7 @@ constexpr std::uint32_t never_again = std::numeric_limits<std::uint32_t>::max();
 /// A window as a part of what is allowed. Few connected flows are distinguished more exactly,
 /// because that costs little. Of many, each weighs less in what its links carry.
 double window_of(double flows) {
-  constexpr double many_flows = 512, widest = 32;
+  constexpr double many_flows = 384, widest = 32;
   return std::min(flows / many_flows, widest);
 }
 

@@ -182,8 +182,8 @@ MaxMin many_flows(int flows) {
 }
 
 TEST(MaxMin, AFlowWaitsForHalfOfAWidenedWindowSinceRatesWereWorkedOut) {
-  EXPECT_EQ(many_flows(2048).due(Seconds(10.5)).value, 10 + 4 / 2.0);
-  EXPECT_EQ(many_flows(512).due(Seconds(10.25)).value, 10.25);  // its window is as it was
+  EXPECT_EQ(many_flows(1536).due(Seconds(10.5)).value, 10 + 4 / 2.0);
+  EXPECT_EQ(many_flows(384).due(Seconds(10.25)).value, 10.25);  // its window is as it was
 }
 
 TEST(MaxMin, AFlowOfNothingDoesNotKeepTheNextFromItsShare) {
