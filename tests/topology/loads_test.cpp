@@ -72,6 +72,15 @@ class EveryCluster : public ::testing::TestWithParam<std::pair<std::string, std:
  protected:
   Topology topology_ = parse_topology(GetParam().second, "test.yaml").topology;
   ByteMatrix traffic_ = testing::random_traffic(topology_.gpu_count(), 7);
+
+  /// All GPUs or some, so that hosts have several, one or none.
+  std::vector<GpuId> drawn_members(bool all, std::mt19937& random) const {
+    std::vector<GpuId> members;
+    for (const GpuId gpu : topology_.all_gpus()) {
+      if (all || random() % 3 > 0) members.push_back(gpu);
+    }
+    return members;
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Loads, EveryCluster, ::testing::ValuesIn(testing::small_clusters()),
@@ -97,14 +106,10 @@ TEST(Loads, FewOfManyPairsAreSummedOverLongRunsOfAnEntrance) {
   }
 }
 
-/// Among all GPUs and among some, so that hosts have several, one or none.
 TEST_P(EveryCluster, WhatIsReceivedByRowsIsWhatIsSentByColumns) {
   std::mt19937 random(5);
   for (const unsigned one_in : {1U, 2U, 8U}) {
-    std::vector<GpuId> members;
-    for (const GpuId gpu : topology_.all_gpus()) {
-      if (one_in == 1 || random() % 3 > 0) members.push_back(gpu);
-    }
+    const std::vector<GpuId> members = drawn_members(one_in == 1, random);
     const ByteMatrix back = sparse_traffic(static_cast<int>(members.size()), one_in, one_in);
     const LinkLoads received = topology_.loads({back, members, true});
     const LinkLoads sent = topology_.loads({back.transposed(), members});
@@ -118,10 +123,7 @@ TEST_P(EveryCluster, WhatIsReceivedByRowsIsWhatIsSentByColumns) {
 TEST_P(EveryCluster, CountsOfAllPairsLoadAsTheirRowsDo) {
   std::mt19937 random(6);
   for (const unsigned one_in : {1U, 2U, 8U}) {
-    std::vector<GpuId> members;
-    for (const GpuId gpu : topology_.all_gpus()) {
-      if (one_in == 1 || random() % 3 > 0) members.push_back(gpu);
-    }
+    const std::vector<GpuId> members = drawn_members(one_in == 1, random);
     const int ranks = static_cast<int>(members.size());
     const ByteMatrix rows = sparse_traffic(ranks, one_in, one_in);
     auto counts = std::make_shared<ByteMatrix::Counts>();

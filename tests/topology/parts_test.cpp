@@ -184,30 +184,30 @@ TEST(Parts, NicsAreSharedOutToSwitches) {
   }
 }
 
-TEST(Parts, OnePairOfDataCentersMayHaveAnotherLink) {
-  const Topology t = parse(testing::nvswitch_nodes(1, 1, 1, "{kind: none}") +
-                           "data_centers: 3\nwan: {kind: mesh, bandwidth: 1 GB/s, latency: 1 ms, "
-                           "pairs: [{between: [0, 2], bandwidth: 3 GB/s, latency: 1 ms}]}\n");
+/// GB/s of the links between data centers.
+std::vector<double> wan_rates(const Topology& t) {
   std::vector<double> rates;
   for (const Link& link : t.links()) {
     if (t.classes()[static_cast<std::size_t>(link.link_class)].tier == Tier::wan) {
       rates.push_back(link.bandwidth.value / 1e9);
     }
   }
-  EXPECT_EQ(rates, (std::vector<double>{1, 1, 3, 3, 1, 1}));  // 0 1, 0 2, 1 2, there and back
+  return rates;
+}
+
+TEST(Parts, OnePairOfDataCentersMayHaveAnotherLink) {
+  const Topology t = parse(testing::nvswitch_nodes(1, 1, 1, "{kind: none}") +
+                           "data_centers: 3\nwan: {kind: mesh, bandwidth: 1 GB/s, latency: 1 ms, "
+                           "pairs: [{between: [0, 2], bandwidth: 3 GB/s, latency: 1 ms}]}\n");
+  EXPECT_EQ(wan_rates(t),
+            (std::vector<double>{1, 1, 3, 3, 1, 1}));  // 0 1, 0 2, 1 2, there and back
 }
 
 TEST(Parts, OneDataCenterMayHaveAnotherUplink) {
   const Topology t = parse(testing::nvswitch_nodes(1, 1, 1, "{kind: none}") +
                            "data_centers: 3\nwan: {kind: hub, bandwidth: 1 GB/s, latency: 1 ms, "
                            "uplinks: [{data_center: 1, bandwidth: 3 GB/s, latency: 1 ms}]}\n");
-  std::vector<double> rates;
-  for (const Link& link : t.links()) {
-    if (t.classes()[static_cast<std::size_t>(link.link_class)].tier == Tier::wan) {
-      rates.push_back(link.bandwidth.value / 1e9);
-    }
-  }
-  EXPECT_EQ(rates, (std::vector<double>{1, 1, 3, 3, 1, 1}));  // of each, up and down
+  EXPECT_EQ(wan_rates(t), (std::vector<double>{1, 1, 3, 3, 1, 1}));  // of each, up and down
 }
 
 TEST(Parts, APairByNvlinkNeedsNoPcie) {

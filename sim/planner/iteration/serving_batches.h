@@ -18,7 +18,7 @@ namespace moesim {
 Batch serving_batch(const RoutingTrace& trace, int step, const Grid& grid, const ServingSpec& spec,
                     int part = 0, int parts = 1);
 
-/// The new tokens of every sequence of a pass by its number, those that graphs add included.
+/// The new tokens of every sequence of a pass by its number, with what graphs add.
 std::vector<std::int32_t> new_tokens(const ServingSpec& spec, int ranks, int parts);
 
 /// One batch of each recorded step, or its parts if several run at once.

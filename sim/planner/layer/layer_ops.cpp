@@ -196,8 +196,8 @@ Mark LayerOps::add_relays(const Step& s, Stage stage, const std::vector<int>& fr
   const RowSums& sent = s.parts.phase(to);
   const std::int64_t row = model_.row_bytes().value;
   const OpKey key = s.key(OpKind::relay, stage, to);
-  const Stream beside = chunk_chains_.empty() ? Stream::compute : Stream::copy;
-  Op relay{type_label(key.type()), key, beside, {}, {}, {}};
+  const Stream kernels = chunk_chains_.empty() ? Stream::compute : Stream::copy;
+  Op relay{type_label(key.type()), key, kernels, {}, {}, {}};
   const bool any = set_kernels(s, relay, [&](GpuId gpu) {
     std::int64_t in = 0;
     for (const int phase : from) {

@@ -7,7 +7,7 @@
 namespace moesim {
 namespace {
 
-/// Its exponent as a whole number, such as HierMoE's 10; 0 if it is none.
+/// An exponent that few products make, such as HierMoE's 10; 0 for any other.
 unsigned whole(double gamma) {
   const bool small = gamma >= 1 && gamma <= 64;
   return small && gamma == std::floor(gamma) ? static_cast<unsigned>(gamma) : 0;

@@ -35,7 +35,7 @@ class TwoChanges {
   double finish(double joined) const;
 
   Maximum maximum_;
-  unsigned whole_gamma_;  // 0: it is no whole number
+  unsigned whole_gamma_;  // 0: gamma has a fraction, or is large
   std::size_t n_;
   double scale_;                // the largest count
   std::vector<double> others_;  // [i][j], i < j: joined terms of all entries but i and j
