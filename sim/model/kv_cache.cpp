@@ -76,13 +76,13 @@ Bytes cache_of_sequence(const MoeModel& model, std::int64_t tokens, const CacheS
 }
 
 Bytes cache_of_sequence(const MoeModel& model, std::int64_t tokens, const CacheShard& shard) {
-  return cache_of_sequence(model, tokens, shard, 0, model.layers);
+  return cache_of_sequence(model, tokens, shard, 0, model.layers + shard.mtp);
 }
 
 Bytes cache_per_token(const MoeModel& model, const CacheShard& shard) {
   require_whole(model);
   Bytes sum;
-  for (int layer = 0; layer < model.layers; ++layer) {
+  for (int layer = 0; layer < model.layers + shard.mtp; ++layer) {
     if (!grows(model, layer)) continue;
     const AttentionShape& shape = *model.attention->shape;
     const int kind = kind_of_layer(model, layer);

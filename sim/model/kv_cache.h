@@ -13,6 +13,7 @@ struct CacheShard {
   DataType type = DataType::bf16;  // of keys and values
   int tp = 1;                      // GPUs that share the heads; MLA's latent vectors are on each
   int cp = 1;                      // GPUs that share the tokens of a sequence
+  int mtp = 0;                     // layers of multi-token prediction that have keys, too
 };
 
 /// Bytes of one sequence of `tokens` tokens on one GPU, over the layers `first` to before `last`.
@@ -23,11 +24,11 @@ struct CacheShard {
 /// Throws Error if the model describes no whole model.
 Bytes cache_of_sequence(const MoeModel& model, std::int64_t tokens, const CacheShard& shard,
                         int first, int last);
-/// The same over all layers of the model.
+/// The same over all layers of the model, and those of multi-token prediction that have keys.
 Bytes cache_of_sequence(const MoeModel& model, std::int64_t tokens, const CacheShard& shard);
 
-/// Bytes that one more token takes in long sequences, over all layers: without windows, states and
-/// convolutions, which do not grow.
+/// Bytes that one more token takes in long sequences, over all these layers: without windows,
+/// states and convolutions, which do not grow.
 Bytes cache_per_token(const MoeModel& model, const CacheShard& shard);
 
 }  // namespace moesim

@@ -102,8 +102,7 @@ StepPrice PassPrices::price(const ServingBatch& batch) {
 Bytes PassPrices::cache_per_token() const {
   const IterationSpec& spec = *run_.scenario.iteration;
   if (!run_.inputs.model.missing_of_whole().empty()) return Bytes(0);
-  return moesim::cache_per_token(run_.inputs.model,
-                                 {spec.serving->kv, spec.parallel.tp, spec.parallel.cp});
+  return moesim::cache_per_token(run_.inputs.model, cache_shard(spec, run_.inputs.model));
 }
 
 std::int64_t PassPrices::cache_tokens(const ServingBatch& batch, const EngineMemory& memory) {

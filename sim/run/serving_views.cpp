@@ -18,10 +18,6 @@
 namespace moesim {
 namespace {
 
-CacheShard cache_shard(const IterationSpec& spec) {
-  return {spec.serving->kv, spec.parallel.tp, spec.parallel.cp};
-}
-
 std::string sequences_text(const SequenceStep& each) {
   const std::string noun = each.count == 1 ? "sequence" : "sequences";
   return each.context == 0 ? fmt::format("{} {} of {} new tokens", each.count, noun, each.tokens)
@@ -48,13 +44,17 @@ std::string batch_text(const ServingSpec& serving, int ranks) {
   return text + fmt::format(" on each of {} ranks", ranks);
 }
 
-std::string engine_text(const ServingSpec& serving) {
+std::string engine_text(const IterationSpec& spec, const MoeModel& model) {
+  const ServingSpec& serving = *spec.serving;
   std::string text =
       fmt::format("weights {}, KV {}, {}, overlap {}", name_of(serving.weights),
                   name_of(serving.kv), serving.graphs ? "CUDA graphs" : "no CUDA graphs",
                   serving_overlap_names[static_cast<std::size_t>(serving.overlap)]);
   if (serving.drafts > 0) {
     text += fmt::format(", {} drafts, {} kept on average", serving.drafts, serving.accepted);
+    if (drafting_layers(spec, model) == 0) {
+      text += ", drafting left out (the model has no layer of multi-token prediction)";
+    }
   }
   return text;
 }
@@ -88,7 +88,8 @@ std::string tokens_text(const Scenario& scenario, const Inputs& inputs,
 std::string held_text(const MoeModel& model, const IterationSpec& spec) {
   Bytes held;
   for (const SequenceStep& each : spec.serving->of_rank(0)) {
-    held += cache_of_sequence(model, each.context + each.tokens, cache_shard(spec)) * each.count;
+    held +=
+        cache_of_sequence(model, each.context + each.tokens, cache_shard(spec, model)) * each.count;
   }
   return fmt::format(", {} for the batch of the first rank", to_string(held));
 }
@@ -103,7 +104,7 @@ ServingFigures serving_figures(const Planner& planner, const MoeModel& model) {
   figures.sequences = sequences_of(serving, planner.shape().grid.size(ParallelAxis::dp));
   figures.tokens_per_sequence = 1 + serving.accepted;
   if (model.missing_of_whole().empty()) {
-    figures.cache_per_token = cache_per_token(model, cache_shard(spec));
+    figures.cache_per_token = cache_per_token(model, cache_shard(spec, model));
   }
   return figures;
 }
@@ -129,7 +130,7 @@ std::string serving_header(const Scenario& scenario, const Inputs& inputs,
   std::string text = fmt::format(
       "# moesim {}\n# model {}: {}, {}; {}\n", version, model.name, counted(model.layers, "layer"),
       model.experts == 0 ? "dense" : fmt::format("{} experts, top-{}", model.experts, model.top_k),
-      engine_text(serving));
+      engine_text(spec, model));
   for (const ClusterInput& c : inputs.clusters) {
     const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model);
     const auto size = [&](ParallelAxis axis) { return shape.grid.size(axis); };
@@ -146,7 +147,7 @@ std::string serving_header(const Scenario& scenario, const Inputs& inputs,
   }
   if (model.missing_of_whole().empty()) {
     text += fmt::format("# KV: {} per token on a GPU{}\n",
-                        to_string(cache_per_token(model, cache_shard(spec))),
+                        to_string(cache_per_token(model, cache_shard(spec, model))),
                         scenario.engine_run ? "" : held_text(model, spec));
   } else {
     text +=

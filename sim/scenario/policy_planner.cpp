@@ -24,8 +24,7 @@ TraceInfo info_of(const MoeModel& model) {
 /// Every new token of a pass once.
 RoutingTrace balanced_pass(const ServingSpec& serving, const IterationShape& shape,
                            const MoeModel& model) {
-  return balanced_trace(info_of(model),
-                        new_tokens(serving, shape.grid.size(ParallelAxis::dp), shape.microbatches),
+  return balanced_trace(info_of(model), new_tokens(serving, shape.grid.size(ParallelAxis::dp)),
                         {model.gate_groups, model.gate_kept_groups});
 }
 

@@ -75,7 +75,8 @@ TEST(Headers, OfAPassSayWhatItsBatchHoldsAndWhichTokensItTakes) {
   EXPECT_THAT(prompts, Not(HasSubstr("drafts")));
   EXPECT_THAT(prompts, HasSubstr("4 recorded layers, in turn for the model's 24"));
   EXPECT_THAT(serving_lines("{context: 300, sequences: 2}", "\n  drafts: 3\n  accepted: 1.5"),
-              HasSubstr(", 3 drafts, 1.5 kept on average\n"));
+              HasSubstr(", 3 drafts, 1.5 kept on average, drafting left out (the model has no "
+                        "layer of multi-token prediction)\n"));
 }
 
 /// The lines of a changed run.

@@ -109,10 +109,10 @@ std::vector<HeldBlock> blocks_of(const StagePart& part, const MoeModel& model) {
 }
 
 std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk) {
-  const auto& numbers = chunk.numbers;
   const MoeModel& model = chunk.stage.model();
   std::vector<ChunkBlock> blocks;
   for (const StagePart& part : chunk.parts) {
+    if (!chunk.stage.runs(part.kind, 0)) continue;
     for (const HeldBlock& held : blocks_of(part, model)) {
       ChunkBlock block{held, {}, -1};
       if (chunk.whole) {
@@ -123,10 +123,7 @@ std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk) {
         add_shared(block.bytes, options, bytes_of(own, model.weights),
                    Bytes(own * options.state.gradient));
       }
-      if (held.block == BlockKind::moe) {
-        const auto at = std::ranges::find(numbers, held.layer);
-        if (at != numbers.end()) block.moe = static_cast<int>(at - numbers.begin());
-      }
+      if (held.block == BlockKind::moe) block.moe = chunk.of(0).index_of(held.layer);
       if (chunk.whole || block.moe >= 0) blocks.push_back(block);
     }
   }

@@ -41,9 +41,8 @@ ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart
   for (std::size_t p = 0; p < chunk.parts.size(); ++p) {
     const StagePart& part = chunk.parts[p];
     const int number = layer_number(chunk.stage.model(), part);
-    if (number < 0) continue;
-    const auto at = std::ranges::find(chunk.numbers, number);
-    const int moe = at == chunk.numbers.end() ? -1 : static_cast<int>(at - chunk.numbers.begin());
+    if (number < 0 || !chunk.stage.runs(part.kind, microbatch)) continue;
+    const int moe = chunk.of(microbatch).index_of(number);
     const bool bare = !chunk.whole && moe >= 0;  // such a layer has a number of the trace
     list_.push_back({number, moe, p,
                      bare ? LayerBlocks{BlockKind::attention, BlockKind::moe}
@@ -137,10 +136,11 @@ void ChunkPass::dense_ffn(const Layer& layer, Pass way) {
   if (layer.blocks.ffn) block(way, layer.number, *layer.blocks.ffn);
 }
 
-/// The head runs once more for each layer of multi-token prediction, under its number.
+/// The head runs once more for each layer of multi-token prediction, and each draft.
 std::vector<int> ChunkPass::runs_of(StagePartKind kind, Pass way) const {
-  std::vector<int> numbers = {0};
   const MoeModel& model = chunk_.stage.model();
+  if (chunk_.stage.drafts(cell_.microbatch)) return {model.layers};
+  std::vector<int> numbers = {0};
   const bool predicts = kind == StagePartKind::head && !chunk_.stage.options().serves();
   const int more = predicts ? model.mtp : 0;
   for (int i = 0; i < more; ++i) numbers.push_back(model.layers + i);
@@ -152,7 +152,7 @@ void ChunkPass::around(StagePartKind kind, Pass way) {
   if (!chunk_.whole) return;
   for (std::size_t p = 0; p < chunk_.parts.size(); ++p) {
     const StagePart& part = chunk_.parts[p];
-    if (part.kind != kind) continue;
+    if (part.kind != kind || !chunk_.stage.runs(kind, cell_.microbatch)) continue;
     const bool needs = way == Pass::forward || kind == StagePartKind::head;
     if (needs) require_weights(p, way);
     for (const int number : runs_of(kind, way)) block(way, number, block_of(kind));

@@ -35,7 +35,6 @@ struct ChunkParts {
   BlockOps& blocks;
   const Schedule& schedule;
   std::vector<ChunkLayers*> microbatches = {};  // that differ: its MoE layers in each
-  std::vector<int> numbers = {};                // of these layers
   int chunk = 0;
   std::vector<StagePart> parts =
       {};                        // of the model, in their order; without layers that are left out

@@ -154,7 +154,6 @@ void GrowingStep::add_stage(int r) {
     for (const auto& of_microbatch : layers.of_chunk(chunk)) {
       parts.microbatches.push_back(of_microbatch.get());
     }
-    parts.numbers = layers.numbers(chunk);
     parts.chunk = chunk;
     parts.parts = step_.parts(r, chunk);
     parts.whole = step_.whole;
@@ -181,7 +180,8 @@ ChunkPass& GrowingStep::pass(int stage, const StageWork& work) {
     const auto& chunk =
         *chunks_[static_cast<std::size_t>(stage)][static_cast<std::size_t>(work.chunk)];
     made = std::make_unique<ChunkPass>(chunk, work.microbatch, apart_.contains(key));
-    if (!migrated_.insert({stage, work.chunk}).second) return *made;
+    const bool drafts = chunk.stage.drafts(work.microbatch);
+    if (!migrated_.insert({stage, work.chunk, drafts}).second) return *made;
     made->migrate();
   }
   return *made;
@@ -223,16 +223,23 @@ void GrowingStep::add(int stage, const StageWork& work) {
   end(made, stage, work);
 }
 
+/// The halves of a pass by turns, then one draft after the other.
 void GrowingStep::add_parts_of_batch(int stage) {
+  const Timetable& turns = step_.pipeline.of(stage);
+  const auto drafts = [&](const Turn& turn) {
+    return stages_[static_cast<std::size_t>(stage)].drafts(turn.work.microbatch);
+  };
   std::vector<ChunkPass*> made;
-  std::vector<PassPieces> parts;
-  for (const Turn& turn : step_.pipeline.of(stage)) {
+  std::vector<PassPieces> halves;
+  for (const Turn& turn : turns) {
+    if (drafts(turn)) continue;
     made.push_back(&begin(stage, turn.work, {}));
-    parts.push_back(made.back()->forward());
+    halves.push_back(made.back()->forward());
   }
-  add_interleaved(parts);
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    end(*made[i], stage, step_.pipeline.of(stage)[i].work);
+  add_interleaved(halves);
+  for (std::size_t i = 0; i < made.size(); ++i) end(*made[i], stage, turns[i].work);
+  for (const Turn& turn : turns) {
+    if (drafts(turn)) add(stage, turn.work);
   }
 }
 

@@ -67,10 +67,10 @@ class GrowingStep {
   std::vector<std::vector<std::unique_ptr<ChunkParts>>> chunks_;  // [stage][chunk]
   std::vector<std::unique_ptr<OptimizerOps>> optimizers_;         // [stage] of the first copies
   std::map<PassKey, std::unique_ptr<ChunkPass>> passes_;          // that have begun
-  std::set<PassKey> apart_;                 // whose weight gradients are passes of their own
-  std::set<std::pair<int, int>> migrated_;  // stage, chunk
-  std::vector<std::vector<int>> left_;      // [stage][chunk] passes that end gradients
-  std::vector<Mark> done_;                  // [stage]
+  std::set<PassKey> apart_;                        // whose weight gradients are passes of their own
+  std::set<std::tuple<int, int, bool>> migrated_;  // stage, chunk, whether of what drafts
+  std::vector<std::vector<int>> left_;             // [stage][chunk] passes that end gradients
+  std::vector<Mark> done_;                         // [stage]
 };
 
 }  // namespace moesim

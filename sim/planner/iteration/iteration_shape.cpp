@@ -75,8 +75,7 @@ auto said_at(const SpecPlaces& places, int line, const Make& make) {
   }
 }
 
-/// A serving batch is one, or two that overlap.
-int parts_of_pass(const ServingSpec& serving, const Grid& grid) {
+void check_ranks(const ServingSpec& serving, const Grid& grid) {
   const auto lists = std::ssize(serving.batch.ranks);
   const int ranks = grid.size(ParallelAxis::dp);
   if (lists != 1 && lists != ranks) {
@@ -85,11 +84,14 @@ int parts_of_pass(const ServingSpec& serving, const Grid& grid) {
                 "one list for all ranks, or one for each: GPUs / (tp x cp) ranks have sequences of "
                 "their own");
   }
-  return serving.overlap == ServingOverlap::two_batch ? 2 : 1;
 }
 
-int microbatches_of(const IterationSpec& spec, const Grid& grid) {
-  if (spec.serving) return parts_of_pass(*spec.serving, grid);
+int microbatches_of(const IterationSpec& spec, const Grid& grid,
+                    const std::vector<BatchPart>& parts) {
+  if (spec.serving) {
+    check_ranks(*spec.serving, grid);
+    return static_cast<int>(parts.size());
+  }
   const int dp = grid.size(ParallelAxis::dp);
   const std::int64_t of_step = std::int64_t{spec.micro_batch} * dp;
   if (spec.global_batch % of_step == 0) return static_cast<int>(spec.global_batch / of_step);
@@ -145,9 +147,19 @@ std::int64_t tokens_of(const IterationSpec& spec, int gpus) {
   return tokens_of(*spec.serving, Grid(spec.parallel, gpus).size(ParallelAxis::dp));
 }
 
+int drafting_layers(const IterationSpec& spec, const MoeModel& model) {
+  const bool drafts = spec.serving && spec.serving->drafts > 0;
+  return drafts && model.mtp > 0 && model.missing_of_whole().empty() ? 1 : 0;
+}
+
+CacheShard cache_shard(const IterationSpec& spec, const MoeModel& model) {
+  return {spec.serving->kv, spec.parallel.tp, spec.parallel.cp, drafting_layers(spec, model)};
+}
+
 IterationShape shape_of(const IterationSpec& spec, int gpus, const MoeModel& model) {
-  const bool predicts = !spec.serving && model.missing_of_whole().empty();
-  return shape_of(spec, gpus, model.layers, predicts ? model.mtp : 0);
+  const int predicting = model.missing_of_whole().empty() ? model.mtp : 0;
+  return shape_of(spec, gpus, model.layers,
+                  spec.serving ? drafting_layers(spec, model) : predicting);
 }
 
 IterationShape shape_of(const IterationSpec& spec, int gpus, int layers, int mtp_layers) {
@@ -156,7 +168,10 @@ IterationShape shape_of(const IterationSpec& spec, int gpus, int layers, int mtp
   const int schedule = at.pipeline != 0 ? at.pipeline : parallel;
   Grid grid = said_at(at, parallel, [&] { return Grid(spec.parallel, gpus); });
   said_at(at, parallel, [&] { check_copies(spec, grid); });
-  const int microbatches = said_at(at, at.batch, [&] { return microbatches_of(spec, grid); });
+  std::vector<BatchPart> parts;
+  if (spec.serving) parts = parts_of(*spec.serving, mtp_layers > 0);
+  const int microbatches =
+      said_at(at, at.batch, [&] { return microbatches_of(spec, grid, parts); });
   Pipeline pipeline = said_at(at, schedule, [&] {
     return Pipeline({.kind = spec.pipeline,
                      .stages = spec.parallel.pp,
@@ -166,7 +181,7 @@ IterationShape shape_of(const IterationSpec& spec, int gpus, int layers, int mtp
   });
   LayerLayout layout =
       said_at(at, parallel, [&] { return layout_of(spec, pipeline, layers, mtp_layers); });
-  return {std::move(grid), microbatches, std::move(pipeline), std::move(layout)};
+  return {std::move(grid), microbatches, std::move(pipeline), std::move(layout), std::move(parts)};
 }
 
 }  // namespace moesim

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/model/host_model.h"
+#include "sim/model/kv_cache.h"
 #include "sim/model/moe_model.h"
 #include "sim/model/recompute.h"
 #include "sim/model/software.h"
@@ -97,14 +98,21 @@ std::int64_t tokens_of(const IterationSpec& spec, int gpus);
 /// What the sizes make of a cluster and a model.
 struct IterationShape {
   Grid grid;
-  int microbatches;  // per replica: global batch / (micro batch x dp); parts of a serving batch
+  int microbatches;  // per replica: global batch / (micro batch x dp); parts of a serving pass
   Pipeline pipeline;
-  LayerLayout layers;  // at the pipeline's positions
+  LayerLayout layers;                       // at the pipeline's positions
+  std::vector<BatchPart> batch_parts = {};  // of a serving pass
 };
 /// Throws Error naming the rule that the spec breaks on so many GPUs, or with so many layers.
 IterationShape shape_of(const IterationSpec& spec, int gpus, int layers, int mtp_layers);
-/// With the layers of a model; those of multi-token prediction are there if it is whole.
+/// With the layers of a model; those of multi-token prediction are there if it is whole, in a
+/// serving pass the first one if it drafts.
 IterationShape shape_of(const IterationSpec& spec, int gpus, const MoeModel& model);
+/// How many layers of multi-token prediction draft in a pass: one, or none if nothing is drafted or
+/// the model has none that is described.
+int drafting_layers(const IterationSpec& spec, const MoeModel& model);
+/// How a GPU holds the cache of its sequences.
+CacheShard cache_shard(const IterationSpec& spec, const MoeModel& model);
 /// Throws Error for what nobody can plan yet: ZeRO 2 and 3 over the copies of DualPipe.
 void check_can_plan(const IterationSpec& spec);
 

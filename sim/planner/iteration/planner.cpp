@@ -155,8 +155,12 @@ std::vector<NumberedBatch> Planner::microbatches_of(int iteration) const {
   std::vector<NumberedBatch> microbatches;
   for (int m = 0; m < microbatches_.distinct; ++m) {
     const std::int64_t number = std::int64_t{iteration} * microbatches_.distinct + m;
-    microbatches.push_back({&microbatches_.of(iteration, m),
-                            static_cast<int>(number % std::ssize(microbatches_.recorded))});
+    NumberedBatch& added = microbatches.emplace_back(
+        NumberedBatch{&microbatches_.of(iteration, m),
+                      static_cast<int>(number % std::ssize(microbatches_.recorded))});
+    if (shape_.batch_parts.empty()) continue;
+    const bool drafts = shape_.batch_parts[static_cast<std::size_t>(m)].drafts();
+    (drafts ? added.first : added.last) = model_.layers;
   }
   return microbatches;
 }

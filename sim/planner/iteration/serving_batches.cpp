@@ -47,9 +47,9 @@ class RecordedSequences {
 
 /// Calls visit(rank, sequence) for those of one part of a pass.
 template <class Visit>
-void for_each_sequence(const ServingSpec& spec, int ranks, int part, int parts, Visit visit) {
+void for_each_sequence(const ServingSpec& spec, int ranks, const BatchPart& part, Visit visit) {
   for (int rank = 0; rank < ranks; ++rank) {
-    for (const SequenceStep& each : padded(part_of(spec.of_rank(rank), part, parts), spec.pad)) {
+    for (const SequenceStep& each : list_of(spec, rank, part)) {
       for (std::int64_t i = 0; i < each.count; ++i) visit(rank, each);
     }
   }
@@ -57,10 +57,10 @@ void for_each_sequence(const ServingSpec& spec, int ranks, int part, int parts, 
 
 }  // namespace
 
-std::vector<std::int32_t> new_tokens(const ServingSpec& spec, int ranks, int parts) {
+std::vector<std::int32_t> new_tokens(const ServingSpec& spec, int ranks) {
   std::vector<std::int32_t> tokens;
-  for (int part = 0; part < parts; ++part) {
-    for_each_sequence(spec, ranks, part, parts, [&](int, const SequenceStep& each) {
+  for (const BatchPart& part : parts_of(spec, false)) {
+    for_each_sequence(spec, ranks, part, [&](int, const SequenceStep& each) {
       tokens.push_back(static_cast<std::int32_t>(each.tokens));
     });
   }
@@ -68,20 +68,20 @@ std::vector<std::int32_t> new_tokens(const ServingSpec& spec, int ranks, int par
 }
 
 Batch serving_batch(const RoutingTrace& trace, int step, const Grid& grid, const ServingSpec& spec,
-                    int part, int parts) {
+                    const BatchPart& part) {
   const RecordedSequences recorded(trace.step(step));
   const int ranks = grid.size(ParallelAxis::dp);
   std::vector<std::vector<TokenRun>> of_ranks(static_cast<std::size_t>(ranks));
   std::int64_t k = 0;
-  for (int p = 0; p <= part; ++p) {
-    for_each_sequence(spec, ranks, p, parts, [&](int rank, const SequenceStep& each) {
-      if (p == part) {
-        recorded.append(each.request >= 0 ? each.request : k, each.context, each.tokens,
-                        of_ranks[static_cast<std::size_t>(rank)]);
-      }
-      ++k;
-    });
+  for (BatchPart before = part; before.half > 0;) {
+    --before.half;
+    for_each_sequence(spec, ranks, before, [&](int, const SequenceStep&) { ++k; });
   }
+  for_each_sequence(spec, ranks, part, [&](int rank, const SequenceStep& each) {
+    recorded.append(each.request >= 0 ? each.request : k, each.context, each.tokens,
+                    of_ranks[static_cast<std::size_t>(rank)]);
+    ++k;
+  });
   Batch batch{step, {}};
   const int tp = grid.size(ParallelAxis::tp), shares = grid.size(ParallelAxis::tp_cp);
   for (const GpuId gpu : grid.stage_by(ParallelAxis::ep, 0)) {
@@ -103,9 +103,8 @@ Microbatches make_serving_batches(const RoutingTrace& trace, const IterationShap
   std::int64_t fewest = trace.step(0).tokens();
   for (int step = 0; step < trace.step_count(); ++step) {
     fewest = std::min(fewest, std::max<std::int64_t>(1, trace.step(step).tokens()));
-    for (int m = 0; m < shape.microbatches; ++m) {
-      result.recorded.push_back(
-          serving_batch(trace, step, shape.grid, spec, m, shape.microbatches));
+    for (const BatchPart& part : shape.batch_parts) {
+      result.recorded.push_back(serving_batch(trace, step, shape.grid, spec, part));
     }
   }
   result.repeat = static_cast<int>((tokens_of(spec, ranks) + fewest - 1) / fewest);

@@ -14,14 +14,15 @@ namespace moesim {
 /// - Sequence k of all ranks is recorded sequence k modulo their number S, or that of its request.
 /// - Its new tokens are those after its context, at positions modulo the recorded length. Sequences
 ///   of the same recorded one are k / S positions apart, so that they are different tokens.
-/// - Sequences of a part are numbered from those of earlier parts on.
+/// - Sequences of a half are numbered from those of the half before on.
 Batch serving_batch(const RoutingTrace& trace, int step, const Grid& grid, const ServingSpec& spec,
-                    int part = 0, int parts = 1);
+                    const BatchPart& part = {});
 
-/// The new tokens of every sequence of a pass by its number, with what graphs add.
-std::vector<std::int32_t> new_tokens(const ServingSpec& spec, int ranks, int parts);
+/// The new tokens of every sequence of a pass by its number, with what graphs add; without drafts
+/// that follow.
+std::vector<std::int32_t> new_tokens(const ServingSpec& spec, int ranks);
 
-/// One batch of each recorded step, or its parts if several run at once.
+/// The parts of one pass for each recorded step.
 Microbatches make_serving_batches(const RoutingTrace& trace, const IterationShape& shape,
                                   const ServingSpec& spec);
 

@@ -2,6 +2,7 @@
 #include "sim/planner/iteration/serving_spec.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/model/served_tokens.h"
 
@@ -48,6 +49,28 @@ std::int64_t sequences_of(const ServingSpec& spec, int ranks) {
   std::int64_t sum = 0;
   for (int r = 0; r < ranks; ++r) sum += sequences_of(spec.of_rank(r));
   return sum;
+}
+
+std::vector<BatchPart> parts_of(const ServingSpec& spec, bool drafts) {
+  const int halves = spec.overlap == ServingOverlap::two_batch ? 2 : 1;
+  std::vector<BatchPart> parts;
+  for (int half = 0; half < halves; ++half) parts.push_back({PartRuns::model, half, halves});
+  for (int draft = 0; drafts && draft < spec.drafts; ++draft) {
+    const PartRuns runs = draft == 0 ? PartRuns::first_draft : PartRuns::next_draft;
+    parts.push_back({.runs = runs, .draft = draft});
+  }
+  return parts;
+}
+
+std::vector<SequenceStep> list_of(const ServingSpec& spec, int rank, const BatchPart& part) {
+  std::vector<SequenceStep> list = part_of(spec.of_rank(rank), part.half, part.halves);
+  if (part.runs == PartRuns::next_draft) {
+    for (SequenceStep& each : list) {
+      each.context += each.tokens + part.draft - 1;
+      each.tokens = 1;
+    }
+  }
+  return padded(std::move(list), spec.pad);
 }
 
 std::vector<SequenceStep> part_of(const std::vector<SequenceStep>& list, int i, int parts) {

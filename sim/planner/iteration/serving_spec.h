@@ -22,6 +22,21 @@ DataType type_of_precision(int serving_precision);
 /// Types of the KV cache.
 extern const std::vector<std::string> kv_type_names;
 
+/// What one part of a pass runs: the model, or what drafts the next tokens behind it, its layer of
+/// multi-token prediction with the head. The first draft of a sequence follows from all of its new
+/// tokens, each further one from the draft before (vLLM's EagleProposer.propose, TensorRT-LLM's
+/// MTPEagleWorker.forward).
+enum class PartRuns { model, first_draft, next_draft };
+
+/// A part of a pass: sequences, and what runs on them.
+struct BatchPart {
+  PartRuns runs = PartRuns::model;
+  int half = 0, halves = 1;  // of the sequences
+  int draft = 0;             // number of a draft of each sequence, from 0
+  bool drafts() const { return runs != PartRuns::model; }
+  bool operator==(const BatchPart&) const = default;
+};
+
 /// Keys of `serving` in a scenario; docs/serving.md says what each means.
 struct ServingSpec {
   ServingBatch batch;   // of each rank of attention data parallelism, or one list that all have
@@ -54,6 +69,12 @@ bool all_decode(const ServingBatch& batch);
 /// Sums over `ranks` ranks of attention data parallelism.
 std::int64_t tokens_of(const ServingSpec& spec, int ranks);
 std::int64_t sequences_of(const ServingSpec& spec, int ranks);
+
+/// The parts of a pass in their order. Without a layer that drafts its drafts are given.
+std::vector<BatchPart> parts_of(const ServingSpec& spec, bool drafts);
+
+/// What a rank runs in a part, with what graphs add.
+std::vector<SequenceStep> list_of(const ServingSpec& spec, int rank, const BatchPart& part);
 
 /// The i-th of `parts` parts of a list, with as equal numbers of tokens as whole sequences allow:
 /// sequences are dealt out in their order.

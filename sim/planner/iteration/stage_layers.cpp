@@ -13,6 +13,11 @@ int layer_number(const MoeModel& model, const StagePart& part) {
   return part.kind == StagePartKind::mtp ? model.layers + part.number : -1;
 }
 
+int ChunkLayers::index_of(int number) const {
+  const auto at = std::ranges::find(works, number, &PlannedLayer::number);
+  return at == works.end() ? -1 : static_cast<int>(at - works.begin());
+}
+
 int predicted_by(const LayerLayout& layers, int position) {
   int count = 0;
   for (int p = 0; p <= position; ++p) {
@@ -67,11 +72,13 @@ void StageLayers::plan(std::span<const NumberedBatch> microbatches,
   planned_.clear();
   planned_.resize(chunks_.size());
   for (std::size_t m = 0; m < microbatches.size(); ++m) {
-    const auto [batch, step] = microbatches[m];
+    const auto& [batch, step, first_layer, last_layer] = microbatches[m];
     std::size_t layer = 0;
     for (std::size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
       const std::size_t first = layers.size();
       for (std::size_t i = 0; i < chunks_[chunk].size(); ++i, ++layer) {
+        const int number = chunks_[chunk][i];
+        if (number < first_layer || number >= last_layer) continue;
         PlannedLayer& planned =
             layers.emplace_back(planner_.work(*batch, step, layer, change, m == 0));
         planned.batch = batch;

@@ -3,6 +3,7 @@
 // microbatch.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -19,12 +20,17 @@ namespace moesim {
 struct ChunkLayers {
   std::span<PlannedLayer> works;
   std::vector<ReplayedLayer> replayed;  // of these works
+
+  /// Which of them is the layer of this number; below 0: none.
+  int index_of(int number) const;
 };
 
-/// Tokens that planners see as those of a step of this number.
+/// Tokens that planners see as those of a step of this number, and the layers that they pass:
+/// `first` to before `last`.
 struct NumberedBatch {
   const Batch* batch;
   int step;
+  int first = 0, last = std::numeric_limits<int>::max();
 };
 
 class StageLayers {
@@ -57,9 +63,6 @@ class StageLayers {
   std::size_t layers() const { return planner_.options().layers.size(); }
   const LayerPlanner& planner() const { return planner_; }
   LayerPlanner& planner() { return planner_; }
-  const std::vector<int>& numbers(int chunk) const {
-    return chunks_[static_cast<std::size_t>(chunk)];
-  }
 
  private:
   void share_traffic();

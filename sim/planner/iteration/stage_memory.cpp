@@ -24,6 +24,8 @@ class StageMemory::Walk {
     const Timetable& turns = of_.pipeline_.of(of_.number_);
     for (std::size_t t = 0; t < turns.size(); ++t) {
       const Turn& turn = turns[t];
+      // What drafts works on less than the pass before it.
+      if (of_.stage_.drafts(turn.work.microbatch)) continue;
       Side first(of_, turn.work, gpu_);
       if (!turn.beside) {
         while (first.left()) step(first, nullptr, static_cast<int>(t), seen);

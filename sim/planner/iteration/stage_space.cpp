@@ -61,22 +61,28 @@ StageSpace::StageSpace(Plan& plan, const Grid& grid, int stage, const MoeModel& 
 /// Every part of every rank's batch; ranks that are alike have it once.
 void StageSpace::share_batch() {
   const ServingSpec& serving = *options_.spec.serving;
-  const int parts = serving.overlap == ServingOverlap::two_batch ? 2 : 1;
+  parts_ = parts_of(serving, drafting_layers(options_.spec, model_) > 0);
   const auto ranks = static_cast<int>(serving.batch.ranks.size());
   const int cp = grid_.size(ParallelAxis::cp);
   for (GpuId own(0); own.value < gpus_->size(); ++own.value) {
     const int rank = grid_.place(gpus_->in_plan(own)).dp;
     rank_of_.push_back(ranks == 1 ? 0 : static_cast<std::size_t>(rank));
   }
-  for (int part = 0; part < parts; ++part) {
+  for (const BatchPart& part : parts_) {
     auto& of_part = served_.emplace_back();
     for (int rank = 0; rank < ranks; ++rank) {
-      auto list = padded(part_of(serving.of_rank(rank), part, parts), serving.pad);
+      auto list = list_of(serving, rank, part);
+      const std::int64_t logits = part.drafts() ? sequences_of(list) : -1;
       of_part.push_back(
-          serving_shard({std::move(list), serving.kv, cp}, shard_.tp, serving.weights));
+          serving_shard({std::move(list), serving.kv, cp, logits}, shard_.tp, serving.weights));
       if (of_part.back().tokens > shard_.tokens || !shard_.served) shard_ = of_part.back();
     }
   }
+}
+
+bool StageSpace::runs(StagePartKind kind, int microbatch) const {
+  if (parts_.empty() || kind == StagePartKind::head) return true;
+  return (kind == StagePartKind::mtp) == drafts(microbatch);
 }
 
 std::vector<GroupKernel> StageSpace::served_kernels(int layer, BlockKind block, int part) const {

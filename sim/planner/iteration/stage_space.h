@@ -35,6 +35,13 @@ class StageSpace {
   const BlockShard& shard() const { return shard_; }
   /// The forward kernels of a block in a serving pass, of all GPUs. `part`: of the batch.
   std::vector<GroupKernel> served_kernels(int layer, BlockKind block, int part) const;
+  /// Whether a part of the model runs in a microbatch: those of a serving pass are parts of it, of
+  /// which some only draft.
+  bool runs(StagePartKind kind, int microbatch) const;
+  /// Whether a microbatch is what drafts behind a serving pass.
+  bool drafts(int microbatch) const {
+    return !parts_.empty() && parts_[static_cast<std::size_t>(microbatch)].drafts();
+  }
   /// Whether every GPU of a tensor group has all of its tokens: engines sum what each computes with
   /// its part of attention, experts and dense weights, if nothing else divides the experts.
   bool replicates() const;
@@ -76,6 +83,7 @@ class StageSpace {
   std::shared_ptr<const GpuSubset> gpus_;
   Group everybody_;
   BlockShard shard_;
+  std::vector<BatchPart> parts_;                 // of a serving pass
   std::vector<std::size_t> rank_of_;             // [GPU] of attention data parallelism
   std::vector<std::vector<BlockShard>> served_;  // [part][rank], or one for all ranks
   std::vector<Group> cells_;

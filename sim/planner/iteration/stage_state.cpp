@@ -2,6 +2,7 @@
 // What is in the memory of a pipeline stage's GPUs all the time.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "sim/model/kv_cache.h"
 #include "sim/planner/iteration/muon.h"
@@ -47,7 +48,12 @@ void StageMemory::add_state() {
   }
   std::ranges::fill(state_, alike);
   for (const ChunkParts* chunk : chunks_) {
-    for (const LayerWork& work : chunk->of(0).works) add_experts(work);
+    std::set<int> added;  // layers that only draft are not in the first microbatch
+    for (const ChunkLayers* layers : chunk->microbatches) {
+      for (const LayerWork& work : layers->works) {
+        if (added.insert(work.number).second) add_experts(work);
+      }
+    }
   }
   if (options.serves() && !chunks_.empty() && chunks_.front()->whole) add_cache();
   if (by_muon()) add_muon(dense);
@@ -76,17 +82,17 @@ void StageMemory::add_muon(std::int64_t dense) {
 
 /// Sequences with their new tokens, in the layers of this stage.
 void StageMemory::add_cache() {
-  const ServingSpec& serving = *stage_.options().spec.serving;
-  const CacheShard shard{serving.kv, stage_.shard().tp, stage_.shard().served->cp};
+  const MoeModel& model = stage_.model();
+  const CacheShard shard = cache_shard(stage_.options().spec, model);
   std::map<std::int64_t, Bytes> known;  // by tokens of a sequence
   const auto of_sequence = [&](std::int64_t tokens) {
     const auto [at, is_new] = known.try_emplace(tokens);
     if (!is_new) return at->second;
     for (const ChunkParts* chunk : chunks_) {
       for (const StagePart& part : chunk->parts) {
-        if (part.kind != StagePartKind::layer) continue;
-        at->second +=
-            cache_of_sequence(stage_.model(), tokens, shard, part.number, part.number + 1);
+        const int number = layer_number(model, part);
+        if (number < 0) continue;
+        at->second += cache_of_sequence(model, tokens, shard, number, number + 1);
       }
     }
     return at->second;

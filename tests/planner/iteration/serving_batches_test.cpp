@@ -64,19 +64,40 @@ TEST(ServingBatch, BalancedTokensOfAMixedPassArePlayedOnce) {
   ServingSpec pass = pass_of({{{.context = 0, .tokens = 5, .count = 1}, {.context = 7, .count = 3}},
                               {{.context = 9, .count = 6}}});
   pass.pad = {8};
-  EXPECT_EQ(new_tokens(pass, 2, 1),
-            (std::vector<std::int32_t>{5, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}));
-  for (const int parts : {1, 2}) {
-    const std::vector<std::int32_t> lengths = new_tokens(pass, 2, parts);
+  EXPECT_EQ(new_tokens(pass, 2), (std::vector<std::int32_t>{5, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}));
+  for (const ServingOverlap overlap : {ServingOverlap::none, ServingOverlap::two_batch}) {
+    pass.overlap = overlap;
+    const std::vector<std::int32_t> lengths = new_tokens(pass, 2);
     const int tokens = std::accumulate(lengths.begin(), lengths.end(), 0);
     const RoutingTrace trace = balanced_trace(one_layer(), lengths);
     std::vector<int> played(static_cast<std::size_t>(tokens));
-    for (int part = 0; part < parts; ++part) {
+    for (const BatchPart& part : parts_of(pass, true)) {
       const std::vector<int> of_part =
-          times_played(serving_batch(trace, 0, two_ranks(), pass, part, parts), tokens);
+          times_played(serving_batch(trace, 0, two_ranks(), pass, part), tokens);
       for (std::size_t t = 0; t < played.size(); ++t) played[t] += of_part[t];
     }
-    EXPECT_EQ(played, std::vector<int>(played.size(), 1)) << parts;
+    EXPECT_EQ(played, std::vector<int>(played.size(), 1));
+  }
+}
+
+TEST(ServingBatch, DraftsFollowTheTokensOfTheirSequence) {
+  ServingSpec pass = pass_of({{{.context = 4, .tokens = 3, .count = 2}}});
+  pass.drafts = 2;
+  pass.overlap = ServingOverlap::two_batch;
+  const std::vector<BatchPart> parts = parts_of(pass, true);
+  EXPECT_EQ(parts, (std::vector<BatchPart>{{PartRuns::model, 0, 2},
+                                           {PartRuns::model, 1, 2},
+                                           {.runs = PartRuns::first_draft},
+                                           {.runs = PartRuns::next_draft, .draft = 1}}));
+  EXPECT_EQ(parts_of(pass, false).size(), 2u);  // nobody drafts
+  using Runs = std::vector<TokenRun>;
+  const Runs expected[] = {{{4, 3}}, {{14, 3}}, {{4, 3}, {14, 3}}, {{7, 1}, {17, 1}}};
+  const RoutingTrace trace = balanced_trace(one_layer(), 40, 10);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto list = list_of(pass, 0, parts[i]);
+    EXPECT_EQ(sequences_of(list), i < 2 ? 1 : 2);
+    const Batch batch = serving_batch(trace, 0, Grid({.ep = 1}, 1), pass, parts[i]);
+    EXPECT_EQ(batch.ranks, std::vector<Runs>{expected[i]}) << i;
   }
 }
 

@@ -50,7 +50,8 @@ std::int64_t rows_of(const Plan& plan, OpKind kind, GpuId gpu) {
 }
 
 TEST(ServingPlan, OfOneGpuTakesTheSumOfItsKernels) {
-  const MoeModel model = test::whole(4);
+  MoeModel model = test::whole(4);
+  model.mtp = 1;
   const RoutingTrace trace = test::tokens_for(model, 64, 64);
   const Topology topology = read_topology(data_file("topologies", "h100-rail"),
                                           {parse_override("nodes=1"), parse_override("node.gpus=1"),
@@ -58,8 +59,9 @@ TEST(ServingPlan, OfOneGpuTakesTheSumOfItsKernels) {
                                 .topology;
   for (const auto& list : {SequenceStep{.context = 100, .tokens = 1, .count = 1},
                            SequenceStep{.context = 0, .tokens = 64, .count = 1}}) {
-    Planner planner(test::policy("alltoall"), topology, model, trace,
-                    serving({{list}}, {.ep = 1, .etp = 1}));
+    Spec spec = serving({{list}}, {.ep = 1, .etp = 1});
+    spec.spec.serving->drafts = list.context > 0 ? 2 : 0;
+    Planner planner(test::policy("alltoall"), topology, model, trace, spec);
     const PlannedStep step = planner.plan(0);
     EXPECT_EQ(step.tokens, list.tokens);
     const GpuModel& gpu = *test::h100s(1).front();
@@ -134,6 +136,56 @@ TEST(ServingPlan, EveryTokenReachesItsExperts) {
       EXPECT_EQ(expert_rows(step.plan, layer), step.tokens * model.top_k);
     }
     EXPECT_EQ(rows_of(step.plan, OpKind::head, GpuId(0)), 12 + 1);  // sampled tokens only
+  }
+}
+
+/// Rows of the head in every part of a pass.
+std::vector<std::int64_t> head_rows(const Plan& plan) {
+  std::vector<std::int64_t> rows;
+  for (const Op& op : plan.ops) {
+    if (op.key.kind == OpKind::head)
+      rows.push_back(std::get<GroupedGemm>(op.kernels()->of(0)).m[0]);
+  }
+  return rows;
+}
+
+TEST(ServingPlan, DraftsRunTheLayerBehindTheModelOnceForEach) {
+  MoeModel model = test::whole(4);
+  const Topology topology = test::h100_nodes(2);
+  const std::int64_t sequences = 6, ranks = 16, drafts = 3;
+  const auto plan = [&](ServingOverlap overlap, int mtp) {
+    model.mtp = mtp;
+    Spec spec =
+        serving({{{.context = 9, .tokens = 1 + drafts, .count = sequences}}}, {.ep = 16, .etp = 1});
+    spec.spec.serving->drafts = drafts;
+    spec.spec.serving->overlap = overlap;
+    const RoutingTrace trace = test::tokens_for(model, 256, 16);
+    return Planner(test::policy("deepep-low-latency"), topology, model, trace, spec).plan(0);
+  };
+  for (const auto overlap : {ServingOverlap::none, ServingOverlap::two_batch}) {
+    const bool halves = overlap == ServingOverlap::two_batch;
+    const PlannedStep given = plan(overlap, 0), drafted = plan(overlap, 2);
+    const std::int64_t verified = sequences * (1 + drafts);
+    EXPECT_EQ(drafted.tokens, given.tokens);
+    EXPECT_EQ(expert_rows(drafted.plan, 3), verified * ranks * model.top_k);
+    EXPECT_EQ(expert_rows(drafted.plan, 4),
+              (verified + (drafts - 1) * sequences) * ranks * model.top_k);
+    EXPECT_EQ(expert_rows(drafted.plan, 5), 0) << "one layer drafts, over and over";
+    std::vector<std::int64_t> heads =
+        halves ? std::vector{verified / 2, verified / 2} : std::vector{verified};
+    EXPECT_EQ(head_rows(given.plan), heads);
+    heads.insert(heads.end(), static_cast<std::size_t>(drafts), sequences);
+    EXPECT_EQ(head_rows(drafted.plan), heads);
+    // The layer has weights and keys of its own.
+    const auto held = [](const PlannedStep& step, MemoryPart part) {
+      return step.memory.peaks[0].use.of(part).value;
+    };
+    const Bytes keys = cache_of_sequence(model, 9 + 1 + drafts, {}, 3, 4) * sequences;
+    EXPECT_EQ(held(drafted, MemoryPart::cache) - held(given, MemoryPart::cache), keys.value);
+    EXPECT_GT(
+        held(drafted, MemoryPart::weights),
+        held(given, MemoryPart::weights) + 2 * model.experts / ranks * model.expert_parameters());
+    EXPECT_GT(simulated(drafted, topology).makespan, simulated(given, topology).makespan);
   }
 }
 
