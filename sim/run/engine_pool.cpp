@@ -26,6 +26,8 @@ ServingBatch largest_pass(const EngineOptions& engine, const RequestLog& log, in
 
 EngineOptions options_of(const PoolInstances& pool, const RequestLog& log) {
   EngineOptions engine = pool.engine->for_ranks(pool.prices->ranks());
+  const Scenario& scenario = pool.prices->run().scenario;
+  engine.experts_apart = scenario.iteration->serving->attention_ranks > 0;
   if (engine.kv.capacity == no_limit) {
     engine.kv.capacity = pool.prices->exact().cache_tokens(
         largest_pass(engine, log, pool.prices->ranks()), pool.engine->memory);
@@ -36,7 +38,8 @@ EngineOptions options_of(const PoolInstances& pool, const RequestLog& log) {
 /// The GPUs that share a sequence's heads or tokens send their parts at once.
 LinkTransfers::Link link_between(PoolPrices& prompts, const PoolPrices& decode,
                                  const EngineRun& asked) {
-  const int shares = std::max(1, prompts.gpus() / std::max(1, prompts.ranks()));
+  const ParallelSizes& sizes = prompts.run().scenario.iteration->parallel;
+  const int shares = sizes.tp * sizes.cp;
   const Bytes per_token = prompts.exact().cache_per_token() * shares;
   if (asked.transfer_bandwidth) {
     return {per_token, *asked.transfer_bandwidth * static_cast<double>(prompts.gpus()),
@@ -68,8 +71,9 @@ PoolPrices::PoolPrices(const PolicyRun& run, Fidelity fidelity, const EngineRun&
       table_(exact_, asked.prices),
       exact_only_(asked.exact_prices),
       gpus_(run.cluster.topology.gpu_count()),
-      ranks_(
-          shape_of(*run.scenario.iteration, gpus_, run.inputs.model).grid.size(ParallelAxis::dp)) {}
+      ranks_(run.scenario.iteration->serving->attending(
+          shape_of(*run.scenario.iteration, gpus_, run.inputs.model).grid.size(ParallelAxis::dp))) {
+}
 
 OpenedPool::OpenedPool(Scenario scenario, RoutingSource routing)
     : scenario_(std::move(scenario)),

@@ -113,6 +113,7 @@ std::int64_t PassPrices::cache_tokens(const ServingBatch& batch, const EngineMem
   const PlannedStep planned = planner.plan(0);
   std::int64_t least = no_limit;
   for (std::size_t gpu = 0; gpu < planned.memory.peaks.size(); ++gpu) {
+    if (!planner.planner().attends(GpuId(static_cast<std::int64_t>(gpu)))) continue;
     const MemoryUse& use = planned.memory.peaks[gpu].use;
     const Bytes held = use.total() - use.of(MemoryPart::cache);
     const Bytes all = run_.cluster.gpus[gpu]->memory;

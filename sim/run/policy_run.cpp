@@ -213,7 +213,7 @@ class Measuring {
     const FullestGpu fullest = fullest_of(step.planned.memory, run_.cluster.gpus);
     if (figures.serving) {
       figures.serving->free_cache_tokens = free_cache_tokens(
-          fullest, *planner().spec().spec.serving, figures.serving->cache_per_token);
+          planner(), step.planned.memory, run_.cluster.gpus, figures.serving->cache_per_token);
     }
     if (figures.fullest.peak < fullest.peak) figures.fullest = fullest;
     const bool hosts = hosts_take_time(run_.cluster.gpus);

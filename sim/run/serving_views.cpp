@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "sim/base/counted.h"
 #include "sim/base/units.h"
@@ -57,6 +58,16 @@ std::string engine_text(const IterationSpec& spec, const MoeModel& model) {
     }
   }
   return text;
+}
+
+std::string experts_text(const Grid& grid, const ServingSpec& serving) {
+  const int attending =
+      serving.attending(grid.size(ParallelAxis::dp)) * grid.size(ParallelAxis::tp);
+  if (serving.attention_ranks > 0) {
+    return fmt::format(", experts: on the other {}", counted(grid.gpus() - attending, "GPU"));
+  }
+  return fmt::format(", experts: etp {} ep {}", grid.size(ParallelAxis::etp),
+                     grid.size(ParallelAxis::ep));
 }
 
 /// Whose tokens they are, and how often a recorded step is played.
@@ -116,10 +127,17 @@ std::int64_t output_tokens(const Planner& planner) {
   return std::llround(static_cast<double>(sequences_of(serving, ranks)) * (1 + serving.accepted));
 }
 
-std::int64_t free_cache_tokens(const FullestGpu& gpu, const ServingSpec& serving, Bytes per_token) {
+std::int64_t free_cache_tokens(const Planner& planner, const StepMemory& memory,
+                               const GpuModels& gpus, Bytes per_token) {
   if (per_token.value == 0) return 0;
-  const auto usable = std::llround(static_cast<double>(gpu.memory.value) * serving.kv_fraction);
-  return std::max<std::int64_t>(0, usable - gpu.peak.value) / per_token.value;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (GpuId gpu(0); gpu.index() < gpus.size(); ++gpu.value) {
+    if (!planner.attends(gpu)) continue;
+    const std::int64_t usable = std::llround(static_cast<double>(gpus[gpu.index()]->memory.value) *
+                                             planner.spec().spec.serving->kv_fraction);
+    least = std::min(least, usable - memory.peaks[gpu.index()].use.total().value);
+  }
+  return std::max<std::int64_t>(0, least) / per_token.value;
 }
 
 std::string serving_header(const Scenario& scenario, const Inputs& inputs,
@@ -134,15 +152,13 @@ std::string serving_header(const Scenario& scenario, const Inputs& inputs,
   for (const ClusterInput& c : inputs.clusters) {
     const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model);
     const auto size = [&](ParallelAxis axis) { return shape.grid.size(axis); };
-    const int ranks = size(ParallelAxis::dp);
+    const int ranks = serving.attending(size(ParallelAxis::dp));
     if (&c == &inputs.clusters.front()) text += tokens_text(scenario, inputs, shape);
     text += fmt::format(
         "# {}: {} on {}, attention: tp {} cp {} dp {}{}\n{}", c.topology.name(),
         counted(c.topology.gpu_count(), "GPU"), counted(c.topology.host_count(), "host"),
         size(ParallelAxis::tp), size(ParallelAxis::cp), ranks,
-        model.experts == 0 ? ""
-                           : fmt::format(", experts: etp {} ep {}", size(ParallelAxis::etp),
-                                         size(ParallelAxis::ep)),
+        model.experts == 0 ? "" : experts_text(shape.grid, serving),
         scenario.engine_run ? "" : fmt::format("#   {}\n", batch_text(serving, ranks)));
   }
   if (model.missing_of_whole().empty()) {

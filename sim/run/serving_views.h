@@ -17,8 +17,10 @@ ServingFigures serving_figures(const Planner& planner, const MoeModel& model);
 /// all new ones.
 std::int64_t output_tokens(const Planner& planner);
 
-/// Tokens that fit into the part of a GPU's memory that the engine takes, besides the batch.
-std::int64_t free_cache_tokens(const FullestGpu& gpu, const ServingSpec& serving, Bytes per_token);
+/// Tokens that fit into the part of memory that the engine takes, besides the batch, on the GPU
+/// with sequences that has the least room.
+std::int64_t free_cache_tokens(const Planner& planner, const StepMemory& memory,
+                               const GpuModels& gpus, Bytes per_token);
 
 /// The lines above a table of passes.
 std::string serving_header(const Scenario& scenario, const Inputs& inputs,

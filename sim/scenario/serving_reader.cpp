@@ -121,6 +121,10 @@ void check_sizes(const YamlMap& scenario, IterationSpec& spec) {
   }
   // Without expert parallelism the tensor group shares the experts, too.
   if (!sizes.etp) sizes.etp = sizes.ep > 1 ? 1 : sizes.tp;
+  if (spec.serving->attention_ranks > 0 && *sizes.etp > 1) {
+    parallel->error(fmt::format("'serving.attention_ranks' with etp = {}", *sizes.etp),
+                    "GPUs that only compute experts hold whole ones: etp 1");
+  }
 }
 
 }  // namespace
@@ -146,6 +150,7 @@ void read_serving(const YamlMap& scenario, IterationSpec& spec) {
   read_graphs(map, serving);
   serving.overlap = static_cast<ServingOverlap>(map.choice("overlap", serving_overlap_names, 0));
   serving.kv_fraction = map.number("memory_fraction", {0.05, 1}, serving.kv_fraction);
+  serving.attention_ranks = static_cast<int>(map.integer("attention_ranks", {1, 1 << 20}, 0));
   spec.zero = 0;
   refuse_training_keys(scenario);
   check_sizes(scenario, spec);

@@ -86,6 +86,9 @@ TEST(Serving, MistakesSayWhatToDo) {
   EXPECT_THAT(serving_mistakes("pass: forward\n" + batch),
               HasSubstr("'serving.batch' says its tokens"));
   EXPECT_THAT(serving_mistakes("parallel: {pp: 2}\n" + batch), HasSubstr("pp 1"));
+  EXPECT_THAT(serving_mistakes("parallel: {tp: 8}\nserving: {batch: {context: 8, sequences: 1}, "
+                               "attention_ranks: 2}\n"),
+              HasSubstr("'serving.attention_ranks' with etp = 8"));
 }
 
 TEST(Serving, NumbersHaveTheirRanges) {
@@ -127,7 +130,7 @@ TEST(Serving, ReadsWhatItWrites) {
   const std::string keys =
       "parallel: {tp: 2, ep: 16}\nserving: {batch: [[{context: 9, sequences: 4}], [{prompt: 70, "
       "cached: 6, sequences: 1}]], precision: fp8, kv: fp8, graphs: [8, 16], drafts: 1, accepted: "
-      "0.5, overlap: two-batch}\n";
+      "0.5, overlap: three-batch, attention_ranks: 3}\n";
   const Scenario first = parsed(keys);
   const Scenario again = parse_scenario(to_text(first), "again.yaml", {});
   EXPECT_EQ(*again.iteration, *first.iteration);

@@ -212,6 +212,8 @@ TEST(Deployments, OtherRanksHaveTheExpertsOfLostOnes) {
   const ServingRun run = run_serving(deployment, at_once({{10, 3}}));
   EXPECT_NEAR(run.requests[0].first.value, 1.5, tiny);
   EXPECT_NEAR(run.requests[0].finish.value, 1.5 + 2, tiny) << "ranks are back";
+  deployment.pool.engine.experts_apart = true;
+  EXPECT_NEAR(run_serving(deployment, at_once({{10, 3}})).requests[0].finish.value, 3, tiny);
 }
 
 /// A prompt's keys and values are on their way when their rank is lost.

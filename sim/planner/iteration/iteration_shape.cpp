@@ -23,9 +23,9 @@ bool merges_passes(PipelineKind kind) {
 }
 
 ExchangesNextToKernels exchanges_next_to_kernels(const IterationSpec& spec) {
-  const bool two_batches = spec.serving && spec.serving->overlap == ServingOverlap::two_batch;
+  const bool by_turns = spec.serving && spec.serving->overlap != ServingOverlap::none;
   const bool merged = merges_passes(spec.pipeline) && spec.overlap.all_to_all;
-  return {merged || two_batches, spec.zero == 3};
+  return {merged || by_turns, spec.zero == 3};
 }
 
 /// An element is read in 2 bytes and written in two layouts of 1 byte each, which products of rows
@@ -75,9 +75,27 @@ auto said_at(const SpecPlaces& places, int line, const Make& make) {
   }
 }
 
+void check_apart(const ServingSpec& serving, const Grid& grid) {
+  if (serving.attention_ranks == 0) return;
+  const int ranks = grid.size(ParallelAxis::dp), ep = grid.size(ParallelAxis::ep);
+  if (serving.attention_ranks >= ranks) {
+    throw Error(fmt::format("serving.attention_ranks is {} of {}", serving.attention_ranks,
+                            counted(ranks, "rank")),
+                "the GPUs behind them hold the experts: fewer than GPUs / tp");
+  }
+  if (ep != grid.gpus()) {
+    throw Error(
+        fmt::format("serving.attention_ranks with ep = {} of {}", ep, counted(grid.gpus(), "GPU")),
+        fmt::format("tokens go from all ranks of attention to all GPUs with experts: "
+                    "parallel.ep: {}",
+                    grid.gpus()));
+  }
+}
+
 void check_ranks(const ServingSpec& serving, const Grid& grid) {
   const auto lists = std::ssize(serving.batch.ranks);
-  const int ranks = grid.size(ParallelAxis::dp);
+  check_apart(serving, grid);
+  const int ranks = serving.attending(grid.size(ParallelAxis::dp));
   if (lists != 1 && lists != ranks) {
     throw Error(fmt::format("serving.batch has lists of {} ranks, the cluster {} of attention",
                             lists, counted(ranks, "rank")),

@@ -130,6 +130,9 @@ PlannerOptions Planner::iteration_layers() {
   layers.batches = microbatches_.recorded;
   layers.counted = &counted_;
   layers.join_alike = spec_.join_alike;
+  if (spec_.serves()) {
+    layers.attending = spec_.spec.serving->attention_ranks * spec_.spec.parallel.tp;
+  }
   return layers;
 }
 

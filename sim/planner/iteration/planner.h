@@ -55,6 +55,10 @@ class Planner {
   const IterationShape& shape() const { return shape_; }
   const Microbatches& microbatches() const { return microbatches_; }
   const Spec& spec() const { return spec_; }
+  /// Whether a GPU has more than experts.
+  bool attends(GpuId gpu) const {
+    return !spec_.serves() || spec_.spec.serving->attends(shape_.grid.place(gpu).dp);
+  }
   /// The parts of the model at a place of the pipeline.
   std::vector<StagePart> parts(int stage, int chunk) const;
   /// The GPUs of a stage, in the order in which its layers number them.

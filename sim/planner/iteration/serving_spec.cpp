@@ -8,13 +8,20 @@
 
 namespace moesim {
 
-const std::vector<std::string> serving_overlap_names = {"none", "two-batch"};
+const std::vector<std::string> serving_overlap_names = {"none", "two-batch", "three-batch"};
 const std::vector<std::string> serving_precision_names = {"bf16", "fp8", "nvfp4"};
 const std::vector<std::string> kv_type_names = {"bf16", "fp8"};
 
 DataType type_of_precision(int serving_precision) {
   constexpr DataType types[] = {DataType::bf16, DataType::fp8, DataType::fp4};
   return types[serving_precision];
+}
+
+const std::vector<SequenceStep>& ServingSpec::of_rank(int rank) const {
+  static const std::vector<SequenceStep> none;
+  if (!attends(rank)) return none;
+  return batch.ranks.size() == 1 ? batch.ranks.front()
+                                 : batch.ranks[static_cast<std::size_t>(rank)];
 }
 
 std::int64_t tokens_of(const std::vector<SequenceStep>& list) {
@@ -52,7 +59,7 @@ std::int64_t sequences_of(const ServingSpec& spec, int ranks) {
 }
 
 std::vector<BatchPart> parts_of(const ServingSpec& spec, bool drafts) {
-  const int halves = spec.overlap == ServingOverlap::two_batch ? 2 : 1;
+  const int halves = 1 + static_cast<int>(spec.overlap);
   std::vector<BatchPart> parts;
   for (int half = 0; half < halves; ++half) parts.push_back({PartRuns::model, half, halves});
   for (int draft = 0; drafts && draft < spec.drafts; ++draft) {

@@ -11,8 +11,8 @@
 
 namespace moesim {
 
-/// What runs while tokens travel: nothing, or the other half of the batch.
-enum class ServingOverlap { none, two_batch };
+/// What runs while tokens travel: nothing, or the other halves or thirds of the batch.
+enum class ServingOverlap { none, two_batch, three_batch };
 extern const std::vector<std::string> serving_overlap_names;
 
 /// Types of weights and of the products with them.
@@ -31,7 +31,7 @@ enum class PartRuns { model, first_draft, next_draft };
 /// A part of a pass: sequences, and what runs on them.
 struct BatchPart {
   PartRuns runs = PartRuns::model;
-  int half = 0, halves = 1;  // of the sequences
+  int half = 0, halves = 1;  // or thirds of the sequences
   int draft = 0;             // number of a draft of each sequence, from 0
   bool drafts() const { return runs != PartRuns::model; }
   bool operator==(const BatchPart&) const = default;
@@ -48,13 +48,16 @@ struct ServingSpec {
   std::vector<std::int64_t> pad = {};  // tokens of a rank that graphs were captured for, ascending
   ServingOverlap overlap = ServingOverlap::none;
   double kv_fraction = 0.9;  // of a GPU's memory that weights and cache may take
+  /// Ranks that have sequences; the GPUs behind them compute experts alone. 0: all do both.
+  int attention_ranks = 0;
   bool operator==(const ServingSpec&) const = default;
 
+  /// Whether a rank of the grid has sequences.
+  bool attends(int rank) const { return attention_ranks == 0 || rank < attention_ranks; }
+  /// How many of so many do.
+  int attending(int ranks) const { return attention_ranks == 0 ? ranks : attention_ranks; }
   /// The list of one rank of attention data parallelism.
-  const std::vector<SequenceStep>& of_rank(int rank) const {
-    return batch.ranks.size() == 1 ? batch.ranks.front()
-                                   : batch.ranks[static_cast<std::size_t>(rank)];
-  }
+  const std::vector<SequenceStep>& of_rank(int rank) const;
 };
 
 /// Sums over the sequences of a list.

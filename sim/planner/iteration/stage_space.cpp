@@ -66,12 +66,14 @@ void StageSpace::share_batch() {
   const int cp = grid_.size(ParallelAxis::cp);
   for (GpuId own(0); own.value < gpus_->size(); ++own.value) {
     const int rank = grid_.place(gpus_->in_plan(own)).dp;
-    rank_of_.push_back(ranks == 1 ? 0 : static_cast<std::size_t>(rank));
+    const int list = !serving.attends(rank) ? ranks : ranks == 1 ? 0 : rank;
+    list_of_.push_back(static_cast<std::size_t>(list));
   }
+  const int lists = serving.attention_ranks == 0 ? ranks : ranks + 1;
   for (const BatchPart& part : parts_) {
     auto& of_part = served_.emplace_back();
-    for (int rank = 0; rank < ranks; ++rank) {
-      auto list = list_of(serving, rank, part);
+    for (int i = 0; i < lists; ++i) {
+      auto list = i < ranks ? list_of(serving, i, part) : std::vector<SequenceStep>();
       const std::int64_t logits = part.drafts() ? sequences_of(list) : -1;
       of_part.push_back(
           serving_shard({std::move(list), serving.kv, cp, logits}, shard_.tp, serving.weights));
@@ -92,7 +94,7 @@ std::vector<GroupKernel> StageSpace::served_kernels(int layer, BlockKind block, 
     lists.push_back(shard.tokens == 0 ? std::vector<BlockKernel>()
                                       : forward_kernels(model_, layer, block, shard));
   }
-  return moesim::joined(lists, rank_of_);
+  return moesim::joined(lists, list_of_);
 }
 
 bool StageSpace::replicates() const {
@@ -102,11 +104,11 @@ bool StageSpace::replicates() const {
 }
 
 const std::vector<SequenceStep>& StageSpace::served_by(GpuId own) const {
-  return options_.spec.serving->of_rank(static_cast<int>(rank_of_[own.index()]));
+  return options_.spec.serving->of_rank(grid_.place(gpus_->in_plan(own)).dp);
 }
 
 std::int64_t StageSpace::tokens_of(GpuId own, int part) const {
-  return served_[static_cast<std::size_t>(part)][rank_of_[own.index()]].tokens;
+  return served_[static_cast<std::size_t>(part)][list_of_[own.index()]].tokens;
 }
 
 Bytes StageSpace::activations() const {

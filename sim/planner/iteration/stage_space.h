@@ -38,6 +38,11 @@ class StageSpace {
   /// Whether a part of the model runs in a microbatch: those of a serving pass are parts of it, of
   /// which some only draft.
   bool runs(StagePartKind kind, int microbatch) const;
+  /// Whether a GPU has more than experts.
+  bool attends(GpuId own) const {
+    return !options_.serves() ||
+           options_.spec.serving->attends(grid_.place(gpus_->in_plan(own)).dp);
+  }
   /// Whether a microbatch is what drafts behind a serving pass.
   bool drafts(int microbatch) const {
     return !parts_.empty() && parts_[static_cast<std::size_t>(microbatch)].drafts();
@@ -84,8 +89,8 @@ class StageSpace {
   Group everybody_;
   BlockShard shard_;
   std::vector<BatchPart> parts_;                 // of a serving pass
-  std::vector<std::size_t> rank_of_;             // [GPU] of attention data parallelism
-  std::vector<std::vector<BlockShard>> served_;  // [part][rank], or one for all ranks
+  std::vector<std::size_t> list_of_;             // [GPU] an index into the lists of a part
+  std::vector<std::vector<BlockShard>> served_;  // [part][list of sequences]
   std::vector<Group> cells_;
   std::vector<int> copies_;  // [GPU]
   MemberNodes tensor_nodes_;

@@ -46,7 +46,9 @@ void StageMemory::add_state() {
     const auto etp = static_cast<int>(stage_.groups(ParallelAxis::etp).front().size());
     alike.of(MemoryPart::placeholders) = gradient_placeholders(model, held, stage_.shard(), etp);
   }
-  std::ranges::fill(state_, alike);
+  for (GpuId own(0); own.index() < state_.size(); ++own.value) {
+    if (stage_.attends(own)) state_[own.index()] = alike;
+  }
   for (const ChunkParts* chunk : chunks_) {
     std::set<int> added;  // layers that only draft are not in the first microbatch
     for (const ChunkLayers* layers : chunk->microbatches) {

@@ -8,6 +8,7 @@
 
 #include "sim/base/unsuitable.h"
 #include "sim/mechanism/known_choices.h"
+#include "sim/mechanism/placement/experts_apart.h"
 #include "sim/planner/layer/count_loads.h"
 #include "sim/planner/layer/layer_chunks.h"
 #include "sim/planner/layer/layer_waves.h"
@@ -81,7 +82,8 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
       })),
       placer_(unless_unsuitable([&] {
         placing_.groups.carried_by(system.transports.tokens);
-        return system.placement.make(placing_);
+        if (options_.attending == 0) return system.placement.make(placing_);
+        return place_apart(placing_, options_.attending, system.placement.make);
       })),
       dispatch_(unless_unsuitable([&] {
         DispatchContext context(topology, model, options_.ep);

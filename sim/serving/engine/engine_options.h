@@ -93,7 +93,8 @@ struct EngineOptions {
   std::vector<double> gained = {1};
   std::uint64_t seed = 0;  // of what is gained
   KvOptions kv;
-  RouterOptions router;  // between the ranks
+  RouterOptions router;        // between the ranks
+  bool experts_apart = false;  // on GPUs of no rank: a lost rank takes none along
   RebalanceOptions rebalance;
 
   /// Tokens of a rank up to which graphs run a pass: one with prompts, or one that only decodes.

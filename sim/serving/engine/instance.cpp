@@ -126,6 +126,7 @@ void ServingInstance::price_pass(Seconds now) {
 
 /// The other ranks have the experts of the lost ones, in equal parts: an interpretation.
 void ServingInstance::spread_experts(StepPrice& price) const {
+  if (options_.experts_apart) return;
   const auto up = std::ranges::count(up_, true);
   if (up == std::ssize(up_)) return;
   Seconds& experts = price.parts[static_cast<std::size_t>(PassPart::experts)];

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention on some GPUs, experts on the others.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+
+#include "sim/base/unsuitable.h"
+#include "sim/model/kv_cache.h"
+#include "sim/plan/delivery.h"
+#include "sim/planner/iteration/serving_batches.h"
+#include "tests/planner/iteration/fixtures.h"
+
+namespace moesim {
+namespace {
+
+constexpr int attending = 12, holders = 4, sequences = 5;
+
+/// Passes over several recorded steps, so that placements plan from what they saw.
+struct Pass {
+  Spec spec;
+  MoeModel model = test::whole(4);
+  RoutingTrace trace = test::tokens_for(model, 600, 10);
+
+  explicit Pass(std::vector<std::vector<SequenceStep>> ranks, int gpus, int attention_ranks) {
+    spec.spec.parallel = {.ep = gpus, .etp = 1};
+    spec.spec.zero = 0;
+    ServingSpec& serving = spec.spec.serving.emplace();
+    serving.batch = {std::move(ranks)};
+    serving.attention_ranks = attention_ranks;
+    spec.state = {0, 0};
+    spec.optimizer = spec.backward = false;
+    spec.explicit_rows = true;
+  }
+  /// The planner lives as long as the pass: steps keep references to it.
+  PlannedStep plan(const std::string& policy, const Topology& topology) {
+    planner = std::make_unique<Planner>(test::policy(policy), topology, model, trace, spec);
+    planner->warm_up(0);
+    planner->warm_up(0);
+    return planner->plan(0);
+  }
+  std::unique_ptr<Planner> planner = nullptr;
+};
+
+/// Every sequence is a recorded one of its own.
+std::vector<SequenceStep> list_of_rank(int rank) {
+  std::vector<SequenceStep> list;
+  for (int s = 0; s < sequences; ++s) {
+    list.push_back({.context = 4, .tokens = 3, .count = 1, .request = rank * sequences + s});
+  }
+  return list;
+}
+
+Pass apart(ServingOverlap overlap = ServingOverlap::none) {
+  std::vector<std::vector<SequenceStep>> ranks;
+  for (int rank = 0; rank < attending; ++rank) ranks.push_back(list_of_rank(rank));
+  Pass pass(std::move(ranks), attending + holders, attending);
+  pass.spec.spec.serving->overlap = overlap;
+  return pass;
+}
+
+/// The same tokens on as many GPUs as hold experts, which do both.
+Pass together() {
+  std::vector<std::vector<SequenceStep>> ranks(holders);
+  for (int rank = 0; rank < attending; ++rank) {
+    auto& list = ranks[static_cast<std::size_t>(rank % holders)];
+    for (const SequenceStep& each : list_of_rank(rank)) list.push_back(each);
+  }
+  return Pass(std::move(ranks), holders, 0);
+}
+
+Topology four_gpus() {
+  return read_topology(data_file("topologies", "h100-rail"),
+                       {parse_override("nodes=1"), parse_override("node.gpus=4"),
+                        parse_override("node.nics.count=4")})
+      .topology;
+}
+
+void prove(const PlannedStep& step) {
+  std::vector<LayerRouting> routing;
+  for (const PlannedLayer& layer : step.layers) {
+    LayerRouting& of =
+        routing.emplace_back(LayerRouting{layer.number, {}, layer.chosen, &layer.assignment()});
+    for (std::size_t rank = 0; rank < layer.batch->ranks.size(); ++rank) {
+      for (const TokenRun& run : layer.batch->ranks[rank]) {
+        of.source.insert(of.source.end(), static_cast<std::size_t>(run.count),
+                         GpuId(static_cast<std::int64_t>(rank)));
+      }
+    }
+  }
+  check_delivery(step.plan, routing);
+}
+
+class PlacedApart : public testing::TestWithParam<std::string> {};
+
+TEST_P(PlacedApart, HoldersComputeWhatTheyWouldTogether) {
+  const Topology all = test::h100_nodes(2), four = four_gpus();
+  Pass own_pass = apart(), other_pass = together();
+  const PlannedStep own = own_pass.plan(GetParam(), all);
+  const PlannedStep other = other_pass.plan(GetParam(), four);
+  prove(own);
+  ASSERT_EQ(own.layers.size(), other.layers.size());
+  for (std::size_t l = 0; l < own.layers.size(); ++l) {
+    const Placement& placement = own.layers[l].assignment().placement();
+    for (GpuId gpu(0); gpu.value < attending; ++gpu.value) EXPECT_EQ(placement.slots_on(gpu), 0);
+    EXPECT_EQ(placement.table(GpuId(attending), holders),
+              other.layers[l].assignment().placement().table());
+    EXPECT_EQ(own.layers[l].counts.slots, other.layers[l].counts.slots);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Placements, PlacedApart,
+                         testing::Values("alltoall", "deepep-normal", "megatron-allgather", "eplb",
+                                         "sglang-eplb", "vllm-eplb", "trt-llm", "llep", "flash-lb",
+                                         "moonep", "laer"),
+                         [](const auto& of) {
+                           std::string name = of.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST(ExpertsApart, EachGpuHasItsPartInTimeAndMemory) {
+  const Topology topology = test::h100_nodes(2);
+  Pass pass = apart();
+  const PlannedStep step = pass.plan("alltoall", topology);
+  std::set<OpKind> of_attending, of_holders;
+  for (const Op& op : step.plan.ops) {
+    if (op.kernels() == nullptr) continue;
+    for (const GpuId gpu : op.group) {
+      (gpu.value < attending ? of_attending : of_holders).insert(op.key.kind);
+    }
+  }
+  EXPECT_EQ(of_attending.count(OpKind::fc1), 0u);
+  EXPECT_TRUE(of_attending.contains(OpKind::attention_scores));
+  EXPECT_TRUE(of_attending.contains(OpKind::head));
+  EXPECT_TRUE(of_holders.contains(OpKind::fc1));
+  for (const OpKind kind : {OpKind::attention_scores, OpKind::gate, OpKind::norm, OpKind::head}) {
+    EXPECT_FALSE(of_holders.contains(kind)) << name_of(OpType{kind});
+  }
+  const auto held = [&](int gpu, MemoryPart part) {
+    return step.memory.peaks[static_cast<std::size_t>(gpu)].use.of(part);
+  };
+  const Parameters p = parameters_of(pass.model);
+  EXPECT_EQ(held(0, MemoryPart::weights), Bytes(2 * (p.main() - p.routed)));
+  EXPECT_EQ(held(15, MemoryPart::weights), Bytes(2 * p.routed / holders));
+  EXPECT_EQ(held(0, MemoryPart::cache), cache_of_sequence(pass.model, 7, {}) * sequences);
+  EXPECT_EQ(held(15, MemoryPart::cache), Bytes(0));
+}
+
+TEST(ExpertsApart, PartsOfABatchFillBothSides) {
+  const Topology topology = test::h100_nodes(2);
+  std::int64_t rows = 0;
+  for (const auto overlap :
+       {ServingOverlap::none, ServingOverlap::two_batch, ServingOverlap::three_batch}) {
+    Pass pass = apart(overlap);
+    const PlannedStep step = pass.plan("deepep-low-latency", topology);
+    for (std::size_t l = 0; l < step.layers.size(); ++l) {
+      prove(pass.planner->layer_with_rows(step, l));
+    }
+    EXPECT_EQ(step.layers.size(), 3u * (1 + static_cast<std::size_t>(overlap)));
+    std::int64_t all = 0;
+    for (const PlannedLayer& layer : step.layers) {
+      for (const std::int64_t of_slot : layer.counts.slots) all += of_slot;
+    }
+    if (rows == 0) rows = all;
+    EXPECT_EQ(all, rows);
+    EXPECT_EQ(all, attending * sequences * 3 * pass.model.top_k * 3);
+  }
+}
+
+TEST(ExpertsApart, NeedsOneGroupOfAllGpus) {
+  const Topology topology = test::h100_nodes(2);
+  const auto message = [&](int ep, int ranks) -> std::string {
+    Pass pass({list_of_rank(0)}, ep, ranks);
+    try {
+      pass.plan("alltoall", topology);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message(16, 15), "");
+  EXPECT_NE(message(16, 16).find("serving.attention_ranks is 16 of 16 ranks"), std::string::npos);
+  EXPECT_NE(message(8, 4).find("parallel.ep: 16"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace moesim
