@@ -38,8 +38,9 @@ void add_gqa(StepList& list, const MoeModel& model, int kind, const ServedTokens
   add_rotary_and_cache(list, query + key, 2 * key, served.cache);
   const int window = shape.is_full(kind) ? 0 : shape.window;
   for (const bool decode : {false, true}) {
+    const int all = decode ? heads * served.cp : heads;
     add_served_scores(list, attended_tokens(served, decode, {window, 1}),
-                      {heads, kv_heads, shape.head_dim, shape.head_dim, served.cache});
+                      {all, kv_heads, shape.head_dim, shape.head_dim, served.cache});
   }
 }
 
@@ -63,13 +64,14 @@ void add_mla_prefill(StepList& list, const AttentionShape& shape, const Attended
   add_served_scores(list, of, {heads, heads, qk, shape.value_dim, cache});
 }
 
+/// `sharing`: GPUs that share the keys, each with the heads of all of them.
 void add_latent_scores(StepList& list, const MoeModel& model, const AttendedTokens& of,
-                       DataType cache) {
+                       DataType cache, int sharing = 1) {
   if (of.queries == 0) return;
   const AttentionShape& shape = *model.attention->shape;
   const int heads = static_cast<int>(list.split(shape.heads));
   add_by_head(list, heads, of.queries, shape.kv_rank, shape.nope_dim, model.activations);
-  AttentionHeads latent{heads, 1, shape.kv_rank + shape.rope_dim, shape.kv_rank, cache};
+  AttentionHeads latent{heads * sharing, 1, shape.kv_rank + shape.rope_dim, shape.kv_rank, cache};
   latent.latent = true;
   add_served_scores(list, of, latent);
   add_by_head(list, heads, of.queries, shape.value_dim, shape.kv_rank, model.activations);
@@ -99,7 +101,7 @@ void add_mla(StepList& list, const MoeModel& model, int layer, const ServedToken
   } else {
     add_mla_prefill(list, shape, prefill, served.cache);
   }
-  add_latent_scores(list, model, attended_tokens(served, true, {most, 1}), served.cache);
+  add_latent_scores(list, model, attended_tokens(served, true, {most, 1}), served.cache, served.cp);
 }
 
 /// The kernels of the rule in chunks, one by one, each a launch of the host: decays, norms of
@@ -171,6 +173,25 @@ void add_served_scores(StepList& list, const AttendedTokens& of, const Attention
              MemoryBound{},
              MemoryBound{},
              {}});
+}
+
+SharedKeys shared_keys(const MoeModel& model, const BlockShard& shard) {
+  const AttentionShape& shape = *model.attention->shape;
+  const ServedTokens& served = *shard.served;
+  const bool mla = shape.kind == AttentionKind::mla;
+  const std::int64_t heads = (shape.heads + shard.tp - 1) / shard.tp;
+  const std::int64_t key = mla ? shape.kv_rank + shape.rope_dim : shape.head_dim;
+  const std::int64_t result = mla ? shape.kv_rank : shape.head_dim;
+  const std::int64_t decoded = attended_tokens(served, true).queries * heads;
+  Bytes queries = bytes_of(decoded * key, model.activations);
+  for (const SequenceStep& each : served.sequences) {
+    if (decodes(each)) continue;
+    const std::int64_t held = (each.context + served.cp - 1) / served.cp;
+    queries += bytes_of(held * each.count * (mla ? key : 2 * key), served.cache);
+  }
+  constexpr int sum_bytes = 4;
+  return {queries,
+          bytes_of(decoded * result, model.activations) + Bytes(decoded * served.cp * sum_bytes)};
 }
 
 void add_served_attention(StepList& list, const MoeModel& model, int layer,

@@ -33,6 +33,14 @@ struct BlockShard {
   std::int64_t own_tokens() const;  // that norms and residuals work on
 };
 
+/// Bytes that a GPU sends to each of those that share the keys of its sequences: before the scores,
+/// queries of its heads and its part of the cached keys of prompts; after them, its part of the
+/// results of the other's heads and of the sums of exponentials.
+struct SharedKeys {
+  Bytes queries, results;
+};
+SharedKeys shared_keys(const MoeModel& model, const BlockShard& shard);
+
 struct BlockKernel {
   OpKind kind = OpKind::other;
   Kernel kernel;

@@ -14,7 +14,8 @@ namespace moesim {
 struct ServedTokens {
   std::vector<SequenceStep> sequences;  // of its rank of attention data parallelism
   DataType cache = DataType::bf16;      // of keys and values, and of the products with them
-  int cp = 1;                           // GPUs that share the keys of a decode
+  int cp = 1;                           // GPUs that share the keys of a decode, whose heads each
+                                        // of them then has all of
   std::int64_t logits = -1;             // tokens that the head computes; -1: the last of each
                                         // prefill, all of a decode
 

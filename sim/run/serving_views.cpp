@@ -51,6 +51,7 @@ std::string engine_text(const IterationSpec& spec, const MoeModel& model) {
       fmt::format("weights {}, KV {}, {}, overlap {}", name_of(serving.weights),
                   name_of(serving.kv), serving.graphs ? "CUDA graphs" : "no CUDA graphs",
                   serving_overlap_names[static_cast<std::size_t>(serving.overlap)]);
+  if (serving.dcp > 1) text += fmt::format(", keys over {} GPUs each", serving.dcp);
   if (serving.drafts > 0) {
     text += fmt::format(", {} drafts, {} kept on average", serving.drafts, serving.accepted);
     if (drafting_layers(spec, model) == 0) {

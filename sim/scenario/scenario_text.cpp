@@ -98,6 +98,7 @@ void add_serving(Json& json, const IterationSpec& spec) {
   }
   keys["overlap"] = word(serving_overlap_names, serving.overlap);
   keys["memory_fraction"] = serving.kv_fraction;
+  if (serving.dcp > 1) keys["dcp"] = serving.dcp;
   if (serving.attention_ranks > 0) keys["attention_ranks"] = serving.attention_ranks;
 }
 

@@ -115,9 +115,8 @@ void check_sizes(const YamlMap& scenario, IterationSpec& spec) {
                     "pipelines of serving engines are not modelled: pp 1");
   }
   if (sizes.cp > 1) {
-    parallel->error(
-        fmt::format("'serving' with cp = {}", sizes.cp),
-        "attention of serving that shares the keys of a sequence is not modelled: cp 1");
+    parallel->error(fmt::format("'serving' with cp = {}", sizes.cp),
+                    "serving.dcp shares the keys of a sequence within a tensor group: cp 1");
   }
   // Without expert parallelism the tensor group shares the experts, too.
   if (!sizes.etp) sizes.etp = sizes.ep > 1 ? 1 : sizes.tp;
@@ -151,6 +150,7 @@ void read_serving(const YamlMap& scenario, IterationSpec& spec) {
   serving.overlap = static_cast<ServingOverlap>(map.choice("overlap", serving_overlap_names, 0));
   serving.kv_fraction = map.number("memory_fraction", {0.05, 1}, serving.kv_fraction);
   serving.attention_ranks = static_cast<int>(map.integer("attention_ranks", {1, 1 << 20}, 0));
+  serving.dcp = static_cast<int>(map.integer("dcp", {1, 1024}, 1));
   spec.zero = 0;
   refuse_training_keys(scenario);
   check_sizes(scenario, spec);

@@ -111,6 +111,30 @@ TEST(ServedBlocks, OfLatentAttentionDecodeInTheAbsorbedForm) {
   EXPECT_DOUBLE_EQ(products_of(kernels), 2.0 * 64 * weights);
 }
 
+TEST(ServedBlocks, OfSharedKeysHaveTheHeadsOfAllWhoShareThem) {
+  // 8 of DeepSeek-V3's 128 heads each, keys over 4 of these GPUs: 5 decode, a prompt has a prefix.
+  const MoeModel v3 = shipped_model("deepseek-v3");
+  const std::vector<SequenceStep> list = {{1999, 1, 5}, {1002, 300, 2}};
+  const BlockShard shard = serving_shard({list, DataType::fp8, 4}, 16, DataType::bf16);
+  const auto scores = scores_of(forward_kernels(v3, 0, BlockKind::attention, shard));
+  ASSERT_EQ(scores.size(), 2u);  // the prompt's, with keys of its own, then the decode's
+  EXPECT_EQ(scores[0].shape.heads, 8);
+  EXPECT_EQ(scores[1].shape.heads, 8 * 4);
+  EXPECT_EQ(scores[1].attended, 2000 / 4);
+  EXPECT_EQ(scores[1].keys, 5 * 2000 / 4);
+  const SharedKeys moved = shared_keys(v3, shard);
+  EXPECT_EQ(moved.queries, Bytes(5 * 8 * 576 * 2 + 2 * 251 * 576)) << "queries, keys of prefixes";
+  EXPECT_EQ(moved.results, Bytes(5 * 8 * 512 * 2 + 5 * 8 * 4 * 4));
+  // Grouped queries: 64 heads of 128 values, 4 key heads.
+  const MoeModel qwen = shipped_model("qwen3-235b-a22b");
+  const BlockShard of_qwen = serving_shard({list, DataType::bf16, 2}, 8, DataType::bf16);
+  const auto grouped = scores_of(forward_kernels(qwen, 0, BlockKind::attention, of_qwen));
+  EXPECT_EQ(grouped.back().shape.heads, 8 * 2);
+  EXPECT_EQ(grouped.back().shape.kv_heads, 1);
+  EXPECT_EQ(shared_keys(qwen, of_qwen).queries, Bytes(5 * 8 * 128 * 2 + 2 * 501 * 2 * 128 * 2));
+  EXPECT_EQ(shared_keys(qwen, of_qwen).results, Bytes(5 * 8 * 128 * 2 + 5 * 8 * 2 * 4));
+}
+
 TEST(ServedBlocks, OfLatentAttentionPrefillOnWholeKeys) {
   const auto whole = scores_of(attention_of("deepseek-v3", 0, {{0, 1000, 2}}));
   ASSERT_EQ(whole.size(), 1);

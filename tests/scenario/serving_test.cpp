@@ -6,6 +6,7 @@
 #include "sim/base/error.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario_text.h"
+#include "tests/model/whole_model.h"
 
 namespace moesim {
 namespace {
@@ -126,11 +127,33 @@ TEST(Serving, ListsMustFitTheRanks) {
   }
 }
 
+TEST(Serving, KeysAreSharedByGpusThatHoldTheSame) {
+  const auto mistake = [](int tp, int dcp, const std::string& model) -> std::string {
+    const Scenario scenario = parsed("parallel: {tp: " + std::to_string(tp) +
+                                     ", ep: 8}\nserving: {batch: {context: 8, "
+                                     "sequences: 1}, dcp: " +
+                                     std::to_string(dcp) + "}\n");
+    try {
+      shape_of(*scenario.iteration, 32, shipped_model(model));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(mistake(8, 8, "deepseek-v3"), "");
+  EXPECT_THAT(mistake(8, 3, "deepseek-v3"), HasSubstr("does not divide tp = 8"));
+  EXPECT_EQ(mistake(8, 2, "qwen3-235b-a22b"), "");
+  EXPECT_THAT(mistake(8, 4, "qwen3-235b-a22b"),
+              AllOf(HasSubstr("but 2 of the 8 GPUs"), HasSubstr("serving.dcp: 2")));
+  EXPECT_THAT(mistake(2, 2, "qwen3-235b-a22b"), HasSubstr("but 1 of the 2 GPUs"));
+  EXPECT_THAT(mistake(8, 2, "glm-5"), HasSubstr("sparse attention of 'glm-5'"));
+}
+
 TEST(Serving, ReadsWhatItWrites) {
   const std::string keys =
       "parallel: {tp: 2, ep: 16}\nserving: {batch: [[{context: 9, sequences: 4}], [{prompt: 70, "
       "cached: 6, sequences: 1}]], precision: fp8, kv: fp8, graphs: [8, 16], drafts: 1, accepted: "
-      "0.5, overlap: three-batch, attention_ranks: 3}\n";
+      "0.5, overlap: three-batch, attention_ranks: 3, dcp: 2}\n";
   const Scenario first = parsed(keys);
   const Scenario again = parse_scenario(to_text(first), "again.yaml", {});
   EXPECT_EQ(*again.iteration, *first.iteration);

@@ -110,16 +110,22 @@ void BlockOps::add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Pa
       exchanges ? sides_of(block, forward || part == Part::again, all_of_group) : GroupSides();
   const auto first = std::ranges::find_if(kernels, shared) - kernels.begin();
   const auto last = kernels.rend() - std::ranges::find_if(kernels.rbegin(), kernels.rend(), shared);
+  const auto scores = [](const Made& m) { return m.kind == OpKind::attention_scores; };
+  const bool shares_keys = std::ranges::any_of(kernels, scores) && stage_.shares_keys(layer);
+  const auto first_scores = std::ranges::find_if(kernels, scores) - kernels.begin();
+  const auto last_scores =
+      kernels.rend() - std::ranges::find_if(kernels.rbegin(), kernels.rend(), scores);
   key.part = part_in(block);
   for (std::ptrdiff_t i = 0; i < std::ssize(kernels); ++i, ++key.part) {
     if (sides.gather && i == first && !stage_.replicates()) add_tensor_exchange(chain, key, true);
     const Made& m = kernels[static_cast<std::size_t>(i)];
     key.kind = m.kind;
-    if ((forward || part == Part::again) && m.kind == OpKind::attention_scores)
-      add_context_exchange(chain, key);
+    if ((forward || part == Part::again) && scores(m)) add_context_exchange(chain, key);
+    if (shares_keys && i == first_scores) add_shared_keys(chain, key, true);
     if (forward && exchanges && all_of_group && m.kind == OpKind::loss)
       add_sums_of_loss(chain, key);
     chain.compute({type_label(key.type()), key, Stream::compute, m.group, {}, m.kernels});
+    if (shares_keys && i + 1 == last_scores) add_shared_keys(chain, key, false);
     if (sides.scatter && i + 1 == last) add_tensor_exchange(chain, key, false);
   }
 }
@@ -187,7 +193,7 @@ void BlockOps::add_tensor_exchange(OpChain& chain, OpKey key, bool gather) {
   const Bytes row(std::int64_t{stage_.model().hidden} * size_of(stage_.model().activations));
   add_exchanges(chain, key, Exchanged::rows, [&](GpuId first) {
     if (!stage_.options().serves()) return all_gather(one_node(tp), stage_.activations());
-    const std::int64_t tokens = (stage_.tokens_of(first, key.microbatch) + tp - 1) / tp;
+    const std::int64_t tokens = (stage_.served(first, key.microbatch).tokens + tp - 1) / tp;
     const std::vector<std::int64_t> parts(static_cast<std::size_t>(tp), tokens);
     const CollectiveTraffic sum = two_shot_all_reduce(stage_.tensor_nodes(), parts, row);
     if (stage_.replicates()) return sum;
@@ -219,6 +225,30 @@ void BlockOps::add_sums_of_loss(OpChain& chain, OpKey key) {
   add_exchanges(chain, key, Exchanged::sums, [&](GpuId) {
     const BlockShard& shard = stage_.shard();
     return all_gather(one_node(shard.tp), Bytes(shard.tokens * sums * bytes));
+  });
+}
+
+/// A decode's queries go to all who share its keys, and with them the cached keys of prompts;
+/// results come back to the heads that a GPU has, with the sums of exponentials of all of them
+/// (Helix, arXiv 2507.07120; vLLM's cp_lse_ag_out_rs).
+void BlockOps::add_shared_keys(OpChain& chain, OpKey key, bool before) {
+  key.kind = OpKind::context_exchange;
+  key.part = key.part * 2 + (before ? 0 : 1);
+  add_exchanges(chain, key, before ? Exchanged::queries : Exchanged::results, [&](GpuId first) {
+    const auto [queries, results] =
+        shared_keys(stage_.model(), stage_.served(first, key.microbatch));
+    const int dcp = stage_.options().spec.serving->dcp, tp = stage_.shard().tp;
+    ByteMatrix traffic{Bytes(1)};
+    for (GpuId from(0); from.value < tp; ++from.value) {
+      std::vector<ByteMatrix::Entry> row;
+      for (GpuId to(from.value / dcp * dcp); to.value < (from.value / dcp + 1) * dcp; ++to.value) {
+        const Bytes bytes = before ? queries : results;
+        if (to != from && bytes.value > 0)
+          row.push_back({to, static_cast<std::uint32_t>(bytes.value)});
+      }
+      traffic.add_row(row);
+    }
+    return CollectiveTraffic{std::move(traffic), 1};
   });
 }
 

@@ -46,7 +46,9 @@ class BlockOps {
 
  private:
   enum class Part { forward, again, inputs, weights };
-  enum class Exchanged { rows, sums, keys };  // of activations, of the loss, of a context group
+  /// Of activations, of the loss, of a context group; queries and results where a tensor group
+  /// shares keys.
+  enum class Exchanged { rows, sums, keys, queries, results };
   using Made = GroupKernel;
   const std::vector<Made>& made(WorkCell cell, int layer, BlockKind block, Part part);
   void add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Part part);
@@ -59,6 +61,7 @@ class BlockOps {
   void add_tensor_exchange(OpChain& chain, OpKey key, bool gather);
   void add_sums_of_loss(OpChain& chain, OpKey key);
   void add_context_exchange(OpChain& chain, OpKey key);
+  void add_shared_keys(OpChain& chain, OpKey key, bool before);
 
   const StageSpace& stage_;
   const Topology* joins_on_;

@@ -3,6 +3,7 @@
 // its positions.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/base/counted.h"
@@ -165,16 +166,43 @@ std::int64_t tokens_of(const IterationSpec& spec, int gpus) {
   return tokens_of(*spec.serving, Grid(spec.parallel, gpus).size(ParallelAxis::dp));
 }
 
+namespace {
+
+/// Heads of keys that a tensor group holds once cannot be shared by tokens as well.
+void check_keys(const IterationSpec& spec, const MoeModel& model) {
+  const int dcp = spec.serving->dcp, tp = spec.parallel.tp;
+  if (dcp == 1) return;
+  if (tp % dcp != 0) {
+    throw Error(fmt::format("serving.dcp is {}, which does not divide tp = {}", dcp, tp),
+                "so many GPUs of each tensor group share the keys of a sequence");
+  }
+  if (!model.attention || !model.attention->shape) return;
+  const AttentionShape& shape = *model.attention->shape;
+  if (shape.compresses() || shape.indexer) {
+    throw Error(fmt::format("serving.dcp with the sparse attention of '{}'", model.name),
+                "it is of MLA and of grouped queries: serving.dcp: 1");
+  }
+  const int copies = shape.kind == AttentionKind::mla ? tp : std::max(1, tp / shape.kv_heads);
+  if (copies % dcp == 0) return;
+  throw Error(fmt::format("serving.dcp is {}, but {} of the {} GPUs of a tensor group hold the "
+                          "same of {} key heads",
+                          dcp, copies, tp, shape.kv_heads),
+              fmt::format("at most tp / key heads, as in vLLM: serving.dcp: {}", copies));
+}
+
+}  // namespace
+
 int drafting_layers(const IterationSpec& spec, const MoeModel& model) {
   const bool drafts = spec.serving && spec.serving->drafts > 0;
   return drafts && model.mtp > 0 && model.missing_of_whole().empty() ? 1 : 0;
 }
 
 CacheShard cache_shard(const IterationSpec& spec, const MoeModel& model) {
-  return {spec.serving->kv, spec.parallel.tp, spec.parallel.cp, drafting_layers(spec, model)};
+  return {spec.serving->kv, spec.parallel.tp, spec.serving->dcp, drafting_layers(spec, model)};
 }
 
 IterationShape shape_of(const IterationSpec& spec, int gpus, const MoeModel& model) {
+  if (spec.serving) said_at(spec.places, spec.places.batch, [&] { check_keys(spec, model); });
   const int predicting = model.missing_of_whole().empty() ? model.mtp : 0;
   return shape_of(spec, gpus, model.layers,
                   spec.serving ? drafting_layers(spec, model) : predicting);

@@ -50,6 +50,7 @@ struct ServingSpec {
   double kv_fraction = 0.9;  // of a GPU's memory that weights and cache may take
   /// Ranks that have sequences; the GPUs behind them compute experts alone. 0: all do both.
   int attention_ranks = 0;
+  int dcp = 1;  // GPUs of a tensor group that share the keys of a sequence
   bool operator==(const ServingSpec&) const = default;
 
   /// Whether a rank of the grid has sequences.

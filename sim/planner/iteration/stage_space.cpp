@@ -63,7 +63,6 @@ void StageSpace::share_batch() {
   const ServingSpec& serving = *options_.spec.serving;
   parts_ = parts_of(serving, drafting_layers(options_.spec, model_) > 0);
   const auto ranks = static_cast<int>(serving.batch.ranks.size());
-  const int cp = grid_.size(ParallelAxis::cp);
   for (GpuId own(0); own.value < gpus_->size(); ++own.value) {
     const int rank = grid_.place(gpus_->in_plan(own)).dp;
     const int list = !serving.attends(rank) ? ranks : ranks == 1 ? 0 : rank;
@@ -75,8 +74,8 @@ void StageSpace::share_batch() {
     for (int i = 0; i < lists; ++i) {
       auto list = i < ranks ? list_of(serving, i, part) : std::vector<SequenceStep>();
       const std::int64_t logits = part.drafts() ? sequences_of(list) : -1;
-      of_part.push_back(
-          serving_shard({std::move(list), serving.kv, cp, logits}, shard_.tp, serving.weights));
+      of_part.push_back(serving_shard({std::move(list), serving.kv, serving.dcp, logits}, shard_.tp,
+                                      serving.weights));
       if (of_part.back().tokens > shard_.tokens || !shard_.served) shard_ = of_part.back();
     }
   }
@@ -85,6 +84,12 @@ void StageSpace::share_batch() {
 bool StageSpace::runs(StagePartKind kind, int microbatch) const {
   if (parts_.empty() || kind == StagePartKind::head) return true;
   return (kind == StagePartKind::mtp) == drafts(microbatch);
+}
+
+bool StageSpace::shares_keys(int layer) const {
+  if (!options_.serves() || options_.spec.serving->dcp == 1) return false;
+  const auto& shape = model_.attention->shape;
+  return shape && !shape->is_linear(kind_of_layer(model_, layer));
 }
 
 std::vector<GroupKernel> StageSpace::served_kernels(int layer, BlockKind block, int part) const {
@@ -105,10 +110,6 @@ bool StageSpace::replicates() const {
 
 const std::vector<SequenceStep>& StageSpace::served_by(GpuId own) const {
   return options_.spec.serving->of_rank(grid_.place(gpus_->in_plan(own)).dp);
-}
-
-std::int64_t StageSpace::tokens_of(GpuId own, int part) const {
-  return served_[static_cast<std::size_t>(part)][list_of_[own.index()]].tokens;
 }
 
 Bytes StageSpace::activations() const {

@@ -43,6 +43,8 @@ class StageSpace {
     return !options_.serves() ||
            options_.spec.serving->attends(grid_.place(gpus_->in_plan(own)).dp);
   }
+  /// Whether GPUs of a tensor group share the keys of this layer by tokens.
+  bool shares_keys(int layer) const;
   /// Whether a microbatch is what drafts behind a serving pass.
   bool drafts(int microbatch) const {
     return !parts_.empty() && parts_[static_cast<std::size_t>(microbatch)].drafts();
@@ -52,8 +54,10 @@ class StageSpace {
   bool replicates() const;
   /// Sequences that a GPU serves in all parts of the batch.
   const std::vector<SequenceStep>& served_by(GpuId own) const;
-  /// Tokens of the tensor group of a GPU, in a part of the batch.
-  std::int64_t tokens_of(GpuId own, int part) const;
+  /// What the tensor group of a GPU serves in a part of the batch.
+  const BlockShard& served(GpuId own, int part) const {
+    return served_[static_cast<std::size_t>(part)][list_of_[own.index()]];
+  }
   /// Bytes of a microbatch's activations on one GPU.
   Bytes activations() const;
   /// Bytes that it hands on to the next stage: of all streams between blocks.

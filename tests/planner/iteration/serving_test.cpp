@@ -233,6 +233,32 @@ TEST(ServingPlan, SumsOverTwoNodesLeaveThemByAllGpusAlike) {
   EXPECT_GE(sums, 2 * 4);
 }
 
+TEST(ServingPlan, GpusThatShareKeysPassQueriesAndResults) {
+  const MoeModel model = test::whole(3);  // 4 key heads: two GPUs have the same
+  const RoutingTrace trace = test::tokens_for(model, 256, 64);
+  const Topology topology = test::h100_nodes(2);
+  Spec spec = serving({{{.context = 99, .tokens = 1, .count = 6}}}, {.tp = 8, .ep = 16, .etp = 1});
+  spec.spec.serving->dcp = 2;
+  Planner planner(test::policy("deepep-low-latency"), topology, model, trace, spec);
+  const PlannedStep step = planner.plan(0);
+  // Queries and results of 2 heads of 64 values in bf16, sums of exponentials of 4 in fp32.
+  const Bytes expected[] = {Bytes(6 * 2 * 64 * 2), Bytes(6 * 2 * 64 * 2 + 6 * 4 * 4)};
+  std::size_t exchanges = 0;
+  for (const Op& op : step.plan.ops) {
+    if (op.key.kind != OpKind::context_exchange) continue;
+    for (const GpuId from : op.group) {
+      for (const GpuId to : op.group) {
+        const bool pair = from != to && from.value / 2 == to.value / 2;
+        EXPECT_EQ(op.traffic().at(from, to), pair ? expected[exchanges % 2] : Bytes(0));
+      }
+    }
+    ++exchanges;
+  }
+  EXPECT_EQ(exchanges, 2u * 3);
+  EXPECT_EQ(step.memory.peaks[0].use.of(MemoryPart::cache),
+            cache_of_sequence(model, 100, {.tp = 8, .cp = 2}) * 6);
+}
+
 TEST(ServingPlan, RanksHaveBatchesOfTheirOwn) {
   const MoeModel model = test::whole(3);
   const RoutingTrace trace = test::tokens_for(model, 256, 64);
