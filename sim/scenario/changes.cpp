@@ -20,8 +20,28 @@ struct Mistake {
   std::string message, hint;
 };
 
-Mistake unknown_input(const std::string& path) {
+/// Keys of a scenario that people take for fields of an input, each with a flag of its name.
+const std::vector<std::string> keys_with_flags = {
+    "trace",  "ep",     "tp",     "cp",       "pp",   "vpp",    "etp",        "steps",
+    "layers", "warmup", "repeat", "fidelity", "pass", "memory", "accumulate", "tokens_per_rank"};
+
+std::string as_key(const std::string& key, const std::string& value) {
+  std::string flag = key;
+  std::ranges::replace(flag, '_', '-');
+  return fmt::format("'{}: {}', or --{} {}", key, value, flag, value);
+}
+
+Mistake unknown_input(const std::string& path, const std::string& value) {
   const std::string input = input_of(path);
+  if (std::ranges::find(keys_with_flags, path) != keys_with_flags.end()) {
+    return {fmt::format("'set' cannot change '{}'", path),
+            "it is a key of the scenario: " + as_key(path, value)};
+  }
+  if (path.starts_with("scenario.")) {
+    return {fmt::format("'set' cannot change '{}'", path),
+            fmt::format("keys of the scenario have no name before them: {}={}",
+                        path.substr(input.size() + 1), value)};
+  }
   const auto dot = path.find('.');
   const std::string close = dot == std::string::npos ? "" : nearest(input, changeable_inputs);
   return {fmt::format("'set' cannot change '{}'", path),
@@ -44,10 +64,13 @@ std::optional<Mistake> mistake_in(const std::string& text) {
                    "for example topology.nodes=8"};
   }
   if (std::ranges::find(changeable_inputs, input_of(path)) == changeable_inputs.end())
-    return unknown_input(path);
+    return unknown_input(path, text.substr(equals + 1));
   if (path.find('.') != std::string::npos) return std::nullopt;
-  return Mistake{fmt::format("'set' cannot change '{}'", path),
-                 fmt::format("name a field of it: {}.field=value", path)};
+  std::string hint = fmt::format("name a field of it: {}.field=value", path);
+  if (path == input_of(path) && path != "gpu") {
+    hint += "; another one is " + as_key(path, text.substr(equals + 1));
+  }
+  return Mistake{fmt::format("'set' cannot change '{}'", path), hint};
 }
 
 /// How a change may call the input of that name: by the name, or by that of its file.

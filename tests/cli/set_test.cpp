@@ -11,6 +11,7 @@
 namespace moesim {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
@@ -72,6 +73,14 @@ TEST(Set, ThatReachesNothingIsAnError) {
   EXPECT_EQ(run_moesim(compare_set({"--set", "policy:dedup=alltoall"})).err,
             "--set policy:dedup=alltoall: error: 'set' cannot change 'policy:dedup'\n"
             "hint: name a field of it: policy:dedup.field=value\n");
+  EXPECT_EQ(run_moesim(compare_set({"--set", "tokens_per_rank=8"})).err,
+            "--set tokens_per_rank=8: error: 'set' cannot change 'tokens_per_rank'\n"
+            "hint: it is a key of the scenario: 'tokens_per_rank: 8', or --tokens-per-rank 8\n");
+  EXPECT_EQ(run_moesim(compare_set({"--set", "scenario.batch.micro=8"})).err,
+            "--set scenario.batch.micro=8: error: 'set' cannot change 'scenario.batch.micro'\n"
+            "hint: keys of the scenario have no name before them: batch.micro=8\n");
+  EXPECT_THAT(run_moesim(compare_set({"--set", "gpu=h100"})).err,
+              EndsWith("hint: name a field of it: gpu.field=value\n"));
   const Outcome gpu = run_moesim(compare_set({"--set", "gpu:h100.memory=1 GB"}));
   EXPECT_EQ(gpu.code, 0);
   EXPECT_THAT(gpu.err, HasSubstr("--set gpu:h100.memory=1 GB: warning: no gpu of the scenario is "
