@@ -114,17 +114,19 @@ Chosen<Schedule, ScheduleContext> schedule(const YamlMap& map, PolicySources& so
   Chunking chunking;
   const auto count = params.find("chunks");
   const bool automatic = count && count->is_scalar() && count->string() == "auto";
-  chunking.by = static_cast<ChunkBy>(params.choice("chunk", {"tokens", "partners", "tiles"}, 0));
+  chunking.by =
+      static_cast<ChunkBy>(params.choice("chunk", {"tokens", "partners", "tiles", "results"}, 0));
   const bool tiles = chunking.by == ChunkBy::tiles && !automatic;
+  const bool one_kernel = tiles || chunking.by == ChunkBy::results;
   chunking.count =
       automatic ? 0 : static_cast<int>(params.integer("chunks", {1, 256}, tiles ? 32 : 1));
-  chunking.streamed = params.boolean("streamed", tiles);
+  chunking.streamed = params.boolean("streamed", one_kernel);
   chunking.kernel = read_tiled_kernel(params, tiles);
   chunking.fills_tiles = params.find("tile").has_value();
-  if (tiles && !chunking.streamed) {
+  if (one_kernel && !chunking.streamed) {
     params.find("streamed")
-        ->error("'streamed: false' with chunks of tiles",
-                "one kernel exchanges the rows of all its tiles");
+        ->error("'streamed: false' with chunks of tiles or results",
+                "one kernel exchanges the rows of all of them");
   }
   if (chunking.count <= 1 && !tiles) {
     for (const char* key : {"chunk", "streamed"}) {

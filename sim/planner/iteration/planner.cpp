@@ -132,6 +132,7 @@ PlannerOptions Planner::iteration_layers() {
   layers.join_alike = spec_.join_alike;
   if (spec_.serves()) {
     layers.attending = spec_.spec.serving->attention_ranks * spec_.spec.parallel.tp;
+    layers.overlap_results = spec_.spec.serving->overlap == ServingOverlap::single_batch;
   }
   return layers;
 }

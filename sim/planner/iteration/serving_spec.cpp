@@ -8,7 +8,8 @@
 
 namespace moesim {
 
-const std::vector<std::string> serving_overlap_names = {"none", "two-batch", "three-batch"};
+const std::vector<std::string> serving_overlap_names = {"none", "two-batch", "three-batch",
+                                                        "single-batch"};
 const std::vector<std::string> serving_precision_names = {"bf16", "fp8", "nvfp4"};
 const std::vector<std::string> kv_type_names = {"bf16", "fp8"};
 
@@ -59,7 +60,7 @@ std::int64_t sequences_of(const ServingSpec& spec, int ranks) {
 }
 
 std::vector<BatchPart> parts_of(const ServingSpec& spec, bool drafts) {
-  const int halves = 1 + static_cast<int>(spec.overlap);
+  const int halves = spec.turns();
   std::vector<BatchPart> parts;
   for (int half = 0; half < halves; ++half) parts.push_back({PartRuns::model, half, halves});
   for (int draft = 0; drafts && draft < spec.drafts; ++draft) {

@@ -11,8 +11,9 @@
 
 namespace moesim {
 
-/// What runs while tokens travel: nothing, or the other halves or thirds of the batch.
-enum class ServingOverlap { none, two_batch, three_batch };
+/// What runs while tokens travel: nothing, the other halves or thirds of the batch, or the last
+/// product of the experts while their results travel.
+enum class ServingOverlap { none, two_batch, three_batch, single_batch };
 extern const std::vector<std::string> serving_overlap_names;
 
 /// Types of weights and of the products with them.
@@ -53,6 +54,12 @@ struct ServingSpec {
   int dcp = 1;  // GPUs of a tensor group that share the keys of a sequence
   bool operator==(const ServingSpec&) const = default;
 
+  /// Parts of a batch that take turns.
+  int turns() const {
+    return overlap == ServingOverlap::two_batch     ? 2
+           : overlap == ServingOverlap::three_batch ? 3
+                                                    : 1;
+  }
   /// Whether a rank of the grid has sequences.
   bool attends(int rank) const { return attention_ranks == 0 || rank < attention_ranks; }
   /// How many of so many do.

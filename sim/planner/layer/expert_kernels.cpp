@@ -23,6 +23,13 @@ void fill_tiles(GroupedGemm& product, const ProductTiles& tiles) {
 void LayerOps::experts(int layer, Pass pass) {
   wait_for_gather(layer, pass);
   const std::vector<OpId> copies = stash_waits(layer, pass);
+  if (chunks_results(layer)) {
+    add_experts_inner(step(layer, pass), false);
+    begin_chunks(layer);
+    for (const Step& s : chunk_steps(step(layer, pass))) add_experts_results(s, false);
+    join_chunks();
+    return end_experts(layer, pass);
+  }
   for (const Step& s : chunk_steps(step(layer, pass))) {
     s.chain.require(copies);
     pass == Pass::forward ? experts_forward(s, false) : experts_backward(s);
@@ -84,8 +91,12 @@ void LayerOps::add_activation(const Step& s, const ExpertWork& work) {
 }
 
 void LayerOps::experts_forward(const Step& s, bool alone) {
-  const std::int64_t ffn = model_.expert_ffn;
-  const std::int64_t up = ffn * (model_.expert_matrices - 1);
+  add_experts_inner(s, alone);
+  add_experts_results(s, alone);
+}
+
+void LayerOps::add_experts_inner(const Step& s, bool alone) {
+  const std::int64_t up = std::int64_t{model_.expert_ffn} * (model_.expert_matrices - 1);
   const ExpertWork& work = s.parts.expert_work();
   const std::vector<std::int64_t>& arrived = s.parts.gathered();
   const bool transpose = !alone && s.work.dispatch->shape().local_work.transpose_arrived;
@@ -97,8 +108,15 @@ void LayerOps::experts_forward(const Step& s, bool alone) {
     return expert_product(s, work, gpu, up, model_.routed_width(), true);
   });
   add_activation(s, work);
+}
+
+void LayerOps::add_experts_results(const Step& s, bool alone) {
+  const ExpertWork& work = s.parts.expert_work();
+  const std::vector<std::int64_t>& arrived = s.parts.gathered();
+  const bool transpose = !alone && s.work.dispatch->shape().local_work.transpose_arrived;
+  const bool arranged = !alone && arranges(s);
   add_compute(s, s.key(OpKind::fc2, Stage::experts), [&](GpuId gpu) {
-    return expert_product(s, work, gpu, model_.routed_width(), ffn, false);
+    return expert_product(s, work, gpu, model_.routed_width(), model_.expert_ffn, false);
   });
   if (arranged) add_row_kernel(s, OpKind::reduce, Stage::combine, work.rows, arrived);
   if (transpose) add_transpose(s, Stage::combine, arrived);

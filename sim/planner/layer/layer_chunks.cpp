@@ -231,10 +231,30 @@ std::vector<LayerWork> chunks_of_partners(const LayerWork& work, const LayerToke
 
 }  // namespace
 
+Chunking with_results(Chunking chunking) {
+  if (chunking.count != 1 || chunking.by == ChunkBy::tiles) {
+    throw Unsuitable("overlap: single-batch with layers in chunks",
+                     "a schedule without chunks, or another overlap");
+  }
+  chunking.by = ChunkBy::results;
+  chunking.count = 4;
+  chunking.streamed = true;
+  return chunking;
+}
+
+void check_passes(const Chunking& chunking, bool backward) {
+  if (!backward || chunking.by != ChunkBy::results) return;
+  throw Unsuitable("chunks of results are of forward passes",
+                   "pass: forward, or a pass of serving");
+}
+
 std::vector<LayerWork> chunks_of(const LayerWork& work, const LayerTokens& tokens,
                                  const EpGroups& groups, const Chunking& chunking,
                                  const CountRows& count_rows) {
   if (chunking.count == 1) return {};
+  if (chunking.by == ChunkBy::results) {
+    return chunks_of_results(work, tokens, groups, chunking.count);
+  }
   auto chunks = chunking.by == ChunkBy::tokens
                     ? chunks_of_tokens(work, tokens, groups, chunking.count, count_rows)
                     : chunks_of_partners(work, tokens, groups, chunking.count);
@@ -245,7 +265,10 @@ std::vector<LayerWork> chunks_of(const LayerWork& work, const LayerTokens& token
 void add_chunk_rows(LayerWork& work, const LayerTokens& tokens, const EpGroups& groups,
                     const Chunking& chunking) {
   const auto count = static_cast<int>(work.chunks.size());
-  if (chunking.by == ChunkBy::tiles) return add_wave_rows(work, tokens, groups);
+  if (chunking.by == ChunkBy::tiles || chunking.by == ChunkBy::results) {
+    if (!work.chunks.empty()) add_wave_rows(work, tokens, groups);
+    return;
+  }
   for (int i = 0; i < count; ++i) {
     LayerWork& chunk = work.chunks[static_cast<std::size_t>(i)];
     if (chunking.by == ChunkBy::partners) {

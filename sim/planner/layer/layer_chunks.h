@@ -20,6 +20,12 @@ std::vector<LayerWork> chunks_of(const LayerWork& work, const LayerTokens& token
                                  const EpGroups& groups, const Chunking& chunking,
                                  const CountRows& count_rows);
 
+/// Four chunks of results: with more of them kernels would be too short. Throws Unsuitable if a
+/// schedule has chunks of its own.
+Chunking with_results(Chunking chunking);
+/// Throws Unsuitable for chunks of results if a backward pass follows.
+void check_passes(const Chunking& chunking, bool backward);
+
 /// Gives the chunks of a layer their explicit rows; the layer has its own.
 void add_chunk_rows(LayerWork& work, const LayerTokens& tokens, const EpGroups& groups,
                     const Chunking& chunking);

@@ -79,6 +79,10 @@ std::vector<LayerOps::Step> LayerOps::chunk_steps(const Step& whole) {
 }
 
 void LayerOps::dispatch(int layer, Pass pass) {
+  if (chunks_results(layer)) {
+    chunk_chains_.clear();
+    return add_exchanges(step(layer, pass), Stage::dispatch);
+  }
   begin_chunks(layer);
   for (const Step& s : chunk_steps(step(layer, pass))) add_exchanges(s, Stage::dispatch);
   join_chunks();

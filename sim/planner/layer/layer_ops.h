@@ -99,6 +99,10 @@ class LayerOps {
   /// there are none.
   std::vector<Step> chunk_steps(const Step& whole);
   void begin_chunks(int layer);
+  /// Whether chunks begin with the last product of the experts.
+  bool chunks_results(int layer) const {
+    return !at(layer).chunks().empty() && at(layer).chunks().front().work().of_results;
+  }
   void join_chunks();
   DataType gemm_type() const { return cell_.gemm_type.value_or(model_.weights); }
   /// Inner width of the shared experts on one GPU.
@@ -123,6 +127,9 @@ class LayerOps {
   void add_latent_gradients(const Step& s, OpKind kind, std::span<const Role> roles);
   /// `alone`: without what brings rows to the experts and takes them away.
   void experts_forward(const Step& s, bool alone);
+  /// Up to the activation, and from the last product on.
+  void add_experts_inner(const Step& s, bool alone);
+  void add_experts_results(const Step& s, bool alone);
   bool arranges(const Step& s) const;
   GroupedGemm expert_product(const Step& s, const ExpertWork& work, GpuId gpu, std::int64_t n,
                              std::int64_t k, bool first) const;

@@ -96,6 +96,8 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
         return system.schedule.make({topology, model});
       })) {
   check_trace(system, trace);
+  if (options_.overlap_results) schedule_->set_chunking(with_results(schedule_->chunking()));
+  check_passes(schedule_->chunking(), options_.backward);
   if (placer_->routes_shared()) shared_choice_.emplace(trace.info().experts);
   if (schedule_->chunking().count == 0) {
     unless_unsuitable([&] {

@@ -35,6 +35,7 @@ struct PlannerOptions {
   std::span<const Batch> warmup = {};   // of the steps just before, which planners see first
   std::vector<int> numbers = {};  // model layers that they stand for; empty: those of the trace
   std::optional<DataType> gemm_type = {};  // that experts compute in; default: the weights'
+  bool overlap_results = false;  // their last products run while results of other experts travel
   int attending = 0;  // GPUs of the only EP group that hold tokens and no experts; 0: all hold both
   TensorSharers tensor_sharers = {};  // of EP groups; the model has their parts of the experts
   CountedLayers* counted = nullptr;   // by planners for other parts of the cluster, and by this one

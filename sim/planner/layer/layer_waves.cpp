@@ -102,18 +102,22 @@ class RowTiles {
   std::vector<std::int64_t> tiles_;       // [gpu]
 };
 
+constexpr std::int64_t whole_expert = std::int64_t{1} << 40;  // rows of a tile
+
 void check_rows(const LayerWork& work) {
   const std::vector<std::int64_t>& slots = work.counts.slots;
   const std::int64_t choices = std::accumulate(slots.begin(), slots.end(), std::int64_t{0});
   const bool one_each = work.dispatch->shape().size() == 1 && work.counts.padded_phases.empty() &&
                         work.counts.phases[0].total() == static_cast<std::uint64_t>(choices);
   if (!one_each) {
-    throw Unsuitable("chunks of tiles need a row for every token and choice, in one phase",
-                     "dispatch: fused, or alltoall");
+    throw Unsuitable(
+        "chunks of tiles or results need a row for every token and choice, in one "
+        "phase",
+        "dispatch: fused, alltoall, or deepep-low-latency for results");
   }
   if (work.tensor_groups) {
-    throw Unsuitable("chunks of tiles compute whole experts, here tensor groups share them",
-                     "etp: 1");
+    throw Unsuitable(
+        "chunks of tiles or results are of whole experts, here tensor groups share them", "etp: 1");
   }
 }
 
@@ -146,6 +150,25 @@ std::vector<RowTable> row_tables(const RowTiles& tiles, const Placement& placeme
     for (std::size_t w = 0; w < tables.size(); ++w) tables[w].append(std::move(of_group[w]));
   }
   return tables;
+}
+
+std::vector<LayerWork> in_waves(const LayerWork& work, const RowTiles& tiles,
+                                const EpGroups& groups, int waves) {
+  std::vector<std::vector<std::int64_t>> slots(static_cast<std::size_t>(waves),
+                                               std::vector<std::int64_t>(work.counts.slots.size()));
+  auto tables = row_tables(tiles, work.assignment().placement(), groups, waves, slots);
+  std::vector<LayerWork> chunks;
+  for (std::size_t w = 0; w < tables.size(); ++w) {
+    LayerWork& chunk = chunks.emplace_back(LayerDecision(work.assignment()));
+    chunk.number = work.number;
+    chunk.dispatch = work.dispatch;
+    chunk.tokens_per_rank.resize(work.counts.gpus());  // none by themselves
+    chunk.counts.gpu_count = work.counts.gpu_count;
+    chunk.counts.phases = {std::move(tables[w])};
+    chunk.counts.slots = std::move(slots[w]);
+    chunk.goes_on = w > 0;
+  }
+  return chunks;
 }
 
 }  // namespace
@@ -221,27 +244,29 @@ std::vector<LayerWork> waves_of(const LayerWork& work, const LayerTokens& tokens
       std::min<std::int64_t>(shape.chunking.count, std::max<std::int64_t>(1, most_tiles));
   const int waves =
       static_cast<int>(std::clamp<std::int64_t>(quotient_up(at_once, compute_sms), 1, most));
-  std::vector<std::vector<std::int64_t>> slots(static_cast<std::size_t>(waves),
-                                               std::vector<std::int64_t>(work.counts.slots.size()));
-  auto tables = row_tables(tiles, work.assignment().placement(), groups, waves, slots);
-  std::vector<LayerWork> chunks;
-  for (std::size_t w = 0; w < tables.size(); ++w) {
-    LayerWork& chunk = chunks.emplace_back(LayerDecision(work.assignment()));
-    chunk.number = work.number;
-    chunk.dispatch = work.dispatch;
-    chunk.tokens_per_rank.resize(work.counts.gpus());  // none by themselves
-    chunk.counts.gpu_count = work.counts.gpu_count;
-    chunk.counts.phases = {std::move(tables[w])};
-    chunk.counts.slots = std::move(slots[w]);
-    chunk.wave = LayerWave{kernel, static_cast<int>(w), waves};
-    chunk.goes_on = w > 0;
+  std::vector<LayerWork> chunks = in_waves(work, tiles, groups, waves);
+  for (int w = 0; w < waves; ++w) chunks[static_cast<std::size_t>(w)].wave = {kernel, w, waves};
+  return chunks;
+}
+
+std::vector<LayerWork> chunks_of_results(const LayerWork& work, const LayerTokens& tokens,
+                                         const EpGroups& groups, int count) {
+  check_rows(work);
+  const RowTiles experts(tokens, groups, whole_expert);
+  const auto most = std::max<std::int64_t>(1, *std::ranges::max_element(experts.tiles()));
+  std::vector<LayerWork> chunks =
+      in_waves(work, experts, groups, static_cast<int>(std::min<std::int64_t>(count, most)));
+  for (LayerWork& chunk : chunks) {
+    chunk.of_results = true;
+    chunk.tiles = work.tiles;
   }
   return chunks;
 }
 
 void add_wave_rows(LayerWork& work, const LayerTokens& tokens, const EpGroups& groups) {
   const int waves = static_cast<int>(work.chunks.size());
-  const RowTiles tiles(tokens, groups, work.chunks.front().wave->kernel->tile);
+  const auto& first = work.chunks.front();
+  const RowTiles tiles(tokens, groups, first.wave ? first.wave->kernel->tile : whole_expert);
   const Placement& placement = work.assignment().placement();
   // The wave of every row of a (slot, source), in order.
   std::vector<std::vector<std::size_t>> wave(static_cast<std::size_t>(placement.slots()) *
@@ -259,7 +284,7 @@ void add_wave_rows(LayerWork& work, const LayerTokens& tokens, const EpGroups& g
     of_choice[static_cast<std::size_t>(token) * top_k + static_cast<std::size_t>(k)] =
         wave[at][next[at]++];
   });
-  for (LayerWork& chunk : work.chunks) chunk.rows.resize(1);
+  for (LayerWork& chunk : work.chunks) chunk.rows.assign(1, {});
   for (const RowMove& row : work.rows[0]) {
     const auto k = static_cast<std::size_t>(std::countr_zero(row.choices));
     work.chunks[of_choice[row.token.index() * top_k + k]].rows[0].push_back(row);

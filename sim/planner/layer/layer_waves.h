@@ -40,7 +40,12 @@ struct WaveShape {
 std::vector<LayerWork> waves_of(const LayerWork& work, const LayerTokens& tokens,
                                 const EpGroups& groups, const WaveShape& shape);
 
-/// [phase] of a wave's explicit rows; `work` has those of the layer.
+/// The results of a layer in so many chunks at most: those of equal numbers of experts with rows,
+/// on every GPU one after the other. Throws Unsuitable as waves_of.
+std::vector<LayerWork> chunks_of_results(const LayerWork& work, const LayerTokens& tokens,
+                                         const EpGroups& groups, int count);
+
+/// [phase] of the explicit rows of a wave or of results; `work` has those of the layer.
 void add_wave_rows(LayerWork& work, const LayerTokens& tokens, const EpGroups& groups);
 
 }  // namespace moesim

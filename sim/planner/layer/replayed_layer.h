@@ -67,7 +67,8 @@ struct LayerWork {
   /// The same for chunks of its rows, if they travel by themselves (layer_chunks.h); of the
   /// decision they have only the assignment.
   std::vector<LayerWork> chunks;
-  bool goes_on = false;  // a chunk whose exchanges continue with those of the one before
+  bool goes_on = false;     // a chunk whose exchanges continue with those of the one before
+  bool of_results = false;  // a chunk that was dispatched with all others
   std::optional<LayerWave> wave = {};  // a chunk of tiles of a kernel
   std::optional<ProductTiles> tiles = {};
 };

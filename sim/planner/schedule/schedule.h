@@ -31,9 +31,11 @@ enum class Point {
 
 /// What a chunk of a layer's rows consists of: an equal part of every rank's tokens (Tutel, arXiv
 /// 2206.03382), what each group of ranks sends to one other (FasterMoE's smart schedule, PPoPP
-/// 2022), or as many tiles of the experts' products as the multiprocessors compute at once: waves
-/// of one kernel that exchanges rows, too.
-enum class ChunkBy { tokens, partners, tiles };
+/// 2022), as many tiles of the experts' products as the multiprocessors compute at once: waves of
+/// one kernel that exchanges rows, too; or the results of as many experts of every GPU, which are
+/// dispatched together and combined while the last products of others go on (SGLang's single-batch
+/// overlap, sgl-project/sglang at 06beed92, batch_overlap/single_batch_overlap.py).
+enum class ChunkBy { tokens, partners, tiles, results };
 
 /// The kernel whose waves are chunks; without dies and columns also of products by themselves.
 struct TiledKernel {

@@ -150,14 +150,14 @@ TEST(ExpertsApart, EachGpuHasItsPartInTimeAndMemory) {
 TEST(ExpertsApart, PartsOfABatchFillBothSides) {
   const Topology topology = test::h100_nodes(2);
   std::int64_t rows = 0;
-  for (const auto overlap :
-       {ServingOverlap::none, ServingOverlap::two_batch, ServingOverlap::three_batch}) {
+  for (const auto overlap : {ServingOverlap::none, ServingOverlap::two_batch,
+                             ServingOverlap::three_batch, ServingOverlap::single_batch}) {
     Pass pass = apart(overlap);
     const PlannedStep step = pass.plan("deepep-low-latency", topology);
     for (std::size_t l = 0; l < step.layers.size(); ++l) {
       prove(pass.planner->layer_with_rows(step, l));
     }
-    EXPECT_EQ(step.layers.size(), 3u * (1 + static_cast<std::size_t>(overlap)));
+    EXPECT_EQ(step.layers.size(), 3u * static_cast<std::size_t>(pass.spec.spec.serving->turns()));
     std::int64_t all = 0;
     for (const PlannedLayer& layer : step.layers) {
       for (const std::int64_t of_slot : layer.counts.slots) all += of_slot;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "sim/base/id_vector.h"
+#include "sim/base/unsuitable.h"
 #include "sim/model/kv_cache.h"
 #include "sim/planner/iteration/rank_kernels.h"
 #include "sim/planner/iteration/serving_batches.h"
@@ -231,6 +232,53 @@ TEST(ServingPlan, SumsOverTwoNodesLeaveThemByAllGpusAlike) {
     }
   }
   EXPECT_GE(sums, 2 * 4);
+}
+
+TEST(ServingPlan, LastProductsRunWhileResultsOfOthersTravel) {
+  const MoeModel model = test::whole(2);
+  const RoutingTrace trace = test::tokens_for(model, 4096, 64);
+  const Topology topology = test::h100_nodes(2);
+  const auto plan = [&](const std::string& policy, ServingOverlap overlap) {
+    Spec spec = serving({{{.context = 9, .count = 128}}}, {.ep = 8, .etp = 1});
+    spec.spec.serving->overlap = overlap;
+    return Planner(test::policy(policy), topology, model, trace, spec).plan(0);
+  };
+  const PlannedStep one = plan("deepep-low-latency", ServingOverlap::none);
+  const PlannedStep parts = plan("deepep-low-latency", ServingOverlap::single_batch);
+  const auto count = [](const PlannedStep& step, OpKind kind, Stage stage) {
+    std::pair<int, std::int64_t> found;  // ops, and rows of products or bytes
+    for (const Op& op : step.plan.ops) {
+      if (op.key.kind != kind || op.key.stage != stage) continue;
+      ++found.first;
+      if (op.exchange() != nullptr) found.second += op.exchange()->traffic.total().value;
+      for (std::size_t m = 0; op.kernels() != nullptr && m < op.group.size(); ++m) {
+        const auto& sizes = std::get<GroupedGemm>(op.kernels()->of(m)).m;
+        found.second += std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+      }
+    }
+    return found;
+  };
+  for (const auto& [kind, stage, ops] : {std::tuple{OpKind::token_exchange, Stage::dispatch, 1},
+                                         {OpKind::fc1, Stage::experts, 1},
+                                         {OpKind::fc2, Stage::experts, 4},
+                                         {OpKind::token_exchange, Stage::combine, 4}}) {
+    EXPECT_EQ(count(parts, kind, stage).first, ops * count(one, kind, stage).first);
+    EXPECT_EQ(count(parts, kind, stage).second, count(one, kind, stage).second);
+  }
+  // The first results leave before the last product ends.
+  const Timeline timeline = simulated(parts, topology);
+  Seconds first_left(1e9), last_computed;
+  for (std::size_t i = 0; i < parts.plan.ops.size(); ++i) {
+    const Op& op = parts.plan.ops[i];
+    for (const Interval& of : timeline.ops[i]) {
+      if (op.key.kind == OpKind::fc2) last_computed = std::max(last_computed, of.end);
+      const bool back = op.key.kind == OpKind::token_exchange && op.key.stage == Stage::combine;
+      if (back) first_left = std::min(first_left, of.start);
+    }
+  }
+  EXPECT_LT(first_left, last_computed);
+  EXPECT_THROW(plan("deepep-normal", ServingOverlap::single_batch), Unsuitable);  // a row per GPU
+  EXPECT_THROW(plan("megamoe-hopper", ServingOverlap::single_batch), Unsuitable);
 }
 
 TEST(ServingPlan, GpusThatShareKeysPassQueriesAndResults) {

@@ -217,7 +217,7 @@ TEST(Waves, KeysAreChecked) {
   EXPECT_THAT(message(", weights: fp4"), testing::HasSubstr("products fill no tiles"));
   EXPECT_THAT(message(", chunk: tiles, tile: [64, 16]"), testing::HasSubstr("does not ascend"));
   EXPECT_THAT(message(", chunk: tiles, streamed: false"),
-              testing::HasSubstr("one kernel exchanges the rows of all its tiles"));
+              testing::HasSubstr("one kernel exchanges the rows of all of them"));
 }
 
 }  // namespace
