@@ -122,8 +122,6 @@ RowPlan plan_row(const PaperTable& table, const PaperFigure& figure, const Predi
 }
 
 void simulate_row(const RowRun& run, const Inputs& inputs, SimulatedIteration& result) {
-  result.why = inputs.clusters[0].unsuitable;
-  if (!result.why.empty()) return;
   const IterationFigures metrics = iteration_figures(run.scenario, inputs);
   result.times = metrics.times;
   result.stage_turns = metrics.stage_turns;
