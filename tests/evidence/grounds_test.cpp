@@ -82,6 +82,15 @@ TEST(Grounds, SpeedupsOfLikeMachinesAreNarrowerThanTimesAndThanThoseOfUnlikeOnes
     EXPECT_LT(like, width(error_of_time(toy_errors, of)));
     EXPECT_LT(like, width(error_of_speedup(toy_errors, {}, of)));
   }
+  // One transport that was not measured is as two.
+  const Unmeasured transport{"", "", "t"};
+  const double both = error_of_speedup(toy_errors, transport, transport).low;
+  EXPECT_NEAR(both, std::exp(-std::hypot(std::log(0.9), std::log(0.6))), 1e-12);
+  EXPECT_EQ(error_of_speedup(toy_errors, transport, {}).low, both);
+  EXPECT_EQ(error_of_speedup(toy_errors, {}, transport).low, both);
+  const Unmeasured sheets{"k", "", ""};
+  EXPECT_EQ(error_of_speedup(toy_errors, sheets, sheets).low, 0.7);
+  EXPECT_EQ(error_of_speedup(toy_errors, sheets, sheets).high, 1.4);
   // The base 0.8 to 1.1 of the truth, the other one half to 1.1.
   const ModelError unlike = error_of_speedup(toy_errors, {}, {"k", "", ""});
   EXPECT_NEAR(unlike.low, std::exp(-std::hypot(std::log(0.8), std::log(1.1))), 1e-12);

@@ -238,6 +238,21 @@ node a is slower than c on s - -
 )");
 }
 
+// Names are to the left, figures to the right.
+TEST(PaperTexts, HaveTheirColumnsInLine) {
+  const std::string text = papers_text({judged_node()}, "v").text();
+  EXPECT_THAT(text,
+              HasSubstr("\nnode                relative        1  75.0 %   75.0 %    5 of 7     "
+                        "2 of 4\n"));
+  EXPECT_THAT(text, HasSubstr("\nnode   a is slower than b on s              0.90x  WRONG\n"));
+  PaperTable only = parse_paper_table(
+      "title: x\nsource: y\nsettings: {s: {}}\nfigures: []\n"
+      "orders: [{setting: s, slower: a, faster: b, source: z}]\n",
+      "few.yaml");
+  EXPECT_THAT(papers_text(judged({only}, {{{1.5, "", ""}}}), "v").text(),
+              HasSubstr("# 1 of 1 hold"));
+}
+
 TEST(PaperDocuments, HaveAllOfATable) {
   auto document = nlohmann::ordered_json::parse(papers_json({judged_node()}, "v"));
   auto table = document["tables"][0];
