@@ -291,6 +291,12 @@ TEST(ParquetByHand, DamagedPagesAreRefused) {
   EXPECT_EQ(read_of({2, data_page(2, "abc")}), damaged) << "no length of levels";
 }
 
+TEST(ParquetByHand, StatisticsOfAPageArePassed) {
+  Fields about;
+  about.number(1, 2).number(2, 0).text(3, "three").inner(5, Fields().text(1, "most"));
+  EXPECT_EQ(read_of({2, page_of(0, about, 5, ints({1, 2})), 1, 0, 0}), " 1 2/1");
+}
+
 TEST(ParquetByHand, ChecksumsAreOfThePage) {
   const std::string body = ints({1, 2});
   const auto with_sum = [&](std::uint32_t sum) {
