@@ -127,8 +127,6 @@ MeasuredCase measure(const Scenario& scenario, const std::set<Measure>& measures
       throw Error("measures of a step and of an iteration are of one setting and policy");
     }
     const Inputs inputs = open_inputs(scenario);
-    measured.why = inputs.clusters[0].unsuitable;
-    if (!measured.why.empty()) return measured;
     measured.inputs = hash_of_inputs(scenario, inputs);
     bool alone = false, steps = false;
     for (const Measure m : measures) (is_alone(m) ? alone : steps) = true;

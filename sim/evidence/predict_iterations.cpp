@@ -50,7 +50,6 @@ std::string folder_of_routing(const std::string& name, const PredictOptions& opt
 void add_recorded(const std::string& folder, std::vector<Override>& flags) {
   flags.push_back({"trace", folder, "trace: " + folder});
   std::erase_if(flags, [](const Override& flag) { return flag.path == "routing"; });
-  flags.push_back({"routing", "recorded", "routing: recorded"});
 }
 
 std::string key_of(const std::vector<Override>& flags, const PaperVariant& variant,
@@ -122,8 +121,6 @@ RowPlan plan_row(const PaperTable& table, const PaperFigure& figure, const Predi
 }
 
 void simulate_row(const RowRun& run, const Inputs& inputs, SimulatedIteration& result) {
-  result.why = inputs.clusters[0].unsuitable;
-  if (!result.why.empty()) return;
   const IterationFigures metrics = iteration_figures(run.scenario, inputs);
   result.times = metrics.times;
   result.stage_turns = metrics.stage_turns;
@@ -218,11 +215,7 @@ PredictedRows predict_iterations(const std::vector<PaperTable>& tables,
   PredictedRows rows;
   for (const auto& [at, plan] : plans) {
     const SimulatedIteration &first = outcomes[plan.first], &second = outcomes[plan.second];
-    const bool both = first.why.empty() && second.why.empty();
-    SimulatedIteration whole = both && plan.first != plan.second
-                                   ? extended(first, second, plan.times)
-                               : first.why.empty() ? second
-                                                   : first;
+    SimulatedIteration whole = first.why.empty() ? extended(first, second, plan.times) : first;
     whole.lacks_routing = plan.lacks_routing;
     rows[at] = predicted(tables[at.first].figures[at.second], std::move(whole));
   }

@@ -223,7 +223,6 @@ void add_requests(const std::vector<Request>& requests, const std::string& file,
 }  // namespace
 
 void import_gpt_oss(ImportSink& sink) {
-  sink.experts();
   std::optional<Token> first;
   const auto files = input_files(sink.options().inputs);
   for (std::size_t i = 0; i < files.size(); ++i) {

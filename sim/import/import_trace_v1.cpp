@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 struct Manifest {
   std::string folder;
-  std::int64_t step = 0, microbatch = 0, layer = 0, tokens = 0, experts = 0, top_k = 0;
+  std::int64_t step, microbatch, layer, tokens, experts, top_k;
 };
 
 Manifest read_manifest(const std::string& folder) {

@@ -52,14 +52,16 @@ std::optional<TableHeader> find_header(const std::string& path, const TableField
     }
     TableHeader header{lines.line_number(), separator_of(line), {}};
     if (line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
+    const bool blanks = header.separator == '\0';
+    if (blanks) header.separator = ' ';
     header.names = cells_of(line, header.separator);
-    if (header.separator != '\0' && std::ranges::any_of(header.names, makes_row)) return header;
-    if (header.separator == '\0') {
-      header.separator = ' ';
-      header.names = cells_of(line, ' ');
-      if (std::ranges::any_of(header.names, makes_row)) names = header;
+    if (!all_numbers(header.names)) {
+      if (!std::ranges::any_of(header.names, makes_row)) continue;
+      if (!blanks) return header;
+      names = header;
+      continue;
     }
-    if (header.names.size() < 2 || !all_numbers(header.names)) continue;
+    if (header.names.size() < 2) continue;
     for (std::size_t i = 0; i < header.names.size(); ++i) {
       header.names[i] = fmt::format("{}", i + 1);
     }

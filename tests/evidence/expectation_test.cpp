@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
+#include "tests/evidence/rows.h"
 
 namespace moesim {
 namespace {
@@ -81,6 +82,63 @@ TEST(Expectation, SaysWhichInputsDiffer) {
   const Expectation e = against(before, after);
   EXPECT_EQ(e.moved, 0);
   EXPECT_THAT(e.moves.text(), HasSubstr("# inputs that differ: model\n"));
+}
+
+TEST(Expectation, SaysEachMoveInALine) {
+  Document lost = case_of("lost", 1, 1), refused = case_of("refused", 1, 1), now = refused;
+  Document zero = case_of("zero", 1, 1), moved = zero;
+  now["unsuitable"] = "too full";
+  zero["total"]["bytes"] = 0, zero["speedup"] = 1, zero["old"] = 5, zero["names"] = "x";
+  moved["total"]["bytes"] = 7, moved["speedup"] = 2, moved["step_s_each"] = {9};
+  const Expectation e = against(result_of({lost, refused, zero}),
+                                result_of({now, moved, case_of("added", 1, 1)}), 0.25);
+  EXPECT_EQ(e.moved, 4);
+  EXPECT_EQ(e.cases, 4);
+  EXPECT_EQ(squeezed(e.moves.text()),
+            "\n# against r.json: 4 of 4 cases moved by more than 25 %\n"
+            "case figure expected now change\n"
+            "rail lost port case there missing\n"
+            "rail refused port runs yes no\n"
+            "rail zero port total.bytes 0 7 -\n"
+            "rail added port case not there new\n");
+}
+
+TEST(Expectation, AMoveIsBeyondTheTolerance) {
+  const Document before = result_of({case_of("a", 4, 2)});
+  EXPECT_EQ(against(before, result_of({case_of("a", 4, 3)}), 0.25).moved, 0) << "a quarter of 4 s";
+  EXPECT_EQ(against(before, result_of({case_of("a", 4, 3)}), 0.24).moved, 1);
+  Document fewer = case_of("a", 4, 2), more = fewer;
+  fewer["total"]["bytes"] = 600, more["total"]["bytes"] = -1000;
+  EXPECT_EQ(against(before, result_of({fewer}), 0.4).moved, 0);
+  EXPECT_EQ(against(before, result_of({fewer}), 0.39).moved, 1);
+  EXPECT_EQ(against(before, result_of({more}), 1.9).moved, 1) << "from 1000 to -1000";
+}
+
+TEST(Expectation, NamesAllInputsThatDiffer) {
+  Document before = result_of({}), after = before;
+  for (const char* key : {"trace", "model", "policies", "clusters", "set", "layers", "pass"}) {
+    before[key] = 1, after[key] = 2;
+  }
+  EXPECT_THAT(
+      against(before, after).moves.text(),
+      HasSubstr("# inputs that differ: trace, model, policies, clusters, set, layers, pass\n"));
+  after.erase("trace");
+  EXPECT_THAT(against(before, after).moves.text(), HasSubstr("differ: model,"));
+}
+
+TEST(Expectation, IsOfTheSameKindOfSteps) {
+  Document before = result_of({}), after = before;
+  before["step"] = "iteration";
+  EXPECT_THROW(against(before, after), Error);
+  after["step"] = "iteration";
+  EXPECT_EQ(against(before, after).cases, 0);
+  Document other = before;
+  for (const auto& [key, value] : std::vector<std::pair<std::string, Document>>{
+           {"format", "other"}, {"format_version", 3}, {"cases", 5}}) {
+    Document wrong = before;
+    wrong[key] = value;
+    EXPECT_THROW(against(wrong, before), Error) << key;
+  }
 }
 
 TEST(Expectation, RefusesWhatIsNoResult) {

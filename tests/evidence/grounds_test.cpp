@@ -14,6 +14,7 @@
 #include "sim/evidence/interval_table.h"
 #include "sim/evidence/shipped_tables.h"
 #include "sim/transport/coverage.h"
+#include "tests/evidence/rows.h"
 
 namespace moesim {
 namespace {
@@ -81,6 +82,15 @@ TEST(Grounds, SpeedupsOfLikeMachinesAreNarrowerThanTimesAndThanThoseOfUnlikeOnes
     EXPECT_LT(like, width(error_of_time(toy_errors, of)));
     EXPECT_LT(like, width(error_of_speedup(toy_errors, {}, of)));
   }
+  // One transport that was not measured is as two.
+  const Unmeasured transport{"", "", "t"};
+  const double both = error_of_speedup(toy_errors, transport, transport).low;
+  EXPECT_NEAR(both, std::exp(-std::hypot(std::log(0.9), std::log(0.6))), 1e-12);
+  EXPECT_EQ(error_of_speedup(toy_errors, transport, {}).low, both);
+  EXPECT_EQ(error_of_speedup(toy_errors, {}, transport).low, both);
+  const Unmeasured sheets{"k", "", ""};
+  EXPECT_EQ(error_of_speedup(toy_errors, sheets, sheets).low, 0.7);
+  EXPECT_EQ(error_of_speedup(toy_errors, sheets, sheets).high, 1.4);
   // The base 0.8 to 1.1 of the truth, the other one half to 1.1.
   const ModelError unlike = error_of_speedup(toy_errors, {}, {"k", "", ""});
   EXPECT_NEAR(unlike.low, std::exp(-std::hypot(std::log(0.8), std::log(1.1))), 1e-12);
@@ -194,6 +204,69 @@ TEST(Grounds, TablesAndCasesSayWhatWasNotMeasured) {
   const std::string text = interval_table(cases, toy_errors, lacks).text();
   EXPECT_THAT(text, HasSubstr("# not measured: uccl on nic (efa); times there are off by -51.7 % "
                               "to +101.3 %\n"));
+}
+
+CaseResult case_of_steps(const std::string& policy, const std::vector<double>& steps) {
+  CaseResult c{{"t", policy, "port"}, nullptr, {}, ""};
+  for (const double step : steps) c.metrics.steps.emplace_back(step);
+  if (!steps.empty()) c.metrics.breakdown.tokens = Seconds(steps[0]);
+  return c;
+}
+
+// Steps that are all alike are sampled without doubt: only the errors of the model remain, 20 % for
+// speedups and 10 % for transports that nobody measured.
+TEST(IntervalTables, HaveALineForEveryCaseThatRan) {
+  std::vector<CaseResult> cases = {case_of_steps("base", {2, 2}), case_of_steps("full", {}),
+                                   case_of_steps("half", {1, 1}), case_of_steps("near", {1.9, 1.9}),
+                                   case_of_steps("like", {2, 2})};
+  cases[1].unsuitable = "too large";
+  const ShippedModelErrors errors{{0.8, 1.25}, {0.8, 1.25}, {{}, {}, {0.5, 2}, {1, 1}}, {}};
+  const std::vector<Unmeasured> lacks = {{}, {}, {"", "", "u"}, {"", "", "u"}};
+  EXPECT_EQ(squeezed(interval_table(cases, errors, lacks).text()), R"(
+# 90 % intervals. +-, sampled: for another recording of as many steps; with model: also by what published speedups are off (-20.0 % to +25.0 %; times -20.0 % to +25.0 %)
+topology policy step +- speedup sampled told apart with model
+t base 2 s 0.0 % 1.00x - -
+t half 1 s 0.0 % 2.00x 2.00-2.00 yes 1.60-2.50
+t near 1.9 s 0.0 % 1.05x 1.05-1.05 measure tokens 0.84-1.32
+t like 2 s 0.0 % 1.00x 1.00-1.00 no 0.80-1.25
+# not measured: u; times there are off by -51.7 % to +107.1 %
+)");
+  add_intervals(cases, errors, lacks);
+  EXPECT_FALSE(cases[1].intervals);
+  EXPECT_EQ(cases[4].intervals->told_apart, "no");
+}
+
+TEST(IntervalTables, OneStepHasNoInterval) {
+  EXPECT_EQ(squeezed(interval_table({case_of_steps("base", {2}), case_of_steps("half", {1})},
+                                    {{0.8, 1.25}, {0.8, 1.25}})
+                         .text()),
+            R"(
+# 90 % intervals. +-, sampled: for another recording of as many steps; with model: also by what published speedups are off (-20.0 % to +25.0 %; times -20.0 % to +25.0 %)
+topology policy step +- speedup sampled told apart with model
+t base 2 s - 1.00x - - -
+t half 1 s - 2.00x - - -
+# note: one step has no interval; record more, or lower --tokens-per-rank
+)");
+}
+
+TEST(IntervalTables, ErrorsAreThoseOfTheKindOfSteps) {
+  const std::vector<Override> parallel = {{"parallel", "{ep: 8}", ""},
+                                          {"batch", "{global: 8, sequence: 64}", ""}};
+  const auto of = [](std::vector<Override> more) {
+    for (const auto& [key, value] :
+         std::vector<std::pair<std::string, std::string>>{{"topology", "h100-rail"},
+                                                          {"policy", "megatron"},
+                                                          {"model", "tiny-moe"},
+                                                          {"set", "topology.nodes=1"},
+                                                          {"synth", "{tokens: 1024}"}}) {
+      more.push_back({key, value, ""});
+    }
+    return shipped_errors_of(read_scenario("", more));
+  };
+  const ShippedModelErrors steps = shipped_errors_of_steps(), rows = shipped_errors_of_iterations();
+  ASSERT_NE(steps.times.low, rows.times.low);
+  EXPECT_EQ(of({}).times.low, steps.times.low);
+  EXPECT_EQ(of(parallel).times.low, rows.times.low);
 }
 
 }  // namespace

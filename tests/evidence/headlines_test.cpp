@@ -173,7 +173,7 @@ TEST(Headlines, TheirErrorsAreStoredApart) {
 TEST(BubbleFormula, IsThatOfThePublication) {
   const auto bubble = [](PipelineKind kind, int microbatches, double f, double b, double w,
                          double fb) {
-    const Pipeline pipeline({kind, 4, microbatches, 1});
+    const Pipeline pipeline({kind, 4, microbatches, kind == PipelineKind::interleaved ? 2 : 1});
     std::vector<TurnTimes> stages(4);
     for (const TurnAt at : pipeline.order()) {
       const Turn& turn = pipeline.at(at);
@@ -188,8 +188,15 @@ TEST(BubbleFormula, IsThatOfThePublication) {
         mine.of(TurnPart::backward) += Seconds(turn.work.kind == WorkKind::backward ? b : b - w);
       }
     }
-    return formula_bubble(pipeline, stages)->value;
+    return formula_bubble(pipeline, stages).value_or(Seconds(-1)).value;
   };
+  EXPECT_NEAR(bubble(PipelineKind::gpipe, 16, 1, 2, 0.5, 2.5), 9, 1e-12);
+  EXPECT_NEAR(bubble(PipelineKind::dualpipev, 16, 1, 2, 0.5, 2.5), 9, 1e-12);  // 3 x (4.5 - 1.5)
+  EXPECT_NEAR(bubble(PipelineKind::interleaved, 16, 1, 2, 0.5, 2.5), 9, 1e-12);
+  for (const auto without :
+       {PipelineKind::zbv, PipelineKind::v_half, PipelineKind::v_min, PipelineKind::combined}) {
+    EXPECT_EQ(bubble(without, 16, 1, 2, 0.5, 2.5), -1);
+  }
   EXPECT_NEAR(bubble(PipelineKind::one_f_one_b, 16, 1, 2, 0.5, 2.5), 9, 1e-12);
   EXPECT_NEAR(bubble(PipelineKind::zb1p, 16, 1, 2, 0.5, 2.5), 6, 1e-12);      // 3 x (3 - 2 x 0.5)
   EXPECT_NEAR(bubble(PipelineKind::dualpipe, 16, 1, 2, 0.5, 2.5), 3, 1e-12);  // 2.5 + 2 - 1.5

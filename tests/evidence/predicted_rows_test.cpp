@@ -85,6 +85,38 @@ TEST(PredictedRows, ARateOfAGpuIsATimeByTheModelsFlop) {
       16 * 128 * (all.iteration->flop_per_token + all.iteration->masked_flop) / (8 * 1e12));
 }
 
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+// With a folder of traces the recorded routing, else balanced tokens.
+TEST(PredictedRows, HaveTheirRecordedRoutingIfItIsThere) {
+  const std::string text =
+      "- {name: a, model: tiny-moe, policy: alltoall, topology: h100-rail, gpus: 8, routing: "
+      "balanced, batch: {global: 16, micro: 1, sequence: 128}, set: [topology.nodes=1], parallel: "
+      "{ep: 8}, recorded: ";
+  const PaperTable table = rows_table(text + "tiny-moe-train, published: 2 s}\n");
+  const auto row = [&](const PaperTable& of, const std::string& traces) {
+    return predict_iterations({of}, {.workers = 1, .traces = traces}).at({0, 0});
+  };
+  const PredictedFigure balanced = row(table, ""), recorded = row(table, MOESIM_ROOT "/traces");
+  ASSERT_TRUE(balanced.there() && recorded.there()) << balanced.why << recorded.why;
+  EXPECT_TRUE(balanced.iteration->lacks_routing);
+  EXPECT_FALSE(recorded.iteration->lacks_routing);
+  EXPECT_NE(recorded.inputs, balanced.inputs);
+  const PaperTable same = rows_table(
+      replaced(text, "routing: balanced", "trace: " MOESIM_ROOT "/traces/tiny-moe-train") +
+      "\"\", published: 2 s}\n");
+  EXPECT_EQ(row(same, "").inputs, recorded.inputs);
+  EXPECT_EQ(row(same, "").value, recorded.value);
+  EXPECT_TRUE(row(rows_table(text + "others, published: 2 s}\n"), MOESIM_ROOT "/traces")
+                  .iteration->lacks_routing);
+  PaperTable plain = table;
+  plain.figures[0].iteration->recorded.clear();
+  EXPECT_FALSE(row(plain, "").iteration->lacks_routing);
+  EXPECT_EQ(row(plain, "").value, balanced.value);
+}
+
 /// What was measured of two policies on a node of 8 GPUs: each of `steps` steps took 1 s.
 std::vector<MeasuredRun> measured_runs(int steps, const std::string& keys,
                                        const SimulatedOn& on = {}) {

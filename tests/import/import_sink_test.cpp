@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes that importers hand over, made by hand: what becomes of them, and what is refused.
+#include "sim/import/import_sink.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "sim/import/counts.h"
+#include "sim/import/input_hash.h"
+#include "sim/import/microbatch.h"
+#include "sim/import/repeated_ranks.h"
+#include "tests/trace/scratch.h"
+
+namespace moesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Ids = std::vector<std::int32_t>;
+
+/// Of one layer per list, with so many choices a token.
+ChoiceTable table_of_layers(const std::vector<Ids>& layers, std::int64_t choices) {
+  std::vector<NpyArray> arrays;
+  for (const Ids& ids : layers) {
+    const auto tokens = std::ssize(ids) / choices;
+    arrays.push_back(NpyArray::of(Ids(ids), {tokens, choices}, "ids"));
+  }
+  return ChoiceTable(std::move(arrays));
+}
+
+RoutedPass pass_of_layers(const std::vector<Ids>& layers, std::int64_t choices,
+                          const std::vector<std::int32_t>& lengths = {}) {
+  RoutedPass pass{"pass", table_of_layers(layers, choices), lengths};
+  if (lengths.empty()) pass.lengths = {static_cast<std::int32_t>(pass.ids.tokens())};
+  return pass;
+}
+
+class SinkTest : public testing::Test {
+ protected:
+  SinkTest() {
+    options_.output = scratch_ / "out";
+    options_.inputs = {"input"};
+    options_.experts = 8;
+    options_.layers = {3};
+  }
+  /// The trace of some passes.
+  RoutingTrace trace_of(const std::vector<RoutedPass>& passes) {
+    std::filesystem::remove_all(options_.output);
+    auto writer = TraceWriter::resume(options_.output, "key");
+    ImportSink sink(options_, writer, {});
+    for (const RoutedPass& pass : passes) sink.add(pass);
+    report_ = sink.finish("kind", "[]").report;
+    return RoutingTrace::open(options_.output);
+  }
+  /// The first line of what is wrong with them.
+  std::string refused(const std::vector<RoutedPass>& passes) {
+    std::filesystem::remove_all(options_.output);
+    auto writer = TraceWriter::resume(options_.output, "key");
+    ImportSink sink(options_, writer, {});
+    const std::string text = error_text([&] {
+      for (const RoutedPass& pass : passes) sink.add(pass);
+      sink.finish("kind", "[]");
+    });
+    writer.abandon();
+    return text.substr(0, text.find('\n'));
+  }
+  static std::vector<std::int32_t> lengths(const RoutingTrace& trace, int step = 0) {
+    const auto all = trace.step(step).sequence_lengths();
+    return {all.begin(), all.end()};
+  }
+
+  ScratchFolder scratch_;
+  ImportOptions options_;
+  std::string report_;
+};
+
+TEST_F(SinkTest, LeadingSequencesOfEqualTokensAreWarmUp) {
+  const Ids eight(8, 5), seven(7, 5), text = {1, 2};
+  const auto leading = [&](const Ids& first, const Ids& second) {
+    return lengths(trace_of({pass_of_layers({first}, 1), pass_of_layers({second}, 1)}));
+  };
+  EXPECT_THAT(leading(eight, text), ElementsAre(2));
+  EXPECT_THAT(report_, HasSubstr("dropped    8 rows: of leading passes of equal tokens (warm-up)"));
+  EXPECT_THAT(leading(seven, text), ElementsAre(7, 2));
+  EXPECT_THAT(leading(text, eight), ElementsAre(2, 8));
+  EXPECT_THAT(leading({5, 5, 5, 5, 5, 5, 5, 4}, text), ElementsAre(8, 2));
+  RoutedPass trained = pass_of_layers({eight}, 1);
+  trained.warm_up_first = false;
+  EXPECT_THAT(lengths(trace_of({trained})), ElementsAre(8));
+  // Equal in the first layer only.
+  options_.layers = {3, 4};
+  EXPECT_THAT(lengths(trace_of({pass_of_layers({eight, {0, 1, 2, 3, 4, 5, 6, 7}}, 1)})),
+              ElementsAre(8));
+}
+
+TEST_F(SinkTest, PaddingIsLeftOutTokenByToken) {
+  const auto trace = trace_of({pass_of_layers({{1, 2, -1, -1, 3, 4, -1, -1, 5, 6}}, 2, {3, 1, 1})});
+  EXPECT_THAT(lengths(trace), ElementsAre(2, 1));
+  EXPECT_EQ(trace.step(0).ids(0).at(1, 1), 4);
+  EXPECT_EQ(trace.step(0).ids(0).at(2, 0), 5);
+  EXPECT_THAT(report_, HasSubstr("dropped    2 rows: of padding (-1)"));
+  EXPECT_EQ(refused({pass_of_layers({{1, -1}}, 2)}),
+            "pass: error: layer 3, token 0: expert -1 of a model with 8 experts");
+  EXPECT_EQ(refused({pass_of_layers({{-1, -1}}, 2)}), "input: error: holds padding only");
+  EXPECT_EQ(refused({}), "input: error: holds no tokens");
+}
+
+TEST_F(SinkTest, IdsAreDifferentExpertsOfTheModel) {
+  EXPECT_EQ(refused({pass_of_layers({{0, 1, 2, 2}}, 2)}),
+            "pass: error: layer 3, token 1: expert 2 is chosen twice");
+  EXPECT_EQ(refused({pass_of_layers({{0, 1, 2, 8}}, 2)}),
+            "pass: error: layer 3, token 1: expert 8 of a model with 8 experts");
+  RoutedPass real = pass_of_layers({{0}}, 1);
+  real.ids = ChoiceTable({NpyArray::of(std::vector<float>{0}, {1, 1}, "reals")});
+  EXPECT_EQ(refused({real}), "reals: error: holds float32; ids are integers");
+  EXPECT_EQ(refused({pass_of_layers({{0, 1, 2}}, 1, {2})}),
+            "pass: error: the sequences add up to 2 tokens but the ids have 3");
+  options_.top_k = 3;
+  EXPECT_EQ(refused({pass_of_layers({{0, 1}}, 2)}),
+            "ids: error: has 2 choices per token but top-k is 3");
+  options_.top_k = 1;
+  EXPECT_EQ(refused({pass_of_layers({{0, 1}}, 2)}),
+            "ids: error: has 2 choices per token but top-k is 1");
+  EXPECT_EQ(lengths(trace_of({pass_of_layers({{0, -1}}, 2)})).size(), 1U);
+  options_.top_k = 0, options_.experts = 2;
+  EXPECT_EQ(refused({pass_of_layers({{0, 1, 2}}, 3)}),
+            "pass: error: has 3 choices per token of 2 experts");
+  options_.experts = 0;
+  EXPECT_EQ(refused({pass_of_layers({{0}}, 1)}), "error: the number of experts is not known");
+}
+
+TEST_F(SinkTest, PassesHaveTheSameLayersAndChoices) {
+  options_.layers.clear();
+  RoutedPass first = pass_of_layers({{0, 1}}, 2), second = pass_of_layers({{0, 1}}, 2);
+  first.layers = {3}, second.layers = {4};
+  EXPECT_EQ(refused({first, second}),
+            "pass: error: has 2 choices of layers 4 but those before have 2 of layers 3");
+  second = pass_of_layers({{0}}, 1);
+  second.layers = {3};
+  EXPECT_EQ(refused({first, second}),
+            "pass: error: has 1 choices of layers 3 but those before have 2 of layers 3");
+  RoutedPass twice = pass_of_layers({{0}, {1}}, 1);
+  twice.layers = {3, 3};
+  EXPECT_EQ(refused({twice}), "pass: error: has layer 3 twice");
+  twice.layers = {4, 3};
+  const auto trace = trace_of({twice});
+  EXPECT_THAT(trace.info().layers, ElementsAre(3, 4));
+  EXPECT_EQ(trace.step(0).ids(0).at(0, 0), 1);
+}
+
+TEST_F(SinkTest, StepsAreThoseOfThePassesOrFilled) {
+  const auto of_step = [](std::optional<std::int64_t> step) {
+    RoutedPass pass = pass_of_layers({{1, 2, 3}}, 1);
+    pass.step = step;
+    return pass;
+  };
+  const auto numbers = [&](const std::vector<RoutedPass>& passes) {
+    const auto trace = trace_of(passes);
+    std::string text;
+    for (int s = 0; s < trace.step_count(); ++s) {
+      text += fmt::format("{}:{} ", trace.step(s).number(), trace.step(s).tokens());
+    }
+    return text;
+  };
+  EXPECT_EQ(numbers({of_step(4), of_step(4), of_step(7)}), "4:6 7:3 ");
+  EXPECT_EQ(numbers({of_step({}), of_step({})}), "0:6 ");
+  options_.step_tokens = 3;
+  EXPECT_EQ(numbers({of_step({}), of_step({})}), "0:3 1:3 ");
+  EXPECT_EQ(numbers({of_step(4), of_step(4), of_step(7)}), "4:6 7:3 ");
+  options_.step_tokens = 4;
+  EXPECT_EQ(numbers({of_step({}), of_step({}), of_step({})}), "0:6 1:3 ");
+  EXPECT_EQ(numbers({of_step(4), of_step(5), of_step(7)}), "4:6 7:3 ");
+  options_.step_tokens = 0;
+  EXPECT_EQ(refused({of_step(4), of_step(3)}), "error: step 3 comes after step 4");
+}
+
+TEST_F(SinkTest, PhasesAreJoinedAndPickedOut) {
+  RoutedPass prefill = pass_of_layers({{1, 2}}, 1), decode = pass_of_layers({{3}}, 1);
+  prefill.phase = Phase::prefill, decode.phase = Phase::decode;
+  EXPECT_EQ(trace_of({prefill, prefill}).info().phase, Phase::prefill);
+  EXPECT_EQ(trace_of({prefill, decode, decode}).info().phase, Phase::mixed);
+  EXPECT_EQ(trace_of({pass_of_layers({{1}}, 1)}).info().phase, Phase::mixed);
+  options_.passes = Phase::decode;
+  EXPECT_THAT(lengths(trace_of({prefill, decode})), ElementsAre(1));
+  EXPECT_THAT(report_, HasSubstr("dropped    2 rows: of prefill passes"));
+  EXPECT_EQ(trace_of({decode, prefill}).info().phase, Phase::decode);
+}
+
+TEST_F(SinkTest, WeightsAreOfAllTokensOrOfNone) {
+  RoutedPass plain = pass_of_layers({{1, 2}}, 1), weighted = plain;
+  weighted.weights = ChoiceTable({NpyArray::of(std::vector<float>{0.5F, 2.0F}, {2, 1}, "w")});
+  weighted.weight_scale = 0.5;
+  const auto trace = trace_of({weighted, weighted});
+  EXPECT_EQ(trace.step(0).weight(0, 3, 0), 1.0F);
+  EXPECT_THAT(report_, HasSubstr("weights    yes"));
+  trace_of({plain});
+  EXPECT_THAT(report_, HasSubstr("weights    no"));
+  const std::string some = "pass: error: some of its tokens have weights, others have none";
+  EXPECT_EQ(refused({plain, weighted}), some);
+  EXPECT_EQ(refused({weighted, plain}), some);
+  weighted.weight_scale = -1;
+  EXPECT_EQ(refused({weighted}), "pass: error: token 0: -0.5 is not a weight");
+}
+
+TEST_F(SinkTest, DenseLayersHoldNothing) {
+  options_.layers.clear();
+  options_.moe_layers = {1}, options_.model_layers = 2;
+  const auto trace = trace_of({pass_of_layers({{0, -1}, {3, 4}}, 1)});
+  EXPECT_THAT(trace.info().layers, ElementsAre(1));
+  EXPECT_THAT(report_, HasSubstr("dropped    2 rows: of dense layers"));
+  EXPECT_EQ(refused({pass_of_layers({{0, 5}, {3, 4}}, 1)}),
+            "pass: error: layer 0 is dense in the model but token 1 chose expert 5");
+}
+
+TEST_F(SinkTest, WhatFilesSayIsWhatFlagsSay) {
+  auto writer = TraceWriter::resume(options_.output, "key");
+  ImportSink sink(options_, writer, {});
+  const auto said = [](const std::function<void()>& action) {
+    const std::string text = error_text(action);
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(said([&] { sink.says_experts(8, "f"); }), "no error");
+  EXPECT_EQ(said([&] { sink.says_experts(9, "f"); }),
+            "f: error: has 9 experts but the flags say 8");
+  EXPECT_EQ(said([&] { sink.says_experts(0, "f"); }),
+            "f: error: has 0 experts; there are from 1 to 65535");
+  EXPECT_EQ(said([&] { sink.says_experts(65536, "f"); }),
+            "f: error: has 65536 experts; there are from 1 to 65535");
+  EXPECT_EQ(said([&] { sink.says_top_k(0, "f"); }), "f: error: has 0 experts per token");
+  EXPECT_EQ(said([&] { sink.says_top_k(65536, "f"); }), "f: error: has 65536 experts per token");
+  sink.says_top_k(2, "f");
+  EXPECT_EQ(sink.options().top_k, 2);
+  EXPECT_EQ(said([&] { sink.says_top_k(3, "f"); }),
+            "f: error: has 3 experts per token but top-k is 2");
+  EXPECT_THAT(error_text([&] { sink.says_top_k(8, "f"); }), HasSubstr("counts of all experts?"));
+  writer.abandon();
+}
+
+TEST_F(SinkTest, ProgressEndsAtOne) {
+  auto writer = TraceWriter::resume(options_.output, "key");
+  std::vector<double> seen;
+  ImportSink sink(options_, writer, [&](double done) { seen.push_back(done); });
+  RoutedPass pass = pass_of_layers({{1, 2, 3, 4}}, 1, {1, 3});
+  sink.add(pass);
+  pass.progress = true;
+  sink.add(pass);
+  sink.progress(1.5);
+  EXPECT_THAT(seen, ElementsAre(0, 0.25, 1));
+  writer.abandon();
+}
+
+TEST(Alternation, SequencesAreTakenApartOnlyIfThereAreSeveral) {
+  const RoutedPass pass = pass_of_layers({{0, 1, 2, 3, 4, 5}}, 1);
+  EXPECT_EQ(without_alternation(pass, 1).size(), 1U);
+  EXPECT_EQ(without_alternation(pass, 0).size(), 1U);
+  EXPECT_EQ(without_alternation(pass_of_layers({{}}, 1), 4).size(), 1U) << "no tokens";
+  RoutedPass weighted = pass;
+  weighted.weights = ChoiceTable({NpyArray::of(std::vector<float>{0, 1, 2, 3, 4, 5}, {6, 1}, "w")});
+  const auto apart = without_alternation(weighted, 2);
+  ASSERT_EQ(apart.size(), 2U);
+  EXPECT_THAT(apart[1].lengths, ElementsAre(3));
+  EXPECT_EQ(apart[1].ids.at(2, 0, 0), 5);
+  EXPECT_EQ(apart[1].weights->real(1, 0, 0), 3);
+  EXPECT_THAT(error_text([&] { without_alternation(pass, 4); }),
+              HasSubstr("has 6 tokens, which are not 4 sequences of one length"));
+}
+
+TEST(RepeatedRanksOfAPass, HaveEveryChoiceInCommon) {
+  const ChoiceTable table = table_of_layers({{1, 2, 3, 4}, {5, 6, 7, 0}}, 2);
+  EXPECT_TRUE(same_choices(table, table));
+  for (const auto& other :
+       {table_of_layers({{0, 2, 3, 4}, {5, 6, 7, 0}}, 2),
+        table_of_layers({{1, 2, 3, 4}, {5, 6, 7, 1}}, 2), table_of_layers({{1, 2, 3, 4}}, 2),
+        table_of_layers({{1, 2}, {5, 6}}, 2), table_of_layers({{1, 3}, {5, 7}}, 1),
+        table_of_layers({{1, 7, 3, 4}, {5, 6, 7, 0}}, 2)}) {
+    EXPECT_FALSE(same_choices(table, other));
+  }
+  RepeatedRanks seen;
+  seen.begin(3);
+  EXPECT_FALSE(seen.repeats(table));
+  EXPECT_TRUE(seen.repeats(table));
+  seen.begin(3);
+  EXPECT_TRUE(seen.repeats(table)) << "the same pass";
+  seen.begin(4);
+  EXPECT_FALSE(seen.repeats(table));
+  EXPECT_FALSE(seen.repeats(table_of_layers({{}}, 1))) << "nothing repeats nothing";
+  EXPECT_FALSE(seen.repeats(table_of_layers({{}}, 1)));
+}
+
+TEST(AxesOfIds, AreTokensLayersAndChoices) {
+  const NpyArray values = NpyArray::of(Ids{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {2, 3, 2}, "v");
+  const ChoiceTable by_token(values, 2, ""), by_layer(values, 3, ""), told(values, {}, "ltk");
+  EXPECT_EQ(by_token.at(1, 2, 1), 11);
+  EXPECT_EQ(by_token.at(0, 1, 0), 2);
+  EXPECT_EQ(by_layer.tokens(), 3);
+  EXPECT_EQ(by_layer.at(2, 0, 1), 5);
+  EXPECT_EQ(told.at(0, 1, 0), 6);
+  const ChoiceTable single(values.reshaped({6, 2}), {}, "");
+  EXPECT_EQ(single.layers(), 1);
+  EXPECT_EQ(single.at(5, 0, 1), 11);
+  const auto refused = [](std::vector<std::int64_t> shape, std::optional<std::int64_t> tokens) {
+    std::int64_t count = 1;
+    for (const std::int64_t n : shape) count *= n;
+    const NpyArray array = NpyArray::of(Ids(static_cast<std::size_t>(count)), shape, "v");
+    const std::string text = error_text([&] { ChoiceTable(array, tokens, ""); });
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(refused({2, 0, 2}, 2), "v: error: holds no ids");
+  EXPECT_EQ(refused({2, 3, 0}, 2), "v: error: holds no ids");
+  EXPECT_EQ(refused({0, 3, 2}, 0), "no error");
+  EXPECT_THAT(refused({3, 3, 2}, 3), HasSubstr("which axis is the tokens?"));
+  EXPECT_THAT(refused({2, 3, 2}, 5), HasSubstr("which axis is the tokens?"));
+  EXPECT_THAT(refused({6}, 6), HasSubstr("has shape (6,); ids have three axes"));
+  EXPECT_THAT(refused({1, 1, 1, 1}, 1), HasSubstr("has shape (1, 1, 1, 1); ids have three axes"));
+}
+
+TEST(DealtCounts, GiveEachTokenDifferentExperts) {
+  // 3 tokens of 2 choices: steps of floor(3 x 0.618) = 1; 0 0 0 | 1 2 3 in turn.
+  CountedStep step{"c"};
+  step.counts = {{{3, 1, 1, 1}}};
+  const auto passes = deal(step, 2);
+  ASSERT_EQ(passes.size(), 1U);
+  EXPECT_EQ(passes[0].source_rank, 0);
+  EXPECT_THAT(passes[0].lengths, ElementsAre(3));
+  for (int t = 0; t < 3; ++t) {
+    EXPECT_EQ(passes[0].ids.at(t, 0, 0), 0);
+    EXPECT_EQ(passes[0].ids.at(t, 0, 1), t + 1);
+  }
+  EXPECT_FALSE(passes[0].warm_up_first);
+  // 8 tokens: 0.618 x 8 is 4, which shares a factor with 8, so that steps are of 3.
+  step.counts = {{{1, 1, 1, 1, 1, 1, 1, 1}}};
+  step.source = CountedSource::unknown;
+  const RoutedPass eight = deal(step, 1)[0];
+  EXPECT_EQ(eight.source_rank, -1);
+  EXPECT_THAT(eight.lengths, ElementsAre(1, 1, 1, 1, 1, 1, 1, 1));
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(eight.ids.at(3 * i % 8, 0, 0), i);
+  step.counts = {{{0, 0}, {1, 0}}};
+  step.source = CountedSource::sequence;
+  ASSERT_EQ(deal(step, 1).size(), 1U) << "a source without counts";
+  EXPECT_THAT(deal(step, 1)[0].lengths, ElementsAre(1));
+  step.counts.clear();
+  EXPECT_TRUE(deal(step, 1).empty());
+}
+
+TEST(DealtCounts, AreOfWholeTokens) {
+  const auto refused = [](std::vector<std::vector<std::vector<std::int64_t>>> counts, int top_k) {
+    CountedStep step{"c"};
+    step.counts = std::move(counts);
+    EXPECT_EQ(can_be_dealt({"c", {}, {}, step.counts}, top_k),
+              error_text([&] { deal(step, top_k); }) == "no error");
+    const std::string text = error_text([&] { deal(step, top_k); });
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(refused({{{2, 1, 1}}}, 2), "no error");
+  EXPECT_EQ(refused({{{3, 1, 0}}}, 2),
+            "c: error: layer 0 of the file has counts that 2 different experts a token cannot "
+            "have: source 0 has 2 tokens but expert 0 is chosen 3 times");
+  EXPECT_EQ(refused({{{2, 1, 0}}}, 2),
+            "c: error: the counts of source 0 add up to 3 in layer 0 of the file and to 3 in the "
+            "first: not whole tokens of 2 choices");
+  CountedStep step{"c"};
+  const auto said = [&] {
+    const std::string text = error_text([&] { deal(step, 2); });
+    return text.substr(text.find("error: ") + 7);
+  };
+  step.counts = {{{1, 1}}, {{2, 2}}}, step.layers = {5, 6};
+  EXPECT_THAT(said(), HasSubstr("source 0 add up to 4 in layer 6 and to 2 in the first"));
+  EXPECT_THAT(said(), HasSubstr("hint: a layer dropped tokens"));
+  step.counts = {{{0, 0}}, {{2, 2}}};
+  EXPECT_THAT(said(), HasSubstr("hint: are layers without counts dense?"));
+  step.counts = {{{-1, 1}}};
+  EXPECT_THAT(said(), HasSubstr("source 0 has a count of -1"));
+  step.counts = {{{(1LL << 40) + 1, 1}}};
+  EXPECT_THAT(said(), HasSubstr("source 0 has a count of 1099511627777"));
+  step.counts = {{{1LL << 40, 1LL << 40}}};
+  EXPECT_THAT(said(), HasSubstr("counts too many tokens"));
+  step.counts = {{{(1LL << 24) + 1, (1LL << 24) + 1}}};
+  EXPECT_THAT(said(), HasSubstr("counts too many tokens"));
+}
+
+TEST(CountsOfReals, AreWholeAndBelowATenthOfAQuadrillion) {
+  const auto count = [](double value) {
+    std::string text;
+    const auto kept = std::make_shared<std::vector<double>>(1, value);
+    const auto array =
+        NpyArray::view({'f', 8}, {1}, std::as_bytes(std::span(*kept)), kept, "counts");
+    const std::string error = error_text([&] { text = std::to_string(count_at(array, 0)); });
+    return error == "no error" ? text : "refused";
+  };
+  EXPECT_EQ(count(0), "0");
+  EXPECT_EQ(count(999'999'999'999'999), "999999999999999");
+  EXPECT_EQ(count(1e15), "refused");
+  EXPECT_EQ(count(2.5), "refused");
+}
+
+TEST(InputHashes, AreOfAllFilesInFoldersByTheirNames) {
+  const ScratchFolder scratch;
+  write_bytes(scratch / "in/b", "x");
+  write_bytes(scratch / "in/a/c", "x");
+  write_bytes(scratch / "d", "y");
+  const std::string hashes = input_hashes({scratch / "d", scratch / "in"});
+  std::vector<std::string> names;
+  for (std::size_t at = 0; (at = hashes.find("\"file\":\"", at)) != std::string::npos; at += 8) {
+    names.push_back(hashes.substr(at + 8, hashes.find('"', at + 8) - at - 8));
+  }
+  EXPECT_THAT(names, ElementsAre("d", "a/c", "b"));
+  EXPECT_THAT(input_files({scratch / "in", scratch / "d"}),
+              ElementsAre(scratch / "in/b", scratch / "d"));
+  write_bytes(scratch / "in/a/c", "z");
+  EXPECT_NE(input_hashes({scratch / "d", scratch / "in"}), hashes);
+}
+
+}  // namespace
+}  // namespace moesim

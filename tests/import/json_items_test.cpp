@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// Items of JSON files, nested lists, fields of tables and rows of logs, each by a few lines of
+// text.
+#include "sim/import/json_items.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+
+#include "sim/import/table_rows.h"
+#include "sim/import/table_values.h"
+#include "sim/import/torch_file.h"
+#include "tests/import/formats.h"
+
+namespace moesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// "LINE:TEXT" of each item, then the first line of what is wrong.
+std::vector<std::string> items_of(const std::string& text, bool whole = false) {
+  const ScratchFolder scratch;
+  write_bytes(scratch / "a", text);
+  std::vector<std::string> found;
+  const std::string error = error_text([&] {
+    JsonItems items(scratch / "a");
+    while (whole ? items.next_whole() : items.next()) {
+      EXPECT_EQ(items.number(), std::ssize(found));
+      EXPECT_EQ(items.where(), fmt::format("{}:{}", scratch / "a", items.line()));
+      found.push_back(fmt::format("{}:{}", items.line(), items.text()));
+    }
+    EXPECT_EQ(items.done(), 1);
+  });
+  if (error != "no error") {
+    const auto at = error.find("/a:") + 2;
+    found.push_back(error.substr(at, error.find('\n') - at));
+  }
+  return found;
+}
+
+TEST(JsonItemsOf, AreValuesInListsAndLines) {
+  EXPECT_THAT(items_of("{\"a\": 1}\n{\"b\": [2, {}]}\n\n3\n"),
+              ElementsAre("1:{\"a\": 1}", "2:{\"b\": [2, {}]}", "4:3"));
+  EXPECT_THAT(items_of("[1, [2],\n\"x\" , {\"a\":\n1}, true]"),
+              ElementsAre("1:1", "1:[2]", "2:\"x\"", "2:{\"a\":\n1}", "3:true"));
+  EXPECT_THAT(items_of("[]\n[ ]\r\n\t[7]"), ElementsAre("3:7"));
+  EXPECT_THAT(items_of(R"([{"}": "]\"}\\"}, {"b": "\\\\"}])"),
+              ElementsAre(R"(1:{"}": "]\"}\\"})", R"(1:{"b": "\\\\"})"));
+  EXPECT_THAT(items_of("{\"a\": \"x\ny\"}"), ElementsAre(HasSubstr("error: not JSON")));
+  EXPECT_TRUE(items_of("").empty());
+  EXPECT_TRUE(items_of(" \n").empty());
+}
+
+TEST(JsonItemsOf, StandBetweenMarks) {
+  EXPECT_THAT(items_of("\xef\xbb\xbf{}\n"), ElementsAre("1:{}"));
+  EXPECT_THAT(items_of("event: a\ndata: {}\n\ndata: [1, 2]\ndata: [DONE]\n"),
+              ElementsAre("2:{}", "4:1", "4:2"));
+  EXPECT_THAT(items_of("HTTP/1.1 200 OK\r\na: {\r\n\r\n{}\n"), ElementsAre("4:{}"));
+  EXPECT_THAT(items_of("HTTP/1.1 200 OK\na: [\n\n{}\n{}"), ElementsAre("4:{}", "5:{}"));
+}
+
+TEST(JsonItemsOf, WhatIsNotJsonHasItsLine) {
+  EXPECT_THAT(
+      items_of("[1 2]"),
+      ElementsAre("1:1", ":1: error: not JSON: expected ',' or ']' after an item of the list"));
+  EXPECT_THAT(items_of("[1,\n"),
+              ElementsAre("1:1", ":2: error: not JSON: unexpected end of input"));
+  EXPECT_THAT(items_of("\n[1,]"), ElementsAre("2:1", HasSubstr(":2:1: error: not JSON")));
+  EXPECT_THAT(items_of("{}\n{\"a\": nope}"), ElementsAre("1:{}", HasSubstr(":2")));
+  EXPECT_THAT(items_of("{\"a\": [1}"), ElementsAre(HasSubstr("error: not JSON")));
+}
+
+TEST(JsonItemsOf, TheLastMayBeCutShort) {
+  EXPECT_THAT(items_of("{}\n{\"a\": ", true), ElementsAre("1:{}"));
+  EXPECT_THAT(items_of("{}\n{\"a\": \"x", true), ElementsAre("1:{}"));
+  EXPECT_THAT(items_of("{\"a\": ", true), ElementsAre(HasSubstr("error: not JSON")))
+      << "the only one";
+  EXPECT_THAT(items_of("[{}, {\"a\": ", true), ElementsAre("1:{}", HasSubstr("error: not JSON")));
+  EXPECT_THAT(items_of("{}\n{\"a\": "), ElementsAre("1:{}", HasSubstr("error: not JSON")));
+}
+
+/// Lives until the next one.
+JsonElement parsed(const std::string& text) {
+  static simdjson::dom::parser parser;
+  return parser.parse(text).value();
+}
+
+TEST(JsonLists, AreRegularArraysOfWholeNumbers) {
+  const auto array = [](const std::string& text, std::size_t axes) {
+    std::string found;
+    const std::string error = error_text([&] {
+      const NpyArray of = array_of_lists(parsed(text), axes, "w", "counts");
+      found = shape_text(of.shape());
+      for (std::int64_t i = 0; i < of.count(); ++i) found += fmt::format(" {}", of.integer(i));
+    });
+    return error == "no error" ? found : error.substr(10, error.find('\n') - 10);
+  };
+  EXPECT_EQ(array("[[1, 2, 3], [4, 5, -6]]", 2), "(2, 3) 1 2 3 4 5 -6");
+  EXPECT_EQ(array("[7.0, 2147483647]", 1), "(2,) 7 2147483647");
+  EXPECT_EQ(array("[]", 1), "(0,)");
+  EXPECT_EQ(array("[]", 2), "(0, 0)");
+  EXPECT_EQ(array("[[], []]", 2), "(2, 0)");
+  const std::string uneven = "holds counts of different lengths";
+  EXPECT_EQ(array("[[1], [2, 3]]", 2), uneven);
+  EXPECT_EQ(array("[[1, 2], [3]]", 2), uneven);
+  EXPECT_EQ(array("[[1], 2]", 2), uneven);
+  EXPECT_EQ(array("[1]", 2), "holds counts of 1 axes, not 2");
+  EXPECT_EQ(array("{}", 1), "holds no lists of counts");
+  for (const char* const wrong :
+       {"[0.5]", "[2147483648]", "[-2147483649]", "[1e12]", "[\"1\"]", "[[1]]", "[null]"}) {
+    EXPECT_EQ(array(wrong, 1), "holds counts that are not whole numbers") << wrong;
+  }
+}
+
+TEST(JsonLists, HaveAxesKeysAndNumbers) {
+  EXPECT_EQ(axes_of(parsed("5")), 0U);
+  EXPECT_EQ(axes_of(parsed("[]")), 1U);
+  EXPECT_EQ(axes_of(parsed("[[[1]]]")), 3U);
+  EXPECT_TRUE(json_keys(parsed("[1]")).empty());
+  EXPECT_FALSE(json_at(parsed("[1]"), "a"));
+  const JsonElement object = parsed(R"({"a": 3, "b": null, "c": -1, "d": 0, "e": 2.5})");
+  EXPECT_THAT(json_keys(object), ElementsAre("a", "b", "c", "d", "e"));
+  const auto number = [&](const char* key, std::int64_t most) {
+    return json_number(json_at(object, key), most);
+  };
+  EXPECT_EQ(number("a", 3), 3);
+  EXPECT_EQ(number("a", 2), -1);
+  EXPECT_EQ(number("d", 0), 0);
+  for (const char* const none : {"b", "c", "e", "f"}) EXPECT_EQ(number(none, 9), -1) << none;
+}
+
+/// What a row says, in words.
+std::string words_of(const TableRow& row) {
+  std::string text;
+  const auto add = [&](const char* name, const std::optional<std::int64_t>& value) {
+    if (value) text += fmt::format(" {}{}", name, *value);
+  };
+  if (!row.request.empty()) text += " req " + row.request;
+  add("step", row.step), add("rank", row.rank), add("token", row.token), add("layer", row.layer);
+  add("slot", row.slot);
+  text += fmt::format(" {}", row.experts);
+  if (row.lists > 0) text += fmt::format("x{}{}", row.lists, row.nested ? "n" : "");
+  if (!row.weights.empty()) text += fmt::format(" w{}", row.weights);
+  if (!row.counts.empty()) text += fmt::format(" c{}", row.counts);
+  return fmt::format("{}:{}", row.line, text + (row.phase.empty() ? "" : " " + row.phase));
+}
+
+/// All rows of a file, then what is wrong.
+std::vector<std::string> rows_of_text(const std::string& text,
+                                      const std::vector<std::string>& map = {},
+                                      TableFacts* facts = nullptr) {
+  const ScratchFolder scratch;
+  write_bytes(scratch / "a", text);
+  std::vector<std::string> rows;
+  const std::string error = error_text([&] {
+    TableReader reader(
+        map, [&](TableRow& row) { rows.push_back(words_of(row)); }, [](double) {});
+    reader.read(scratch / "a");
+    if (facts != nullptr) *facts = reader.facts();
+  });
+  if (error != "no error") {
+    rows.push_back(error.substr(error.find("error: "), error.find('\n') - error.find("error: ")));
+  }
+  return rows;
+}
+
+TEST(RowsOfText, HaveTheColumnsOfTheirHeader) {
+  EXPECT_THAT(
+      rows_of_text("# a remark\nlayer,token,expert\n1,0,3\n2,0,4\nlayer,token,expert\n1,1,5\n"),
+      ElementsAre("3: token0 layer1 [3]", "4: token0 layer2 [4]", "6: token1 layer1 [5]"));
+  EXPECT_THAT(rows_of_text("\xef\xbb\xbflayer;expert\n1;3\n"), ElementsAre("2: layer1 [3]"));
+  EXPECT_THAT(rows_of_text("layer token expert\n0 1 0 3\n1 1 1 4\n"),
+              ElementsAre("2: token0 layer1 [3]", "3: token1 layer1 [4]"))
+      << "pandas prints an index";
+  EXPECT_THAT(rows_of_text("1,7,3\n2,8,4\n", {"layer=1", "experts=3"}),
+              ElementsAre("1: layer1 [3]", "2: layer2 [4]"));
+  EXPECT_THAT(rows_of_text("1 7 3\n", {"layer=1", "experts=3"}), ElementsAre("1: layer1 [3]"));
+  EXPECT_THAT(rows_of_text("layer,expert\n1,3\n1\n"), ElementsAre("2: layer1 [3]"))
+      << "the last one may be cut";
+  EXPECT_THAT(rows_of_text("layer,expert\n1\n1,3\n"),
+              ElementsAre("error: has cells for some of its 2 columns only"));
+  EXPECT_THAT(rows_of_text("a,b\n1,2\n"),
+              ElementsAre(HasSubstr("is text with the columns a, b; none is known")));
+}
+
+// A row of numbers is no header, though the flags name a column by one of them.
+TEST(RowsOfText, NumbersAreNoNames) {
+  for (const char* const text : {"1,3,3\n1,4,4\n", "1 3 3\n1 4 4\n"}) {
+    EXPECT_THAT(rows_of_text(text, {"layer=1", "experts=3"}),
+                ElementsAre("1: layer1 [3]", "2: layer1 [4]"))
+        << text;
+  }
+}
+
+TEST(RowsOfText, RemarksSayHowManyExpertsThereAre) {
+  TableFacts facts;
+  rows_of_text("# n_expert=128 n_expert_used=8 x=1\nlayer,expert\n1,3\n", {}, &facts);
+  EXPECT_EQ(facts.experts, 128);
+  EXPECT_EQ(facts.top_k, 8);
+  for (const auto& [remark, found] :
+       std::vector<std::pair<std::string, int>>{{"# n_expert=999999", 999999},
+                                                {"# n_expert=1000000", 0},
+                                                {"# n_expert=0", 0},
+                                                {"# n_expert=[3]", 0},
+                                                {"# n_expert=x", 0},
+                                                {"# n_expert", 0}}) {
+    facts = {};
+    rows_of_text(remark + "\nlayer,expert\n1,3\n", {}, &facts);
+    EXPECT_EQ(facts.experts, found) << remark;
+  }
+}
+
+TEST(RowsOfJson, HaveWhatTheObjectsAroundThemSay) {
+  EXPECT_THAT(
+      rows_of_text(R"({"request_id": "r", "tokens": [{"token": 4, "layer": 1, "experts": [3, 4]},
+{"token": 5, "layer": 1, "experts": [5, 6], "request_id": "q"}]})"),
+      ElementsAre("1: req r token4 layer1 [3, 4]x1", "1: req q token5 layer1 [5, 6]x1"));
+  EXPECT_THAT(
+      rows_of_text(
+          R"({"layer": 2, "topk_ids": [[1, 2], [3, 4]], "topk_weights": [[0.5, 0.5], [1, 0]]})"),
+      ElementsAre("1: layer2 [1, 2, 3, 4]x2n w[0.5, 0.5, 1, 0]"));
+  EXPECT_THAT(
+      rows_of_text(R"({"token": 0, "layer_1": [3, 4], "layers_2": [5, 6], "other_3": [7]})"),
+      ElementsAre("1: token0 layer1 [3, 4]x1", "1: token0 layer2 [5, 6]x1"));
+  EXPECT_THAT(rows_of_text(R"({"token": 0, "layers": {"1": [3], "2": {"experts": [4]}}})"),
+              ElementsAre("1: token0 layer1 [3]x1", "1: token0 layer2 [4]x1"));
+  EXPECT_THAT(rows_of_text(R"({"layer": 1, "expert": 3, "count": 7, "phase": "decode"})"),
+              ElementsAre("1: layer1 [3] c[7] decode"));
+  EXPECT_THAT(rows_of_text(R"({"a": [1, 2]})"), ElementsAre(HasSubstr("is JSON with the keys a")));
+  EXPECT_THAT(rows_of_text(R"({"layer": 1, "who": [3], "experts": [9]})", {"experts=who"}),
+              ElementsAre("1: layer1 [3]x1"));
+}
+
+TEST(RowsOfJson, FactsAreNoRows) {
+  TableFacts facts;
+  const auto rows = rows_of_text(
+      R"({"num_experts": 16, "top_k": 2, "rows": [{"layer": 1, "token": 0, "experts": [3, 4]}]})",
+      {}, &facts);
+  EXPECT_THAT(rows, ElementsAre(HasSubstr("token0 layer1 [3, 4]x1")));
+  EXPECT_EQ(facts.experts, 16);
+  EXPECT_EQ(facts.top_k, 2);
+}
+
+TEST(RowsOfLogs, HaveWhatTheLinesBeforeSay) {
+  EXPECT_THAT(
+      rows_of_text("step 4 layer 1: chosen experts [3, 4]\n[5, 6]\nlayer 2\nexpert ids: [7, 0]\n"),
+      ElementsAre("1: step4 layer1 [3, 4]x1", "2: step4 layer1 [5, 6]x1",
+                  "4: step4 layer2 [7, 0]x1"));
+  EXPECT_THAT(rows_of_text("request 7\nlayer 1 expert_0 3\nrank 2 layer 1 expert 4 weight 0.5\n"),
+              ElementsAre(HasSubstr("req 7"), HasSubstr("req 7 rank2 layer1 [4] w[0.5]")));
+  EXPECT_THAT(
+      rows_of_text("layer 1 took 0.5 ms [0.5, 1]\nlayer 1 [1048575, 0]\nlayer 1 [1048576, 0]\n"),
+      ElementsAre("2: layer1 [1048575, 0]x1"));
+}
+
+TEST(ValuesOfFields, AreBounded) {
+  EXPECT_EQ(layer_in_name("a.1048575"), 1048575);
+  EXPECT_EQ(layer_in_name("a.1048576"), std::nullopt);
+  EXPECT_EQ(layer_in_name("none"), std::nullopt);
+  EXPECT_EQ(layer_in_name("a1b2"), std::nullopt);
+  const auto filled = [](TableRole role, const std::string& text) {
+    TableRow row;
+    fill(row, role, value_of_text(text), "f", false);
+    return words_of(row);
+  };
+  EXPECT_EQ(filled(TableRole::experts, "1073741824"), "0: [1073741824]");
+  EXPECT_THROW(filled(TableRole::experts, "1073741825"), Error);
+  EXPECT_EQ(filled(TableRole::count, "8e15"), "0: [] c[8000000000000000]");
+  EXPECT_EQ(filled(TableRole::count, "9e15"), "0: []");
+  EXPECT_EQ(filled(TableRole::step, "4"), "0: step4 []");
+  EXPECT_EQ(filled(TableRole::rank, "4"), "0: rank4 []");
+  EXPECT_EQ(filled(TableRole::token, "4"), "0: token4 []");
+  EXPECT_EQ(filled(TableRole::slot, "4"), "0: slot4 []");
+  EXPECT_EQ(filled(TableRole::token, "4.5"), "0: []");
+  EXPECT_EQ(filled(TableRole::token, "[4]"), "0: []");
+  EXPECT_EQ(filled(TableRole::request, "4"), "0: req 4 []");
+  EXPECT_EQ(filled(TableRole::request, "[4]"), "0: req [4] []");
+  EXPECT_EQ(filled(TableRole::phase, "decode"), "0: [] decode");
+  EXPECT_EQ(filled(TableRole::phase, "4"), "0: []");
+  TableFacts facts;
+  note_fact("n_expert", 1 << 20, facts);
+  note_fact("topk", 1, facts);
+  EXPECT_EQ(facts.experts, 1 << 20);
+  EXPECT_EQ(facts.top_k, 1);
+  note_fact("n_expert", (1 << 20) + 1, facts);
+  note_fact("topk", 0, facts);
+  EXPECT_EQ(facts.experts, 1 << 20);
+  EXPECT_EQ(facts.top_k, 1);
+}
+
+/// Of files of torch.save: "NAME SHAPE: VALUES" of every tensor of a list, or what is wrong.
+TEST(StridedTensors, AreReadInTheOrderOfTheirShape) {
+  const ScratchFolder scratch;
+  write_bytes(scratch / "save.py", R"(
+import sys
+sys.path.insert(0, sys.argv[1])
+from formats import Storage, Tensor, torch_save
+six = Storage("Int", [0, 1, 2, 3, 4, 5])
+torch_save(sys.argv[2], [
+    Tensor("Int", None, [2, 3], [3, 1], six), Tensor("Int", None, [3, 2], [1, 3], six),
+    Tensor("Int", None, [2, 2], [3, 1], six, 1), Tensor("Int", None, [1, 2], [7, 1], six, 4),
+    Tensor("Int", None, [1], [1], six, 5), Tensor("Int", None, [2], [1], six, 5),
+    Tensor("Int", None, [2], [6], six), Tensor("Int", None, [7], [0], six),
+    Tensor("Int", None, [2, 2], [1, 0], six, 4), 5, [7, 8], [7, 1 << 31]])
+)");
+  ASSERT_EQ(std::system(("python3 -B " + (scratch / "save.py") + " " + MOESIM_ROOT +
+                         "/tests/import " + (scratch / "a.pt"))
+                            .c_str()),
+            0);
+  const TorchFile file(scratch / "a.pt");
+  const auto& items = file.items(file.root(), "list");
+  const auto read = [&](std::size_t i) {
+    std::string text;
+    const std::string error = error_text([&] {
+      const NpyArray array = file.load(items.at(i), "t");
+      for (std::int64_t v = 0; v < array.count(); ++v) text += fmt::format("{} ", array.integer(v));
+      text += shape_text(array.shape());
+    });
+    const auto at = error.find("error: ");
+    return error == "no error" ? text : error.substr(at, error.find('\n') - at);
+  };
+  EXPECT_EQ(read(0), "0 1 2 3 4 5 (2, 3)");
+  EXPECT_EQ(read(1), "0 3 1 4 2 5 (3, 2)");
+  EXPECT_EQ(read(2), "1 2 4 5 (2, 2)");
+  EXPECT_EQ(read(3), "4 5 (1, 2)");
+  EXPECT_EQ(read(4), "5 (1,)");
+  EXPECT_EQ(read(5), "error: reaches beyond its storage");
+  EXPECT_EQ(read(6), "error: reaches beyond its storage");
+  EXPECT_EQ(read(7), "error: is a tensor (7,) of 6 stored elements");
+  EXPECT_EQ(read(8), "4 4 5 5 (2, 2)");
+  EXPECT_EQ(read(9), "error: t is not a tensor");
+  EXPECT_THAT(file.integers(items.at(10), "n"), ElementsAre(7, 8));
+  EXPECT_THAT(error_text([&] { file.integers(items.at(11), "n"); }),
+              HasSubstr("n holds something that is not a small number"));
+  EXPECT_EQ(file.names(), "a list of 12");
+}
+
+/// Steps are numbered from 0 on, from file to file.
+TEST(CountsOfSteps, AreNumberedFromZero) {
+  const ScratchFolder scratch;
+  const std::string step = "[[3, 1], [2, 2]]";
+  write_bytes(scratch / "in/a.json", "{\"logical_count\": [" + step + ", " + step + "]}");
+  write_bytes(scratch / "in/b.json", "{\"logical_count\": [" + step + "]}");
+  ImportOptions options;
+  options.inputs = {scratch / "in"};
+  options.output = scratch / "out";
+  options.top_k = 1;
+  import_trace("sglang-counts", options);
+  const auto trace = RoutingTrace::open(scratch / "out");
+  ASSERT_EQ(trace.step_count(), 3);
+  for (int s = 0; s < 3; ++s) EXPECT_EQ(trace.step(s).number(), s);
+}
+
+TEST(FlameCaptures, MayCountTheirLayersFromZero) {
+  const ScratchFolder scratch;
+  auto options = options_of(formats() + "/flame-captures/1080", scratch / "out");
+  options.numbering = "from-0";
+  options.moe_layers = {2, 3};
+  options.model_layers = 4;
+  std::vector<double> seen;
+  const Imported imported =
+      import_trace("flame", options, [&](double done) { seen.push_back(done); });
+  EXPECT_THAT(RoutingTrace::open(scratch / "out").info().layers, ElementsAre(2, 3));
+  EXPECT_THAT(imported.warnings.at(0).message,
+              HasSubstr("its layers 2, 3 are counted from 0: layers 2, 3 of the model"));
+  EXPECT_THAT(seen, ElementsAre(0, 0.5));
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parquet files made by hand, byte by byte: what is read of them, and what is damaged.
+#include <gmock/gmock.h>
+#include <zlib.h>
+
+#include <cstring>
+
+#include "sim/base/gzip.h"
+#include "sim/import/parquet/parquet_column.h"
+#include "sim/import/parquet/thrift.h"
+#include "tests/trace/scratch.h"
+
+namespace moesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string varint_of(std::uint64_t value) {
+  std::string bytes;
+  for (; value > 127; value >>= 7) bytes += static_cast<char>((value & 127) | 128);
+  return bytes + static_cast<char>(value);
+}
+
+/// Fields of a struct in Thrift's compact form.
+class Fields {
+ public:
+  Fields& number(int id, std::int64_t value, ThriftReader::Type type = ThriftReader::i32) {
+    head(id, type);
+    bytes_ += varint_of((static_cast<std::uint64_t>(value) << 1) ^
+                        static_cast<std::uint64_t>(value >> 63));
+    return *this;
+  }
+  Fields& text(int id, const std::string& value) {
+    head(id, ThriftReader::binary);
+    bytes_ += varint_of(value.size()) + value;
+    return *this;
+  }
+  Fields& inner(int id, const Fields& value) {
+    head(id, ThriftReader::structure);
+    bytes_ += value.end();
+    return *this;
+  }
+  Fields& list(int id, const std::vector<Fields>& items) {
+    head(id, ThriftReader::list);
+    bytes_ += static_cast<char>(items.size() << 4 | ThriftReader::structure);
+    for (const Fields& item : items) bytes_ += item.end();
+    return *this;
+  }
+  Fields& head(int id, ThriftReader::Type type) {
+    bytes_ += static_cast<char>((id - last_) << 4 | type);
+    last_ = id;
+    return *this;
+  }
+  Fields& raw(const std::string& bytes) {
+    bytes_ += bytes;
+    return *this;
+  }
+  std::string end() const { return bytes_ + '\0'; }
+
+ private:
+  std::string bytes_;
+  int last_ = 0;
+};
+
+template <class T>
+std::string packed(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+std::string ints(const std::vector<std::int32_t>& values) { return packed(values); }
+
+/// Levels of one bit, as packed numbers; behind their length in pages of version 1.
+std::string levels_of(const std::string& bits) {
+  std::string bytes = varint_of((bits.size() + 7) / 8 << 1 | 1);
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    if (i % 8 == 0) bytes += '\0';
+    if (bits[i] == '1') bytes.back() = static_cast<char>(bytes.back() | 1 << i % 8);
+  }
+  return bytes;
+}
+std::string with_size(const std::string& bytes) {
+  return packed(std::vector{static_cast<std::uint32_t>(bytes.size())}) + bytes;
+}
+
+std::string page_of(int type, const Fields& inner, int field, const std::string& body,
+                    std::int64_t size = -1) {
+  const auto length = static_cast<std::int64_t>(body.size());
+  Fields header;
+  header.number(1, type).number(2, size < 0 ? length : size).number(3, length);
+  return header.inner(field, inner).end() + body;
+}
+
+/// A page of version 1 of so many values.
+std::string data_page(int values, const std::string& body, int encoding = 0) {
+  return page_of(0, Fields().number(1, values).number(2, encoding), 5, body);
+}
+
+struct ColumnOf {
+  std::int64_t values = 0;
+  std::string pages = {};
+  int type = 1, codec = 0, repetition = 2, length = 0;  // type 1: int32; repetition 2: lists
+  bool half = false;
+};
+
+Fields chunk_of(const ColumnOf& column, std::int64_t first) {
+  Fields about;
+  about.number(1, column.type).number(4, column.codec).number(5, column.values, ThriftReader::i64);
+  about.number(7, static_cast<std::int64_t>(column.pages.size()), ThriftReader::i64);
+  return Fields().inner(3, about.number(9, first, ThriftReader::i64));
+}
+
+Fields leaf_of(const ColumnOf& column, const std::string& name = "ids") {
+  Fields leaf;
+  leaf.number(1, column.type).number(2, column.length).number(3, column.repetition).text(4, name);
+  if (column.half) leaf.inner(10, Fields().inner(15, {}));
+  return leaf;
+}
+
+std::string file_of(const std::string& pages, const Fields& metadata) {
+  const std::string end = metadata.end();
+  return "PAR1" + pages + end + packed(std::vector{static_cast<std::uint32_t>(end.size())}) +
+         "PAR1";
+}
+
+/// Row groups of one column.
+std::string file_with(const std::vector<ColumnOf>& groups) {
+  std::string pages;
+  std::vector<Fields> chunks;
+  for (const ColumnOf& group : groups) {
+    const auto first = static_cast<std::int64_t>(4 + pages.size());
+    chunks.push_back(Fields().list(1, {chunk_of(group, first)}));
+    pages += group.pages;
+  }
+  Fields metadata;
+  metadata.list(2, {Fields().text(4, "root").number(5, 1), leaf_of(groups[0])});
+  return file_of(pages, metadata.number(3, 2, ThriftReader::i64).list(4, chunks));
+}
+
+/// "WIDTH: values", read so many rows at a time; or what is wrong.
+std::string read_all(const std::string& bytes, std::int64_t rows = 100) {
+  const ScratchFolder scratch;
+  write_bytes(scratch / "a.parquet", bytes);
+  std::string text;
+  const std::string error = error_text([&] {
+    const ParquetFile file(scratch / "a.parquet");
+    ParquetColumn column(file, "ids");
+    for (;;) {
+      const NpyArray part = column.read(rows);
+      if (part.count() == 0) break;
+      for (std::int64_t i = 0; i < part.count(); ++i) text += " " + std::to_string(part.real(i));
+      text += "/" + std::to_string(part.shape()[1]);
+    }
+  });
+  if (error == "no error") return replace_all(text, ".000000", "");
+  const auto at = error.find("error: ");
+  return error.substr(at, error.find('\n', at) - at);
+}
+
+std::string read_of(const ColumnOf& column, std::int64_t rows = 100) {
+  return read_all(file_with({column}), rows);
+}
+
+/// A list column of one page of version 1; `repeated` and `present` are levels.
+ColumnOf lists(const std::string& repeated, const std::string& present,
+               const std::vector<std::int32_t>& values) {
+  const auto count = static_cast<int>(repeated.size());
+  return {count, data_page(count, with_size(levels_of(repeated)) + with_size(levels_of(present)) +
+                                      ints(values))};
+}
+
+TEST(ParquetByHand, ListsHaveTheWidthOfTheirLevels) {
+  const ColumnOf two = lists("0101", "1111", {3, 4, 5, 6});
+  EXPECT_EQ(read_of(two), " 3 4 5 6/2");
+  EXPECT_EQ(read_of(two, 1), " 3 4/2 5 6/2");
+  EXPECT_EQ(read_all(file_with({two, two})), " 3 4 5 6 3 4 5 6/2");
+  EXPECT_EQ(read_all(file_with({two, two}), 3), " 3 4 5 6 3 4/2 5 6/2");
+  EXPECT_EQ(read_of(lists("011", "111", {1, 2, 3})), " 1 2 3/3") << "a single row";
+  EXPECT_EQ(read_of(lists("00", "11", {1, 2})), " 1 2/1");
+}
+
+TEST(ParquetByHand, RowsMayGoOnInTheNextPage) {
+  const ColumnOf first = lists("01", "11", {1, 2}), second = lists("1011", "1111", {3, 4, 5, 6});
+  EXPECT_EQ(read_of({6, first.pages + second.pages}), " 1 2 3 4 5 6/3");
+}
+
+TEST(ParquetByHand, RowsOfDifferentLengthsAreRefused) {
+  const std::string wrong = "error: has rows of different lengths";
+  for (const char* const levels : {"010", "001", "0011", "01011", "10", "011010"}) {
+    const std::string present(std::string(levels).size(), '1');
+    EXPECT_EQ(read_of(lists(levels, present, std::vector<std::int32_t>(present.size()))), wrong)
+        << levels;
+  }
+}
+
+TEST(ParquetByHand, RowsWithoutValuesAreRefused) {
+  const std::string wrong = "error: has a row without values";
+  EXPECT_EQ(read_of(lists("0101", "1110", {3, 4, 5})), wrong);
+  EXPECT_EQ(read_of({2, data_page(2, with_size(levels_of("10")) + ints({1})), 1, 0, 1}), wrong);
+  EXPECT_EQ(read_of({2, data_page(2, with_size(levels_of("11")) + ints({1, 2})), 1, 0, 1}),
+            " 1 2/1");
+}
+
+TEST(ParquetByHand, NumbersHaveEveryType) {
+  const auto required = [](int type, const std::string& body, int length = 0, bool half = false) {
+    return read_of({2, data_page(2, body), type, 0, 0, length, half});
+  };
+  EXPECT_EQ(required(1, ints({7, -8})), " 7 -8/1");
+  EXPECT_EQ(required(2, packed(std::vector<std::int64_t>{7, 1LL << 40})), " 7 1099511627776/1");
+  EXPECT_EQ(required(4, packed(std::vector{0.5F, 2.0F})), " 0.500000 2/1");
+  EXPECT_EQ(required(5, packed(std::vector{0.25, 3.0})), " 0.250000 3/1");
+  EXPECT_EQ(required(7, packed(std::vector<std::uint16_t>{0x3c00, 0x4000}), 2, true), " 1 2/1");
+  EXPECT_EQ(required(7, "abcd", 2), "error: holds values of type FIXED, no numbers");
+  EXPECT_EQ(required(7, "abcdefgh", 4, true), "error: holds values of type FIXED, no numbers");
+  EXPECT_EQ(required(0, "a"), "error: holds values of type BOOLEAN, no numbers");
+  EXPECT_EQ(required(3, "a"), "error: holds values of type INT96, no numbers");
+  EXPECT_EQ(required(8, "a"), "error: holds values of type unknown, no numbers");
+}
+
+const std::string three_values = ints({10, 20, 30});
+/// Three values, which both encodings of dictionaries name by number.
+std::string dictionary_page(int values = 3, int encoding = 0) {
+  return page_of(2, Fields().number(1, values).number(2, encoding), 7, three_values);
+}
+/// Indices 2, 0, 1, 2 of two bits each.
+const std::string indices = "\x02\x03" + std::string("\x92\0", 2);
+
+TEST(ParquetByHand, DictionariesAreLookedUp) {
+  for (const int encoding : {2, 8}) {
+    EXPECT_EQ(read_of({4, dictionary_page() + data_page(4, indices, encoding), 1, 0, 0}),
+              " 30 10 20 30/1");
+  }
+  EXPECT_EQ(read_of({4, dictionary_page(3, 2) + data_page(4, indices, 8), 1, 0, 0}),
+            " 30 10 20 30/1");
+  EXPECT_EQ(read_of({4, dictionary_page(3, 1) + data_page(4, indices, 8), 1, 0, 0}),
+            "error: has a damaged dictionary");
+  EXPECT_EQ(read_of({4, dictionary_page(2) + data_page(4, indices, 8), 1, 0, 0}),
+            "error: has a damaged dictionary");
+  EXPECT_EQ(read_of({4, dictionary_page() + data_page(4, "\x02\x03\xff\xff", 8), 1, 0, 0}),
+            "error: has a value that its dictionary lacks");
+  EXPECT_EQ(read_of({4, dictionary_page() + data_page(4, "", 8), 1, 0, 0}),
+            "error: has a damaged page");
+  EXPECT_EQ(read_of({4, data_page(4, ints({1, 2, 3, 4}), 5), 1, 0, 0}), "error: is of encoding 5");
+  // Of another row group nothing is left.
+  EXPECT_EQ(read_all(file_with({{4, dictionary_page() + data_page(4, indices, 8), 1, 0, 0},
+                                {4, data_page(4, indices, 8), 1, 0, 0}})),
+            "error: has a value that its dictionary lacks");
+}
+
+TEST(ParquetByHand, PagesOfVersionTwoHaveTheirLevelsInFront) {
+  const std::string repeated = levels_of("0101"), present = levels_of("1111");
+  const auto read_v2 = [&](std::int64_t nulls, std::int64_t rep, const std::string& values,
+                           int codec, bool is_packed, std::int64_t size) {
+    Fields about;
+    about.number(1, 4).number(2, nulls).number(3, 2).number(4, 0);
+    about.number(5, static_cast<std::int64_t>(present.size())).number(6, rep);
+    about.head(7, is_packed ? ThriftReader::yes : ThriftReader::no);
+    const std::string body = repeated + present + values;
+    return read_of({4, page_of(3, about, 8, body, size), 1, codec, 2});
+  };
+  const std::string values = ints({3, 4, 5, 6});
+  const auto whole = static_cast<std::int64_t>(repeated.size() + present.size() + values.size());
+  EXPECT_EQ(read_v2(0, 2, values, 0, true, whole), " 3 4 5 6/2");
+  EXPECT_EQ(read_v2(0, 2, values, 2, false, whole), " 3 4 5 6/2") << "not packed";
+  EXPECT_EQ(read_v2(0, 2, gzipped(values), 2, true, whole), " 3 4 5 6/2");
+  EXPECT_EQ(read_v2(1, 2, values, 0, true, whole), "error: has a row without values");
+  EXPECT_EQ(read_v2(0, -1, values, 0, true, whole), "error: has a damaged page");
+  EXPECT_EQ(read_v2(0, 99, values, 0, true, whole), "error: has a damaged page");
+  EXPECT_EQ(read_v2(0, 2, values, 0, true, 3), "error: has a damaged page") << "only levels";
+}
+
+TEST(ParquetByHand, DamagedPagesAreRefused) {
+  const std::string damaged = "error: has a damaged page";
+  const auto required = [](const std::string& pages, std::int64_t values = 2) {
+    return read_of({values, pages, 1, 0, 0});
+  };
+  const std::string body = ints({1, 2});
+  EXPECT_EQ(required(data_page(2, body)), " 1 2/1");
+  EXPECT_EQ(required(data_page(2, body), 1), damaged) << "more than in the chunk";
+  EXPECT_EQ(required(data_page(2, body.substr(1))), damaged);
+  EXPECT_EQ(required(data_page(-2, body)), damaged);
+  EXPECT_EQ(required(page_of(0, Fields().number(1, 2), 5, body, 9)), damaged);
+  EXPECT_EQ(required(data_page(2, body).substr(0, 12)), "error: its metadata is cut short");
+  EXPECT_EQ(required(page_of(4, Fields().number(1, 2), 5, body)), damaged);
+  EXPECT_EQ(required(page_of(1, Fields(), 6, "x") + data_page(2, body)), " 1 2/1")
+      << "pages of indices are passed";
+  EXPECT_THAT(required(data_page((8 << 20) + 1, body), 1 << 24),
+              HasSubstr("has a page of 8388609 values; at most 8388608 are read"));
+  EXPECT_EQ(required(data_page(8 << 20, body), 1 << 24), damaged);
+  const ColumnOf list = {2, data_page(2, ints({99}) + ints({1, 2}))};
+  EXPECT_EQ(read_of(list), damaged) << "levels beyond the page";
+  EXPECT_EQ(read_of({2, data_page(2, "abc")}), damaged) << "no length of levels";
+}
+
+TEST(ParquetByHand, StatisticsOfAPageArePassed) {
+  Fields about;
+  about.number(1, 2).number(2, 0).text(3, "three").inner(5, Fields().text(1, "most"));
+  EXPECT_EQ(read_of({2, page_of(0, about, 5, ints({1, 2})), 1, 0, 0}), " 1 2/1");
+}
+
+TEST(ParquetByHand, ChecksumsAreOfThePage) {
+  const std::string body = ints({1, 2});
+  const auto with_sum = [&](std::uint32_t sum) {
+    Fields header;
+    header.number(1, 0).number(2, 8).number(3, 8).number(4, static_cast<std::int32_t>(sum));
+    return read_of({2, header.inner(5, Fields().number(1, 2)).end() + body, 1, 0, 0});
+  };
+  const auto sum = static_cast<std::uint32_t>(
+      ::crc32_z(0, reinterpret_cast<const Bytef*>(body.data()), body.size()));
+  EXPECT_THAT(with_sum(sum), HasSubstr("is of encoding -1")) << "the sum is right";
+  EXPECT_EQ(with_sum(sum + 1), "error: has a page that fails its checksum");
+}
+
+TEST(ParquetByHand, FilesAreWhole) {
+  const std::string sound = file_with({lists("01", "11", {1, 2})});
+  EXPECT_EQ(read_all(sound), " 1 2/2");
+  const std::string cut = "error: is not a whole Parquet file";
+  EXPECT_EQ(read_all(sound.substr(0, sound.size() - 1)), cut);
+  EXPECT_EQ(read_all("x" + sound), cut);
+  EXPECT_EQ(read_all("PAR1PAR1"), cut);
+  EXPECT_EQ(read_all(sound.substr(0, sound.size() - 4) + "PARE"), "error: is encrypted");
+  std::string longer = sound;
+  longer[sound.size() - 6] = 1;  // 65,536 bytes more
+  EXPECT_EQ(read_all(longer), "error: its metadata is longer than it may be");
+  EXPECT_EQ(read_all("PAR1" + ints({1}).substr(0, 1) + "PAR1"), cut);
+}
+
+TEST(ParquetByHand, SchemasAreWhole) {
+  const ColumnOf column = lists("01", "11", {1, 2});
+  const auto read_schema = [&](const std::vector<Fields>& schema, const std::vector<Fields>& chunks,
+                               std::int64_t rows = 1) {
+    Fields metadata;
+    metadata.list(2, schema).number(3, rows, ThriftReader::i64);
+    return read_all(file_of(column.pages, metadata.list(4, {Fields().list(1, chunks)})));
+  };
+  const Fields root = Fields().text(4, "root").number(5, 1);
+  const Fields chunk = chunk_of(column, 4);
+  EXPECT_EQ(read_schema({root, leaf_of(column)}, {chunk}), " 1 2/2");
+  EXPECT_EQ(read_schema({root}, {chunk}), "error: has a damaged schema");
+  EXPECT_EQ(read_schema({root, leaf_of(column), leaf_of(column)}, {chunk}),
+            "error: has a damaged schema");
+  EXPECT_EQ(read_schema({Fields().number(5, -1)}, {chunk}), "error: has a damaged schema");
+  EXPECT_EQ(read_schema({Fields().number(5, 0)}, {chunk}), "error: its metadata is damaged");
+  EXPECT_EQ(read_schema({root, leaf_of(column)}, {chunk}, -1), "error: its metadata is damaged");
+  EXPECT_EQ(read_schema({root, leaf_of(column)}, {chunk, chunk}), "error: its metadata is damaged");
+  EXPECT_EQ(read_schema({root, leaf_of({0, "", 2})}, {chunk}), "error: its metadata is damaged");
+  EXPECT_EQ(read_schema({root, leaf_of(column, "others")}, {chunk}), "error: has no column 'ids'");
+  const Fields pair = Fields().number(3, 0).text(4, "ids").number(5, 2);
+  EXPECT_EQ(read_schema({root, pair, leaf_of(column, "a"), leaf_of(column, "b")}, {chunk, chunk}),
+            "error: its column 'ids' holds several values a row");
+  const Fields deep = Fields().number(3, 2).text(4, "ids").number(5, 1);
+  EXPECT_EQ(read_schema({root, deep, leaf_of(column, "a")}, {chunk}),
+            "error: holds lists of lists");
+  for (const auto& [first, size] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {-1, 10}, {4, -1}, {4, 1 << 20}, {1 << 20, 10}}) {
+    Fields about;
+    about.number(1, 1).number(4, 0).number(5, 2, ThriftReader::i64);
+    about.number(7, size, ThriftReader::i64).number(9, first, ThriftReader::i64);
+    EXPECT_EQ(read_schema({root, leaf_of(column)}, {Fields().inner(3, about)}),
+              "error: its metadata is damaged")
+        << first << " " << size;
+  }
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folders of traces with one mistake each, and requests as they come.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "sim/trace/npy.h"
+#include "sim/trace/serve.h"
+#include "sim/trace/statistics.h"
+#include "sim/trace/synth/random.h"
+#include "sim/trace/verify.h"
+#include "sim/trace/writer.h"
+#include "tests/trace/samples.h"
+#include "tests/trace/scratch.h"
+
+namespace moesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Two tokens of top-2 in sequences of one, with weights and ranks.
+RoutingTrace small_trace(int experts, Phase phase = Phase::decode) {
+  const TraceInfo info{"small", "toy", experts, 2, {0}, phase, ""};
+  StepArrays arrays;
+  arrays.number = 3;
+  arrays.ids = IdArray(experts, {0, 1, 2, 3});
+  arrays.sequence_lengths = {1, 1};
+  arrays.weights = {0.5F, 0.5F, 1, 0};
+  arrays.source_ranks = {0, 1};
+  return {info, {make_step(info, std::move(arrays))}};
+}
+
+/// What is wrong with its folder once a file of the step has this content.
+std::string problems_of(int experts, const std::string& file, const std::string& content) {
+  const ScratchFolder scratch;
+  const RoutingTrace trace = small_trace(experts);
+  auto writer = TraceWriter::create(scratch / "t", trace.info(), TraceWriter::Publish::at_end);
+  writer.append_step(trace.step(0));
+  writer.finish();
+  if (!file.empty()) write_bytes(scratch / ("t/" + file), content);
+  std::string text;
+  for (const Diagnostic& problem : verify_trace(scratch / "t")) {
+    EXPECT_EQ(problem.column, 0);
+    text += problem.message + (problem.hint.empty() ? "" : " | " + problem.hint) + "\n";
+  }
+  return text;
+}
+
+template <class T>
+std::string npy_of(NpyType type, const std::vector<std::int64_t>& shape,
+                   const std::vector<T>& values) {
+  return npy_header(type, shape) +
+         std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+}
+
+const std::string step_folder = "step-00000003/";
+
+TEST(StepFolders, HaveArraysOfTheirTypesAndShapes) {
+  EXPECT_EQ(problems_of(256, "", ""), "");
+  const auto ids = [](int experts, const std::string& content) {
+    return problems_of(experts, step_folder + "ids.npy", content);
+  };
+  const std::vector<std::int64_t> shape = {1, 2, 2};
+  const std::string wide = npy_of<std::int64_t>({'i', 8}, shape, {0, 1, 2, 3});
+  EXPECT_EQ(ids(256, wide), "holds int64, not uint8 or uint16 | save it with .astype(np.uint8)\n");
+  EXPECT_EQ(ids(257, wide), "holds int64, not uint8 or uint16 | save it with .astype(np.uint16)\n");
+  const std::string bytes = npy_of<std::uint8_t>({'u', 1}, shape, {0, 1, 2, 3});
+  EXPECT_EQ(ids(256, bytes), "");
+  EXPECT_EQ(ids(257, bytes),
+            "uint8 cannot hold the ids of 257 experts | save it with .astype(np.uint16)\n");
+  const std::string order = " as trace.json says | the order is [layer][token][choice]\n";
+  for (const std::vector<std::int64_t>& other :
+       {std::vector<std::int64_t>{4}, {2, 1, 2}, {1, 4, 1}}) {
+    EXPECT_THAT(ids(256, npy_of<std::uint8_t>({'u', 1}, other, {0, 1, 2, 3})),
+                HasSubstr(", not (1, tokens, 2)" + order));
+  }
+  EXPECT_THAT(ids(256, npy_of<std::uint8_t>({'u', 1}, {1, 0, 2}, {})),
+              HasSubstr("has no tokens\n"));
+}
+
+TEST(StepFolders, HaveLengthsThatAddUp) {
+  const auto lengths = [](const std::vector<std::int32_t>& values,
+                          std::vector<std::int64_t> shape = {2}) {
+    return problems_of(8, step_folder + "sequence_lengths.npy",
+                       npy_of<std::int32_t>({'i', 4}, shape, values));
+  };
+  EXPECT_EQ(lengths({1, 1}), "");
+  EXPECT_EQ(lengths({1, 2}), "the sequences add up to 3 tokens but ids.npy has 2\n");
+  EXPECT_EQ(lengths({2, 0}), "sequence 1 has length 0\n");
+  EXPECT_EQ(lengths({3, -1}), "sequence 1 has length -1\n");
+  EXPECT_EQ(lengths({1, 1}, {1, 2}), "has shape (1, 2), not (sequences,)\n");
+}
+
+TEST(StepFolders, HaveNoOtherFiles) {
+  EXPECT_EQ(problems_of(8, step_folder + "id.npy", ""),
+            "is not part of a step | did you mean 'ids.npy'?\n");
+  EXPECT_EQ(problems_of(8, step_folder + ".hidden", ""), "");
+  EXPECT_EQ(problems_of(8, "step-4/ids.npy", ""),
+            "is not a step folder: step-<number, 8 digits> | a name that starts with a dot is "
+            "ignored\n");
+  EXPECT_EQ(problems_of(8, "notes.txt", ""), "");
+  EXPECT_THAT(problems_of(8, ".step-00000004.tmp/ids.npy", ""),
+              HasSubstr("is a step whose recording was interrupted; it is ignored"));
+}
+
+TEST(StepFolders, HaveWeightsAndRanksThatCanBe) {
+  const auto weights = [](const std::vector<float>& values) {
+    return problems_of(8, step_folder + "gate_weights.npy",
+                       npy_of<float>({'f', 4}, {1, 2, 2}, values));
+  };
+  EXPECT_EQ(weights({0, 1, 2, 3}), "");
+  EXPECT_EQ(weights({0, 1, -1, 3}),
+            "layer 0, token 1: weight -1 is not a finite number from 0 up (1 such weight in this "
+            "layer)\n");
+  EXPECT_EQ(weights({0, -2, -1, 3}),
+            "layer 0, token 0: weight -2 is not a finite number from 0 up (2 such weights in this "
+            "layer)\n");
+  const auto ranks = [](const std::vector<std::int32_t>& values) {
+    return problems_of(8, step_folder + "source_ranks.npy",
+                       npy_of<std::int32_t>({'i', 4}, {2}, values));
+  };
+  EXPECT_EQ(ranks({0, 5}), "");
+  EXPECT_THAT(ranks({0, -1}), HasSubstr("token 1: rank -1 is not from 0 to "));
+}
+
+TEST(PagesOfStatistics, SayWhetherWeightsAreRecorded) {
+  const RoutingTrace trace = small_trace(4);
+  EXPECT_THAT(statistics_text(trace, measure(trace)),
+              HasSubstr("\ngate weights            recorded\n"));
+}
+
+TEST(ArrivalsOfRequests, AreSumsOfExponentialWaits) {
+  Random random(9);
+  const double first = -portable_log(1 - random.uniform()) / 0.25;
+  const double second = first - portable_log(1 - random.uniform()) / 0.25;
+  EXPECT_THAT(poisson_arrivals(2, 0.25, 9), ElementsAre(first, second));
+  EXPECT_THAT(poisson_arrivals(0, 0.25, 9), testing::IsEmpty());
+  EXPECT_THAT(parse_arrivals("0\n7", "a"), ElementsAre(0, 7));
+  EXPECT_THAT(parse_arrivals("", "a"), testing::IsEmpty());
+  for (const char* const wrong : {"x", "1x", "1\n\n2", "nan", "1 2", "-0.5"}) {
+    EXPECT_THAT(error_text([&] { parse_arrivals(wrong, "a"); }),
+                HasSubstr("is not an arrival in decode steps"))
+        << wrong;
+  }
+}
+
+TEST(ServersOfRequests, RefuseWhatTheyCannotServe) {
+  const auto log = trace_of_sequences({{2, 1}});
+  const auto refused = [&](const ServeOptions& options, Phase phase = Phase::mixed) {
+    TraceInfo info = log.info();
+    info.phase = phase;
+    const std::string text =
+        error_text([&] { DecodeServer(RoutingTrace(info, {log.shared_step(0)}), options); });
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(refused({}), "no error");
+  EXPECT_EQ(refused({}, Phase::synthetic), "no error");
+  EXPECT_EQ(refused({}, Phase::prefill), "error: trace 'sequences' is not of decode");
+  EXPECT_EQ(refused({.batch = 1048577}), "error: a batch of 1048577; it is from 1 to 1048576");
+  EXPECT_EQ(refused({.batch = 2, .least = 3}),
+            "error: steps with 3 requests or more: a batch has 2 at most");
+  EXPECT_EQ(refused({.batch = 2, .least = -1}),
+            "error: steps with -1 requests or more: a batch has 2 at most");
+  EXPECT_EQ(refused({.batch = 2, .least = 2}), "no error");
+  TraceInfo counted = log.info();
+  counted.phase = Phase::decode, counted.counts_alone = true;
+  EXPECT_THAT(error_text([&] { DecodeServer(RoutingTrace(counted, {log.shared_step(0)}), {}); }),
+              HasSubstr("has only counts, and no requests"));
+}
+
+TEST(ServersOfRequests, SayWhatWasServed) {
+  const RoutingTrace log = trace_of_sequences({{2, 1}});
+  TraceInfo info = log.info();
+  info.phase = Phase::mixed;
+  const RoutingTrace mixed(info, {log.shared_step(0)});
+  const DecodeServer server(mixed, {.batch = 2, .arrivals = {1, 4.5}, .name = "served"});
+  EXPECT_EQ(server.info().name, "served");
+  EXPECT_EQ(server.info().phase, Phase::decode);
+  EXPECT_EQ(server.info().provenance,
+            fmt::format(R"({{"served_from":{{"name":"sequences","hash":"{}","batch":2,)"
+                        R"("last_arrival":4.5}},"provenance":{{}}}})",
+                        mixed.hash()));
+  EXPECT_EQ(DecodeServer(mixed, {}).info().name, "sequences");
+}
+
+}  // namespace
+}  // namespace moesim
