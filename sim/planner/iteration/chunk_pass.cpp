@@ -19,7 +19,8 @@ LayerOps::Cell cell_of(const ChunkParts& chunk, int microbatch, bool weights_apa
           chunk.stage.options().spec.recompute,
           chunk.stage.replicates() ? chunk.stage.shard().tp : 1,
           chunk.stage.options().serves(),
-          chunk.stash};
+          chunk.stash,
+          chunk.stage.options().experts_apart()};
 }
 
 BlockKind block_of(StagePartKind kind) {
@@ -142,8 +143,7 @@ std::vector<int> ChunkPass::runs_of(StagePartKind kind, Pass way) const {
   if (chunk_.stage.drafts(cell_.microbatch)) return {model.layers};
   std::vector<int> numbers = {0};
   const bool predicts = kind == StagePartKind::head && !chunk_.stage.options().serves();
-  const int more = predicts ? model.mtp : 0;
-  for (int i = 0; i < more; ++i) numbers.push_back(model.layers + i);
+  for (int i = 0; predicts && i < model.mtp; ++i) numbers.push_back(model.layers + i);
   if (way == Pass::backward) std::ranges::reverse(numbers);
   return numbers;
 }

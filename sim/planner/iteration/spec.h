@@ -30,6 +30,8 @@ struct Spec {
   bool backward = true;             // after the forward pass
   /// Whether it is a pass of a serving engine, which is only forward.
   bool serves() const { return spec.serving.has_value(); }
+  /// Whether some GPUs only compute experts.
+  bool experts_apart() const { return serves() && spec.serving->attention_ranks > 0; }
   /// Whether tensor groups exchange what a pass of serving leaves out: the sums of the embedding
   /// and of the loss, rows of shared experts, gradients of what is not divided; and the head's
   /// gradients behind its product.

@@ -232,11 +232,12 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase, con
   const OpKey key = s.key(OpKind::token_exchange, stage, phase);
   const bool back = stage == Stage::combine;
   const auto& moved = s.parts.traffic(phase);
+  const Stream stream = stream_of(shape.phase(phase), back);
   for (auto& [group, exchange] : phase_exchanges(s.work, phase, moved, row, back)) {
     if (cell_.serves && group.size() == 1) continue;
     std::vector<OpId> waits = waits_of(group, after);
-    added.push_back(s.chain.exchange(
-        {label, key, shape.phase(phase).stream, group, std::move(waits), std::move(exchange)}));
+    added.push_back(
+        s.chain.exchange({label, key, stream, group, std::move(waits), std::move(exchange)}));
   }
   return added;
 }

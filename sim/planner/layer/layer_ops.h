@@ -47,6 +47,8 @@ class LayerOps {
     /// libraries.
     bool serves = false;
     StashCopies* stash = nullptr;  // if there is one, which must outlive it
+    /// Rows go to GPUs that only compute experts: results have connections of their own.
+    bool apart = false;
   };
   /// All of these must outlive it.
   LayerOps(OpChain& chain, const MoeModel& model, std::vector<ReplayedLayer>& layers)
@@ -162,6 +164,10 @@ class LayerOps {
   Mark add_tensor_exchanges(const Step& s, Stage stage);
   Mark add_relays(const Step& s, Stage stage, const std::vector<int>& from, int to,
                   const std::vector<std::vector<OpId>>& done);
+  Stream stream_of(const PhaseShape& phase, bool back) const {
+    if (!back || !cell_.apart) return phase.stream;
+    return phase.stream == Stream::ep ? Stream::ep_2 : Stream::ep;
+  }
   std::vector<OpId> add_phase(const Step& s, Stage stage, int phase, const Mark& after);
   std::vector<OpId> add_minimum_times(const Step& s, Stage stage, int phase, const Mark& start,
                                       const Mark& after);

@@ -168,6 +168,69 @@ TEST(ExpertsApart, PartsOfABatchFillBothSides) {
   }
 }
 
+/// Kernels of one part of a batch in one layer, or around all of them, on a GPU.
+struct SideTimes {
+  Seconds attention, experts, embedding, head, exchange;
+};
+
+SideTimes times_of(const PlannedStep& step, const Timeline& timeline) {
+  SideTimes times;
+  const GpuModel& gpu = *test::h100s(1).front();
+  for (std::size_t i = 0; i < step.plan.ops.size(); ++i) {
+    const Op& op = step.plan.ops[i];
+    if (op.key.microbatch != 0) continue;
+    if (op.exchange() != nullptr && op.key.layer == 0 && op.key.stage == Stage::dispatch) {
+      times.exchange = Seconds(1);
+      for (const Interval& of : timeline.ops[i]) {
+        times.exchange = std::min(times.exchange, of.end - of.start);
+      }
+    }
+    if (op.kernels() == nullptr) continue;
+    const Seconds time = gpu.time(op.kernels()->of(0), op.key.type());
+    const BlockKind block = block_in(op.key.part);
+    if (op.group.contains(GpuId(1))) {
+      if (op.key.layer == 0) times.experts += time;
+    } else if (block == BlockKind::head && op.key.part != 0) {
+      times.head += time;
+    } else if (op.key.kind == OpKind::embedding) {
+      times.embedding += time;
+    } else if (op.key.layer == 0) {
+      times.attention += time;
+    }
+  }
+  return times;
+}
+
+/// With enough parts the slower side never waits (arXiv 2504.02263, section 4.1): what both sides
+/// and the exchanges take once, and the slower one for all other parts and layers.
+TEST(ExpertsApart, PartsTakeTheTimeOfTheSlowerSide) {
+  constexpr int layers = 5, parts = 3, count = 30;
+  const Topology topology = read_topology(data_file("topologies", "h100-rail"),
+                                          {parse_override("nodes=1"), parse_override("node.gpus=2"),
+                                           parse_override("node.nics.count=2")})
+                                .topology;
+  for (const bool experts_slower : {false, true}) {
+    Pass pass({{{.context = experts_slower ? 100 : 200000, .tokens = 1, .count = count}}}, 2, 1);
+    pass.model = parse_moe_model(
+        "name: even\nsource: test\nhidden: 1024\nlayers: 5\nmoe_layers: {first: 0, count: 5}\n"
+        "experts: 4\ntop_k: 4\nexpert_ffn: 16384\nexpert_matrices: 3\nactivations: bf16\nweights: "
+        "bf16\ngate: {score: softmax}\nvocabulary: 32000\nattention: {kind: gqa, heads: 16, "
+        "kv_heads: 4, head_dim: 64}\n",
+        "even");
+    pass.trace = test::tokens_for(pass.model, 600, 10);
+    pass.spec.spec.serving->overlap = ServingOverlap::three_batch;
+    pass.spec.explicit_rows = false;
+    const PlannedStep step = pass.plan("deepep-low-latency", topology);
+    const Timeline timeline = make_port_backend(topology, test::h100s(2))->run(step.plan);
+    const SideTimes t = times_of(step, timeline);
+    ASSERT_EQ(t.experts > t.attention, experts_slower);
+    const Seconds slower = std::max(t.attention, t.experts);
+    const Seconds once = t.attention + t.experts + 2 * t.exchange;
+    const Seconds expected = parts * t.embedding + once + (layers * parts - 1) * slower + t.head;
+    EXPECT_NEAR(timeline.makespan.value, expected.value, 0.01 * expected.value);
+  }
+}
+
 TEST(ExpertsApart, NeedsOneGroupOfAllGpus) {
   const Topology topology = test::h100_nodes(2);
   const auto message = [&](int ep, int ranks) -> std::string {
