@@ -139,7 +139,7 @@ class EsftLines {
     if (ids_.size() != weights_.size()) {
       refuse(fmt::format("{} ids but {} weights", ids_.size(), weights_.size()));
     }
-    if (ids_.empty() || ids_.size() % static_cast<std::size_t>(top_k) != 0) {
+    if (ids_.size() % static_cast<std::size_t>(top_k) != 0) {
       refuse(fmt::format("{} ids are not rows of {}", ids_.size(), top_k), "--top-k is K");
     }
     tokens_ = std::ssize(ids_) / top_k;

@@ -39,14 +39,12 @@ class RankLines {
   /// The lines of the present step, in their order.
   std::vector<LayerIds> take_step() {
     std::vector<LayerIds> taken;
-    for (const std::int64_t step = step_; line_ && step_ == step; read()) {
-      taken.push_back(std::move(*line_));
+    const std::int64_t step = step_;
+    for (; line_ && step_ == step; read()) taken.push_back(std::move(*line_));
+    if (line_ && step_ < step) {
+      throw error_in(lines_.path(), fmt::format("step {} comes after step {}", step_, step), "",
+                     lines_.line());
     }
-    if (line_ && step_ < taken_until_) {
-      throw error_in(lines_.path(), fmt::format("step {} comes after step {}", step_, taken_until_),
-                     "", lines_.line());
-    }
-    taken_until_ = step_;
     return taken;
   }
 
@@ -95,7 +93,7 @@ class RankLines {
 
   JsonItems lines_;
   std::optional<LayerIds> line_;
-  std::int64_t step_ = 0, mtp_rows_ = 0, taken_until_ = -1;
+  std::int64_t step_ = 0, mtp_rows_ = 0;
   int rank_ = -1;
 };
 

@@ -9,6 +9,7 @@
 #include "sim/base/files.h"
 #include "sim/base/temporary_folder.h"
 #include "sim/evidence/predict.h"
+#include "sim/run/simulate.h"
 #include "tests/evidence/rows.h"
 
 namespace moesim {
@@ -300,6 +301,41 @@ TEST(PredictedMeasures, ExchangesAreThoseOfBothPasses) {
   EXPECT_GT(p[5].value, p[2].value);
   EXPECT_EQ(p[6].value, 1);
   for (const PredictedFigure& figure : p) EXPECT_NE(figure.inputs, "");
+}
+
+// Two steps on two nodes: times are those of the mean step, bytes and loads of both.
+TEST(PredictedMeasures, OfStepsAreTheirMeans) {
+  const std::vector<Override> flags = {{"topology", "h100-rail", ""},
+                                       {"set", "topology.nodes=2", ""},
+                                       {"model", "tiny-moe", ""},
+                                       {"synth", "{tokens: 4096, steps: 2, skew: 1}", ""},
+                                       {"ep", "16", ""}};
+  PaperTable table;
+  table.settings = {{"s", "", flags, {}}};
+  table.variants = {{"a", "alltoall", {}}, {"m", "megatron", {}}};
+  for (const Measure measure : {Measure::step, Measure::communication, Measure::exposed,
+                                Measure::load, Measure::off_host}) {
+    PaperFigure figure;
+    figure.measure = measure;
+    table.figures.push_back(figure);
+  }
+  table.figures[4].over = 1;
+  const PredictedTable p = predict({table}, {.workers = 1}).at(0);
+  const auto metrics_of = [&](const std::string& policy) {
+    std::vector<Override> all = flags;
+    all.push_back({"policy", policy, ""});
+    const Scenario scenario = read_scenario("", all);
+    return simulate(scenario, open_inputs(scenario), {}).cases.at(0).metrics;
+  };
+  const RunMetrics a = metrics_of("alltoall"), m = metrics_of("megatron");
+  ASSERT_EQ(a.steps.size(), 2U);
+  EXPECT_DOUBLE_EQ(p[0].value, (a.steps[0].value + a.steps[1].value) / 2);
+  EXPECT_DOUBLE_EQ(p[1].value, a.total.communication.value / 2);
+  EXPECT_DOUBLE_EQ(p[2].value, a.total.exposed.value / 2);
+  EXPECT_EQ(p[3].value, a.total.load_max_over_mean.value());
+  EXPECT_GT(p[3].value, 1);
+  EXPECT_DOUBLE_EQ(p[4].value, static_cast<double>(a.total.traffic.other_host.value) /
+                                   static_cast<double>(m.total.traffic.other_host.value));
 }
 
 TEST(PredictedMeasures, OfStepsAndIterationsAreOfTwoSettings) {

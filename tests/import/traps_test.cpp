@@ -122,7 +122,7 @@ const std::vector<Trap> traps = {
     {"router-probs", "gpt-oss", "token_0: layer_1 has 1 probabilities for 2 experts"},
     {"router-empty", "gpt-oss", "token_0 chose no experts"},
     {"router-top-k", "gpt-oss", "has 3 experts per token but top-k is 2"},
-    {"steps-back", "megatron-trace", "step 1 comes after step 2"},
+    {"steps-back", "megatron-trace", "jsonl:3: error: step 2 comes after step 3"},
     {"several-ranks", "megatron-trace",
      "router_trace_rank0.jsonl:2: error: holds lines of several ranks"},
     {"prompt-shape", "vllm-routes",

@@ -360,6 +360,16 @@ TEST(WorkloadPools, ThatGoRoundAreOfAllExperts) {
   EXPECT_THAT(met, testing::Each(1));
 }
 
+TEST(WorkloadPools, OfAsManyExpertsAsAreChosenAreChosen) {
+  SynthOptions options;
+  options.experts = 8, options.top_k = 4, options.tokens = 16, options.sequences = 1;
+  WorkloadSynthesis synthesis(options, workload_of("W3"));
+  const auto step = synthesis.next_step();
+  for (std::int64_t t = 1; t < 16; ++t) {
+    for (int k = 0; t % 4 != 0 && k < 4; ++k) EXPECT_EQ(step->ids(0).at(t, k), 2 * k) << t;
+  }
+}
+
 TEST(SynthesisShapes, AreChecked) {
   const auto refused = [](const std::function<void(SynthOptions&)>& change) {
     SynthOptions options;

@@ -6,7 +6,8 @@
 #include "sim/trace/npy.h"
 #include "sim/trace/serve.h"
 #include "sim/trace/statistics.h"
-#include "sim/trace/synth/random.h"
+#include "sim/trace/synth/choice_model.h"
+#include "sim/trace/trace_json.h"
 #include "sim/trace/verify.h"
 #include "sim/trace/writer.h"
 #include "tests/trace/samples.h"
@@ -40,7 +41,7 @@ std::string problems_of(int experts, const std::string& file, const std::string&
   if (!file.empty()) write_bytes(scratch / ("t/" + file), content);
   std::string text;
   for (const Diagnostic& problem : verify_trace(scratch / "t")) {
-    EXPECT_EQ(problem.column, 0);
+    EXPECT_EQ(problem.column > 0, problem.line > 0);
     text += problem.message + (problem.hint.empty() ? "" : " | " + problem.hint) + "\n";
   }
   return text;
@@ -121,6 +122,70 @@ TEST(StepFolders, HaveWeightsAndRanksThatCanBe) {
   };
   EXPECT_EQ(ranks({0, 5}), "");
   EXPECT_THAT(ranks({0, -1}), HasSubstr("token 1: rank -1 is not from 0 to "));
+}
+
+TEST(StepFolders, HaveRanksOfTwoBytesIfTheyFit) {
+  for (const auto& [rank, type] : {std::pair(65535, "<u2"), {65536, "<i4"}}) {
+    const ScratchFolder scratch;
+    const TraceInfo info = small_trace(8).info();
+    StepArrays arrays;
+    arrays.ids = IdArray(8, {0, 1, 2, 3});
+    arrays.sequence_lengths = {2};
+    arrays.source_ranks = {0, rank};
+    auto writer = TraceWriter::create(scratch / "t", info, TraceWriter::Publish::at_end);
+    writer.append_step(*make_step(info, std::move(arrays)));
+    writer.finish();
+    EXPECT_THAT(read_bytes(scratch / "t/step-00000000/source_ranks.npy"), HasSubstr(type));
+    EXPECT_EQ(RoutingTrace::open(scratch / "t").step(0).source_rank(1), rank);
+  }
+}
+
+TEST(TraceFolders, HaveAscendingLayers) {
+  const auto layers = [](const std::string& list) {
+    const std::string text = trace_json_text(small_trace(8).info());
+    return problems_of(8, "trace.json", replace_all(text, "[0]", list));
+  };
+  EXPECT_EQ(layers("[7]"), "");
+  for (const char* const list : {"[1, 1]", "[2, 1]"}) {
+    EXPECT_THAT(layers(list), HasSubstr("layers must ascend")) << list;
+  }
+  EXPECT_THAT(layers("[]"), HasSubstr("a trace has at least one layer"));
+}
+
+TEST(PairsOfExperts, AreThoseThatTwentyTokensWouldHaveByChance) {
+  // 40 x 40 of 80 tokens are 20, 38 x 38 fewer.
+  const TraceInfo info{"pairs", "toy", 6, 2, {0}, Phase::decode, ""};
+  StepArrays arrays;
+  std::vector<int> ids;
+  for (int t = 0; t < 80; ++t) {
+    const int first = t < 40 ? 0 : t < 78 ? 2 : 4;
+    ids.insert(ids.end(), {first, first + 1});
+  }
+  arrays.ids = IdArray(6, ids);
+  arrays.sequence_lengths = {80};
+  const auto pairs =
+      measure(RoutingTrace(info, {make_step(info, std::move(arrays))})).strongest_pairs;
+  ASSERT_EQ(pairs.size(), 1U);
+  EXPECT_EQ(pairs[0].a, 0);
+  EXPECT_EQ(pairs[0].lift, 2);
+}
+
+// Experts that hardly ever win a draw are drawn among themselves once the others are taken.
+TEST(ChoicesOfRareExperts, AreByTheirWeights) {
+  ChoiceModel model;
+  model.popularity = {1e-12, 3e-12, 1};
+  model.top_k = 2;
+  ChoiceSampler sampler(model);
+  Random random(4);
+  int first = 0;
+  for (int i = 0; i < 4000; ++i) {
+    std::vector<int> row;
+    sampler.next(row, random);
+    ASSERT_EQ(row.size(), 2U);
+    EXPECT_EQ(row[0], 2);
+    first += row[1] == 0 ? 1 : 0;
+  }
+  EXPECT_NEAR(first, 1000, 110);  // 4 standard errors
 }
 
 TEST(PagesOfStatistics, SayWhetherWeightsAreRecorded) {
