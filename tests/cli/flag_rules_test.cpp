@@ -143,6 +143,31 @@ TEST(FlagRules, AnArgumentMayFollowAFlagThatIsAList) {
   }
 }
 
+TEST(FlagRules, ShardsArePartsCountedFromZero) {
+  for (const char* shard : {"4/4", "-1/4", "0/0", "1", "1/4x", "1/", "a/4"}) {
+    std::vector<std::string> line = on_hand_trace("sweep", "pair", {"dedup"}, {"--shard", shard});
+    const Outcome outcome = run_moesim(line, {.folder = "/"});
+    EXPECT_EQ(outcome.code, 2) << shard;
+    EXPECT_THAT(outcome.err,
+                StartsWith(fmt::format("error: --shard: '{}' is not PART/PARTS\n", shard)));
+  }
+}
+
+TEST(FlagRules, SomeNeedOthers) {
+  const auto refused = [](const std::string& command, const std::vector<std::string>& more) {
+    const Outcome outcome = run_moesim(on_hand_trace(command, "pair", {"dedup"}, more));
+    EXPECT_EQ(outcome.code, 2);
+    return outcome.err;
+  };
+  EXPECT_EQ(refused("run", {"--timeline-ranks", "0"}),
+            "error: --timeline-ranks goes with --timeline FILE\n");
+  EXPECT_THAT(refused("compare", {"--expect", "nosuch.json"}),
+              StartsWith("nosuch.json: error: cannot be read"));
+  EXPECT_THAT(refused("compare", {"--expect", "nosuch.json", "--topology", "none"}),
+              StartsWith("nosuch.json: error: cannot be read"))
+      << "told before anything runs";
+}
+
 TEST(FlagRules, AskForServingStandsAloneAndWithItsBounds) {
   EXPECT_THAT(error_on("advise --ask serving,tp --sla x"),
               StartsWith("error: --ask serving together with other questions\n"));
