@@ -145,5 +145,45 @@ TEST_F(TraceCommand, ServeSaysThatTooFewRunAtOnce) {
             "error: never do 9 of 8 requests run at once\nhint: a smaller --batch, or --least\n");
 }
 
+/// Two steps of two tokens in layer 0, two of four experts each.
+TEST_F(TraceCommand, ImportTakesAPhaseANameAndSizes) {
+  const std::string log = scratch_.file("a.csv"), folder = scratch_.file("imported");
+  std::ofstream(log) << "step,token,layer,experts\n0,0,0,\"0 1\"\n0,1,0,\"2 3\"\n1,0,0,\"1 2\"\n"
+                        "1,1,0,\"0 3\"\n";
+  const Outcome outcome = run_moesim({"trace", "import", "table", log, "-o", folder, "--experts",
+                                      "4", "--phase", "decode", "--name", "mine"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string info = run_moesim({"trace", "info", folder}).out;
+  for (const char* line : {"trace                   mine\n", "phase                   decode\n",
+                           "experts                 4, top-2, ", "tokens                  4\n"}) {
+    EXPECT_THAT(info, HasSubstr(line));
+  }
+}
+
+TEST_F(TraceCommand, ImportSaysWhatItLacks) {
+  const auto refused = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"trace", "import"});
+    more.insert(more.end(), {"-o", scratch_.file("none")});
+    const Outcome outcome = run_moesim(more, {.folder = MOESIM_ROOT, .data = MOESIM_ROOT});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_FALSE(fs::exists(scratch_.file("none")));
+    return outcome.err;
+  };
+  EXPECT_EQ(refused({"npz"}), "error: INPUT is missing\nhint: a file or a folder\n");
+  EXPECT_THAT(refused({"README.md"}),
+              HasSubstr("error: 'README.md' is a file, and its kind must come before it\n"));
+  EXPECT_EQ(refused({"table", "README.md", "--phase", "decoding"}),
+            "error: 'decoding' is not a phase\nhint: known: training, prefill, decode, mixed, "
+            "synthetic\n");
+  EXPECT_THAT(refused({"table", "README.md", "--model", "llama-3-8b"}),
+              HasSubstr("error: --model: the model 'llama-3-8b' is dense"));
+  for (const auto& [flag, words] :
+       std::vector<std::pair<std::string, std::string>>{{"--passes", "{prefill,decode}"},
+                                                        {"--order", "{tlk,ltk}"},
+                                                        {"--numbering", "{from-0,from-1,moe}"}}) {
+    EXPECT_THAT(refused({"table", "README.md", flag, "x"}), HasSubstr("x not in " + words));
+  }
+}
+
 }  // namespace
 }  // namespace moesim
