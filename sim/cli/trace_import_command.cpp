@@ -32,16 +32,6 @@ Phase phase_of(const std::string& text) {
   return static_cast<Phase>(at - names.begin());
 }
 
-/// The kinds with what they read and need, as the footer of the help.
-std::string kinds_text() {
-  std::string text;
-  for (const Importer& importer : importers()) {
-    text +=
-        fmt::format("  {:<16} {} (flags say: {})\n", importer.kind, importer.reads, importer.needs);
-  }
-  return text;
-}
-
 /// Throws Error without inputs. Whoever forgets KIND has given the input in its place.
 void check_inputs(const ImportFlags& flags) {
   if (!flags.options.inputs.empty()) return;
@@ -85,7 +75,7 @@ void add_trace_import(CommandLine& trace) {
   const auto flags = std::make_shared<ImportFlags>();
   ImportOptions& options = flags->options;
   CommandLine command = trace.add_subcommand("import", "Makes a trace from another format");
-  command.add_option("KIND", flags->kind, "a format, see below").required();
+  command.add_option("KIND", flags->kind, "a format of `moesim list importers`").required();
   command.add_option("INPUT", options.inputs, "files, or folders of them");
   command.add_option("-o,--output", options.output, "the new trace folder").required();
   command.add_option("--name", options.name, "name of the trace (default: the folder's)");
@@ -123,7 +113,6 @@ void add_trace_import(CommandLine& trace) {
                      "router-lists, megatron-trace, trace-v1, flame: sequences whose tokens "
                      "alternate in a microbatch (default: as the choices show)");
   command.add_option("--weight-scale", options.weight_scale, "npz: one unit of the weights");
-  command.footer(kinds_text());
   command.callback([flags] { run_import(*flags); });
 }
 

@@ -71,26 +71,10 @@ std::string binding_in(const SweepRow& row) {
   return most;
 }
 
-namespace {
-
-/// An iteration that is simulated all the same, as a comparison of iterations that do not fit may
-/// help.
-void refuse_overfull(SweepRow& row) {
-  const double needed = number_in(row, "peak_memory.bytes"),
-               there = number_in(row, "peak_memory.gpu_memory_bytes");
-  if (row.state != sweep_ok || !(needed > there)) return;
-  row.state = sweep_unsuitable;
-  row.reason = "it does not fit into memory: the fullest GPU needs more than it has";
-  std::erase_if(row.figures, [](const SweepFigure& f) { return f.column == "step_s"; });
-}
-
-}  // namespace
-
 Candidates::Candidates(const SweepGrid& grid, Fidelity fidelity, const AdviseOptions& options)
     : grid_(grid.at_fidelity(fidelity)),
       fidelity_(fidelity_names[static_cast<std::size_t>(fidelity)]),
       options_(options),
-      checks_memory_(grid_.unit(0).memory != MemoryCheck::ignore),
       runner_(grid_, options.version, fidelity == Fidelity::analytic) {}
 
 double Candidates::time(std::int64_t id) const {
@@ -106,7 +90,6 @@ void Candidates::run(const std::vector<std::int64_t>& ids) {
   std::int64_t done = 0;
   while (!pool.done()) {
     for (SweepRow& row : pool.wait()) {
-      if (checks_memory_) refuse_overfull(row);
       rows_[row.id] = std::move(row);
       ++done;
     }

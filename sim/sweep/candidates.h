@@ -34,14 +34,13 @@ class Candidates {
   /// NaN if there is none.
   double time(std::int64_t id) const;
 
-  /// Simulates them unless somebody stops it. An iteration that does not fit is unsuitable.
+  /// Simulates them unless somebody stops it.
   void run(const std::vector<std::int64_t>& ids);
 
  private:
   SweepGrid grid_;
   std::string fidelity_;
   const AdviseOptions& options_;
-  bool checks_memory_;
   UnitRunner runner_;
   std::map<std::int64_t, SweepRow> rows_;
 };

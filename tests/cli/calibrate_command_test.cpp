@@ -218,9 +218,62 @@ TEST(CalibrateCommand, TakesHostsAndDomainsThatLogsDoNotSay) {
   EXPECT_THAT(run({"--hosts", "4", "--domain", "16"}).err,
               HasSubstr("inside an NVLink domain of 4 hosts"));
   EXPECT_THAT(run({"--domain", "8", "--topology", "t"}).err, HasSubstr("leave one of them out"));
-  for (const char* hosts : {"0", "-1", "n1,,n2", "n1,"}) {
+  for (const char* hosts : {"0", "-1", "n1,,n2", "n1,", ",n1", ":8,n1", "1048577"}) {
     EXPECT_THAT(run({"--hosts", hosts}).err, HasSubstr("is neither a number of hosts nor"));
   }
+}
+
+TEST(CalibrateCommand, WritesTheCommandThatRepeatsIt) {
+  const Outcome outcome = run_moesim({"calibrate",
+                                      logs + "1.log",
+                                      "--name",
+                                      "n",
+                                      "--collective",
+                                      "alltoall",
+                                      "--ranks",
+                                      "8",
+                                      "--hosts",
+                                      "1",
+                                      "--domain",
+                                      "8",
+                                      "--test",
+                                      "1",
+                                      "--reach",
+                                      "host",
+                                      "--in-place",
+                                      "--nominal",
+                                      "100 GB/s",
+                                      "--source",
+                                      "me",
+                                      "--date",
+                                      "2026-01-02",
+                                      "--hold-out",
+                                      "2",
+                                      "--exchange-overhead",
+                                      "5 us"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(
+      outcome.out,
+      HasSubstr("command: \"moesim calibrate alltoall-1.log --collective 'alltoall' --ranks "
+                "'8' --hosts '1' --domain '8' --test '1' --reach 'host' --in-place "
+                "--exchange-overhead '5 us' --nominal '100 GB/s' --source 'me' --hold-out "
+                "'2' --date '2026-01-02'\"\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("\nname: \"n\"\nsource: \"alltoall, 8 ranks, inside a host; "
+                                     "me\"\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("\nnominal: 100 GB/s "));
+  EXPECT_THAT(outcome.out, HasSubstr("exchange_overhead_elsewhere: 5 us\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("date: \"2026-01-02\"\n"));
+  const Outcome plain = run_moesim({"calibrate", logs + "1.log"});
+  EXPECT_THAT(plain.out, HasSubstr("command: \"moesim calibrate alltoall-1.log\"\n"));
+  EXPECT_THAT(plain.out, HasSubstr("\nname: \"alltoall-1\"\n"));
+}
+
+TEST(CalibrateCommand, TakesRatesFromAByteToAPetabytePerSecond) {
+  const auto code = [](const char* rate) {
+    return run_moesim({"calibrate", logs + "1.log", "--nominal", rate}).code;
+  };
+  for (const char* rate : {"1 B/s", "1000 TB/s"}) EXPECT_EQ(code(rate), 0) << rate;
+  for (const char* rate : {"0.9 B/s", "1001 TB/s"}) EXPECT_EQ(code(rate), 2) << rate;
 }
 
 TEST(CalibrateCommand, HoldsSizesOut) {

@@ -55,20 +55,66 @@ INSTANTIATE_TEST_SUITE_P(
                         "--software --zero --routing --format --columns --wide --sort --quiet "
                         "--report --pictures --every-gpu --every-microbatch --timeline "
                         "--timeline-ranks --timeline-steps --allow-commands"},
-        Help{"compare", scenario_flags + " --json --workers --bounds --elasticities"},
-        Help{"plan", scenario_flags + " --out --rows --check"},
-        Help{"explain", scenario_flags + " --layer --flow --elasticities --json"},
-        Help{"whatif", scenario_flags + " --scale --slow --fail --json --workers"},
-        Help{"failures", scenario_flags + " --node-mtbf --together --write --pause"},
-        Help{"sweep", scenario_flags + " --output --workers --shard --merge --slurm"},
-        Help{"query", "FILE --where --top --pareto --group --pivot --baseline"},
+        Help{"compare", scenario_flags + " --json --workers --bounds --elasticities --lossy "
+                                         "--intervals --expect --tolerance"},
+        Help{"plan", scenario_flags + " --out --rows --check --save --nccl-tests"},
+        Help{"explain", scenario_flags + " --layer --flow --elasticities --json --allow-commands"},
+        Help{"whatif", scenario_flags + " --scale --slow --fail --json --workers --allow-commands"},
+        Help{"failures", scenario_flags +
+                             " --node-mtbf --together --write --pause --restart --replace "
+                             "--interval --workers --allow-commands --format"},
+        Help{"sweep", scenario_flags + " --output --workers --shard --merge --slurm --again"},
+        Help{"query",
+             "FILE --where --by --top --pareto --group --pivot --baseline --not-run --report "
+             "--lossy --format"},
         Help{"list", "WHAT policies mechanisms topologies models gpus"},
         Help{"topology", "show check import draw"}, Help{"topology check", "name --set"},
         Help{"topology show", "name --set --json"}, Help{"topology draw", "name --set --out"},
-        Help{"trace", "info verify import synth slice"}),
+        Help{"trace", "info verify import synth slice"},
+        Help{"trace info", "TRACE --ranks --pairs --json"},
+        Help{"trace check", "TRACE --model --interval"},
+        Help{"trace slice", "TRACE --output --steps --layers --sequences --tokens --name"},
+        Help{"trace serve", "TRACE --output --batch --arrivals --rate --seed --least --name"},
+        Help{"trace synth",
+             "--output --name --tokens --sequences --steps --drift --seed "
+             "--workload --fit --experts --top-k --model --layers --skew "
+             "--affinity --communities --stickiness --groups --kept-groups"},
+        Help{"trace import",
+             "KIND INPUT --output --name --model --experts --top-k --layers "
+             "--phase --passes --step-tokens --ids --lengths --weights --order "
+             "--map --numbering --micro-batch --weight-scale importers"},
+        Help{"advise", scenario_flags + " --ask --sla --budget --top --finals --part --workers "
+                                        "--lossy --format"},
+        Help{"calibrate",
+             "LOG --out --name --collective --ranks --hosts --domain --topology "
+             "--test --beside --hold-out --reach --in-place --exchange-overhead "
+             "--nominal --source --date profile steps"},
+        Help{"calibrate profile",
+             "TRACE --out --gpu --software --kernels --hold-out "
+             "--gpus-per-host --exchange-overhead --format"},
+        Help{"calibrate steps", scenario_flags + " --measured --fit --out --format"},
+        Help{"explore", scenario_flags + " --port --workers"},
+        Help{"export", "placement goal chakra rank-costs"},
+        Help{"export placement", scenario_flags + " --out --format --allow-commands"},
+        Help{"export goal", scenario_flags + " --out"},
+        Help{"export chakra", scenario_flags + " --out"},
+        Help{"export rank-costs", "TOPOLOGY --set --size --out"},
+        Help{"model import", "FILE --out"}, Help{"new", "FILE --topology --model --trace --for"},
+        Help{"papers",
+             "TABLE --only --headlines --iterations --serving --engines --traces "
+             "--whole --set --fast --leave-out --workers --check --slack --keep "
+             "--freeze --score --page --json --format"},
+        Help{"place", "--policy --loads"},
+        Help{"profile import",
+             "TRACE --kernels --unknown "
+             "--json --format"},
+        Help{"report", "RESULT --output --lossy"}, Help{"topology import", "FILE --gpu --out"},
+        Help{"validate", "MEASURED --tolerance --fidelity --topology --set --json profile"},
+        Help{"validate profile", "TRACE --scenario --set --steps --kernels --timeline --json"}),
     [](const auto& help) {
       std::string name = help.param.command.empty() ? "moesim" : help.param.command;
-      std::replace(name.begin(), name.end(), ' ', '_');
+      std::replace_if(
+          name.begin(), name.end(), [](char c) { return c == ' ' || c == '-'; }, '_');
       return name;
     });
 

@@ -90,6 +90,25 @@ TEST(FailuresCommand, EveryTopologyHasItsOwnBaseline) {
   EXPECT_EQ(first, (std::map<std::string, double>{{"pair", 1}, {"two-by-two", 1}}));
 }
 
+TEST(FailuresCommand, FlagsDefaultToUsualTimes) {
+  const auto shown = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"--node-mtbf", "2h", "--format", "csv", "--set",
+                             "policy:dedup.placement={kind: lazarus, slots_per_gpu: 4}"});
+    return failures({"megatron", "dedup"}, more).out;
+  };
+  const std::vector<std::vector<std::string>> usual = {{"--write", "60 s"},
+                                                       {"--restart", "600 s"},
+                                                       {"--pause", "30 s"},
+                                                       {"--replace", "0 s"},
+                                                       {"--together", "1"}};
+  const std::vector<std::vector<std::string>> others = {
+      {"--write", "61 s"},  {"--restart", "601 s"}, {"--pause", "31 s"},
+      {"--replace", "9 s"}, {"--together", "2"},    {"--interval", "400 s"}};
+  const std::string by_default = shown({});
+  for (const auto& flags : usual) EXPECT_EQ(shown(flags), by_default) << flags[0];
+  for (const auto& flags : others) EXPECT_NE(shown(flags), by_default) << flags[0];
+}
+
 TEST(FailuresCommand, SaysWhatItNeeds) {
   EXPECT_EQ(failures({"megatron"}, {}).code, 2);
   const Outcome no_time = failures({"megatron"}, {"--node-mtbf", "often"});

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "tests/cli/run.h"
 
 namespace moesim {
@@ -66,6 +68,48 @@ TEST(FirstMinute, NewTakesFilesOfTheFolder) {
   const Outcome missing = run_moesim(words, there);
   EXPECT_EQ(missing.code, 2);
   EXPECT_THAT(missing.err, HasSubstr("none.yaml: neither a known name nor a file"));
+}
+
+/// The lines of a new scenario below its inputs.
+std::string sizes_in_new(const std::string& purpose, const std::string& model,
+                         const std::string& trace) {
+  const Scratch scratch;
+  const Outcome outcome = run_moesim({"new", "s.yaml", "--topology", "h100-rail", "--model", model,
+                                      "--trace", trace, "--for", purpose},
+                                     {.folder = scratch.path(), .data = MOESIM_ROOT});
+  EXPECT_EQ(outcome.out, "s.yaml is written. Now: moesim compare s.yaml\n") << outcome.err;
+  std::string text;
+  std::istringstream lines(content(scratch.file("s.yaml")));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("#")) text += line.substr(0, line.find("   #")) + "\n";
+  }
+  return text;
+}
+
+// 32 GPUs on 4 hosts, 32 experts; the shortest recorded step has 4096 tokens.
+TEST(FirstMinute, NewFitsSizesToTheCluster) {
+  const std::string inputs = "topology: h100-rail\nmodel: gpt-oss-20b\n";
+  EXPECT_EQ(sizes_in_new("step", "gpt-oss-20b", "drawn"),
+            inputs +
+                "synth: {skew: 0.5, tokens: 65536, steps: 4}\n"
+                "policy: [alltoall, deepep-normal, llep]\nep: 32\ntokens_per_rank: 2048\n"
+                "layers: recorded\n");
+  EXPECT_EQ(sizes_in_new("training", "gpt-oss-20b", "drawn"),
+            inputs +
+                "synth: {skew: 0.5, tokens: 32768, steps: 4}\n"
+                "policy: [alltoall, llep, hecate]\nparallel: {pp: 2, ep: 8}\n"
+                "batch: {global: 64, micro: 1, sequence: 4096}\n"
+                "routing: [balanced, recorded]\nsteps: 0\n");
+  EXPECT_EQ(sizes_in_new("serving", "gpt-oss-20b", "drawn"),
+            inputs +
+                "synth: {skew: 0.5, tokens: 32768, steps: 4}\n"
+                "policy: [deepep-low-latency, megatron-allgather]\nparallel: {tp: 1, ep: 32}\n"
+                "serving:\n  batch: {context: 4096, sequences: 64}\n  kv: bf16\n"
+                "routing: [balanced, recorded]\nsteps: 0\n");
+  EXPECT_EQ(sizes_in_new("step", "tiny-moe", "tiny-moe-train"),
+            "topology: h100-rail\nmodel: tiny-moe\ntrace: tiny-moe-train\n"
+            "policy: [alltoall, deepep-normal, llep]\nep: 32\ntokens_per_rank: 2048\n"
+            "repeat: 16\nlayers: recorded\n");
 }
 
 TEST(FirstMinute, NewReplacesNothing) {

@@ -73,6 +73,23 @@ TEST(PlanCommand, SavesAllStepsOfAllPolicies) {
   EXPECT_THAT(refused.err, HasSubstr("--save goes with no other flag of 'plan'"));
 }
 
+TEST(PlanCommand, SavingGoesAlone) {
+  const Scratch scratch;
+  const std::string file = scratch.file("hand.moesim");
+  for (const auto& more :
+       std::vector<std::vector<std::string>>{{"--rows"},
+                                             {"--check"},
+                                             {"-o", scratch.file("a")},
+                                             {"--nccl-tests", scratch.file("n")}}) {
+    std::vector<std::string> flags = {"--save", file};
+    flags.insert(flags.end(), more.begin(), more.end());
+    EXPECT_THAT(plan(flags).err, HasSubstr("--save goes with no other flag of 'plan'")) << more[0];
+  }
+  EXPECT_THAT(plan({"--save", file, "--topology", "two-by-two"}).err,
+              HasSubstr("'plan --save' takes one topology"));
+  EXPECT_TRUE(fs::is_empty(scratch.path()));
+}
+
 TEST(PlanCommand, RefusesAFileThatCannotBeWritten) {
   const Scratch scratch;
   const Outcome outcome = plan({"-o", scratch.file("no/a.plan")});

@@ -116,6 +116,51 @@ TEST(Search, RanksAFewThoughTheBestIsCertain) {
   EXPECT_EQ(grid.search(40, 0.98, 10).runs, 10);
 }
 
+/// Two of one mechanism, a third of another, whose exact times are twice as long as their rough
+/// ones: after the first of each, log(exact / rough) is log 2 without any spread but the prior's.
+TEST(Search, ChancesAreThoseOfANormalOffset) {
+  const std::vector<SearchCandidate> candidates = {{1, "a"}, {1.1, "a"}, {1.05, "b"}};
+  const auto twice = [&](const std::vector<std::size_t>& chosen) {
+    std::vector<double> times;
+    for (const std::size_t i : chosen) times.push_back(2 * candidates[i].rough);
+    return times;
+  };
+  SearchOptions options{2};
+  const SearchEnd end = search(candidates, twice, options);
+  EXPECT_EQ(end.runs, 2);
+  EXPECT_EQ(end.exact[0], 2);
+  EXPECT_EQ(end.exact[2], 2.1);
+  EXPECT_TRUE(std::isnan(end.exact[1]));
+  // Two measured ones and a prior of two with a spread of 0.1; the mechanism has one of its own.
+  const double spread = std::sqrt(2 * 0.01 / (2 + 2)) * std::sqrt(1 + 1 / (1 + 1.0));
+  const double z = (std::log(2 / 1.1) - std::log(2)) / spread;
+  EXPECT_NEAR(end.sure, 0.5 * std::erfc(z / std::sqrt(2.0)), 1e-12);
+  EXPECT_EQ(end.beaten, 0);
+}
+
+TEST(Search, RunsTheBestOfEachMechanismByRoughTime) {
+  const std::vector<SearchCandidate> candidates = {{3, "a"}, {2, "a"}, {1, "b"}, {4, "c"}};
+  std::vector<std::vector<std::size_t>> asked;
+  const auto measure = [&](const std::vector<std::size_t>& chosen) {
+    asked.push_back(chosen);
+    std::vector<double> times;
+    for (const std::size_t i : chosen) times.push_back(candidates[i].rough);
+    return times;
+  };
+  SearchOptions options{4};
+  options.sure = 2;  // never enough
+  EXPECT_EQ(search(candidates, measure, options).sure, 1) << "nothing is left";
+  EXPECT_EQ(asked, (std::vector<std::vector<std::size_t>>{{2, 1, 3}, {0}}));
+  asked.clear();
+  options.most = 2;
+  EXPECT_EQ(search(candidates, measure, options).runs, 2);
+  EXPECT_EQ(asked, (std::vector<std::vector<std::size_t>>{{2, 1}}));
+  asked.clear();
+  options.stop = [] { return true; };
+  EXPECT_EQ(search(candidates, measure, options).runs, 0);
+  EXPECT_TRUE(asked.empty());
+}
+
 TEST(Search, StopsWhenItIsSureEnough) {
   const Grid grid(1, 400, 0, 0);
   EXPECT_LT(grid.search(400, 0.98).runs, 60);

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Candidates of an advice by themselves, and the advice about two of them.
+#include "sim/sweep/candidates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sim/base/error.h"
+#include "sim/sweep/advice_text.h"
+
+namespace moesim {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(CandidateFigures, OfStepsComeBeforeThoseOfIterations) {
+  SweepRow step{0,
+                sweep_ok,
+                "",
+                {{"step_s", real_value(2)},
+                 {"iteration_s", real_value(3)},
+                 {"peak_memory_bytes", integer_value(7)},
+                 {"peak_memory.bytes", integer_value(8)},
+                 {"bound_by", text_value("tokens 51 %")},
+                 {"critical_path.bound_by_s.nic", real_value(1)}}};
+  EXPECT_EQ(time_in(step), 2);
+  EXPECT_EQ(memory_in(step), 7);
+  EXPECT_EQ(binding_in(step), "tokens 51 %");
+  EXPECT_EQ(number_in(step, "peak_memory_bytes"), 7);
+  EXPECT_TRUE(std::isnan(number_in(step, "none")));
+  EXPECT_EQ(text_in(step, "none"), "");
+}
+
+TEST(CandidateFigures, OfIterationsNameWhatBindsTheLongest) {
+  const SweepRow iteration{0,
+                           sweep_ok,
+                           "",
+                           {{"iteration_s", real_value(3)},
+                            {"peak_memory.bytes", integer_value(8)},
+                            {"critical_path.bound_by_s.nic", real_value(1)},
+                            {"critical_path.bound_by_s.sm", real_value(1.5)},
+                            {"critical_path.bound_by_s.host", real_value(1.5)},
+                            {"critical_path.bound_by_s.pcie", real_value(0.5)},
+                            {"other_s", real_value(9)}}};
+  EXPECT_EQ(time_in(iteration), 3);
+  EXPECT_EQ(memory_in(iteration), 8);
+  EXPECT_EQ(binding_in(iteration), "sm") << "the first of equal ones";
+  EXPECT_EQ(binding_in({}), "");
+}
+
+class AdviceTest : public testing::Test {
+ protected:
+  /// 16 GPUs, one layer of a small trace.
+  static SweepGrid grid(const std::string& more) {
+    return SweepGrid::parse(
+        "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\nset: "
+        "[topology.nodes=2]\nsteps: 0\nlayers: [1]\n" +
+            more,
+        "advice.yaml", {});
+  }
+  static AdviseOptions options(int finals = 0) {
+    AdviseOptions options;
+    options.version = "v";
+    options.finals = finals;
+    options.most_part = 1;
+    return options;
+  }
+  static std::string text(const SweepGrid& grid, const AdviseOptions& options) {
+    std::string all;
+    const Printout printout = advise(grid, options);
+    for (const auto& part : printout.parts()) {
+      if (const auto* line = std::get_if<std::string>(&part)) all += *line;
+    }
+    return all;
+  }
+  static Table table(const SweepGrid& grid, const AdviseOptions& options) {
+    const Printout printout = advise(grid, options);
+    for (const auto& part : printout.parts()) {
+      if (const auto* found = std::get_if<Table>(&part)) return *found;
+    }
+    return Table("none", 0, {});
+  }
+  static std::string error(const SweepGrid& grid, const AdviseOptions& options) {
+    try {
+      advise(grid, options);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "none";
+  }
+};
+
+TEST_F(AdviceTest, RowsAreRankedByTheFinestTimeThatTheyHave) {
+  const SweepGrid two = grid("policy: [alltoall, dedup]\n");
+  const Table port = table(two, options());
+  ASSERT_EQ(port.rows.size(), 2U);
+  EXPECT_LE(*port.rows[0][2].value, *port.rows[1][2].value);
+  EXPECT_EQ(port.rows[0][3].text, "-") << "nothing was simulated at flow";
+  EXPECT_EQ(port.columns[0].name, "policy");
+  EXPECT_FALSE(port.columns[1].telling) << "nobody is lossy";
+  EXPECT_EQ(port.columns.back().name, "bound by");
+  const Table flow = table(two, options(2));
+  EXPECT_LE(*flow.rows[0][3].value, *flow.rows[1][3].value);
+  const Table one = table(two, options(1));
+  EXPECT_EQ(one.rows[0][3].text, "-") << "one has nobody to be compared with";
+}
+
+TEST_F(AdviceTest, SaysHowManyWereSimulatedAndWhatTheNextNeeds) {
+  const SweepGrid two = grid("policy: [alltoall, dedup]\n");
+  const std::string all = text(two, options(2));
+  EXPECT_THAT(all, HasSubstr("# 2 candidates: 2 simulated at analytic (0 cannot be), 2 at port, 2 "
+                             "at flow\n# 100 % sure that no other one is faster at port; 0 of the "
+                             "others are slower for certain, by their bounds\n"));
+  EXPECT_THAT(all, HasSubstr("# the next takes "));
+  AdviseOptions first = options();
+  first.shown = 1;
+  EXPECT_THAT(text(two, first), Not(HasSubstr("the next takes")));
+  EXPECT_EQ(table(two, first).rows.size(), 1U);
+}
+
+TEST_F(AdviceTest, CountsThoseThatAreAsFast) {
+  // A copy of the policy under another name takes the same time.
+  const std::string all = text(
+      grid("policy: dedup\naxes: {topology.node.nvlink.latency: [0.5 us, 500 ns]}\n"), options());
+  EXPECT_THAT(
+      all, AllOf(HasSubstr("# as fast as the first: 1 more\n"), Not(HasSubstr("the next takes"))));
+  EXPECT_THAT(text(grid("policy: [alltoall, dedup]\n"), options()),
+              Not(HasSubstr("as fast as the first")));
+}
+
+TEST_F(AdviceTest, SaysWhyOthersCannotBe) {
+  const SweepGrid degrees = grid("policy: dedup\naxes: {ep: [16, 8, 32, 64]}\n");
+  const std::string all = text(degrees, options());
+  EXPECT_THAT(all, HasSubstr("# 4 candidates: 4 simulated at analytic (2 cannot be), 2 at port, 0 "
+                             "at flow\n"));
+  EXPECT_THAT(all, HasSubstr("#   1 cannot be: "));
+  EXPECT_THAT(all, HasSubstr("'ep' is 32: it must divide 16 GPUs"));
+  EXPECT_THAT(
+      error(grid("policy: dedup\naxes: {ep: [32, 64]}\n"), options()),
+      AllOf(HasSubstr("'ep' is 32"), HasSubstr("'ep' is 64"),
+            HasSubstr("error: no candidate could be simulated"), Not(HasSubstr("--budget"))));
+}
+
+TEST_F(AdviceTest, SimulatesNobodyAfterTheTimeIsOver) {
+  AdviseOptions none = options();
+  none.budget = 0;
+  EXPECT_THAT(error(grid("policy: [alltoall, dedup]\n"), none),
+              HasSubstr("error: no candidate could be simulated\n"));
+}
+
+TEST_F(AdviceTest, HeadersNameWhatOnlyTheFirstHas) {
+  const std::string header =
+      advice_header(grid("policy: [alltoall, dedup]\naxes: {ep: [8, 16]}\n"), "v");
+  EXPECT_THAT(header, testing::StartsWith("# moesim v\n"));
+  EXPECT_THAT(header, HasSubstr("# the above with ep 8: of the first candidate\n"));
+  EXPECT_THAT(header, Not(HasSubstr("policy alltoall")));
+  EXPECT_THAT(advice_header(grid("policy: [alltoall, dedup]\n"), "v"),
+              Not(HasSubstr("of the first candidate")));
+  EXPECT_EQ(advice_header(grid("policy: dedup\nep: 32\n"), "v"), "");
+}
+
+TEST_F(AdviceTest, HintsAreThoseOfTheInputs) {
+  EXPECT_EQ(hint_about(grid("policy: dedup\n"), 0), "");
+  EXPECT_EQ(hint_about(grid("policy: dedup\naxes: {ep: [16, 32]}\n"), 1), "ep 16 fits");
+}
+
+TEST_F(AdviceTest, EdgesAreToldOfThreeNumbersOfOneUnit) {
+  const auto edges = [](const std::string& values, std::int64_t candidate) {
+    return edges_of_ranges(
+        grid("policy: dedup\naxes: {topology.node.nics.bandwidth: [" + values + "]}\n"), candidate);
+  };
+  const std::string three = "10 GB/s, 50 GB/s, 20 GB/s";
+  EXPECT_EQ(edges(three, 0),
+            "# the best topology.node.nics.bandwidth is the least that was tried, 10 GB/s: the "
+            "edge of the range\n");
+  EXPECT_EQ(edges(three, 1),
+            "# the best topology.node.nics.bandwidth is the largest that was tried, 50 GB/s: the "
+            "edge of the range\n");
+  EXPECT_EQ(edges(three, 2), "");
+  EXPECT_EQ(edges("10 GB/s, 50 GB/s", 0), "");
+  EXPECT_EQ(edges("10 GB/s, 50 GB/s, 400 Gbit/s", 0), "");
+}
+
+TEST_F(AdviceTest, IterationsThatDoNotFitAreNone) {
+  const auto state = [](const std::string& more) {
+    const SweepGrid iteration = SweepGrid::parse(
+        "topology: h100-rail\nmodel: gpt-oss-20b\npolicy: alltoall\nrouting: balanced\nparallel: "
+        "{ep: 8}\nbatch: {global: 8, sequence: 512}\nset: [topology.nodes=1, model.layers=2, "
+        "model.moe_layers.count=2, gpu.memory=12 GB]\n" +
+            more,
+        "iteration.yaml", {});
+    const AdviseOptions asked = options();
+    Candidates candidates(iteration, Fidelity::analytic, asked);
+    candidates.run({0});
+    return candidates.rows().at(0);
+  };
+  const SweepRow full = state("");
+  EXPECT_EQ(full.state, sweep_unsuitable);
+  EXPECT_THAT(full.reason, HasSubstr("needs 14.28 GB on GPU 0"));
+  const SweepRow ignored = state("memory: ignore\n");
+  EXPECT_EQ(ignored.state, sweep_ok);
+  EXPECT_GT(time_in(ignored), 0);
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// An advice about deployments for few short requests on one node of two GPUs.
+#include "sim/sweep/serving_advice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+Override changed_input(const std::string& text) { return {"set", text, "--set " + text}; }
+
+const std::vector<Override> two_gpus = {
+    changed_input("topology.nodes=1"),
+    changed_input("topology.node.gpus=2"),
+    changed_input("topology.node.nics.count=2"),
+    {"parallel.ep", "2", "parallel.ep"},
+    {"policy", R"(["deepep-normal", "megatron-allgather"])", "policy"},
+    {"routing", "balanced", "routing"},
+    {"serving.requests",
+     "{count: 8, concurrency: 4, seed: 1, input: {mean: 128, spread: 0}, output: {mean: 8, spread: "
+     "0}}",
+     "serving.requests"}};
+
+struct ServingAdvice {
+  std::string text;
+  std::vector<std::vector<Cell>> rows;
+};
+
+ServingAdvice advice_for(const std::string& sla, int shown = 100, int finals = 4,
+                         const std::vector<Override>& more = {}) {
+  std::vector<Override> flags = two_gpus;
+  flags.insert(flags.end(), more.begin(), more.end());
+  const Printout printout = advise_serving(MOESIM_ROOT "/scenarios/serving-engine.yaml", flags,
+                                           {"v", sla, 1, shown, finals});
+  ServingAdvice advice;
+  for (const auto& part : printout.parts()) {
+    if (const auto* text = std::get_if<std::string>(&part)) advice.text += *text;
+    if (const auto* table = std::get_if<Table>(&part)) advice.rows = table->rows;
+  }
+  return advice;
+}
+
+std::string serving_mistake(const std::string& sla, const std::vector<Override>& more) {
+  try {
+    advice_for(sla, 1, 1, more);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+// Kinds of 2 GPUs: tp1 by both policies, tp2 with whole and with cut experts; of 1 GPU: one. Each
+// fills the cluster alone, and two of one GPU each are pools apart.
+TEST(ServingAdvice, RunsTheBestOfOnePoolAndOfPoolsApart) {
+  const ServingAdvice all = advice_for("tpot p95 < 10 s");
+  EXPECT_THAT(all.text, HasSubstr("# SLA: tpot p95 < 10 s\n# 6 plans of 5 kinds of instances, "
+                                  "roughly priced; 3 run\n"));
+  ASSERT_EQ(all.rows.size(), 3U);
+  int apart = 0;
+  for (std::size_t i = 0; i < all.rows.size(); ++i) {
+    const auto& row = all.rows[i];
+    EXPECT_EQ(row[1].value, 2) << "GPUs";
+    EXPECT_EQ(row[7].text, "met");
+    EXPECT_LE(*row[4].value, *all.rows[i > 0 ? i - 1 : 0][4].value) << "the best first";
+    if (row[0].text.find(" | ") == std::string::npos) continue;
+    ++apart;
+    EXPECT_THAT(row[0].text, ContainsRegex("^1 x 1 GPU tp1 ep1 .* [|] 1 x 1 GPU tp1 ep1 "));
+  }
+  EXPECT_EQ(apart, 1);
+  EXPECT_EQ(advice_for("tpot p95 < 10 s", 1).rows.size(), 1U);
+  EXPECT_EQ(advice_for("tpot p95 < 10 s", 9, 2).rows.size(), 2U) << "one of each sort";
+}
+
+TEST(ServingAdvice, StartsTheBestOne) {
+  const ServingAdvice all = advice_for("tpot p95 < 10 s");
+  const bool apart = all.rows.at(0).at(0).text.find(" | ") != std::string::npos;
+  EXPECT_THAT(all.text, ContainsRegex("\n# [12] x vllm serve gpt-oss-20b --tensor-parallel-size "));
+  EXPECT_EQ(all.text.find("kv_transfer") != std::string::npos ||
+                all.text.find("--kv-transfer-config") != std::string::npos,
+            apart);
+  EXPECT_THAT(all.text, Not(HasSubstr("none of them meets")));
+}
+
+TEST(ServingAdvice, SaysWhatBreaksTheSla) {
+  const ServingAdvice none = advice_for("ttft p95 < 1 us, tpot p95 < 1 us");
+  EXPECT_THAT(none.text,
+              AllOf(HasSubstr("# none of them meets the SLA\n"), Not(HasSubstr("vllm serve"))));
+  for (const auto& row : none.rows) {
+    EXPECT_THAT(row[7].text,
+                ContainsRegex("^TTFT p95 is .*, not below 1 us; TPOT p95 is .*, not below 1 us$"));
+  }
+}
+
+TEST(ServingAdvice, IsAboutRequestsOnOneCluster) {
+  EXPECT_THAT(serving_mistake("tpot p95 < 1 s",
+                              {{"topology", R"(["h100-rail", "h200-rail"])", "--topology"}}),
+              HasSubstr("--ask serving with several topologies"));
+  EXPECT_THAT(serving_mistake("tpot p95", {}), Not(HasSubstr("none")));
+  try {
+    advise_serving(MOESIM_ROOT "/scenarios/serving-decode.yaml", {}, {"v", "tpot p95 < 1 s"});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("--ask serving is about engines that answer requests"));
+  }
+}
+
+TEST(ServingAdvice, LeavesOutWhatDoesNotFit) {
+  const std::string none = serving_mistake("tpot p95 < 1 s", {changed_input("gpu.memory=12 GB")});
+  EXPECT_THAT(none, AllOf(HasSubstr("no kind of instance can run:\n"),
+                          HasSubstr("# left out: 2 GPUs tp1 ep2 deepep-normal: "),
+                          HasSubstr("# left out: 1 GPU tp1 ep1 ")));
+}
+
+}  // namespace
+}  // namespace moesim
