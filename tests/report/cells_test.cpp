@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small figures that tables and JSON share: costs of tokens, losses, tolerances and sums.
+// Small figures that tables and JSON share: costs of tokens, losses, tolerances, sums and ports.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -7,9 +7,11 @@
 
 #include "sim/base/error.h"
 #include "sim/report/lossy.h"
+#include "sim/report/ports.h"
 #include "sim/report/sums.h"
 #include "sim/report/token_costs.h"
 #include "sim/report/tolerance.h"
+#include "tests/report/two_hosts.h"
 
 namespace moesim {
 namespace {
@@ -69,6 +71,16 @@ TEST(Sums, CountTheShorterSideAsZeros) {
   EXPECT_EQ(max_over_mean({0, 0}), 0);
   EXPECT_EQ(max_over_mean({}), 0);
   EXPECT_EQ(max_over_mean({1, 3, 2}), 1.5);
+}
+
+TEST(PortRatesByHand, AreOfAllLinksOfAGpuAndOfThoseThatLeaveAHost) {
+  const PortRates rates = port_rates(test::two_hosts());
+  using Rates = std::vector<BytesPerSecond>;
+  const Rates of_nics(2, BytesPerSecond(1e9)), of_gpus(2, BytesPerSecond(2e9));
+  EXPECT_EQ(rates.hosts.out, of_nics);
+  EXPECT_EQ(rates.hosts.in, of_nics);
+  EXPECT_EQ(rates.gpus.out, of_gpus);
+  EXPECT_EQ(rates.gpus.in, of_gpus);
 }
 
 }  // namespace
