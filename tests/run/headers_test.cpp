@@ -51,6 +51,19 @@ TEST(Headers, OfAnIterationSayHowItIsCutAndUpdated) {
   EXPECT_THAT(more, HasSubstr("up and down two trees of nodes"));
 }
 
+TEST(Headers, SayWhenGradientsAreSummed) {
+  const auto lines = [](const std::string& gradients, const std::string& parameters) {
+    return iteration_lines({{"parallel", "{pp: 2, ep: 4}", "g"},
+                            {"overlap.gradients", gradients, "o"},
+                            {"overlap.parameters", parameters, "o"}});
+  };
+  EXPECT_THAT(lines("false", "false"), HasSubstr("gradients are summed after the passes\n"));
+  EXPECT_THAT(lines("true", "false"),
+              HasSubstr("gradients are summed during the backward passes\n"));
+  EXPECT_THAT(lines("true", "true"),
+              HasSubstr("gradients are summed and parameters gathered during the passes\n"));
+}
+
 Scenario serving_scenario(const std::string& keys) {
   return parse_scenario(
       "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\n"

@@ -159,5 +159,39 @@ TEST(Serving, ReadsWhatItWrites) {
   EXPECT_EQ(*again.iteration, *first.iteration);
 }
 
+TEST(Serving, RefusesEveryKeyOfTraining) {
+  for (const char* training : {"batch: {global: 8}", "pipeline: 1f1b", "recompute: full", "zero: 1",
+                               "precision: bf16", "overlap: {gradients: true}", "optimizer: adam",
+                               "update_bytes: 4", "collective: ring", "microbatches: {distinct: 1}",
+                               "gradient_bytes: 4", "optimizer_bytes: 12", "paged_stash: {}"}) {
+    const std::string text = training;
+    const std::string key = text.substr(0, text.find(':'));
+    EXPECT_THAT(serving_mistakes("serving: {batch: {context: 9, sequences: 2}}\n" + text + "\n"),
+                HasSubstr("'" + key + "' is of training, and this is a pass of serving\n"));
+  }
+}
+
+TEST(Serving, LimitsOfItsSizesAreStated) {
+  const auto with = [](const std::string& parallel, const std::string& more = "") {
+    return serving_mistakes("parallel: {" + parallel +
+                            "}\nserving: {batch: {context: 9, sequences: 2}" + more + "}\n");
+  };
+  EXPECT_THAT(with("pp: 2"), HasSubstr("'serving' with pp = 2\n"));
+  EXPECT_THAT(with("cp: 2"), HasSubstr("'serving' with cp = 2\n"));
+  EXPECT_THAT(with("tp: 2, ep: 2, etp: 2", ", attention_ranks: 4"),
+              HasSubstr("'serving.attention_ranks' with etp = 2\n"));
+  EXPECT_EQ(with("tp: 2, ep: 4"), "");
+}
+
+TEST(Serving, EtpIsTpUnlessExpertsAreShared) {
+  const auto etp = [](const std::string& parallel) {
+    return parsed("parallel: {" + parallel + "}\nserving: {batch: {context: 9, sequences: 2}}\n")
+        .iteration->parallel.etp;
+  };
+  EXPECT_EQ(etp("tp: 4, ep: 1"), 4);
+  EXPECT_EQ(etp("tp: 4, ep: 2"), 1);
+  EXPECT_EQ(etp("tp: 4, ep: 2, etp: 2"), 2);
+}
+
 }  // namespace
 }  // namespace moesim
