@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// How ranks greet each other: what a knock holds, whom rank 0 takes in, and what it says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <future>
+#include <thread>
+
+#include "realhw/tcp/meet/knock.h"
+#include "realhw/tcp/meet/rendezvous.h"
+#include "sim/base/error.h"
+#include "tests/realhw/job/ends.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+using namespace std::chrono_literals;
+
+TEST(MeetPlaces, NeedASecretBeyondLoopback) {
+  TcpPlace place{3, 4, "10.0.0.1", 29500, "", 1s};
+  EXPECT_EQ(place.str(), "10.0.0.1:29500");
+  const auto refused = [&](const char* host) {
+    return failure([&] { require_secret(place, resolve(host, 29500).at(0)); });
+  };
+  EXPECT_THAT(refused("10.0.0.1"),
+              HasSubstr("rank 3: 10.0.0.1:29500 is not a loopback address, so it needs a secret"));
+  EXPECT_EQ(refused("127.0.0.1"), "none");
+  EXPECT_EQ(refused("::1"), "none");
+  place.secret = "0123456789abcdef";
+  EXPECT_EQ(refused("10.0.0.1"), "none");
+}
+
+TEST(Verdicts, CarryACodeAndAReasonOfAtMost4096Bytes) {
+  const auto [here, there] = joined();
+  const auto deadline = Clock::now() + 60s;
+  for (const std::size_t size : {0U, 7U, 4096U, 5000U}) {
+    std::string reason(size, 'r');
+    if (size > 0) reason[0] = 'R';
+    write_verdict(there, {-3, reason}, deadline);
+    const Verdict heard = read_verdict(here, deadline);
+    EXPECT_EQ(heard.code, -3);
+    EXPECT_EQ(heard.reason, reason.substr(0, 4096));
+  }
+}
+
+/// A knock at rank 0 of a job without secret: rank 3 of 4.
+class KnockTest : public testing::Test {
+ protected:
+  KnockTest() {
+    hello_.rank = 3;
+    hello_.ranks = 4;
+  }
+  std::optional<Hello> hear(const std::string& bytes) {
+    write_all(guest_, bytes, Clock::now() + 60s);
+    return knock_.listen(place_);
+  }
+
+  const TcpPlace place_{0, 4, "127.0.0.1", 29500, "", 1s};
+  Hello hello_;
+  std::pair<Socket, Socket> ends_ = joined();
+  const Socket& guest_ = ends_.second;
+  Knock knock_{std::move(ends_.first), resolve("10.0.0.9", 40000).at(0), Clock::now()};
+};
+
+TEST_F(KnockTest, IsHeardInPieces) {
+  const std::string hello = bytes_of(hello_);
+  for (const auto& [from, size] : {std::pair(0, 11), {11, 1}, {12, 20}, {32, 19}}) {
+    EXPECT_FALSE(
+        hear(hello.substr(static_cast<std::size_t>(from), static_cast<std::size_t>(size))));
+    EXPECT_FALSE(knock_.has_said());
+    EXPECT_EQ(knock_.who(), "10.0.0.9:40000");
+  }
+  EXPECT_FALSE(hear(hello.substr(51)));
+  EXPECT_TRUE(knock_.has_said());
+  EXPECT_EQ(knock_.who(), "rank 3 at 10.0.0.9:40000");
+  EXPECT_EQ(knock_.host(), "10.0.0.9");
+  const auto reply = read_words<Reply>(guest_, Clock::now() + 60s);
+  EXPECT_TRUE(reply.greeting.ours());
+  EXPECT_EQ(reply.greeting.version, 1U);
+  EXPECT_NE(std::string(reply.nonce, nonce_size), std::string(nonce_size, '\0'));
+  EXPECT_EQ(read_all(guest_, proof_size, Clock::now() + 60s), std::string(32, '\0'));
+  EXPECT_FALSE(hear(std::string(31, '\0')));
+  const auto joins = hear(std::string(1, '\0'));
+  ASSERT_TRUE(joins);
+  EXPECT_EQ(joins->rank, 3U);
+  EXPECT_EQ(joins->ranks, 4U);
+}
+
+TEST_F(KnockTest, WithAWrongProofIsRefusedAndHearsWhy) {
+  EXPECT_FALSE(hear(bytes_of(hello_)));
+  try {
+    hear(std::string(31, '\0') + "x");
+    FAIL() << "was taken in";
+  } catch (const Refusal& e) {
+    EXPECT_STREQ(e.what(), "another secret than rank 0's");
+    EXPECT_EQ(e.heard(), "rank 0 at 127.0.0.1:29500 has another secret than this rank 3");
+  }
+}
+
+TEST_F(KnockTest, OfAnotherVersionSeesThisOne) {
+  hello_.greeting.version = 2;
+  EXPECT_EQ(failure([&] { hear(bytes_of(hello_)); }),
+            "it speaks version 2 of the rendezvous, rank 0 1");
+  EXPECT_EQ(read_words<Greeting>(guest_, Clock::now() + 60s).version, 1U);
+}
+
+TEST_F(KnockTest, OfAStrangerIsRefused) {
+  EXPECT_FALSE(hear("GET / HTTP/"));
+  EXPECT_EQ(failure([&] { hear("1"); }), "it is not moesim-hw");
+  ends_.second = Socket();
+  EXPECT_EQ(failure([&] { knock_.listen(place_); }), "it is not moesim-hw")
+      << "what has come is not forgotten";
+}
+
+TEST_F(KnockTest, ThatGoesAwayIsRefused) {
+  ends_.second = Socket();
+  EXPECT_EQ(failure([&] { knock_.listen(place_); }), "the connection was closed");
+}
+
+TcpPlace place_of_host(int ranks, std::chrono::duration<double> limit) {
+  const Socket free = listen_at(resolve("127.0.0.1", 0).at(0));
+  const std::string address = own_address(free).str();
+  return {0, ranks, "127.0.0.1", std::stoi(address.substr(address.find(':') + 1)), "", limit};
+}
+
+/// What rank 0 throws at last.
+std::future<std::string> host(const TcpPlace& place) {
+  return std::async(std::launch::async, [place] { return failure([&] { meet(place); }); });
+}
+
+/// Greets rank 0 as that rank, once it listens.
+Socket greet_as(const TcpPlace& place, std::uint32_t rank, std::uint32_t ranks) {
+  const Address at = addresses(place).at(0);
+  Socket guest;
+  while (!guest.open()) {
+    failure([&] { guest = connect_to(at, Clock::now() + 60s); });
+    std::this_thread::sleep_for(1ms);
+  }
+  Hello hello;
+  hello.rank = rank;
+  hello.ranks = ranks;
+  write_all(guest, bytes_of(hello) + std::string(proof_size, '\0'), Clock::now() + 60s);
+  read_all(guest, sizeof(Reply) + proof_size, Clock::now() + 60s);
+  return guest;
+}
+
+TEST(MeetHosts, RefuseRanksThatCannotBe) {
+  struct Case {
+    std::uint32_t rank, ranks;
+    const char* mistake;
+  };
+  for (const auto& [rank, ranks, mistake] : std::initializer_list<Case>{
+           {0, 3, "FROM says to be rank 0"},
+           {3, 3, "FROM says to be rank 3"},
+           {1, 3, "two processes say to be rank 1, the second at FROM"},
+           {2, 4, "rank 2 at FROM was started as one of 4 ranks, rank 0 as one of 3"},
+       }) {
+    const TcpPlace place = place_of_host(3, 30s);
+    auto ended = host(place);
+    const Socket first = greet_as(place, 1, 3);
+    EXPECT_EQ(read_verdict(first, Clock::now() + 60s).code, 0);
+    const Socket guest = greet_as(place, rank, ranks);
+    std::string text = mistake;
+    text.replace(text.find("FROM"), 4, own_address(guest).str());
+    EXPECT_THAT(ended.get(), HasSubstr(text));
+    for (const Socket* one : {&first, &guest}) {
+      const Verdict heard = read_verdict(*one, Clock::now() + 60s);
+      EXPECT_EQ(heard.code, 2);
+      EXPECT_EQ(heard.reason, text);
+    }
+  }
+}
+
+TEST(MeetHosts, NameTheFirstEightThatDidNotCome) {
+  for (const auto& [ranks, missing] : std::initializer_list<std::pair<int, const char*>>{
+           {2, "rank 1"},
+           {9, "ranks 1, 2, 3, 4, 5, 6, 7, 8"},
+           {12, "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 3 more"}}) {
+    const TcpPlace place = place_of_host(ranks, 20ms);
+    EXPECT_EQ(host(place).get(),
+              missing + (" did not come to rank 0 at " + place.str()) + " within 0.02 s");
+  }
+}
+
+TEST(MeetHosts, TellWhoHasComeWhoIsMissing) {
+  const TcpPlace place = place_of_host(4, 300ms);
+  auto ended = host(place);
+  const Socket guest = greet_as(place, 2, 4);
+  EXPECT_EQ(read_verdict(guest, Clock::now() + 60s).code, 0);
+  const Verdict heard = read_verdict(guest, Clock::now() + 60s);
+  EXPECT_EQ(heard.code, 1);
+  EXPECT_THAT(heard.reason, StartsWith("ranks 1, 3 did not come to rank 0 at "));
+  EXPECT_EQ(ended.get(), heard.reason);
+}
+
+TEST(MeetHosts, HaveConnectionsByRank) {
+  EXPECT_EQ(meet({0, 1, "", 0, "", 1s}).size(), 1U) << "one rank meets nobody";
+  TcpPlace place = place_of_host(3, 30s);
+  auto met = std::async(std::launch::async, [place] { return meet(place); });
+  const Socket second = greet_as(place, 2, 3);
+  place.rank = 1;
+  const auto of_1 = meet(place);
+  const auto of_0 = met.get();
+  ASSERT_EQ(of_0.size(), 3U);
+  ASSERT_EQ(of_1.size(), 3U);
+  EXPECT_FALSE(of_0[0].open());
+  EXPECT_TRUE(of_1[0].open());
+  EXPECT_FALSE(of_1[1].open() || of_1[2].open());
+  write_all(of_0[2], "to 2", Clock::now() + 60s);
+  EXPECT_EQ(read_all(second, 16 + 4, Clock::now() + 60s).substr(16), "to 2") << "after verdicts";
+  write_all(of_1[0], "of 1", Clock::now() + 60s);
+  EXPECT_EQ(read_all(of_0[1], 4, Clock::now() + 60s), "of 1");
+}
+
+}  // namespace
+}  // namespace moesim
