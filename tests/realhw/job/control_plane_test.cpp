@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <ctime>
 #include <thread>
 
 #include "tests/realhw/job/ends.h"
@@ -98,6 +99,21 @@ TEST_F(ControlPlaneTest, MessagesKeepTheirOrderAndPeer) {
   EXPECT_EQ(plane_->receive(1, "receive"), "d");
   EXPECT_EQ(plane_->receive(2, "receive"), "a");
   EXPECT_EQ(plane_->receive(2, "receive"), "bc");
+  plane_->send(1, "end", "send");
+  EXPECT_EQ(hear(to_1_), (Said{message, 0, "end"})) << "no beat before its time";
+}
+
+/// What has woken the thread once does so no more.
+TEST_F(ControlPlaneTest, WaitsWithoutWork) {
+  start();
+  const std::string much(4 << 20, 'x');
+  plane_->send(1, much, "send");
+  EXPECT_EQ(hear(to_1_).text.size(), much.size());
+  say(to_2_, message, "x");
+  EXPECT_EQ(plane_->receive(2, "receive"), "x");
+  const std::clock_t before = std::clock();
+  std::this_thread::sleep_for(200ms);
+  EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 25);
 }
 
 TEST_F(ControlPlaneTest, MessagesArriveInParts) {

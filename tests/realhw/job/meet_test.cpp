@@ -16,7 +16,6 @@ namespace moesim {
 namespace {
 
 using testing::HasSubstr;
-using testing::StartsWith;
 using namespace std::chrono_literals;
 
 TEST(MeetPlaces, NeedASecretBeyondLoopback) {
@@ -31,6 +30,8 @@ TEST(MeetPlaces, NeedASecretBeyondLoopback) {
   EXPECT_EQ(refused("::1"), "none");
   place.secret = "0123456789abcdef";
   EXPECT_EQ(refused("10.0.0.1"), "none");
+  place.host = "localhost";
+  EXPECT_EQ(addresses(place).at(0).str(), "127.0.0.1:29500") << "IPv4 comes first";
 }
 
 TEST(Verdicts, CarryACodeAndAReasonOfAtMost4096Bytes) {
@@ -120,6 +121,12 @@ TEST_F(KnockTest, ThatGoesAwayIsRefused) {
   EXPECT_EQ(failure([&] { knock_.listen(place_); }), "the connection was closed");
 }
 
+TEST_F(KnockTest, ThatDoesNotWaitForTheAnswerIsRefused) {
+  write_all(guest_, bytes_of(hello_), Clock::now() + 60s);
+  ends_.second = Socket();
+  EXPECT_THROW(knock_.listen(place_), Refusal);
+}
+
 TcpPlace place_of_host(int ranks, std::chrono::duration<double> limit) {
   const Socket free = listen_at(resolve("127.0.0.1", 0).at(0));
   const std::string address = own_address(free).str();
@@ -186,13 +193,21 @@ TEST(MeetHosts, NameTheFirstEightThatDidNotCome) {
 }
 
 TEST(MeetHosts, TellWhoHasComeWhoIsMissing) {
-  const TcpPlace place = place_of_host(4, 300ms);
+  const TcpPlace place = place_of_host(4, 500ms);
   auto ended = host(place);
   const Socket guest = greet_as(place, 2, 4);
+  std::string refused;
+  for (int i = 0; i < 8; ++i) {  // all of them are named
+    const Socket stranger = connect_to(addresses(place).at(0), Clock::now() + 60s);
+    write_all(stranger, "GET / HTTP/1", Clock::now() + 60s);
+    EXPECT_NE(failure([&] { read_all(stranger, 1, Clock::now() + 60s); }), "none");
+    refused += "; refused " + own_address(stranger).str() + ": it is not moesim-hw";
+  }
   EXPECT_EQ(read_verdict(guest, Clock::now() + 60s).code, 0);
   const Verdict heard = read_verdict(guest, Clock::now() + 60s);
   EXPECT_EQ(heard.code, 1);
-  EXPECT_THAT(heard.reason, StartsWith("ranks 1, 3 did not come to rank 0 at "));
+  EXPECT_EQ(heard.reason,
+            "ranks 1, 3 did not come to rank 0 at " + place.str() + " within 0.5 s" + refused);
   EXPECT_EQ(ended.get(), heard.reason);
 }
 
@@ -213,6 +228,53 @@ TEST(MeetHosts, HaveConnectionsByRank) {
   EXPECT_EQ(read_all(second, 16 + 4, Clock::now() + 60s).substr(16), "to 2") << "after verdicts";
   write_all(of_1[0], "of 1", Clock::now() + 60s);
   EXPECT_EQ(read_all(of_0[1], 4, Clock::now() + 60s), "of 1");
+}
+
+/// Rank 1 of two; the test is rank 0, which says these bytes once greeted.
+std::string said_to_guest(const std::string& bytes, std::string& from) {
+  TcpPlace place = place_of_host(2, 30s);
+  place.rank = 1;
+  from = place.str();
+  const Socket listener = listen_at(addresses(place).at(0));
+  auto ended = host(place);
+  auto guest = accept_now(listener);
+  while (!guest) guest = accept_now(listener);
+  const auto hello = read_words<Hello>(guest->first, Clock::now() + 60s);
+  EXPECT_TRUE(hello.greeting.ours());
+  EXPECT_EQ(hello.greeting.version, 1U);
+  EXPECT_EQ(hello.rank, 1U);
+  EXPECT_EQ(hello.ranks, 2U);
+  write_all(guest->first, bytes, Clock::now() + 60s);
+  return ended.get();
+}
+
+TEST(MeetGuests, SayWhatIsWrongWithRank0) {
+  const auto verdict = [](std::int32_t code, const std::string& reason) {
+    const auto size = static_cast<std::uint32_t>(reason.size());
+    return bytes_of(code) + bytes_of(size) + reason;
+  };
+  Reply of_version_2;
+  of_version_2.greeting.version = 2;
+  const std::string known = bytes_of(Reply()) + std::string(proof_size, '\0');
+  const std::string certain = "rank 1, rendezvous with rank 0 at FROM: ";
+  for (const auto& [bytes, why] : std::initializer_list<std::pair<std::string, std::string>>{
+           {"SSH-2.0-some", certain + "what listens at FROM is not moesim-hw"},
+           {bytes_of(of_version_2),
+            certain + "rank 0 speaks version 2 of the rendezvous, this rank 1"},
+           {bytes_of(Reply()) + std::string(proof_size, 'x'),
+            "rank 0 at FROM has another secret than this rank 1"},
+           {known + verdict(1, "no room"), certain + "no room"},
+           {known + verdict(2, "bad rank"), "bad rank"},
+           {known + verdict(0, "") + verdict(3, "too late"), certain + "too late"},
+       }) {
+    std::string from, text = why;
+    const std::string heard = said_to_guest(bytes, from);
+    for (auto at = text.find("FROM"); at != std::string::npos; at = text.find("FROM")) {
+      text.replace(at, 4, from);
+    }
+    EXPECT_THAT(heard, HasSubstr(text));
+    EXPECT_EQ(heard.find(certain.substr(0, 8)) == 0, why.find(certain) == 0) << heard;
+  }
 }
 
 }  // namespace
