@@ -127,31 +127,9 @@ TEST_F(KnockTest, ThatDoesNotWaitForTheAnswerIsRefused) {
   EXPECT_THROW(knock_.listen(place_), Refusal);
 }
 
-TcpPlace place_of_host(int ranks, std::chrono::duration<double> limit) {
-  const Socket free = listen_at(resolve("127.0.0.1", 0).at(0));
-  const std::string address = own_address(free).str();
-  return {0, ranks, "127.0.0.1", std::stoi(address.substr(address.find(':') + 1)), "", limit};
-}
-
 /// What rank 0 throws at last.
 std::future<std::string> host(const TcpPlace& place) {
   return std::async(std::launch::async, [place] { return failure([&] { meet(place); }); });
-}
-
-/// Greets rank 0 as that rank, once it listens.
-Socket greet_as(const TcpPlace& place, std::uint32_t rank, std::uint32_t ranks) {
-  const Address at = addresses(place).at(0);
-  Socket guest;
-  while (!guest.open()) {
-    failure([&] { guest = connect_to(at, Clock::now() + 60s); });
-    std::this_thread::sleep_for(1ms);
-  }
-  Hello hello;
-  hello.rank = rank;
-  hello.ranks = ranks;
-  write_all(guest, bytes_of(hello) + std::string(proof_size, '\0'), Clock::now() + 60s);
-  read_all(guest, sizeof(Reply) + proof_size, Clock::now() + 60s);
-  return guest;
 }
 
 TEST(MeetHosts, RefuseRanksThatCannotBe) {
