@@ -14,14 +14,6 @@
 #include <utility>
 
 namespace moesim {
-namespace {
-
-using namespace std::chrono_literals;
-
-/// How long a process that ends waits for the others to have heard so.
-constexpr auto farewell = 2s;
-
-}  // namespace
 
 ControlPlane::ControlPlane(int rank, std::vector<Socket> peers, const Liveness& liveness)
     : rank_(rank),
@@ -43,7 +35,7 @@ ControlPlane::~ControlPlane() {
     }
     wake();
     changed_.wait(lock, [this] { return all_sent() || failure_; });
-    changed_.wait_for(lock, farewell, [this] { return all_closed(); });
+    changed_.wait_for(lock, liveness_.farewell, [this] { return all_closed(); });
     stop_ = true;
   }
   wake();
@@ -85,7 +77,7 @@ void ControlPlane::abort(int code) {
   std::unique_lock lock(mutex_);
   fail({fmt::format("rank {} has ended the run", rank_), code});
   wake();
-  changed_.wait_for(lock, farewell, [this] { return all_closed(); });
+  changed_.wait_for(lock, liveness_.farewell, [this] { return all_closed(); });
   std::fflush(nullptr);
   std::_Exit(failure_->code);
 }

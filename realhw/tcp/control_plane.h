@@ -19,6 +19,7 @@ struct Liveness {
   Clock::duration beat = std::chrono::seconds(1);      // something is sent at least that often
   Clock::duration silence = std::chrono::seconds(15);  // a peer from which nothing came for so long
   Clock::duration grace = std::chrono::seconds(10);    // for the main thread to end by itself
+  Clock::duration farewell = std::chrono::seconds(2);  // for the others to hear that this one ends
 };
 
 /// Rank 0 has a connection to every other rank, they to rank 0, which passes on who failed.

@@ -51,7 +51,7 @@ void RendezvousHost::wait(const Socket& listener) const {
   std::vector<pollfd> polled;
   Clock::time_point next = deadline_;
   const auto room = knocks_.empty() ? Clock::now() : knocks_.front().arrived() + least_stay;
-  if (knocks_.size() < most_knocks || room <= Clock::now()) {
+  if (knocks_.size() < most_knocks_ || room <= Clock::now()) {
     polled.push_back({listener.fd(), POLLIN, 0});
   } else {
     next = std::min<Clock::time_point>(next, room);
@@ -84,14 +84,15 @@ std::list<Knock>::iterator RendezvousHost::who_makes_room() {
 void RendezvousHost::welcome(const Socket& listener) {
   constexpr int at_once = 64;  // then whoever has knocked is heard
   for (int i = 0; i < at_once; ++i) {
-    if (knocks_.size() == most_knocks) {
-      const auto leaves = who_makes_room();
-      if (leaves == knocks_.end()) return;
+    const bool full = knocks_.size() == most_knocks_;
+    const auto leaves = full ? who_makes_room() : knocks_.end();
+    if (full && leaves == knocks_.end()) return;
+    auto guest = accept_now(listener);
+    if (!guest) return;
+    if (full) {
       refuse(*leaves, Refusal("it made room for others"));
       knocks_.erase(leaves);
     }
-    auto guest = accept_now(listener);
-    if (!guest) return;
     const auto deadline =
         std::min<Clock::time_point>(deadline_, Clock::now() + rendezvous_patience);
     knocks_.emplace_back(std::move(guest->first), guest->second, deadline);

@@ -13,8 +13,10 @@ namespace moesim {
 /// Listens to all who knock at once. Strangers are refused and named, and the wait continues.
 class RendezvousHost {
  public:
-  explicit RendezvousHost(const TcpPlace& place)
+  /// At most so many at once that have not proved anything.
+  explicit RendezvousHost(const TcpPlace& place, std::size_t most_knocks = 512)
       : place_(place),
+        most_knocks_(most_knocks),
         deadline_(after(place.limit)),
         guests_(static_cast<std::size_t>(place.ranks)) {}
 
@@ -22,9 +24,8 @@ class RendezvousHost {
   std::vector<Socket> take_in();
 
  private:
-  /// Limits for ranks that have not proved anything. Nobody makes room before this time has passed,
-  /// in which a rank proves itself; what cannot be taken in waits in the kernel.
-  static constexpr std::size_t most_knocks = 512;
+  /// Nobody makes room before this time has passed, in which a rank proves itself; what cannot be
+  /// taken in waits in the kernel.
   static constexpr std::chrono::milliseconds least_stay{100};
   static constexpr int most_named = 8;  // of those refused
 
@@ -39,6 +40,7 @@ class RendezvousHost {
   std::string missing(const Address& address) const;
 
   const TcpPlace& place_;
+  const std::size_t most_knocks_;
   Clock::time_point deadline_;
   std::list<Knock> knocks_;  // the longest first
   std::vector<Socket> guests_;

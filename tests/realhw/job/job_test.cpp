@@ -2,6 +2,7 @@
 // What is built of a job's calls: gathers, sums, places on hosts and one clock for all ranks.
 #include "realhw/job/job.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,7 +10,10 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <thread>
+#include <utility>
 
 #include "realhw/job/local_rank.h"
 #include "realhw/job/timeline_gatherer.h"
@@ -119,12 +123,111 @@ TEST_F(LocalRankTest, IsWhatTheLauncherSays) {
 }
 
 TEST_F(LocalRankTest, IsAWholeNumber) {
-  for (const char* text : {"-1", "2x", "x"}) {
+  for (const char* text : {"-1", "2x", "x", "99999999999"}) {
     setenv("LOCAL_RANK", text, 1);
     EXPECT_THAT(as_ranks(2, [](Job& job) { local_rank(job); }),
-                Each(HasSubstr("expected a whole number from 0")))
+                Each(HasSubstr(fmt::format("LOCAL_RANK={}: expected a whole number from 0", text))))
         << text;
   }
+}
+
+/// To rank 1 the launcher has not said its number.
+class SomeNotTold : public ThreadJob {
+ public:
+  using ThreadJob::ThreadJob;
+  std::vector<std::string> gather(const std::string& mine) override {
+    const std::int64_t not_told = 1;
+    const bool first = std::exchange(first_, false);
+    return ThreadJob::gather(
+        first && rank() == 1
+            ? std::string(reinterpret_cast<const char*>(&not_told), sizeof not_told)
+            : mine);
+  }
+
+ private:
+  bool first_ = true;
+};
+
+TEST_F(LocalRankTest, IsCountedUnlessEveryRankIsTold) {
+  setenv("LOCAL_RANK", "7", 1);
+  ThreadRanks shared(3);
+  std::vector<int> all(3);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      SomeNotTold job(shared, rank);
+      all[static_cast<std::size_t>(rank)] = local_rank(job);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(all, ElementsAre(0, 1, 2));
+}
+
+/// A rank of two; the test is the other one.
+class WithOther : public Job {
+ public:
+  using Other = std::function<double(std::size_t round, double heard)>;
+  WithOther(int rank, Other other) : rank_(rank), other_(std::move(other)) {}
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return 2; }
+  std::string launcher() const override { return ""; }
+  std::vector<std::string> gather(const std::string& mine) override {
+    gathered.resize(mine.size() / sizeof(double));
+    std::memcpy(gathered.data(), mine.data(), mine.size());
+    return {};
+  }
+  std::string broadcast(const std::string& of_first) override { return of_first; }
+  void barrier() override {}
+  void send(int to, const std::string& message) override {
+    EXPECT_EQ(to, 1 - rank_);
+    std::memcpy(&sent.emplace_back(), message.data(), sizeof(double));
+  }
+  std::string receive(int from) override {
+    EXPECT_EQ(from, 1 - rank_);
+    const double said = other_(received_++, sent.empty() ? 0 : sent.back());
+    return {reinterpret_cast<const char*>(&said), sizeof said};
+  }
+  [[noreturn]] void abort(int) override { std::abort(); }
+
+  std::vector<double> sent, gathered;
+
+ private:
+  int rank_;
+  Other other_;
+  std::size_t received_ = 0;
+};
+
+// The peer's clock is 1000 s ahead; only the fourth answer comes at once and tells that.
+TEST(TimelineGathererTest, TrustsTheQuickestAnswerMost) {
+  WithOther job(0, [](std::size_t round, double heard) {
+    if (round == 3) return heard + 1000;
+    std::this_thread::sleep_for(round < 3 ? 40ms : 20ms);
+    return heard + 2000;
+  });
+  const TimelineGatherer clocks(job);
+  ASSERT_EQ(job.sent.size(), 17U) << "of 16 rounds, and the offset";
+  for (std::size_t round = 1; round < 16; ++round) {
+    EXPECT_GT(job.sent[round], job.sent[round - 1]);
+  }
+  EXPECT_GE(job.sent[3], 0.12);
+  EXPECT_LT(job.sent[3], 10) << "from when this began";
+  EXPECT_NEAR(job.sent[16], 1000, 0.03);
+}
+
+TEST(TimelineGathererTest, OtherRanksTellTimesByTheFirstOnesClock) {
+  WithOther job(1, [](std::size_t round, double) { return round < 16 ? 0.0 : 1000.0; });
+  const Clock::time_point base = Clock::now();
+  const TimelineGatherer clocks(job);
+  EXPECT_EQ(job.sent.size(), 16U);
+  EXPECT_THAT(job.sent, Each(testing::AllOf(testing::Ge(0), testing::Lt(10))));
+  const Timeline none = clocks.gather(
+      Plan{"plan", 2, {}}, {{base, base + 2s}, {base + 3s, base + 3s}, {base + 1s, base}});
+  EXPECT_TRUE(none.ops.empty());
+  using testing::DoubleNear;
+  EXPECT_THAT(job.gathered, ElementsAre(DoubleNear(-1000, 0.1), DoubleNear(-998, 0.1),
+                                        DoubleNear(-997, 0.1), DoubleNear(-997, 0.1), 0, 0))
+      << "what did not run has no times";
 }
 
 // An exchange of all from second 10 + rank on, then a kernel of rank 1 and one that takes no time.

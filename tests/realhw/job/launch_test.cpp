@@ -248,7 +248,13 @@ TEST_F(LaunchTest, SecretIsReadAndGuarded) {
   EXPECT_THAT(complaint(secret_from_environment), HasSubstr("(mode 0640)"));
   chmod(path.c_str(), 0600);
   EXPECT_EQ(secret_from_environment(), "fedcba9876543210");
+  std::ofstream(path) << "0123456789abcdef0\r\nmore";
+  EXPECT_EQ(secret_from_environment(), "0123456789abcdef0") << "the first line";
+  std::ofstream(path) << "";
+  EXPECT_THAT(complaint(secret_from_environment), HasSubstr("the secret has 0 characters"));
   std::remove(path.c_str());
+  set("MOESIM_SECRET_FILE", "/dev/null");
+  EXPECT_THAT(complaint(secret_from_environment), HasSubstr("'/dev/null' is not a regular file"));
 }
 
 TEST_F(LaunchTest, ProofIsHmacSha256) {
@@ -267,9 +273,11 @@ TEST_F(LaunchTest, ProofIsHmacSha256) {
 TEST_F(LaunchTest, ProofsDiffer) {
   EXPECT_TRUE(same_proof("abc", "abc"));
   EXPECT_FALSE(same_proof("abc", "abd"));
+  EXPECT_FALSE(same_proof("abc", "xbc"));
   EXPECT_FALSE(same_proof("abc", "ab"));
   EXPECT_NE(fresh_nonce(), fresh_nonce());
   EXPECT_EQ(fresh_nonce().size(), nonce_size);
+  EXPECT_EQ(proof_of("", "text"), std::string(32, '\0')) << "without a secret";
 }
 
 }  // namespace

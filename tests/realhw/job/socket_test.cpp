@@ -9,31 +9,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <thread>
+
+#include "sim/base/error.h"
+#include "tests/realhw/job/ends.h"
 
 namespace moesim {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 using namespace std::chrono_literals;
-
-std::pair<Socket, Socket> joined() {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);
-  return {Socket(ends[0]), Socket(ends[1])};
-}
-
-template <class Action>
-std::string failure(Action action) {
-  try {
-    action();
-  } catch (const std::runtime_error& e) {
-    return e.what();
-  }
-  return "none";
-}
 
 TEST(Sockets, ReadMessagesThatComeInPieces) {
   const auto [here, there] = joined();
@@ -52,6 +39,10 @@ TEST(Sockets, ReadMessagesThatComeInPieces) {
   EXPECT_EQ(bytes, "xh");
   read_some(here, 10, bytes);
   EXPECT_EQ(bytes, "xh") << "nothing has come";
+  read_some(here, 0, bytes);
+  EXPECT_EQ(bytes, "xh") << "nothing is wanted";
+  write_all(there, "y", deadline);
+  EXPECT_EQ(read_all(here, 1, Clock::now() + 5s), "y");
 }
 
 TEST(Sockets, WriteWhatDoesNotFitAtOnce) {
@@ -104,13 +95,8 @@ TEST(Sockets, SayThatTheConnectionBrokeWhileReading) {
 
 TEST(Sockets, SendSmallMessagesAtOnce) {
   const Socket listener = listen_at(resolve("127.0.0.1", 0).at(0));
-  sockaddr_storage bytes{};
-  socklen_t size = sizeof bytes;
-  ASSERT_EQ(getsockname(listener.fd(), reinterpret_cast<sockaddr*>(&bytes), &size), 0);
   EXPECT_FALSE(accept_now(listener)) << "nobody waits";
-  Address at;
-  at.bytes = bytes;
-  at.size = size;
+  const Address at = own_address(listener);
   EXPECT_TRUE(at.loopback());
   const Socket guest = connect_to(at, Clock::now() + 60s);
   auto taken = accept_now(listener);
@@ -124,6 +110,55 @@ TEST(Sockets, SendSmallMessagesAtOnce) {
     EXPECT_NE(fcntl(one->fd(), F_GETFL) & O_NONBLOCK, 0);
     EXPECT_NE(fcntl(one->fd(), F_GETFD) & FD_CLOEXEC, 0);
   }
+}
+
+TEST(Addresses, AreNumbersWithPorts) {
+  struct Case {
+    const char *host, *text;
+    bool loopback;
+  };
+  for (const auto& [host, text, loopback] : std::initializer_list<Case>{
+           {"127.0.0.1", "127.0.0.1:29500", true},
+           {"127.255.3.4", "127.255.3.4:29500", true},
+           {"126.0.0.1", "126.0.0.1:29500", false},
+           {"10.1.2.3", "10.1.2.3:29500", false},
+           {"::1", "[::1]:29500", true},
+           {"::2", "[::2]:29500", false},
+       }) {
+    const auto found = resolve(host, 29500);
+    ASSERT_EQ(found.size(), 1U) << host;
+    EXPECT_EQ(found[0].host(), host);
+    EXPECT_EQ(found[0].str(), text);
+    EXPECT_EQ(found[0].loopback(), loopback) << host;
+  }
+  EXPECT_THAT(failure([] { resolve("1:2", 1); }), StartsWith("cannot resolve '1:2': "));
+}
+
+TEST(Sockets, SayWhyTheyCannotListenOrConnect) {
+  const auto refused = [](const Address& at) { return failure([&] { listen_at(at); }); };
+  Address at;
+  {
+    const Socket listener = listen_at(resolve("127.0.0.1", 0).at(0));
+    at = own_address(listener);
+    EXPECT_THAT(refused(at),
+                HasSubstr("rank 0 cannot listen at " + at.str() + ": the port is in use"));
+  }
+  EXPECT_THAT(refused(resolve("198.51.100.7", 1234).at(0)),
+              HasSubstr("rank 0 cannot listen at 198.51.100.7:1234: no address of this host"));
+  EXPECT_EQ(failure([&] { connect_to(at, Clock::now() + 60s); }),
+            "cannot connect to " + at.str() + ": Connection refused");
+}
+
+/// Who listens but takes nobody in answers only as many as wait.
+TEST(Sockets, GiveUpWhereNobodyAnswers) {
+  const Socket listener = listen_at(resolve("127.0.0.1", 0).at(0));
+  ASSERT_EQ(listen(listener.fd(), 0), 0);
+  const Address at = own_address(listener);
+  std::vector<Socket> waiting;
+  EXPECT_EQ(failure([&] {
+              for (int i = 0; i < 8; ++i) waiting.push_back(connect_to(at, Clock::now() + 50ms));
+            }),
+            at.str() + " does not answer");
 }
 
 }  // namespace
