@@ -246,6 +246,8 @@ TEST_F(LaunchTest, SecretIsReadAndGuarded) {
   std::ofstream(path) << "fedcba9876543210\n";
   chmod(path.c_str(), 0640);
   EXPECT_THAT(complaint(secret_from_environment), HasSubstr("(mode 0640)"));
+  chmod(path.c_str(), 0601);
+  EXPECT_THAT(complaint(secret_from_environment), HasSubstr("(mode 0601)"));
   chmod(path.c_str(), 0600);
   EXPECT_EQ(secret_from_environment(), "fedcba9876543210");
   std::ofstream(path) << "0123456789abcdef0\r\nmore";
