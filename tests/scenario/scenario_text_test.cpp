@@ -62,6 +62,72 @@ TEST(ScenarioText, ReadsBackAsItWas) {
   }
 }
 
+/// The line of a scenario of the two plain inputs, with these keys.
+std::string line_of(const std::string& keys) {
+  return scenario_line(parse_scenario(
+      "topology: h100-rail\nmodel: tiny-moe\ntrace: /no/such\npolicy: megatron\n" + keys, "", {}));
+}
+
+const std::string inputs_line =
+    R"({"topology":["h100-rail"],"model":"tiny-moe","trace":"/no/such","policy":["megatron"],)";
+
+TEST(ScenarioText, OfStepsLeavesOutWhatIsUsual) {
+  EXPECT_EQ(line_of(""), inputs_line + R"("fidelity":["port"],"repeat":1,"steps":"all",)"
+                                       R"("transport":"own","pass":"forward+backward",)"
+                                       R"("attention":true,"memory":"check",)"
+                                       R"("gradient_bytes":2,"optimizer_bytes":12})");
+  EXPECT_EQ(line_of("fidelity: [flow, simgrid]\np2p_order: nccl\nwarmup: 2\nsteps: 3:10\nep: 4\n"
+                    "tokens_per_rank: 16\nlayers: [2, 1]\npass: forward\nattention: false\n"
+                    "memory: model\naccumulate: 2\n"),
+            inputs_line + R"("fidelity":["flow","simgrid"],"repeat":1,"steps":"3:10",)"
+                          R"("transport":"own","warmup":2,"p2p_order":"nccl","ep":4,)"
+                          R"("tokens_per_rank":16,"layers":[1,2],"pass":"forward",)"
+                          R"("attention":false,"memory":"model","accumulate":2,)"
+                          R"("gradient_bytes":2,"optimizer_bytes":12})");
+}
+
+TEST(ScenarioText, OfIterationsLeavesOutWhatIsUsual) {
+  EXPECT_EQ(line_of("software: ideal\nbatch: {global: 8, sequence: 64}\n"),
+            inputs_line +
+                R"("fidelity":["port"],"repeat":1,"steps":"all","transport":"own",)"
+                R"("memory":"check","gradient_bytes":2,"optimizer_bytes":12,"software":"ideal",)"
+                R"("parallel":{"tp":1,"cp":1,"pp":1,"ep":1,"order":"tp-cp-ep-dp-pp","vpp":1},)"
+                R"("batch":{"global":8,"micro":1,"sequence":64},"pipeline":"1f1b","recompute":[],)"
+                R"("zero":1,"precision":"bf16","overlap":{"gradients":false,"parameters":false,)"
+                R"("all_to_all":false,"delay_wgrad":false},"routing":["recorded"],)"
+                R"("optimizer":"adam"})");
+  using testing::HasSubstr;
+  const std::string full = line_of(
+      "software: ideal\nparallel: {dp_replicate: 2}\n"
+      "batch: {global: 8, sequence: 64}\nrecompute: [mlp, layernorm]\nupdate_bytes: 1\n"
+      "microbatches: {distinct: 1}\n"
+      "host: {per_kernel: 10 us, per_module: 20 us, per_collective: 40 us, per_graph: 50 us,"
+      " grouped: true, graphs: [attn], waits_for: [stage-transfer]}\n");
+  EXPECT_THAT(full, HasSubstr(R"("dp_replicate":2)"));
+  EXPECT_THAT(full, HasSubstr(R"("recompute":["layernorm","mlp"])"));
+  EXPECT_THAT(full, HasSubstr(R"("microbatches":{"distinct":1},"optimizer":"adam",)"
+                              R"("update_bytes":1,"host":{"per_kernel":"10 us",)"
+                              R"("per_module":"20 us","graphs":["attn"],)"
+                              R"("per_collective":"40 us","grouped":true,"per_graph":"50 us",)"
+                              R"("waits_for":["stage-transfer"]}})"));
+}
+
+TEST(ScenarioText, OfServingSaysAllOfAPass) {
+  using testing::HasSubstr;
+  const auto serving = [](const std::string& more) {
+    return line_of("serving: {batch: {context: 9, sequences: 4}" + more + "}\n");
+  };
+  EXPECT_THAT(serving(""),
+              HasSubstr(R"("vpp":1},"serving":{"batch":[[{"context":9,"tokens":1,"sequences":4}]],)"
+                        R"("drafts":0,"accepted":0.0,"precision":"bf16","kv":"bf16",)"
+                        R"("graphs":true,"overlap":"none","memory_fraction":0.9},)"
+                        R"("routing":["recorded"]})"));
+  EXPECT_THAT(serving(", precision: fp8"), HasSubstr(R"("precision":"fp8")"));
+  EXPECT_THAT(
+      serving(", precision: nvfp4, graphs: [8, 16], overlap: two-batch"),
+      HasSubstr(R"("precision":"nvfp4","kv":"bf16","graphs":[8,16],"overlap":"two-batch")"));
+}
+
 /// On a node of 8 GPUs.
 Scenario on_a_node(std::vector<Override> more) {
   more.insert(more.end(), {{"topology", "h100-rail", "t"},

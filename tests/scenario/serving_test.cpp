@@ -55,6 +55,30 @@ TEST(Serving, APrefillHasAPromptOfWhichSomeIsCached) {
   EXPECT_FALSE(any_decodes(spec.batch));
 }
 
+TEST(Serving, HoldsNoTrainingStateAndOverlapsNothingUnlessStated) {
+  const Scenario scenario = parsed("serving: {batch: {context: 8, sequences: 1}}\n");
+  EXPECT_EQ(scenario.iteration->zero, 0);
+  EXPECT_FALSE(scenario.backward);
+  EXPECT_EQ(scenario.iteration->places.batch, 5);
+  const ServingSpec& spec = *scenario.iteration->serving;
+  EXPECT_EQ(spec.overlap, ServingOverlap::none);
+  EXPECT_EQ(spec.weights, DataType::bf16);
+  EXPECT_EQ(spec.kv, DataType::bf16);
+  EXPECT_EQ(std::pair(spec.drafts, spec.accepted), std::pair(0, 0.0));
+  EXPECT_EQ(spec.kv_fraction, 0.9);
+}
+
+TEST(Serving, CachedTokensAreOfAPrompt) {
+  EXPECT_THAT(
+      serving_mistakes("serving: {batch: {context: 8, cached: 4, sequences: 1}}\n"),
+      AllOf(HasSubstr("'serving.batch.cached' without 'prompt'"), HasSubstr("say context")));
+  EXPECT_THAT(serving_mistakes("serving: {batch: {prompt: 8, tokens: 4, sequences: 1}}\n"),
+              HasSubstr("'serving.batch.tokens' together with 'prompt'"));
+  EXPECT_EQ(
+      serving_mistakes("serving: {batch: {context: 8, sequences: 1}, drafts: 2, accepted: 2}\n"),
+      "");
+}
+
 TEST(Serving, RanksMayDiffer) {
   const ServingSpec spec = serving_of(
       "serving:\n  batch:\n    - [{prompt: 100, sequences: 1}, {context: 8, sequences: 3}]\n"
