@@ -69,7 +69,7 @@ TEST(ExportCommand, RankCostsAreMicrosecondsOfAMessage) {
             "{\"rank_cost_matrix\":[[0.0,106.0],[106.0,0.0]]}\n");
   for (const char* size : {"1 B", "1000 TB"}) EXPECT_EQ(costs({"--size", size}).code, 0) << size;
   for (const char* size : {"0 B", "0.5 B", "1001 TB", "1", "many"}) {
-    EXPECT_THAT(costs({"--size", size}).err, HasSubstr("' is not a size from 1 B to 1 PB\n"));
+    EXPECT_THAT(costs({"--size", size}).err, HasSubstr("' is not a size from 1 B to 1000 TB\n"));
   }
 }
 
