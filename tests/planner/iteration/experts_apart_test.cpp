@@ -17,12 +17,13 @@ namespace {
 constexpr int attending = 12, holders = 4, sequences = 5;
 
 /// Passes over several recorded steps, so that placements plan from what they saw.
-struct Pass {
+struct PlannedPass {
   Spec spec;
   MoeModel model = test::whole(4);
   RoutingTrace trace = test::tokens_for(model, 600, 10);
 
-  explicit Pass(std::vector<std::vector<SequenceStep>> ranks, int gpus, int attention_ranks) {
+  explicit PlannedPass(std::vector<std::vector<SequenceStep>> ranks, int gpus,
+                       int attention_ranks) {
     spec.spec.parallel = {.ep = gpus, .etp = 1};
     spec.spec.zero = 0;
     ServingSpec& serving = spec.spec.serving.emplace();
@@ -51,22 +52,22 @@ std::vector<SequenceStep> list_of_rank(int rank) {
   return list;
 }
 
-Pass apart(ServingOverlap overlap = ServingOverlap::none) {
+PlannedPass apart(ServingOverlap overlap = ServingOverlap::none) {
   std::vector<std::vector<SequenceStep>> ranks;
   for (int rank = 0; rank < attending; ++rank) ranks.push_back(list_of_rank(rank));
-  Pass pass(std::move(ranks), attending + holders, attending);
+  PlannedPass pass(std::move(ranks), attending + holders, attending);
   pass.spec.spec.serving->overlap = overlap;
   return pass;
 }
 
 /// The same tokens on as many GPUs as hold experts, which do both.
-Pass together() {
+PlannedPass together() {
   std::vector<std::vector<SequenceStep>> ranks(holders);
   for (int rank = 0; rank < attending; ++rank) {
     auto& list = ranks[static_cast<std::size_t>(rank % holders)];
     for (const SequenceStep& each : list_of_rank(rank)) list.push_back(each);
   }
-  return Pass(std::move(ranks), holders, 0);
+  return PlannedPass(std::move(ranks), holders, 0);
 }
 
 Topology four_gpus() {
@@ -95,7 +96,7 @@ class PlacedApart : public testing::TestWithParam<std::string> {};
 
 TEST_P(PlacedApart, HoldersComputeWhatTheyWouldTogether) {
   const Topology all = test::h100_nodes(2), four = four_gpus();
-  Pass own_pass = apart(), other_pass = together();
+  PlannedPass own_pass = apart(), other_pass = together();
   const PlannedStep own = own_pass.plan(GetParam(), all);
   const PlannedStep other = other_pass.plan(GetParam(), four);
   prove(own);
@@ -121,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Placements, PlacedApart,
 
 TEST(ExpertsApart, EachGpuHasItsPartInTimeAndMemory) {
   const Topology topology = test::h100_nodes(2);
-  Pass pass = apart();
+  PlannedPass pass = apart();
   const PlannedStep step = pass.plan("alltoall", topology);
   std::set<OpKind> of_attending, of_holders;
   for (const Op& op : step.plan.ops) {
@@ -152,7 +153,7 @@ TEST(ExpertsApart, PartsOfABatchFillBothSides) {
   std::int64_t rows = 0;
   for (const auto overlap : {ServingOverlap::none, ServingOverlap::two_batch,
                              ServingOverlap::three_batch, ServingOverlap::single_batch}) {
-    Pass pass = apart(overlap);
+    PlannedPass pass = apart(overlap);
     const PlannedStep step = pass.plan("deepep-low-latency", topology);
     for (std::size_t l = 0; l < step.layers.size(); ++l) {
       prove(pass.planner->layer_with_rows(step, l));
@@ -210,7 +211,8 @@ TEST(ExpertsApart, PartsTakeTheTimeOfTheSlowerSide) {
                                            parse_override("node.nics.count=2")})
                                 .topology;
   for (const bool experts_slower : {false, true}) {
-    Pass pass({{{.context = experts_slower ? 100 : 200000, .tokens = 1, .count = count}}}, 2, 1);
+    PlannedPass pass({{{.context = experts_slower ? 100 : 200000, .tokens = 1, .count = count}}}, 2,
+                     1);
     pass.model = parse_moe_model(
         "name: even\nsource: test\nhidden: 1024\nlayers: 5\nmoe_layers: {first: 0, count: 5}\n"
         "experts: 4\ntop_k: 4\nexpert_ffn: 16384\nexpert_matrices: 3\nactivations: bf16\nweights: "
@@ -234,7 +236,7 @@ TEST(ExpertsApart, PartsTakeTheTimeOfTheSlowerSide) {
 TEST(ExpertsApart, NeedsOneGroupOfAllGpus) {
   const Topology topology = test::h100_nodes(2);
   const auto message = [&](int ep, int ranks) -> std::string {
-    Pass pass({list_of_rank(0)}, ep, ranks);
+    PlannedPass pass({list_of_rank(0)}, ep, ranks);
     try {
       pass.plan("alltoall", topology);
     } catch (const Error& e) {
