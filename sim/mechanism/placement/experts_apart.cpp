@@ -38,12 +38,14 @@ Shares from(std::span<const Share> shares, std::int64_t done) {
 class ExpertsApart final : public Placer {
  public:
   template <class Make>
-  ExpertsApart(const PlacementContext& c, int attending, const Make& make)
+  ExpertsApart(const PlacementContext& c, int attending, const TransportPtr& tokens,
+               const Make& make)
       : attending_(attending),
         holders_(c.groups.size() - attending),
         cluster_(c.groups.network().of_gpus(behind(attending, c.groups.size()))),
         context_(c) {
     context_.groups = EpGroups(cluster_, holders_);
+    context_.groups.carried_by(tokens);
     if (c.recorded) {
       context_.recorded = [this, recorded = c.recorded](int step, int layer) {
         return folded(recorded(step, layer));
@@ -162,7 +164,7 @@ class ExpertsApart final : public Placer {
 }  // namespace
 
 std::unique_ptr<Placer> place_apart(
-    const PlacementContext& context, int attending,
+    const PlacementContext& context, int attending, const TransportPtr& tokens,
     const std::function<std::unique_ptr<Placer>(const PlacementContext&)>& make) {
   const int gpus = context.groups.size();
   if (context.groups.count() > 1 || attending >= gpus) {
@@ -171,7 +173,7 @@ std::unique_ptr<Placer> place_apart(
                     gpus),
         "with serving.attention_ranks all GPUs are one EP group, and some of them hold experts");
   }
-  return std::make_unique<ExpertsApart>(context, attending, make);
+  return std::make_unique<ExpertsApart>(context, attending, tokens, make);
 }
 
 }  // namespace moesim

@@ -83,7 +83,8 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
       placer_(unless_unsuitable([&] {
         placing_.groups.carried_by(system.transports.tokens);
         if (options_.attending == 0) return system.placement.make(placing_);
-        return place_apart(placing_, options_.attending, system.placement.make);
+        return place_apart(placing_, options_.attending, system.transports.tokens,
+                           system.placement.make);
       })),
       dispatch_(unless_unsuitable([&] {
         DispatchContext context(topology, model, options_.ep);
