@@ -156,7 +156,8 @@ Bytes size_of(const std::string& text) {
   if (scale > 0 && size.number * scale >= 1 && size.number * scale <= 1e15) {
     return Bytes(static_cast<std::int64_t>(size.number * scale));
   }
-  throw Error(fmt::format("--size: '{}' is not a size from 1 B to 1000 TB", text), "such as '64 kB'");
+  throw Error(fmt::format("--size: '{}' is not a size from 1 B to 1000 TB", text),
+              "such as '64 kB'");
 }
 
 void export_rank_costs(const RankCostOptions& options) {

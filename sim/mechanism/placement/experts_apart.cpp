@@ -64,7 +64,7 @@ class ExpertsApart final : public Placer {
       for (ParamExchange& exchange : *list) exchange = among_all(exchange);
     }
     put_in_front(decision.memory);
-    if (!decision.gradient_homes.empty()) put_in_front(decision.gradient_homes);
+    put_in_front(decision.gradient_homes);
     return decision;
   }
 

@@ -80,7 +80,8 @@ TEST(PolicyTexts, SayWhatHasNoEffect) {
   EXPECT_EQ(said(", chunks: auto, chunk: tokens"),
             "'schedule.chunk' has no effect with chunks: auto\n");
   EXPECT_EQ(said(", chunks: 2, chunk: partners"), "");
-  EXPECT_EQ(said(", chunk: tiles, streamed: false"), "'streamed: false' with chunks of tiles or results\n");
+  EXPECT_EQ(said(", chunk: tiles, streamed: false"),
+            "'streamed: false' with chunks of tiles or results\n");
   EXPECT_EQ(said(", chunk: tiles, streamed: true"), "");
   EXPECT_EQ(said(", tile: [64, 16]"), "'schedule.tile' does not ascend\n");
   EXPECT_EQ(said(", tile: []"), "'schedule.tile' does not ascend\n");
