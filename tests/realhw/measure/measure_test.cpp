@@ -160,5 +160,24 @@ TEST(Measure, AddsUpThePolicysSteps) {
   std::remove(path.c_str());
 }
 
+TEST(MeasuredTimeline, HasProcessesOfAllGpusAndTheClusterForEachPolicy) {
+  const std::string path = testing::TempDir() + "measured-policies.json";
+  const Topology cluster = two_gpus();
+  MeasuredTimeline file(path, cluster, true);
+  for (const char* policy : {"first", "second"}) file.begin(policy);
+  file.finish();
+  std::vector<std::string> processes;
+  const auto events = nlohmann::json::parse(read_file(path)).at("traceEvents");
+  for (const auto& event : events) {
+    if (event["name"] != "process_name") continue;
+    const std::string name = event["args"]["name"];
+    processes.push_back(event["pid"].dump() + " " + name.substr(0, name.find(' ')));
+  }
+  std::remove(path.c_str());
+  EXPECT_THAT(
+      processes,
+      ElementsAre("0 first:", "1 first:", "2 first:", "3 second:", "4 second:", "5 second:"));
+}
+
 }  // namespace
 }  // namespace moesim

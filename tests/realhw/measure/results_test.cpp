@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/plan/fixtures.h"
 #include "tests/realhw/measure/two_gpus.h"
@@ -72,9 +73,26 @@ TEST(HardwareResults, TableHasMeansOverSteps) {
             "policy     step  least  most  compute  comm  params  exposed  #wrong\n"
             "alltoall    3 s  2.5 s   7 s      1 s   2 s    0 ns      2 s       4\n"
             "elsewhere     -      -     -        -     -       -        -       -\n");
-  m.metrics.loss.dropped = 7;
-  EXPECT_THAT(hardware_table({m, no}),
-              testing::AllOf(testing::HasSubstr("dropped choices"), testing::HasSubstr("4")));
+}
+
+TEST(HardwareResults, TableHasWhatWasLostPerStep) {
+  Measured m = measured({{1}, {1}}), whole = m, no;
+  no.unsuitable = "too large";
+  const auto columns = [&](std::int64_t dropped, std::int64_t replaced) {
+    m.metrics.loss.dropped = dropped;
+    m.metrics.loss.replaced = replaced;
+    std::vector<std::string> ends;
+    std::istringstream lines(hardware_table({m, whole, no}));
+    for (std::string line; std::getline(lines, line);) ends.push_back(line.substr(62));
+    return ends;
+  };
+  EXPECT_THAT(columns(0, 0), ElementsAre("#wrong", "     0", "     0", "     -"));
+  const std::string titles = "#wrong  dropped choices  replaced choices";
+  const std::string nothing = "                0                 0";
+  EXPECT_THAT(columns(1, 0),
+              ElementsAre(titles, "     0" + nothing, "     0" + nothing, "     -" + nothing));
+  EXPECT_THAT(columns(0, 1)[0], titles);
+  EXPECT_THAT(columns(14, 6)[1], "     0                7                 3");
 }
 
 TEST(HardwareResults, OpsOfAllPoliciesStandInOneTable) {
@@ -136,6 +154,7 @@ TEST(HardwareResults, FileIsReadBack) {
   no.unsuitable = "too large";
   const std::string text = hardware_json(hardware_job, origin(), two_gpus(), {m, no});
   const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(text, nlohmann::ordered_json::parse(text).dump(1) + "\n");
   EXPECT_EQ(json["trace"], (nlohmann::json{{"name", "t.trace"}, {"xxh3", "11"}}));
   EXPECT_EQ(json["backend"], "mpi");
   EXPECT_EQ(json["launcher"], "mpirun");

@@ -91,10 +91,10 @@ TEST(LocalNumerics, AreATable) {
   right.compared = {10, 1, 20, 2, 30, 3, 4, 0, 5};
   no.policy = "elsewhere";
   no.unsuitable = "too large";
-  EXPECT_EQ(numerics_table({right, no}),
+  EXPECT_EQ(numerics_table({no, right}),
             "policy     steps  outputs  input gradients  weight gradients  #wrong\n"
-            "dedup          2       10               20                30      15\n"
-            "elsewhere      -        -                -                 -       -\n");
+            "elsewhere      -        -                -                 -       -\n"
+            "dedup          2       10               20                30      15\n");
 }
 
 }  // namespace
