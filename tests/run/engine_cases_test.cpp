@@ -10,7 +10,6 @@
 #include "sim/base/error.h"
 #include "sim/run/engine_pool.h"
 #include "sim/run/engine_views.h"
-#include "sim/run/kv_links.h"
 #include "sim/run/simulate.h"
 #include "sim/serving/engine/engine_options.h"
 
@@ -161,13 +160,26 @@ TEST(EngineCases, LossesAreCountedWithWhatTheyCost) {
   EXPECT_GE(lost.time.value, 2);
 }
 
-TEST(EngineCases, KeysAndValuesMoveOverTheClustersLinks) {
-  // Two nodes of 8 GPUs: each sends over its own NIC of 50 GB/s; four of them into two share
-  // theirs.
-  const Scenario scenario = on_a_node("  batch: {context: 300, sequences: 1}\n");
-  EXPECT_NEAR(kv_link(scenario, 8, 8).bandwidth.value, 8 * 50e9, 1e6);
-  EXPECT_NEAR(kv_link(scenario, 8, 4).bandwidth.value, 8 * 25e9, 1e6);
-  EXPECT_GT(kv_link(scenario, 8, 8).latency.value, 0);
+TEST(EngineCases, LossesMayComeAtARate) {
+  const EngineLosses lost = engine_outcome(
+                                "  engine: vllm\n  losses: {every: 60 ms, recovery: 1 ms, back: 2 "
+                                "ms}\n  requests: {count: 8, concurrency: 8, input: 64, output: "
+                                "40}\n")
+                                .losses;
+  EXPECT_GT(lost.losses, 1);
+  EXPECT_GT(lost.time.value, 0);
+}
+
+TEST(EngineCases, SayOnceWhyNoneOfThemCanRun) {
+  const Scenario scenario =
+      on_a_node("  engine: vllm\n  requests: {count: 1, concurrency: 1, input: 9, output: 1}\n",
+                "fidelity: [port, analytic]\n");
+  Inputs inputs = open_inputs(scenario);
+  inputs.clusters[0].unsuitable = "it is too small";
+  EXPECT_THAT([&] { run_engines(scenario, inputs, {.workers = 0}); },
+              ::testing::ThrowsMessage<Error>(
+                  "error: deepep-low-latency (recorded) on h100-rail was not run: it is too small\n"
+                  "error: no case of the comparison can run\n"));
 }
 
 /// 3 requests through an instance that computes prompts and two that decode.

@@ -37,6 +37,7 @@ TEST(Headers, OfAnIterationSayHowItIsCutAndUpdated) {
   EXPECT_THAT(plain, HasSubstr("# software megatron-core (by default"));
   EXPECT_THAT(plain, HasSubstr(": per parameter 4 bytes of gradients, 12 of optimizer state; "));
   EXPECT_THAT(plain, Not(HasSubstr("distinct")));
+  EXPECT_THAT(plain, Not(HasSubstr("# compressed keys")));
   EXPECT_THAT(plain, Not(HasSubstr("Muon")));
   EXPECT_THAT(plain, Not(HasSubstr("dense gradients are summed")));
   const std::string more = iteration_lines({{"parallel", "{pp: 2, ep: 4, vpp: 2}", "g"},

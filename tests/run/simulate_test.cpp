@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <nlohmann/json.hpp>
 
@@ -48,7 +49,11 @@ RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemS
 }
 
 TEST(Simulate, SeveralFidelitiesFromOnePlanAreEachAsAlone) {
-  const Scenario scenario = scenario_of("[alltoall, eplb]", {all_fidelities});
+  const Scenario scenario =
+      scenario_of("[alltoall, eplb]", {all_fidelities,
+                                       {"set", "policy:eplb.placement.planning_time=1 ms", "p"},
+                                       {"set", "policy:eplb.placement.first=1", "f"},
+                                       {"set", "policy:eplb.placement.interval=1", "i"}});
   const Inputs inputs = open_inputs(scenario);
   const std::vector<CaseResult> cases = simulate(scenario, inputs, {.workers = 2}).cases;
   ASSERT_EQ(cases.size(), 8u);
@@ -57,6 +62,8 @@ TEST(Simulate, SeveralFidelitiesFromOnePlanAreEachAsAlone) {
     EXPECT_EQ(cases[i].name.policy, system.name);
     EXPECT_EQ(cases[i].name.fidelity, fidelity_names[i / 2]);
     EXPECT_EQ(cases[i].topology, &inputs.clusters[0].topology);
+    EXPECT_EQ(cases[i].twin.fixed, i % 2 == 0) << "eplb plans";
+    EXPECT_EQ(cases[i].metrics.planning.value > 0, i % 2 == 1);
     RunMetrics expected = by_hand(scenario, inputs, system, static_cast<Fidelity>(i / 2));
     const RunMetrics& metrics = cases[i].metrics;
     EXPECT_GT(metrics.peak_memory.value, 0);
@@ -133,6 +140,39 @@ TEST(Simulate, IsDoneOnceTheLastStepIs) {
   EXPECT_EQ(parts.back(), 1);
 }
 
+TEST(Simulate, NotesThatAllLayersOfTheModelWouldNotFit) {
+  const Scenario scenario =
+      scenario_of("alltoall", {{"model", "gpt-oss-20b", "m"}, {"steps", "3", "s"}});
+  Inputs inputs = open_inputs(scenario);
+  const auto run = [&] { return simulate(scenario, inputs, {.workers = 0}).cases.at(0).metrics; };
+  const RunMetrics fits = run();
+  EXPECT_THAT(fits.notes, testing::IsEmpty());
+  ASSERT_GT(fits.model_memory, fits.peak_memory);
+  const auto notes_of_gpus_with = [&](Bytes memory) {
+    GpuModel gpu = *inputs.clusters[0].gpus[0];
+    gpu.memory = memory;
+    inputs.clusters[0].gpus.assign(8, std::make_shared<const GpuModel>(std::move(gpu)));
+    return run().notes;
+  };
+  EXPECT_THAT(notes_of_gpus_with(fits.model_memory), testing::IsEmpty());
+  EXPECT_THAT(notes_of_gpus_with(fits.model_memory - Bytes(1)),
+              testing::ElementsAre(testing::HasSubstr(
+                  " of experts and activations with all MoE layers of the model; a GPU has ")));
+}
+
+TEST(Simulate, KeepsFinishedCasesAndTheSignalThatEndedIt) {
+  const Scenario scenario = scenario_of("[alltoall, dedup]");
+  const Inputs inputs = open_inputs(scenario);
+  ComparisonOptions options;
+  options.keep_finished = true;
+  options.finished = [](const FinishedRun&) { ::raise(SIGTERM); };
+  const ComparisonResult result = simulate(scenario, inputs, options);
+  EXPECT_EQ(result.signal, SIGTERM);
+  EXPECT_FALSE(result.cases.at(0).interrupted);
+  EXPECT_TRUE(result.cases.at(1).interrupted);
+  EXPECT_EQ(result.cases.at(1).unsuitable, interrupted_reason);
+}
+
 TEST(ResultDocument, SaysHowOftenGradientsAreSummedAndWhatIsMissing) {
   for (const auto& [accumulate, text] : {std::pair("never", "\"never\""), std::pair("2", "2")}) {
     const Scenario scenario = scenario_of("alltoall", {{"accumulate", accumulate, "a"}});
@@ -140,6 +180,7 @@ TEST(ResultDocument, SaysHowOftenGradientsAreSummedAndWhatIsMissing) {
     std::vector<CaseResult> cases = simulate(scenario, inputs, {}).cases;
     const auto whole = nlohmann::json::parse(result_json(scenario, inputs, cases, "1"));
     EXPECT_EQ(whole.at("accumulate").dump(), text);
+    EXPECT_FALSE(whole.contains("software")) << "only of iterations";
     EXPECT_FALSE(whole.contains("interrupted"));
     cases[0].interrupted = true;
     const auto part = nlohmann::json::parse(result_json(scenario, inputs, cases, "1"));
