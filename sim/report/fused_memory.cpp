@@ -34,7 +34,7 @@ struct FusedPass {
 };
 
 const GroupedGemm* wave_of(const Op& op, std::size_t member = 0) {
-  if (op.kernels() == nullptr || op.key.stage != Stage::experts) return nullptr;
+  if (op.kernels() == nullptr) return nullptr;
   const auto* gemm = std::get_if<GroupedGemm>(&op.kernels()->of(member));
   return gemm != nullptr && gemm->wave ? gemm : nullptr;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/run/cluster_changes.h"
 
-#include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
@@ -53,17 +53,12 @@ std::shared_ptr<const Connections> changed_connections(const ClusterInput& clust
   if (!cluster.connections) return nullptr;
   auto result = std::make_shared<Connections>(*cluster.connections);
   result->queues.clear();
-  const std::vector<Link>& links = cluster.topology.links();
-  LinkId id(0);  // among the remaining ones
-  for (std::size_t l = 0; l < links.size(); ++l) {
-    const LinkId before(static_cast<std::int64_t>(l));
-    if (changes.failed.contains(before)) continue;
-    const auto queue = cluster.connections->queues.find(before);
-    if (queue != cluster.connections->queues.end()) {
-      const double speed = speed_of(before, links[l].link_class, changes);
-      result->queues[id] = {BytesPerSecond(queue->second.rate.value * speed), queue->second.burst};
-    }
-    ++id.value;
+  for (const auto& [link, queue] : cluster.connections->queues) {
+    if (changes.failed.contains(link)) continue;
+    const auto gone = std::distance(changes.failed.begin(), changes.failed.lower_bound(link));
+    const double speed = speed_of(link, cluster.topology.links()[link.index()].link_class, changes);
+    result->queues[LinkId(link.value - gone)] = {BytesPerSecond(queue.rate.value * speed),
+                                                 queue.burst};
   }
   return result;
 }

@@ -57,7 +57,7 @@ KeptLoads* PlannedSteps::loads(int i) {
 }
 
 void PlannedSteps::plan_all() {
-  for (int i = 0; i < planner_.count() && (keeps_ || i == 0); ++i) step(i);
+  for (int i = 0; i < planner_.count() && keeps_; ++i) step(i);
 }
 
 Seconds mean_time(PlannedSteps& steps, const ClusterInput& cluster, const SimulatedAt& at) {

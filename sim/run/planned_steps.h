@@ -23,7 +23,7 @@ class PlannedSteps {
   const PolicyPlanner& planner() const { return planner_; }
   /// The i-th, after those before it. The next one takes its place unless it is kept.
   PlannedStep& step(int i);
-  /// Plans and keeps all that are left.
+  /// Plans and keeps all that are left, if it keeps any.
   void plan_all();
   /// They are priced on this cluster from now on, whose links are those that they were planned for
   /// but for rates.

@@ -88,6 +88,7 @@ void WorkerPool::start(std::int64_t piece) {
   Worker& worker = workers_[child.out];
   worker.process = child.id;
   worker.in = ends[1];
+  worker.stopped = StoppedChild(work_.patience);
   worker.pieces.push_back(piece);
   send_piece(worker.in, piece);
 }
@@ -158,7 +159,7 @@ void WorkerPool::ended(const Worker& worker, int status) {
   again_.insert(again_.begin(), worker.pieces.begin() + 1, worker.pieces.end());
   const std::int64_t piece = worker.pieces.front();
   const std::string how =
-      worker.given_up ? "the worker was " + stopped_reason() : how_it_ended(status);
+      worker.given_up ? "the worker was " + stopped_reason(work_.patience) : how_it_ended(status);
   if (work_.lost(piece, how)) again_.push_front(piece);
 }
 

@@ -30,6 +30,7 @@ struct PoolWork {
   std::function<bool(std::int64_t piece, const std::string& how)> lost;
   int workers = 1;   // at a time; at least one
   bool kept = true;  // a worker runs piece after piece; else every piece has a process of its own
+  std::chrono::milliseconds patience = stopped_limit;  // with a worker that was stopped
 };
 
 /// Pieces are handed out one by one, so that a worker that dies takes no others with it. One that

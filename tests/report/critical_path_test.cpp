@@ -152,6 +152,28 @@ TEST_F(CriticalPathTest, TiesGoToTheOwnGpuAndToData) {
   EXPECT_EQ(path[2].wait, PathWait::data);
 }
 
+/// An exchange of GPU 0 and 1 that ends at 3 on GPU 0, whose next kernel ends last.
+TEST_F(CriticalPathTest, OfAnExchangeThatEndsByItselfWaitsForWhoJoinsBeforeTheEnd) {
+  const auto slowest = [&](int kilobytes, double joins, double ends) {
+    plan_ = Plan();
+    plan_.gpus = 2;
+    const OpId sent = exchange(kilobytes, {});
+    kernel(OpKind::fc1, 0, 7, {sent});
+    Timeline timeline;
+    timeline.ops.add_row({{Seconds(1), Seconds(3)}, {Seconds(joins), Seconds(ends)}});
+    timeline.ops.add_row({{Seconds(3), Seconds(10)}});
+    timeline.makespan = Seconds(10);
+    const auto path = critical_path(plan_, timeline);
+    EXPECT_EQ(path.at(path.size() - 2).op, sent);
+    return path.at(path.size() - 2).slowest.value;
+  };
+  EXPECT_EQ(slowest(1, 2, 6), 1);
+  EXPECT_EQ(slowest(1, 3, 6), 1);
+  EXPECT_EQ(slowest(1, 4, 6), 0);  // too late to have held it up
+  EXPECT_EQ(slowest(0, 2, 6), 0);  // nothing moves between them
+  EXPECT_EQ(slowest(0, 2, 3), 1);  // they end together
+}
+
 TEST_F(CriticalPathTest, OfNothingIsEmpty) {
   EXPECT_TRUE(critical_path(plan_, run()).empty());
   EXPECT_EQ(sums().length, Seconds(0));

@@ -48,6 +48,44 @@ TEST(FiguresByHand, PartsOfAnIterationAreThoseOfTheMeanGpu) {
   EXPECT_DOUBLE_EQ(first.of(IterationPart::waiting).value, 50);
 }
 
+TEST(FiguresByHand, TimesAddUpPartByPart) {
+  const test::TwoHostsStep step;
+  const IterationTimes gpu = iteration_times_by_gpu(step.plan, step.timeline, false).at(0);
+  EXPECT_EQ(gpu.iteration, Seconds(1000));
+  EXPECT_EQ(gpu.busiest, Seconds(300));  // of a kernel, and of an exchange from then on
+  IterationTimes sum;
+  sum.add(gpu, 2);
+  IterationTimes other;
+  other.iteration = Seconds(1), other.slowest_compute = Seconds(2), other.overlapped = Seconds(3);
+  sum.add(other, 4);
+  EXPECT_EQ(sum.iteration, Seconds(2004));
+  EXPECT_EQ(sum.of(IterationPart::experts), Seconds(100));
+  EXPECT_EQ(sum.slowest_compute, Seconds(108));
+  EXPECT_EQ(sum.overlapped, Seconds(12));
+  EXPECT_EQ(sum.busiest, Seconds(600));
+}
+
+TEST(FiguresByHand, HostsHoldOpsFromWhenTheyCouldStart) {
+  Plan plan{"plan", 1, {}};
+  Timeline timeline;
+  OpId before(-1);
+  for (const auto& [start, end] : {std::pair(2, 4), {5, 9}}) {
+    const auto after = before.value < 0 ? std::vector<OpId>() : std::vector{before};
+    before = plan.add({"fc1",
+                       OpKey{.kind = OpKind::fc1, .stage = Stage::experts, .layer = 0},
+                       Stream::compute,
+                       {GpuId(0)},
+                       after,
+                       Kernels(MemoryBound{Bytes(1), Bytes(1)})});
+    timeline.ops.add_row({{Seconds(start), Seconds(end)}});
+  }
+  timeline.makespan = Seconds(10);
+  const IterationTimes times = iteration_times(plan, timeline, true);
+  EXPECT_EQ(times.of(IterationPart::host), Seconds(3));  // 2 before the first, 1 between them
+  EXPECT_EQ(times.of(IterationPart::bubble), Seconds(1));
+  EXPECT_EQ(iteration_times(plan, timeline).of(IterationPart::bubble), Seconds(4));
+}
+
 TEST(FiguresByHand, WhatOverlapsIsTheMeanOfTheGpus) {
   Plan plan{"plan", 2, {}};
   Timeline timeline;

@@ -87,9 +87,12 @@ TEST(IterationExplained, TurnsAndResourcesAreThereIfTheyWereAskedFor) {
   EXPECT_THAT(without, Not(HasSubstr("with more of a resource")));
   EXPECT_THAT(without, HasSubstr("the critical path: 3 segments, 10 s\n"));
   e.turns.emplace();
+  e.turns->of(TurnPart::forward) = Seconds(0.5);
   e.turns->of(TurnPart::backward) = Seconds(3);
   e.elasticities = {{"gpu.flops", 1.1, Seconds(10), Seconds(9)}};
-  EXPECT_THAT(rows_of(e, "turns"), ::testing::ElementsAre("3 s"));
+  EXPECT_THAT(rows_of(e, "turns"), ::testing::ElementsAre("500 ms|3 s"));
+  EXPECT_THAT(iteration_explanation_text(e).text(),
+              ::testing::ContainsRegex("the turns of the mean GPU\n *1F +1B\n"));
   EXPECT_THAT(iteration_explanation_text(e).text(), HasSubstr("with more of a resource"));
 }
 

@@ -39,6 +39,32 @@ memory {"gpu":1,"stage":2,"gpu_memory_bytes":80,"parts":["weights","rest"],"turn
 )");
 }
 
+TEST(Pictures, OfManyGpusHaveTrafficBetweenBlocksOfThem) {
+  const TopologyFile cluster = parse_topology(
+      "nodes: 16\nnode:\n  gpu: h100-sxm\n  gpus: 8\n  nvlink: {kind: switch, bandwidth: 1 GB/s, "
+      "latency: 0 us}\n  nics: {count: 8, bandwidth: 1 GB/s, latency: 0 us}\n"
+      "fabric: {kind: switch}\n",
+      "many");
+  Plan plan{"plan", 128, {}};
+  const std::int64_t dense[] = {3, 10, 7, 0};
+  Timeline timeline;
+  for (int time = 0; time < 2; ++time) {
+    plan.add({"x",
+              OpKey{.kind = OpKind::other, .stage = Stage::dispatch, .layer = time},
+              Stream::ep,
+              {GpuId(5), GpuId(120)},
+              {},
+              Exchange{ByteMatrix::from_dense(2, dense), {}, false}});
+    timeline.ops.add_row({{Seconds(0), Seconds(1)}, {Seconds(0), Seconds(1)}});
+  }
+  Pictures pictures;
+  pictures.add(PricedPlan(plan, cluster.topology), timeline);
+  EXPECT_EQ(pictures.gpus_of_block, 2);
+  using Between = std::map<std::pair<int, int>, std::int64_t>;
+  EXPECT_EQ(pictures.traffic[static_cast<std::size_t>(TrafficKind::tokens)],
+            (Between{{{2, 60}, 20}, {{60, 2}, 14}}));
+}
+
 TEST(PicturesJson, GpusStandForOthers) {
   const test::TwoHostsStep step;
   Pictures pictures;

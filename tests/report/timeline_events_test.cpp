@@ -117,5 +117,54 @@ TEST(TimelineEvents, ArrowsAreOfBytesAndArgumentsOfWhatIsThere) {
   EXPECT_TRUE(has(fmt::format(R"("queries":7,"attended":5,"keys":9,{})", heads).c_str()));
 }
 
+/// Three GPUs in a row over links of two classes, which carry 1 GB/s.
+const Topology& row_of_three() {
+  static const TopologyFile file = parse_topology(
+      "vertices:\n  - {name: a, kind: gpu, host: x, gpu: g}\n"
+      "  - {name: b, kind: gpu, host: x, gpu: g}\n  - {name: c, kind: gpu, host: x, gpu: g}\n"
+      "links:\n  - {from: a, to: b, class: first, bandwidth: 1 GB/s, latency: 0 us}\n"
+      "  - {from: b, to: c, class: second, bandwidth: 1 GB/s, latency: 0 us}\n",
+      "row");
+  return file.topology;
+}
+
+TEST(TimelineEvents, LoadsOfAClassAreThereIfOthersHaveNoneAndTimesAreNone) {
+  Plan plan{"plan", 3, {}};
+  Timeline timeline;
+  const std::int64_t dense[] = {0, 3000, 0, 0};
+  plan.add({"x",
+            OpKey{.kind = OpKind::other, .stage = Stage::dispatch, .layer = 0},
+            Stream::ep,
+            {GpuId(1), GpuId(2)},
+            {},
+            Exchange{ByteMatrix::from_dense(2, dense), {}, false}});
+  const Interval moment{Seconds(100.5), Seconds(100.5)};
+  timeline.ops.add_row({moment, moment});
+  timeline.makespan = Seconds(1000);
+  std::string text;
+  TraceEvents out([&](std::string_view more) { text += more; });
+  TimelineEvents events(out, {"case", 10, {}}, row_of_three());
+  text.clear();
+  events.add(PricedPlan(plan, row_of_three()), timeline, "step");
+  out.flush();
+  EXPECT_EQ(text.substr(text.find("\"step\"}") + 7), R"x(,
+{"ph":"C","pid":13,"ts":0.000000,"name":"second links [B/s]","args":{"all links":0}},
+{"ph":"C","pid":13,"ts":100000000.000000,"name":"second links [B/s]","args":{"all links":3000}},
+{"ph":"C","pid":13,"ts":101000000.000000,"name":"second links [B/s]","args":{"all links":0}},
+{"ph":"C","pid":13,"ts":1000000000.000000,"name":"second links [B/s]","args":{"all links":0}})x");
+}
+
+TEST(TraceEvents, NumberArrowsByWhereTheyBegin) {
+  std::string text;
+  TraceEvents out([&](std::string_view more) { text += more; });
+  for (const int process : {0, 1}) out.arrow({process, 2}, 1'500'000, {3, 4}, 2'000'001, "x");
+  out.flush();
+  EXPECT_EQ(text, R"x(,
+{"ph":"s","id":0,"pid":0,"tid":2,"ts":1.500000,"name":"x","cat":"flow"},
+{"ph":"f","bp":"e","id":0,"pid":3,"tid":4,"ts":2.000001,"name":"x","cat":"flow"},
+{"ph":"s","id":268435457,"pid":1,"tid":2,"ts":1.500000,"name":"x","cat":"flow"},
+{"ph":"f","bp":"e","id":268435457,"pid":3,"tid":4,"ts":2.000001,"name":"x","cat":"flow"})x");
+}
+
 }  // namespace
 }  // namespace moesim

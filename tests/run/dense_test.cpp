@@ -148,11 +148,15 @@ TEST(DenseServing, IsOneCaseToo) {
                                                {"set", "parallel.tp=8", "s"},
                                                {"set", "serving.batch.sequences=32", "s"},
                                                {"set", "serving.batch.context=2048", "s"}});
-  const std::vector<CaseResult> cases =
-      simulate(scenario, open_inputs(scenario), {.workers = 0}).cases;
+  const Inputs inputs = open_inputs(scenario);
+  const std::vector<CaseResult> cases = simulate(scenario, inputs, {.workers = 0}).cases;
   ASSERT_EQ(cases.size(), 1u);
   EXPECT_TRUE(cases[0].ran());
   EXPECT_EQ(cases[0].name.policy, "no-experts");
+  EXPECT_THAT(result_header(scenario, inputs, "1"),
+              AllOf(HasSubstr("attention: tp 8 cp 1 dp 1\n"),
+                    HasSubstr("# model llama-3-8b: 32 layers, dense; "),
+                    HasSubstr("# no trace and no policy: no layer has experts\n")));
 }
 
 TEST(DenseScenarios, AreRefusedWhatIsOfExperts) {

@@ -4,13 +4,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
 #include "sim/run/engine_pool.h"
 #include "sim/run/engine_views.h"
-#include "sim/run/kv_links.h"
 #include "sim/run/simulate.h"
 #include "sim/serving/engine/engine_options.h"
 
@@ -161,13 +161,69 @@ TEST(EngineCases, LossesAreCountedWithWhatTheyCost) {
   EXPECT_GE(lost.time.value, 2);
 }
 
-TEST(EngineCases, KeysAndValuesMoveOverTheClustersLinks) {
-  // Two nodes of 8 GPUs: each sends over its own NIC of 50 GB/s; four of them into two share
-  // theirs.
-  const Scenario scenario = on_a_node("  batch: {context: 300, sequences: 1}\n");
-  EXPECT_NEAR(kv_link(scenario, 8, 8).bandwidth.value, 8 * 50e9, 1e6);
-  EXPECT_NEAR(kv_link(scenario, 8, 4).bandwidth.value, 8 * 25e9, 1e6);
-  EXPECT_GT(kv_link(scenario, 8, 8).latency.value, 0);
+TEST(EngineCases, TransfersTakeTheirBytesOverAllGpusAndTheirLatency) {
+  const auto latency = [](const std::string& transfer) {
+    return engine_outcome(
+               "  engine: vllm\n  prices: exact\n  instances: {prefill: 1, decode: 1}\n"
+               "  transfer: {" +
+               transfer +
+               "}\n"
+               "  requests: {count: 1, concurrency: 1, input: 300, output: 2}\n")
+        .metrics.latency.p50;
+  };
+  const double base = latency("bandwidth: 1 GB/s, latency: 1 ms");
+  EXPECT_NEAR(latency("bandwidth: 1 GB/s, latency: 3 ms") - base, 2e-3, 1e-9);
+  const double bytes = 300.0 * per_token;
+  EXPECT_NEAR(base - latency("bandwidth: 2 GB/s, latency: 1 ms"), bytes / 8e9 / 2, 1e-9);
+}
+
+TEST(EngineCases, ThatEndedBeforeASignalAreKept) {
+  const Scenario scenario =
+      on_a_node("  engine: vllm\n  requests: {count: 1, concurrency: 1, input: 9, output: 2}\n",
+                "routing: [balanced, recorded]\n");
+  const Inputs inputs = open_inputs(scenario);
+  ComparisonOptions options;
+  options.keep_finished = true;
+  std::vector<FinishedRun> finished;
+  options.finished = [&](const FinishedRun& run) {
+    finished.push_back(run);
+    ::raise(SIGTERM);
+  };
+  const EngineResult result = run_engines(scenario, inputs, options);
+  EXPECT_EQ(result.signal, SIGTERM);
+  ASSERT_EQ(result.cases.size(), 2U);
+  EXPECT_TRUE(result.cases[0].ran());
+  EXPECT_TRUE(result.cases[1].interrupted);
+  EXPECT_EQ(result.cases[1].outcome.unsuitable, interrupted_reason);
+  ASSERT_EQ(finished.size(), 1U);
+  EXPECT_EQ(finished[0].name, "h100-rail deepep-low-latency balanced port");
+  EXPECT_EQ(finished[0].number, 1);
+  EXPECT_EQ(finished[0].of, 2);
+  EXPECT_EQ(finished[0].times, std::vector{Seconds(result.cases[0].outcome.metrics.tpot.p50)});
+  const auto json = nlohmann::json::parse(engine_json(scenario, inputs, result.cases, "1"));
+  EXPECT_EQ(json.at("interrupted").dump(), R"({"cases":2,"done":1})");
+}
+
+TEST(EngineCases, LossesMayComeAtARate) {
+  const EngineLosses lost = engine_outcome(
+                                "  engine: vllm\n  losses: {every: 60 ms, recovery: 1 ms, back: 2 "
+                                "ms}\n  requests: {count: 8, concurrency: 8, input: 64, output: "
+                                "40}\n")
+                                .losses;
+  EXPECT_GT(lost.losses, 1);
+  EXPECT_GT(lost.time.value, 0);
+}
+
+TEST(EngineCases, SayOnceWhyNoneOfThemCanRun) {
+  const Scenario scenario =
+      on_a_node("  engine: vllm\n  requests: {count: 1, concurrency: 1, input: 9, output: 1}\n",
+                "fidelity: [port, analytic]\n");
+  Inputs inputs = open_inputs(scenario);
+  inputs.clusters[0].unsuitable = "it is too small";
+  EXPECT_THAT([&] { run_engines(scenario, inputs, {.workers = 0}); },
+              ::testing::ThrowsMessage<Error>(
+                  "error: deepep-low-latency (recorded) on h100-rail was not run: it is too small\n"
+                  "error: no case of the comparison can run\n"));
 }
 
 /// 3 requests through an instance that computes prompts and two that decode.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "sim/run/engine_views.h"
 #include "sim/scenario/engine_run.h"
 
@@ -106,6 +108,81 @@ TEST(EngineTable, ShowsLossesMemoryAndErrorsOfAnyCase) {
     EXPECT_EQ(cell(table, name, 1), text) << name;
     EXPECT_TRUE(std::ranges::find(table.columns, name, &TableColumn::name)->telling) << name;
   }
+}
+
+EngineCase case_of_figures() {
+  EngineCase c{{"pair", "one", "port", "recorded"}, {}};
+  EngineOutcome& o = c.outcome;
+  o.metrics.requests = 1, o.metrics.warmup = 2, o.metrics.time = Seconds(7200);
+  o.metrics.ttft = {3, 4, 5, 6, 7, 8, 9};
+  o.metrics.tpot.count = 10, o.metrics.gap.count = 11, o.metrics.latency.count = 12;
+  o.metrics.rates = {13, 14, 10, 9.996, 9.994, 18, 0.25};
+  o.metrics.load = {0.5, 0.75, 22, 23, 24, 0.125, 26};
+  o.metrics.passes = {27, 0.875, {0.5, 0.25, 0.125, 0.0625, 0.03125}, 0.375, 0.625};
+  o.samples = {{Seconds(35), 36, 37, 38, 39}};
+  o.ranks = 40, o.gpus = 41, o.kv_tokens = 42, o.simulated = 43;
+  o.errors = {.checks = 44, .mean = 45, .most = 46, .sum = 47};
+  return c;
+}
+
+TEST(EngineTable, ShowsTwoDecimalsOfRatesBelowTen) {
+  const Table table = table_of({case_of_figures()}, {Seconds(1), {}});
+  for (const auto& [name, text] :
+       std::vector<std::pair<std::string, std::string>>{{"tokens/s/GPU", "10"},
+                                                        {"tokens/s/user", "10.00"},
+                                                        {"requests/s", "9.99"},
+                                                        {"goodput/s", "18"},
+                                                        {"SLA met", "25.0 %"},
+                                                        {"running", "23"},
+                                                        {"waiting", "22"},
+                                                        {"busy", "87.5 %"},
+                                                        {"stalls", "37.5 %"},
+                                                        {"padding", "62.5 %"},
+                                                        {"passes", "27"},
+                                                        {"simulated", "43"},
+                                                        {"TTFT p50", "5 s"},
+                                                        {"TTFT p95", "7 s"}}) {
+    EXPECT_EQ(cell(table, name), text) << name;
+  }
+}
+
+TEST(EngineJson, HasTheFiguresOfACaseUnderTheirNames) {
+  const std::string none = R"("mean_s":0.0,"p50_s":0.0,"p90_s":0.0,"p95_s":0.0,"p99_s":0.0,)"
+                           R"("max_s":0.0})";
+  EngineCase c = case_of_figures();
+  EXPECT_EQ(
+      engine_case_json(c).dump(),
+      R"({"topology":"pair","policy":"one","fidelity":"port","routing":"recorded","gpus":41,)"
+      R"("ranks":40,"run_s":7200.0,"requests":1,"warmup_requests":2,"ttft":{"count":3,)"
+      R"("mean_s":4.0,"p50_s":5.0,"p90_s":6.0,"p95_s":7.0,"p99_s":8.0,"max_s":9.0},)"
+      R"("tpot":{"count":10,)" +
+          none + R"(,"gap":{"count":11,)" + none + R"(,"latency":{"count":12,)" + none +
+          R"(,"output_tokens_per_s":13.0,"input_tokens_per_s":14.0,"tokens_per_s_per_gpu":10.0,)"
+          R"("tokens_per_s_per_user":9.996,"requests_per_s":9.994,"goodput_per_s":18.0,)"
+          R"("sla_met":0.25,"kv":{"tokens_per_rank":42,"mean":0.5,"max":0.75,)"
+          R"("cached_share":0.125,"preemptions":26},"waiting":{"mean":22.0,"max":24},)"
+          R"("running_mean":23.0,"busy":0.875,"parts":{"attention":0.5,"experts":0.25,)"
+          R"("exchange":0.125,"wait":0.0625,"other":0.03125},"stalls":0.375,"padding":0.625,)"
+          R"("passes":27,"prices":{"simulated":43,"checked":44,"mean_error":45.0,)"
+          R"("max_error":46.0,"error_of_sum":47.0},"samples":[[35.0,36,37,38,39]]})");
+  c.outcome.unsuitable = "too small";
+  EXPECT_EQ(engine_case_json(c).dump(),
+            R"({"topology":"pair","policy":"one","fidelity":"port","routing":"recorded",)"
+            R"("not_run":"too small"})");
+}
+
+TEST(EngineJson, HasLossesAndWhatMovedIfThereAreAny) {
+  EngineCase c = case_of_figures();
+  c.outcome.kv_tokens = no_limit;
+  c.outcome.losses = {1, 2, 3, Seconds(8)};
+  c.outcome.moved_requests = 1;
+  c.outcome.moved = Bytes(5);
+  const nlohmann::ordered_json json = engine_case_json(c);
+  EXPECT_EQ(json.at("losses").dump(),
+            R"({"count":1,"restarted_requests":2,"kv_tokens":3,"lost_s_per_hour":4.0})");
+  EXPECT_EQ(json.at("lost_s"), 8);
+  EXPECT_EQ(json.at("moved").dump(), R"({"requests":1,"bytes":5})");
+  EXPECT_TRUE(json.at("kv").at("tokens_per_rank").is_null());
 }
 
 TEST(EngineTable, SaysWhatWasNotRunAndHowFarPricesAreOff) {

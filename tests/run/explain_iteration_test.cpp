@@ -15,12 +15,12 @@
 namespace moesim {
 namespace {
 
-Scenario small_iteration() {
+Scenario small_iteration(const Override& more = {"parallel", "{pp: 2, ep: 4}", "g"}) {
   return read_scenario("", {{"topology", "h100-rail", "t"},
                             {"model", "tiny-moe", "m"},
                             {"trace", "tiny-moe-train", "r"},
                             {"policy", "alltoall", "p"},
-                            {"parallel", "{pp: 2, ep: 4}", "g"},
+                            more,
                             {"batch", "{global: 16, micro: 1, sequence: 128}", "b"},
                             {"set", "topology.nodes=1", "n"}});
 }
@@ -76,10 +76,24 @@ TEST(ExplainIteration, SaysAllInTextAndJson) {
   }
   const auto json = nlohmann::json::parse(explain_iteration_document(scenario, inputs, e, "test"));
   EXPECT_EQ(json["format"], "moesim-iteration-explanation");
+  EXPECT_EQ(json["format_version"], 1);
+  EXPECT_EQ(json["policy"]["name"], "alltoall");
+  EXPECT_EQ(json["topology"]["name"], "h100-rail");
+  EXPECT_EQ(json["software"]["name"], "megatron-core");
+  EXPECT_EQ(json["gpus"], 8);
   EXPECT_EQ(json["ranks"].size(), 8u);
   const auto& segments = json["critical_path"]["segments"];
   EXPECT_EQ(segments.size(), e.explanation.path.size());
   EXPECT_EQ(segments.back()["end_s"], json["iteration_s"]);
+}
+
+TEST(ExplainIteration, HasTurnsOfSeveralStagesOnly) {
+  const auto turns = [](const std::string& parallel) {
+    Scenario scenario = small_iteration({"parallel", parallel, "g"});
+    return explain_iteration(scenario, open_inputs(scenario), false).explanation.turns;
+  };
+  EXPECT_FALSE(turns("{pp: 1, ep: 8}"));
+  EXPECT_TRUE(turns("{pp: 2, ep: 4}"));
 }
 
 TEST(ExplainIteration, ShowsCopiesToAStash) {

@@ -37,6 +37,7 @@ TEST(Headers, OfAnIterationSayHowItIsCutAndUpdated) {
   EXPECT_THAT(plain, HasSubstr("# software megatron-core (by default"));
   EXPECT_THAT(plain, HasSubstr(": per parameter 4 bytes of gradients, 12 of optimizer state; "));
   EXPECT_THAT(plain, Not(HasSubstr("distinct")));
+  EXPECT_THAT(plain, Not(HasSubstr("# compressed keys")));
   EXPECT_THAT(plain, Not(HasSubstr("Muon")));
   EXPECT_THAT(plain, Not(HasSubstr("dense gradients are summed")));
   const std::string more = iteration_lines({{"parallel", "{pp: 2, ep: 4, vpp: 2}", "g"},
@@ -138,6 +139,57 @@ TEST(Headers, OfAnEngineSayItsLimitsPoolsAndRequests) {
   });
   EXPECT_THAT(recorded, HasSubstr("# 2 instances behind a router (least-requests)\n"));
   EXPECT_THAT(recorded, HasSubstr("# requests of log.jsonl, the first 9, 4 in flight\n"));
+}
+
+TEST(Headers, OfAnEngineSayTheLawsOfItsRequests) {
+  const auto requests = [](const RequestDraw& draw) {
+    const std::string text = engine_lines([&](EngineRun& run) { run.draw = draw; });
+    const auto begin = text.find(" drawn (seed");
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  using Arrivals = ArrivalLaw::Kind;
+  EXPECT_EQ(requests({.count = 1,
+                      .seed = 3,
+                      .arrivals = {Arrivals::poisson, 2},
+                      .input = {LengthLaw::Kind::lognormal, 300, 50},
+                      .output = {LengthLaw::Kind::fixed, 7}}),
+            " drawn (seed 3): 300 +- 50 (lognormal) tokens in, 7 out, 2 per second (Poisson)");
+  EXPECT_EQ(requests({.count = 2,
+                      .arrivals = {Arrivals::even, 0.5},
+                      .input = {},
+                      .output = {LengthLaw::Kind::uniform, 9, 2}}),
+            " drawn (seed 0): 1 tokens in, 9 +- 2 (uniform) out, 0.5 per second (evenly)");
+}
+
+TEST(Headers, OfAnEngineSayHowItBatchesAndMoves) {
+  const std::string text = engine_lines([](EngineRun& run) {
+    EngineOptions& engine = run.engine.options;
+    engine.name = "mine";
+    engine.version = "1.2";
+    engine.max_sequences = 7;
+    engine.max_tokens = no_limit;
+    engine.chunked_prefill = engine.mixed = false;
+    run.decode_instances = 3;
+    run.transfer_bandwidth = BytesPerSecond(5e9);
+    run.sla.tpot = Seconds(0.03);
+    run.request_file = "log.jsonl";
+    run.draw.concurrency = 0;
+  });
+  EXPECT_THAT(text, HasSubstr("# requests of log.jsonl, as they came\n"));
+  EXPECT_THAT(text, HasSubstr("# engine mine (1.2): 7 sequences and any number of tokens per pass "
+                              "and rank, whole prompts, passes of prompts first, router "));
+  EXPECT_THAT(text, HasSubstr("# 1 instance compute prompts, 3 decode; keys and values move at 5 "
+                              "GB/s per GPU\n"));
+  EXPECT_THAT(text, HasSubstr("# SLA of a request: TPOT 30 ms\n"));
+  const std::string other = engine_lines([](EngineRun& run) {
+    EngineOptions& engine = run.engine.options;
+    engine.name = engine.version = "";
+    engine.chunked_prefill = engine.mixed = true;
+    run.sla.ttft = Seconds(2);
+  });
+  EXPECT_THAT(other, HasSubstr("# engine of the scenario: "));
+  EXPECT_THAT(other, HasSubstr(", chunked prefill, prompts with answers, router "));
+  EXPECT_THAT(other, HasSubstr("# SLA of a request: TTFT 2 s\n"));
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 // What carries keys and values between two pools of GPUs.
 #include "sim/run/kv_links.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/base/error.h"
 #include "tests/run/scenarios.h"
 
 namespace moesim {
@@ -20,6 +22,17 @@ TEST(KvLinks, AreAsWideAsTheNarrowestOfTheirPorts) {
   EXPECT_NEAR(link_between(4, 1).bandwidth.value, 450e9, 1e3);
   EXPECT_NEAR(link_between(8, 8).bandwidth.value, 8 * 50e9, 1e3);
   EXPECT_NEAR(link_between(8, 1).bandwidth.value, 50e9, 1e3);
+}
+
+TEST(KvLinks, NeedAsManyNodesAsHoldBothPools) {
+  const Scenario scenario = read_scenario("", {{"topology", "dragonfly", "t"},
+                                               {"model", "tiny-moe", "m"},
+                                               {"trace", "tiny-moe-train", "r"},
+                                               {"policy", "alltoall", "p"}});
+  EXPECT_NEAR(kv_link(scenario, 9, 7).bandwidth.value, 9 * 25e9, 1e3);
+  EXPECT_THAT([&] { kv_link(scenario, 576, 1); },  // 72 nodes of 8
+              testing::ThrowsMessage<Error>(testing::HasSubstr(
+                  "'dragonfly' cannot be made larger, to hold pools that are apart")));
 }
 
 TEST(KvLinks, StartAfterTheExchangeAndItsHops) {

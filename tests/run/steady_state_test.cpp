@@ -52,6 +52,8 @@ void expect_the_same(const RunMetrics& whole, const RunMetrics& few) {
   const double error = figures.continued_error.value + 1e-9 * all;
   const double drift = error + figures.continued_drift.value;
   EXPECT_NEAR(few.mean_step().value, whole.mean_step().value, error);
+  ASSERT_EQ(few.steps.size(), 1u);
+  EXPECT_NEAR(few.steps[0].value, whole.steps[0].value, error);
   EXPECT_NEAR(few.path.length.value, whole.path.length.value, drift);
   EXPECT_EQ(figures.ops, expected.ops);
   EXPECT_EQ(figures.fullest, expected.fullest);
@@ -103,13 +105,16 @@ TEST_P(SteadyStates, GoOnAsEveryMicrobatchDoes) {
   const auto whole = cases_of(scenario, inputs, all), fewer = cases_of(scenario, inputs, few);
   ASSERT_EQ(whole.size(), fewer.size());
   int continued = 0;
+  Seconds drift;
   for (std::size_t i = 0; i < whole.size(); ++i) {
     SCOPED_TRACE(whole[i].name.policy_text() + " " + whole[i].name.fidelity);
     EXPECT_EQ(whole[i].metrics.iteration->simulated_microbatches, 0);
     if (fewer[i].metrics.iteration->simulated_microbatches > 0) ++continued;
+    drift += fewer[i].metrics.iteration->continued_drift;
     expect_the_same(whole[i].metrics, fewer[i].metrics);
   }
   EXPECT_GT(continued, 0);
+  EXPECT_GT(drift.value, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <set>
+#include <utility>
 
 namespace moesim {
 namespace {
@@ -118,6 +119,50 @@ TEST(WorkerPool, GivesNothingToAWorkerThatWasToldToEnd) {
   ::close(die[1]);
   EXPECT_THAT(lost, testing::ElementsAre(1));
   EXPECT_THAT(ended, testing::ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(WorkerPool, IsNotHeldUpByASignal) {
+  struct sigaction caught = {}, before = {};
+  caught.sa_handler = [](int) {};
+  ::sigaction(SIGUSR1, &caught, &before);
+  bool next = true, heard = false;
+  WorkerPool pool({.next =
+                       [&] {
+                         return std::exchange(next, false) ? std::optional(std::int64_t{0})
+                                                           : std::nullopt;
+                       },
+                   .run =
+                       [](std::int64_t, const PoolWork::Tell& tell) {
+                         for (int i = 0; i < 50; ++i)
+                           ::kill(::getppid(), SIGUSR1), ::usleep(10'000);
+                         return tell("");
+                       },
+                   .told = [&](std::int64_t, const std::string&) { return heard = true; },
+                   .lost = [](std::int64_t, const std::string&) { return false; },
+                   .workers = 1});
+  pool.wait(std::chrono::hours(1));
+  EXPECT_FALSE(heard);
+  while (!pool.done()) pool.wait(std::chrono::hours(1));
+  EXPECT_TRUE(heard);
+  ::sigaction(SIGUSR1, &before, nullptr);
+}
+
+TEST(WorkerPool, EndsAWorkerThatStaysStopped) {
+  bool next = true;
+  std::string reason;
+  WorkerPool pool(
+      {.next =
+           [&] {
+             return std::exchange(next, false) ? std::optional(std::int64_t{0}) : std::nullopt;
+           },
+       .run = [](std::int64_t, const PoolWork::Tell&) { return ::raise(SIGSTOP) == 0; },
+       .told = [](std::int64_t, const std::string&) { return true; },
+       .lost = [&](std::int64_t, const std::string& how) { return reason = how, false; },
+       .workers = 1,
+       .patience = std::chrono::milliseconds(20)});
+  while (!pool.done()) pool.wait(std::chrono::milliseconds(5));
+  EXPECT_EQ(reason,
+            "the worker was stopped from outside (SIGSTOP) and not continued within 0.02 s");
 }
 
 TEST(WorkerPool, OfNothingEndsAtOnce) {

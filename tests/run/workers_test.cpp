@@ -156,6 +156,15 @@ TEST(Workers, ProgressAndNotesAreHeardBeforeTheEnd) {
               testing::ElementsAre("first: likely to take 1 s", "second: likely to take 1 s"));
 }
 
+TEST(Workers, OfNoStepsHaveDoneNothing) {
+  const auto says = [](const JobProgress& progress) { return progress(0, 0), Answer{}; };
+  std::vector<double> done;
+  JobEvents<Answer> events;
+  events.heard.progress = [&](double all) { done.push_back(all); };
+  run_jobs(std::vector<AnswerJob>{{"job", says}}, 1, events);
+  EXPECT_THAT(done, testing::ElementsAre(0));
+}
+
 /// Signals its parent when the job before it is done, and would continue for ever.
 std::vector<AnswerJob> signalling_jobs(int signal) {
   return {job_that("quick",

@@ -24,7 +24,6 @@ Spec spec_of(const PlannerOptions& layers) {
   spec.spec.parallel.ep = layers.ep;
   spec.state = layers.state;
   spec.optimizer = false;
-  spec.explicit_rows = layers.explicit_rows;
   spec.only_layers = true;
   spec.backward = layers.backward;
   return spec;

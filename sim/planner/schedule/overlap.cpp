@@ -61,18 +61,17 @@ class OverlapSchedule final : public Schedule {
   /// forward pass has ended, as the host is not modelled. A delayed reduction goes before the next
   /// gather: both wait for the same and share the stream.
   void backward(Point point, LayerOps& ops, int layer) const {
-    const int last = ops.layers() - 1;
     const auto gather_next = [&](Launch launch) {
       if (launched_by(launch)) gather(ops, layer - 1, Pass::backward, ops.mark());
     };
     if (point == Point::pass_begins) {
-      for (int l = last; l >= (launched_by(Launch::step) ? 0 : last); --l) {
+      for (int l = layer; l >= (launched_by(Launch::step) ? 0 : layer); --l) {
         gather(ops, l, Pass::backward, ops.mark());
       }
     } else if (point == Point::layer_begins) {
       gather_next(Launch::layer);
     } else if (point == Point::dispatched) {
-      if (options_.delayed_reduce && layer < last) ops.reduce(layer + 1, ops.mark());
+      if (options_.delayed_reduce && layer + 1 < ops.layers()) ops.reduce(layer + 1, ops.mark());
       gather_next(Launch::dispatch);
       if (options_.recompute) ops.recompute_experts(layer);
     } else if (point == Point::computed) {

@@ -118,6 +118,36 @@ TEST(IterationShapes, ServingHasBatchesForItsRanks) {
             "error: serving.batch has lists of 3 ranks, the cluster 4 ranks of attention");
 }
 
+TEST(IterationShapes, KeysAreSharedByGpusThatHoldTheSame) {
+  MoeModel model = test::whole(4);  // 4 key heads
+  IterationSpec spec;
+  spec.serving.emplace().batch.ranks.resize(1);
+  const auto refusal = [&](int tp, int dcp) -> std::string {
+    spec.parallel = {.tp = tp, .ep = 1, .etp = tp};
+    spec.serving->dcp = dcp;
+    try {
+      shape_of(spec, 8, model);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(8, 1), "");
+  EXPECT_EQ(refusal(8, 2), "");
+  EXPECT_EQ(refusal(4, 1), "");
+  EXPECT_EQ(refusal(8, 4),
+            "error: serving.dcp is 4, but 2 of the 8 GPUs of a tensor group hold the same of 4 key "
+            "heads\nhint: at most tp / key heads, as in vLLM: serving.dcp: 2\n");
+  EXPECT_EQ(refusal(2, 2),
+            "error: serving.dcp is 2, but 1 of the 2 GPUs of a tensor group hold the same of 4 key "
+            "heads\nhint: at most tp / key heads, as in vLLM: serving.dcp: 1\n");
+  EXPECT_EQ(refusal(8, 3),
+            "error: serving.dcp is 3, which does not divide tp = 8\nhint: so many GPUs of each "
+            "tensor group share the keys of a sequence\n");
+  model.attention->shape.reset();
+  EXPECT_EQ(refusal(8, 4), "");
+}
+
 TEST(IterationShapes, ZeroTwoHasNoTwoCopiesOfAStage) {
   IterationSpec spec = two_stages();
   for (int zero = 0; zero < 4; ++zero) {
@@ -335,6 +365,9 @@ TEST_F(IterationMemoryTest, ExpertsThatAPolicySharesAreNotSharedAgain) {
     Planner planner(test::policy(policy), topology_, model, trace, o);
     return planner.plan(0).memory.peaks[0].use.of(part).value;
   };
+  EXPECT_EQ(state("alltoall", 0, MemoryPart::gathered), 0);
+  // Two experts in the layer at work, and in the next one: weights and gradients of 2 bytes.
+  EXPECT_EQ(state("fsdp-ep", 0, MemoryPart::gathered), 2 * 2 * (2 + 2) * model.expert_parameters());
   std::int64_t dense = 0;
   for (const char* const policy : {"alltoall", "fsdp-ep"}) {
     const bool shared = std::string(policy) == "fsdp-ep";

@@ -112,6 +112,29 @@ TEST(OpOrder, WithZeroThreeWeightsComeBeforeAndGradientsGoBehindEveryPart) {
                 gradients + update);
 }
 
+TEST(OpOrder, ExpertsThatAreSharedTravelOnceForEachPassAndBack) {
+  const Topology topology = test::h100_nodes(1);
+  const MoeModel model = test::whole(4);
+  const RoutingTrace trace = test::tokens_for(model, 8 * 64, 64);
+  Spec o;
+  o.spec.parallel = {.tp = 1, .pp = 1, .ep = 4, .etp = 1};
+  o.spec.global_batch = 8;
+  o.spec.sequence = 64;
+  o.spec.zero = 0;
+  for (const char* const policy : {"laer", "fsdp-ep"}) {
+    Planner planner(test::policy(policy), topology, model, trace, o);
+    std::map<int, std::string> moves;  // [layer]
+    for (const Op& op : planner.plan(0).plan.ops) {
+      if (op.stream != Stream::param) continue;
+      moves[op.key.layer] += op.key.stage == Stage::reduce  ? "reduce "
+                             : op.key.pass == Pass::forward ? "forward "
+                                                            : "backward ";
+    }
+    const std::string each = "forward backward reduce ";
+    EXPECT_EQ(moves, (std::map<int, std::string>{{1, each}, {2, each}, {3, each}})) << policy;
+  }
+}
+
 TEST(OpOrder, WeightsOfZb1pHaveTurnsOfTheirOwn) {
   const std::string forward = embedding + first_layer(), sent = "stage-transfer ";
   const std::string input = of_layer(0, dense_input + attention_input) + embedding_back;

@@ -159,6 +159,37 @@ TEST(RecomputeOfCoarseModels, RunsTheAttentionOfAllLayersAgain) {
   EXPECT_EQ(ops, (std::map<int, int>{{0, 2}, {1, 2}, {2, 2}, {3, 2}}));  // 2 microbatches
 }
 
+/// Gradients of scores are by activations, which nobody keeps; those of projections may wait.
+TEST(CoarseModels, HaveGradientsOfAttentionInTheirOrder) {
+  const Topology topology = test::h100_nodes(1);
+  const MoeModel model = test::tiny();
+  const RoutingTrace trace = test::tokens_for(model, 16 * 64, 64);
+  for (const auto& [kind, expected] :
+       {std::pair(PipelineKind::zb1p,
+                  "attention-scores-dgrad attention-scores-wgrad attention-projections-dgrad "
+                  "attention-projections-wgrad "),
+        {PipelineKind::one_f_one_b,
+         "attention-scores-dgrad attention-projections-dgrad attention-scores-wgrad "
+         "attention-projections-wgrad "}}) {
+    Spec o;
+    o.spec.pipeline = kind;
+    o.spec.parallel = {.tp = 1, .pp = 2, .ep = 4, .etp = 1};
+    o.spec.global_batch = 16;
+    o.spec.sequence = 64;
+    Planner planner(test::policy("alltoall"), topology, model, trace, o);
+    std::map<int, std::string> labels;  // [layer]
+    for (const Op& op : planner.plan(0).plan.ops) {
+      const bool attention =
+          op.key.kind == OpKind::attention_scores || op.key.kind == OpKind::attention_projections;
+      if (attention && op.key.pass == Pass::backward && op.key.microbatch == 0) {
+        labels[op.key.layer] += op.label.text() + " ";
+      }
+    }
+    ASSERT_EQ(labels.size(), 4u);
+    for (const auto& [layer, words] : labels) EXPECT_EQ(words, expected) << layer;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, RecomputeInIterations,
                          testing::Values(PipelineKind::one_f_one_b, PipelineKind::zb1p,
                                          PipelineKind::dualpipe));

@@ -186,6 +186,20 @@ TEST_F(ReplicasTest, ShareStateWithinCopiesAndSumBetweenThem) {
   }
 }
 
+TEST_F(ReplicasTest, ExchangesOfCopiesAndPartsHaveKeysOfTheirOwn) {
+  Spec o = options(PipelineKind::one_f_one_b, 1, 2);
+  o.spec.zero = 3;
+  o.spec.dp_replicate = 2;
+  std::set<OpKey> keys;
+  int ops = 0;
+  for (const Op& op : plan(o).ops) {
+    if (op.stream != Stream::dp && op.stream != Stream::param) continue;
+    keys.insert(op.key);
+    ++ops;
+  }
+  EXPECT_EQ(std::ssize(keys), ops);
+}
+
 TEST_F(ReplicasTest, CopiesOfOneGroupExchangeOnlyBetweenThem) {
   Spec o = options(PipelineKind::one_f_one_b, 2, 4);
   o.spec.dp_replicate = 2;  // each copy is one EP group, and has each expert once

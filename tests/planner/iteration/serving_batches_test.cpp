@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "sim/planner/iteration/balanced_trace.h"
+#include "sim/planner/iteration/stage_space.h"
+#include "tests/planner/iteration/fixtures.h"
 
 namespace moesim {
 namespace {
@@ -50,6 +51,34 @@ TEST(ServingBatch, TokensOfASequenceAreThoseAtItsPositions) {
   ASSERT_EQ(batch.ranks.size(), 2u);
   EXPECT_EQ(batch.ranks[0], (std::vector<TokenRun>{{4, 1}, {14, 1}, {24, 1}}));
   EXPECT_EQ(batch.ranks[1], (std::vector<TokenRun>{{19, 1}, {10, 2}}));  // wraps round
+}
+
+TEST(ServingBatch, TokensOfARequestAreItsOwnOnAnyRank) {
+  const RoutingTrace trace = balanced_trace(one_layer(), 30, 10);
+  const Batch batch =
+      serving_batch(trace, 0, two_ranks(),
+                    pass_of({{{.context = 4, .tokens = 1, .count = 2, .request = 2}},
+                             {{.context = 5, .tokens = 2, .count = 1, .request = 0},
+                              {.context = 8, .tokens = 1, .count = 1}}}));
+  EXPECT_EQ(batch.ranks[0], (std::vector<TokenRun>{{24, 1}, {24, 1}}));
+  EXPECT_EQ(batch.ranks[1], (std::vector<TokenRun>{{5, 2}, {9, 1}}));  // the fourth sequence
+}
+
+TEST(StageSpace, OfAPassHasTheWorkOfTheRankWithTheMostTokens) {
+  const MoeModel model = test::whole(2);
+  const Topology topology = test::h100_nodes(1);
+  const Grid grid({.ep = 8, .etp = 1}, 8);
+  for (const std::size_t most : {0, 3, 7}) {
+    Spec spec;
+    spec.spec.serving.emplace().batch.ranks.assign(8, {{.context = 5, .tokens = 2, .count = 1}});
+    spec.spec.serving->batch.ranks[most] = {{.context = 9, .tokens = 2, .count = 10}};
+    Plan plan;
+    const StageSpace stage(plan, grid, 0, model, spec, topology);
+    EXPECT_EQ(stage.shard().tokens, 20);
+    EXPECT_EQ(stage.activations(), Bytes(20 * 1024 * 2));
+    EXPECT_EQ(stage.served(GpuId(static_cast<std::int64_t>(most)), 0).tokens, 20);
+    EXPECT_EQ(stage.served(GpuId(5), 0).tokens, 2);
+  }
 }
 
 TEST(ServingBatch, SequencesOfOneRecordedSequenceAreDifferentTokens) {

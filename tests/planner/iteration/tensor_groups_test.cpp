@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 #include <tuple>
 #include <vector>
@@ -19,6 +20,7 @@ using Side = std::tuple<Stage, Pass, BlockKind, bool>;
 struct TensorPlan {
   std::vector<OpKey> others;
   std::set<Side> sides;
+  std::map<Pass, std::set<int>> of_head;  // parts
 };
 
 TensorPlan plan_for(bool execution) {
@@ -42,6 +44,7 @@ TensorPlan plan_for(bool execution) {
     }
     const bool whole = key.stage == Stage::reduce;
     const BlockKind block = whole ? BlockKind::embedding : block_in(key.part / 2);
+    if (!whole && block == BlockKind::head) result.of_head[key.pass].insert(key.part);
     result.sides.emplace(key.stage, key.pass, block, !whole && key.part % 2 != 0);
   }
   return result;
@@ -62,6 +65,12 @@ TEST(TensorGroups, ExchangeAllThatTheyMust) {
                                    {Stage::reduce, backward, BlockKind::embedding, before}};
   EXPECT_TRUE(std::ranges::includes(sides, expected));
   EXPECT_FALSE(sides.contains({other, backward, BlockKind::head, before}));
+}
+
+TEST(TensorGroups, GatherForTheHeadAndSumItsLoss) {
+  const auto parts = plan_for(false).of_head;
+  EXPECT_EQ(parts.at(Pass::forward).size(), 2u);
+  EXPECT_EQ(parts.at(Pass::backward).size(), 1u);
 }
 
 TEST(TensorGroups, ExchangeTheSameIfExecuted) {

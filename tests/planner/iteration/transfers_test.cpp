@@ -107,6 +107,35 @@ TEST(Sends, AreAwaitedByDualPipeAlone) {
   EXPECT_GT(kernels_beside_sends(PipelineKind::one_f_one_b).first, 0);
 }
 
+/// A tensor of activations per GPU, and one for each layer of multi-token prediction that is
+/// through.
+TEST(Transfers, MoveWhatPredictingLayersAdd) {
+  const Topology topology = test::h100_nodes(2);
+  MoeModel model = test::whole(4);
+  model.mtp = 1;
+  Spec options;
+  options.spec.parallel = {.tp = 1, .pp = 4, .ep = 4, .etp = 1};
+  options.spec.layout = "Ett|tt|m|L";
+  options.spec.global_batch = 16;
+  options.spec.sequence = 64;
+  const RoutingTrace trace = test::tokens_for(model, 16 * 4 * 64, 64);
+  Planner planner(test::policy("alltoall"), topology, model, trace, options);
+  std::map<std::pair<Pass, int>, std::int64_t> tensors;  // by the position that sends
+  for (const Op& op : planner.plan(0).plan.ops) {
+    if (op.key.kind != OpKind::stage_transfer) continue;
+    const std::int64_t senders = std::ssize(op.group) / 2;
+    tensors[{op.key.pass, op.key.part}] =
+        op.exchange()->traffic.total().value / (senders * 64 * 1024 * 2);
+  }
+  constexpr Pass forward = Pass::forward, backward = Pass::backward;
+  EXPECT_EQ(tensors, (std::map<std::pair<Pass, int>, std::int64_t>{{{forward, 0}, 1},
+                                                                   {{forward, 1}, 1},
+                                                                   {{forward, 2}, 2},
+                                                                   {{backward, 3}, 2},
+                                                                   {{backward, 2}, 1},
+                                                                   {{backward, 1}, 1}}));
+}
+
 /// Streams of transfers, by stages of the sender and the receiver.
 std::map<std::pair<int, int>, Stream> streams_of(PipelineKind kind, int stages, int chunks) {
   const int gpus = 16 / stages;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "sim/base/unsuitable.h"
+#include "sim/planner/layer/layer_waves.h"
 #include "tests/planner/iteration/chunks.h"
 
 namespace moesim {
@@ -202,6 +203,35 @@ TEST(Waves, SayWhatTheirKernelIsNotWrittenFor) {
   expect_unsuitable("fused", ", dies: [gb100]", "does not run on h100-measured (die gh100)");
   expect_unsuitable("dedup", "", "need a row for every token and choice");
   expect_unsuitable("{kind: fused, sms: 132}", "", "its exchanges take 132 multiprocessors of 132");
+}
+
+TEST(Waves, TakeTheMultiprocessorsOfTheSmallestGpu) {
+  const Topology mixed = read_topology(data_file("topologies", "heterogeneous")).topology;
+  EXPECT_EQ(sms_for({}, DataType::bf16, EpGroups(mixed, mixed.gpu_count())), 108);  // A100, A800
+  const Topology alike = test::h100_nodes(1);
+  EXPECT_EQ(sms_for({}, DataType::bf16, EpGroups(alike, 8)), 132);
+}
+
+TEST(Padding, IsToldWithHowMuchMoreItMovesAndComputes) {
+  const MoeModel model = test::tiny();
+  const Topology topology = test::h100_nodes(1);
+  const auto notes = [&](const RoutingTrace& trace) {
+    PlannerOptions options;
+    options.ep = 8;
+    options.layers = {0};
+    const Batches batches = make_batches(trace, {8, 64, 1});
+    Planner planner(test::in_chunks("{kind: tutel, padding: max}", 1), topology, model, trace,
+                    options);
+    planner.plan(batches.batches[0], 0);
+    return planner.layer_planner().notes();
+  };
+  EXPECT_THAT(notes(trace_in_turn(model, 8 * 64)), testing::IsEmpty());
+  // Every token chooses the same 4 experts of 32, which all get as many rows.
+  const auto four = [](std::int64_t) { return std::vector<int>{0, 1, 2, 3}; };
+  EXPECT_THAT(notes(trace_of(model, 8 * 64, four)),
+              testing::ElementsAre("pads: 8.0 times as many rows on the wire, 8.0 times as much "
+                                   "expert work as without padding (megatron and megatron-2dh "
+                                   "send exact rows)"));
 }
 
 TEST(Waves, KeysAreChecked) {

@@ -49,5 +49,18 @@ TEST_F(IterationMemoryTest, ForwardsSendAndBackwardsReceiveToo) {
   }
 }
 
+/// Every microbatch in flight takes as much, of experts forward and backward; what the first stage
+/// takes least of are transfers.
+TEST_F(IterationMemoryTest, PeaksAreTheFirstOfEqualOnesWithTransfersToBothSides) {
+  const StepMemory held = memory(all_chosen(8), options(PipelineKind::one_f_one_b, 4, 1, 8));
+  for (int stage = 0; stage < 4; ++stage) {
+    const MemoryPeak& peak = held.peaks[static_cast<std::size_t>(2 * stage)];
+    EXPECT_EQ(peak.turn, stage == 0 ? 3 : 4 - stage);  // behind as many forward passes
+    EXPECT_EQ(peak.work.kind, stage == 0 ? WorkKind::forward : WorkKind::backward);
+    const int sides = stage == 0 || stage == 3 ? 1 : 2;
+    EXPECT_EQ(peak.use.of(MemoryPart::transfers), Bytes(sides * tokens_of_gpu * 1024 * 2)) << stage;
+  }
+}
+
 }  // namespace
 }  // namespace moesim

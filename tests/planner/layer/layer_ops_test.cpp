@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/base/data_files.h"
 #include "sim/mechanism/mechanisms.h"
+#include "sim/planner/layer/chunk_count.h"
+#include "sim/planner/layer/phase_exchange.h"
 #include "sim/topology/reader.h"
 #include "tests/mechanism/layer_tokens.h"
 #include "tests/planner/schedule/sequential.h"
@@ -183,6 +186,57 @@ TEST_F(LayerOpsTest, AnExchangeThatMovesNothingAlthoughTokensLeaveIsAnError) {
     EXPECT_STREQ(e.what(),
                  "dispatch-alltoall of layer 5 moves nothing although its ranks hold 2 tokens");
   }
+}
+
+TEST_F(LayerOpsTest, TrafficOfAPhaseCountsRows) {
+  const PhaseTraffic traffic = phase_traffic(layers_[0], 0);
+  ASSERT_EQ(traffic.groups.size(), 1u);
+  EXPECT_EQ(traffic.rows[0].total(), Bytes(3));
+  const auto exchanges = phase_exchanges(layers_[0], 0, traffic, Bytes(16), false);
+  ASSERT_EQ(exchanges.size(), 1u);
+  EXPECT_EQ(exchanges[0].exchange.traffic.total(), Bytes(3 * 16));
+}
+
+TEST_F(LayerOpsTest, ThreeMatricesMultiplyAndReadTwoHalves) {
+  model_.expert_ffn = 4096;
+  const EpGroups groups(topology_.topology, 2);
+  const GpuModel gpu = read_gpu_model(data_file("models/gpu", *groups.gpu_models().begin()));
+  const auto time = [&](int matrices, bool backward) {
+    model_.expert_matrices = matrices;
+    return ChunkCount(groups, model_, DataType::bf16, backward).time(layers_[0], 1);
+  };
+  // GPU 1 has the most rows, 1 and 2 of its experts.
+  const auto more = [&](int passes, int memory) {
+    const auto product = [&](int n) { return gpu.time(GroupedGemm{{1, 2}, n, 8, DataType::bf16}); };
+    const Bytes half(3 * 4096 * 2);
+    return passes * (product(2 * 4096) - product(4096)) +
+           memory * (gpu.time(MemoryBound{half * 2, half}) - gpu.time(MemoryBound{half, half}));
+  };
+  EXPECT_GT(more(0, 1).value, 0);
+  EXPECT_NEAR((time(3, false) - time(2, false)) / more(1, 1), 1, 1e-9);
+  EXPECT_NEAR((time(3, true) - time(2, true)) / more(3, 2), 1, 1e-9);
+}
+
+TEST(OpChain, JoinsWhatItsPartsDidGpuByGpu) {
+  Plan plan;
+  plan.gpus = 2;
+  OpChain chain(plan);
+  std::vector<OpChain> parts(2, chain);
+  const auto kernel_on = [](std::vector<GpuId> gpus) {
+    Op op;
+    op.group = Group(std::move(gpus));
+    op.work = Kernels(MemoryBound{Bytes(1), Bytes(1)});
+    return op;
+  };
+  const OpId first = parts[1].compute(kernel_on({GpuId(0)}));
+  chain.join(parts);
+  EXPECT_EQ(chain.mark()[0], OpList{first});
+  EXPECT_TRUE(chain.mark()[1].empty());
+  std::vector<OpChain> others(2, chain);
+  const OpId second = others[0].compute(kernel_on({GpuId(0), GpuId(1)}));
+  chain.join(others);
+  EXPECT_EQ(chain.mark()[0], OpList{second});
+  EXPECT_EQ(chain.mark()[1], OpList{second});
 }
 
 /// Bytes per row of the experts on GPU 1, less those without biases.
