@@ -10,6 +10,7 @@
 #include "sim/base/error.h"
 #include "sim/base/file_in_parts.h"
 #include "sim/base/files.h"
+#include "sim/base/platform.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
 #include "sim/cli/version.h"
@@ -95,7 +96,7 @@ std::string checked_file(const std::string& file) {
 }
 
 void submit_sweep(const SweepGrid& grid, const std::string& file, const std::string& flags) {
-  const auto [array, merge] = submit(slurm_jobs(own_words_without_slurm(), file, flags));
+  const auto [array, merge] = submit(slurm_jobs(without_slurm(own_words()), file, flags));
   fmt::print("# {}: job {} simulates, job {} merges into {}\n", counted(grid.size(), "scenario"),
              array, merge, file);
 }
