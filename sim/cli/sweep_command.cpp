@@ -16,7 +16,6 @@
 #include "sim/cli/version.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
-#include "sim/run/worker_count.h"
 #include "sim/sweep/row.h"
 #include "sim/sweep/slurm.h"
 #include "sim/sweep/sweep.h"
@@ -111,7 +110,7 @@ void sweep(const SweepFlags& flags) {
   SweepOptions options{file, MOESIM_VERSION};
   options.shard = shard_of(flags.shard);
   if (options.shard.of == 1) options.launch = launch_of_environment();
-  options.workers = options.launch && flags.workers == 0 ? 1 : worker_count(flags.workers);
+  options.workers = workers_of(options.launch, flags.workers);
   options.stop = LongWork::stopped;
   options.again = flags.again;
   const LongWork work("sweep");

@@ -11,6 +11,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/platform.h"
+#include "sim/run/worker_count.h"
 #include "sim/sweep/launch.h"
 #include "tests/trace/scratch.h"
 
@@ -99,6 +100,14 @@ TEST(SlurmJobs, TheOneThatMergesWaitsForTheArray) {
   EXPECT_EQ(sbatch("echo 5\necho\n").second, "5");
   EXPECT_THROW(sbatch("echo 5\nexit 1\n"), std::runtime_error);
   EXPECT_THROW(sbatch("kill -9 $$\n"), std::runtime_error);
+}
+
+TEST(Launch, GivesEachOfItsProcessesOneWorker) {
+  const Launch one{"a", 0, 2};
+  EXPECT_EQ(workers_of(one, 0), 1);
+  EXPECT_EQ(workers_of(one, 3), 3);
+  EXPECT_EQ(workers_of(std::nullopt, 3), 3);
+  EXPECT_EQ(workers_of(std::nullopt, 0), worker_count(0));
 }
 
 TEST(Launch, IsWhatALauncherSays) {
