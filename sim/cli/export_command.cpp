@@ -152,10 +152,9 @@ struct RankCostOptions {
 
 Bytes size_of(const std::string& text) {
   NumberWithUnit size;
-  const double scale = split_unit(text, size) ? bytes_scale(size.unit) : 0;
-  if (scale > 0 && size.number * scale >= 1 && size.number * scale <= 1e15) {
-    return Bytes(static_cast<std::int64_t>(size.number * scale));
-  }
+  const bool read = split_unit(text, size);
+  const double bytes = size.number * bytes_scale(size.unit);
+  if (read && bytes >= 1 && bytes <= 1e15) return Bytes(static_cast<std::int64_t>(bytes));
   throw Error(fmt::format("--size: '{}' is not a size from 1 B to 1000 TB", text),
               "such as '64 kB'");
 }

@@ -10,12 +10,12 @@
 #include "sim/base/error.h"
 #include "sim/base/file_in_parts.h"
 #include "sim/base/files.h"
+#include "sim/base/platform.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
 #include "sim/cli/version.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
-#include "sim/run/worker_count.h"
 #include "sim/sweep/row.h"
 #include "sim/sweep/slurm.h"
 #include "sim/sweep/sweep.h"
@@ -95,7 +95,7 @@ std::string checked_file(const std::string& file) {
 }
 
 void submit_sweep(const SweepGrid& grid, const std::string& file, const std::string& flags) {
-  const auto [array, merge] = submit(slurm_jobs(own_words_without_slurm(), file, flags));
+  const auto [array, merge] = submit(slurm_jobs(without_slurm(own_words()), file, flags));
   fmt::print("# {}: job {} simulates, job {} merges into {}\n", counted(grid.size(), "scenario"),
              array, merge, file);
 }
@@ -110,7 +110,7 @@ void sweep(const SweepFlags& flags) {
   SweepOptions options{file, MOESIM_VERSION};
   options.shard = shard_of(flags.shard);
   if (options.shard.of == 1) options.launch = launch_of_environment();
-  options.workers = options.launch && flags.workers == 0 ? 1 : worker_count(flags.workers);
+  options.workers = workers_of(options.launch, flags.workers);
   options.stop = LongWork::stopped;
   options.again = flags.again;
   const LongWork work("sweep");

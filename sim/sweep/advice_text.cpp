@@ -34,13 +34,17 @@ std::vector<std::string> texts_of(const SweepAxis& axis) {
   return texts;
 }
 
-/// Its points as one scenario has them, unless a point changes more than the name.
+/// Whether a point is a name of a list, which may be in quotes, and no more.
+bool is_name(const AxisPoint& point) {
+  if (point.changes.size() != 1) return false;
+  const std::string& value = point.changes[0].value;
+  return value == point.text || value == fmt::format("\"{}\"", point.text);
+}
+
+/// Its points as one scenario has them, unless a point is more than a name.
 Scenario with_lists(Scenario scenario, const SweepGrid& grid) {
   for (const SweepAxis& axis : grid.axes()) {
-    const bool names = std::ranges::all_of(axis.points, [](const AxisPoint& point) {
-      return point.changes.size() == 1 && point.changes[0].value == point.text;
-    });
-    if (!names) continue;
+    if (!std::ranges::all_of(axis.points, is_name)) continue;
     if (axis.name == "topology") scenario.topologies = texts_of(axis);
     if (axis.name == "policy") scenario.policies = texts_of(axis);
   }

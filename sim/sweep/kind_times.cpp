@@ -23,6 +23,21 @@ ServingBatch decode_batch(int ranks, std::int64_t sequences, const ServingDemand
 
 }  // namespace
 
+ServingDemand demand_of(const RequestLog& log, int gpus) {
+  ServingDemand demand;
+  demand.input = demand.output = 0;
+  for (const ServingRequest& request : log.requests) {
+    demand.input += static_cast<double>(request.input);
+    demand.output += static_cast<double>(request.output);
+  }
+  const auto count = static_cast<double>(std::max<std::size_t>(1, log.requests.size()));
+  demand.input /= count;
+  demand.output /= count;
+  demand.in_flight = log.concurrency > 0 ? static_cast<double>(log.concurrency) : count;
+  demand.gpus = gpus;
+  return demand;
+}
+
 Scenario scenario_of_kind(const std::string& file, const std::vector<Override>& flags,
                           const ServingInstanceKind& kind) {
   std::vector<Override> all = flags;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/scenario/scenario.h"
+#include "sim/serving/requests/request_log.h"
 #include "sim/sweep/serving_candidates.h"
 
 namespace moesim {
@@ -18,6 +19,8 @@ struct KindTimes {
   std::string why;             // it cannot run; else empty
 };
 
+/// Of the requests of a log, all of which are in flight unless it limits them.
+ServingDemand demand_of(const RequestLog& log, int gpus);
 /// The scenario of one instance of that kind.
 Scenario scenario_of_kind(const std::string& file, const std::vector<Override>& flags,
                           const ServingInstanceKind& kind);

@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 
+#include "sim/run/worker_count.h"
+
 namespace moesim {
 namespace {
 
@@ -39,6 +41,10 @@ std::optional<Launch> launch_of_environment() {
     return launch;
   }
   return launch_by(of_srun, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+}
+
+int workers_of(const std::optional<Launch>& launch, int asked) {
+  return launch && asked == 0 ? 1 : worker_count(asked);
 }
 
 }  // namespace moesim

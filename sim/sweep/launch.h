@@ -17,4 +17,7 @@ struct Launch {
 /// is a folder.
 std::optional<Launch> launch_of_environment();
 
+/// How many to use of those asked for; 0: all cores, or one for each process of a launch.
+int workers_of(const std::optional<Launch>& launch, int asked);
+
 }  // namespace moesim

@@ -161,14 +161,16 @@ Table group_table(const StoredRows& rows, const std::vector<std::string>& by, co
     auto& cells = table.rows.emplace_back();
     for (std::size_t k = 0; k < by.size(); ++k) cells.push_back(cell_of(by[k], keys[g][k]));
     cells.push_back(std::ssize(numbers[g]));
+    if (numbers[g].empty()) {
+      for (const char* nothing : {"", "", ""}) cells.emplace_back(nothing);
+      continue;
+    }
     double sum = 0;
     for (const double number : numbers[g]) sum += number;
-    const auto add = [&](double number) {
-      cells.push_back(numbers[g].empty() ? Cell("") : cell_of(aim.figure, real_value(number)));
-    };
-    add(numbers[g].empty() ? 0 : std::ranges::min(numbers[g]));
-    add(sum / static_cast<double>(numbers[g].size()));
-    add(numbers[g].empty() ? 0 : std::ranges::max(numbers[g]));
+    const double mean = sum / static_cast<double>(numbers[g].size());
+    for (const double number : {std::ranges::min(numbers[g]), mean, std::ranges::max(numbers[g])}) {
+      cells.push_back(cell_of(aim.figure, real_value(number)));
+    }
   }
   return table;
 }

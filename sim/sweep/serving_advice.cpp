@@ -20,21 +20,6 @@
 namespace moesim {
 namespace {
 
-ServingDemand demand_of(const RequestLog& log, int gpus) {
-  ServingDemand demand;
-  demand.input = demand.output = 0;
-  for (const ServingRequest& request : log.requests) {
-    demand.input += static_cast<double>(request.input);
-    demand.output += static_cast<double>(request.output);
-  }
-  const auto count = static_cast<double>(std::max<std::size_t>(1, log.requests.size()));
-  demand.input /= count;
-  demand.output /= count;
-  demand.in_flight = log.concurrency > 0 ? static_cast<double>(log.concurrency) : count;
-  demand.gpus = gpus;
-  return demand;
-}
-
 struct RunPlan {
   RoughPlan rough;
   EngineOutcome outcome;

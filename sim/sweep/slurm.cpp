@@ -104,16 +104,16 @@ std::pair<std::string, std::string> submit(const SlurmJobs& jobs) {
   return {array, printed_by(merge)};
 }
 
-std::vector<std::string> own_words_without_slurm() {
-  std::vector<std::string> words;
+std::vector<std::string> without_slurm(const std::vector<std::string>& words) {
+  std::vector<std::string> kept;
   bool value = false;
-  for (const std::string& word : own_words()) {
+  for (const std::string& word : words) {
     const bool flag = word == "--slurm";
-    if (!flag && !value && !word.starts_with("--slurm=")) words.push_back(word);
+    if (!flag && !value && !word.starts_with("--slurm=")) kept.push_back(word);
     value = flag;
   }
-  words[0] = own_program();
-  return words;
+  kept[0] = own_program();
+  return kept;
 }
 
 }  // namespace moesim

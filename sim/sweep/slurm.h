@@ -25,6 +25,6 @@ std::pair<std::string, std::string> submit(const SlurmJobs& jobs);
 
 /// The words that this process was started with but for --slurm and its value, the first as an
 /// absolute path.
-std::vector<std::string> own_words_without_slurm();
+std::vector<std::string> without_slurm(const std::vector<std::string>& words);
 
 }  // namespace moesim

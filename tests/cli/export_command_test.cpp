@@ -33,6 +33,20 @@ TEST(ExportCommand, PlacementsAreThoseOfTheLastStep) {
   EXPECT_THAT(unknown.err, HasSubstr("'nope' is not a format of placements\nhint: known: "));
 }
 
+// Two groups of two GPUs, which have equal placements unless each balances its own loads.
+TEST(ExportCommand, PlacementsAreThoseOfOneGroup) {
+  const auto of_two_groups = [](const std::vector<std::string>& more) {
+    std::vector<std::string> line = on_hand_trace("placement", "two-by-two", {"dedup"}, more);
+    line.insert(line.begin(), "export");
+    line.insert(line.end(), {"--ep", "2", "--format", "vllm"});
+    return run_moesim(line);
+  };
+  EXPECT_EQ(of_two_groups({}).out, "{\"expert_to_ep_rank\":[0,0,1,1]}\n");
+  EXPECT_EQ(of_two_groups({"--set", "policy:dedup.placement={kind: eplb, slots_per_gpu: 3}"}).err,
+            "error: layer 0: the EP groups of GPUs 0 and 2 have different placements\n"
+            "hint: engines know one: simulate one EP group\n");
+}
+
 TEST(ExportCommand, ChakraHasAFilePerRankAndNoOlderOnes) {
   const Scratch scratch;
   for (const char* old : {"c.2.et", "c.3.et", "c.5.et"}) std::ofstream(scratch.file(old)) << "old";

@@ -90,6 +90,18 @@ TEST(FailuresCommand, EveryTopologyHasItsOwnBaseline) {
   EXPECT_EQ(first, (std::map<std::string, double>{{"pair", 1}, {"two-by-two", 1}}));
 }
 
+TEST(FailuresCommand, SaysWhatWasNotRunBelowWhatWas) {
+  const Outcome outcome = run_moesim(on_hand_trace(
+      "failures", "pair", {"megatron"},
+      {"--topology", "two-by-two", "--node-mtbf", "2h", "--ep", "4", "--format", "csv"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto rows = rows_of(outcome.out);
+  ASSERT_EQ(rows.size(), 1u) << outcome.out;
+  EXPECT_EQ(rows[0].at("topology"), "two-by-two");
+  EXPECT_THAT(outcome.out + outcome.err,
+              HasSubstr("# megatron on pair was not run: 'ep' is 4: it must divide 2 GPUs\n"));
+}
+
 TEST(FailuresCommand, FlagsDefaultToUsualTimes) {
   const auto shown = [](std::vector<std::string> more) {
     more.insert(more.end(), {"--node-mtbf", "2h", "--format", "csv", "--set",

@@ -2,8 +2,11 @@
 // The first minute: moesim without arguments, moesim new, moesim doctor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "tests/cli/run.h"
 
@@ -138,19 +141,81 @@ TEST(FirstMinute, NewSaysWhatItLacks) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 
+TEST(FirstMinute, NewAsksOnATerminal) {
+  const Scratch scratch;
+  const auto asked = [&](const std::string& typed, const std::vector<std::string>& more) {
+    std::vector<std::string> line = {"new", "mine.yaml"};
+    line.insert(line.end(), more.begin(), more.end());
+    std::filesystem::remove(scratch.file("mine.yaml"));
+    return run_moesim(line, {.folder = scratch.path(), .data = MOESIM_ROOT, .typed = typed});
+  };
+  const Outcome all = asked("?\nh200\nh200-rail\n\n\nserving\n", {});
+  EXPECT_EQ(all.code, 0) << all.err;
+  EXPECT_THAT(all.err, testing::StartsWith("Which cluster? [h100-rail; ? lists all]   "));
+  EXPECT_THAT(all.err, HasSubstr(", h100-rail, "));
+  EXPECT_THAT(all.err, HasSubstr(" (or the path of a file)\nWhich cluster? ["));
+  EXPECT_THAT(all.err, HasSubstr("] What for: a 'step' of MoE layers, "));
+  EXPECT_THAT(content(scratch.file("mine.yaml")),
+              testing::AllOf(HasSubstr("topology: h200-rail "), HasSubstr("model: gpt-oss-20b "),
+                             HasSubstr("synth: "), HasSubstr("serving:\n")));
+  const Outcome one =
+      asked("drawn\n", {"--topology", "h100-rail", "--model", "gpt-oss-20b", "--for", "step"});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(one.err, "Which routing: a recorded trace, or 'drawn'? [drawn; ? lists all] ");
+  const Outcome ended = asked("\x04", {"--for", "step"});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("no answer; nothing was written"));
+  EXPECT_FALSE(std::filesystem::exists(scratch.file("mine.yaml")));
+}
+
+/// What explore says until it can be opened in a browser, or ends.
+std::string opened(const std::vector<std::string>& more) {
+  const Scratch scratch;
+  std::vector<std::string> line = {"explore", "--port", "0"};
+  line.insert(line.end(), more.begin(), more.end());
+  Running page(line, {.data = MOESIM_ROOT, .output = scratch.file("out")});
+  for (int i = 0; i < 5000 && !page.members().empty(); ++i) {
+    if (!content(scratch.file("out")).empty()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  ::kill(page.pid(), SIGINT);
+  const Outcome outcome = page.wait();
+  return content(scratch.file("out")) + outcome.err;
+}
+
+TEST(FirstMinute, ExploreOpensAPageOrSaysWhatIsWrong) {
+  EXPECT_THAT(opened({"nowhere"}), testing::StartsWith("error: no 'nowhere' in scenarios\n"));
+  EXPECT_THAT(opened({"--topology", "h100-rail"}),
+              testing::StartsWith("error: no scenario file, and no --model, --trace, --policy\n"));
+  const std::string page = opened({});
+  if (page.find("needs cpp-httplib") != std::string::npos) GTEST_SKIP() << page;
+  EXPECT_THAT(page, testing::StartsWith("http://127.0.0.1:"));
+  EXPECT_THAT(page,
+              HasSubstr("\nOpen this address in a browser on this machine; Ctrl-C ends it.\n"));
+}
+
 TEST(FirstMinute, DoctorFindsTheData) {
   const Outcome outcome = run_moesim({"doctor"}, shipped_data);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   for (const char* part : {"topologies", "transports", "SimGrid", "D3", "cpp-httplib", "Python"}) {
     EXPECT_THAT(outcome.out, HasSubstr(part));
   }
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("\nmodels/gpu +[0-9]+ files +-"));
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("\ntraces +[1-9][0-9]* recordings +-"));
 }
 
 TEST(FirstMinute, DoctorMissesTheData) {
   const Scratch empty;
   const Outcome outcome = run_moesim({"doctor"}, {.data = empty.path()});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("MOESIM_DATA"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("6 of what every simulation needs is not there: is MOESIM_DATA "));
+  for (const char* row : {"topologies +0 files +clusters by name", "models/moe +0 files +models by",
+                          "models/system +0 files +policies", "models/gpu +0 files +GPUs",
+                          "transports +0 files +measured", "scenarios +0 files +scenarios by name",
+                          "traces +0 recordings +scenarios that replay the shipped recording"}) {
+    EXPECT_THAT(outcome.out, testing::ContainsRegex(std::string("\n") + row));
+  }
 }
 
 }  // namespace

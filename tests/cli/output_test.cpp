@@ -10,7 +10,9 @@
 namespace moesim {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using Json = nlohmann::ordered_json;
 
 TEST(Output, JsonStandsAloneOnStandardOutput) {
@@ -42,6 +44,102 @@ TEST(Output, OfPlanAndCalibrateMayBePrintedToo) {
   plan.insert(plan.end(), {"-o", "-"});
   EXPECT_EQ(run_moesim(plan, here).out, printed.out);
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+}
+
+TEST(Output, TwoHaveTwoNames) {
+  const Scratch scratch;
+  const std::string file = scratch.file("a.json");
+  for (const char* other : {"--timeline", "--report"}) {
+    const Outcome outcome =
+        run_moesim(on_hand_trace("run", "pair", {"dedup"}, {"--json", file, other, file}));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err,
+                HasSubstr("a.json: error: is the name of two outputs of this command"));
+  }
+}
+
+TEST(Output, PicturesAreThereIfAskedFor) {
+  const auto first_case = [](const std::string& command, std::vector<std::string> more) {
+    more.insert(more.end(), {"--json", "-", "-q"});
+    return Json::parse(run_moesim(on_hand_trace(command, "pair", {"dedup"}, more)).out)["cases"][0];
+  };
+  for (const char* command : {"run", "compare"}) {
+    EXPECT_FALSE(first_case(command, {}).contains("pictures"));
+    EXPECT_TRUE(first_case(command, {"--pictures"}).contains("pictures"));
+  }
+  const Scratch scratch;
+  EXPECT_FALSE(first_case("run", {"--report", scratch.file("r.html")}).contains("pictures"));
+  EXPECT_THAT(content(scratch.file("r.html")), HasSubstr("\"pictures\":"));
+}
+
+TEST(Output, PagesHaveIntervalsWithoutBeingAsked) {
+  const Scratch scratch;
+  const auto has_intervals = [&](std::vector<std::string> more) {
+    std::vector<std::string> line = {"compare",
+                                     "--topology",
+                                     "h100-rail",
+                                     "--model",
+                                     "gpt-oss-20b",
+                                     "--trace",
+                                     "tiny-moe-train",
+                                     "--policy",
+                                     "dedup",
+                                     "--steps",
+                                     "0:3",
+                                     "--layers",
+                                     "1",
+                                     "--set",
+                                     "topology.nodes=1",
+                                     "--json",
+                                     "-",
+                                     "-q"};
+    line.insert(line.end(), more.begin(), more.end());
+    const Outcome outcome = run_moesim(line, {.data = MOESIM_ROOT});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return Json::parse(outcome.out)["cases"][0].contains("intervals");
+  };
+  EXPECT_FALSE(has_intervals({}));
+  EXPECT_TRUE(has_intervals({"--intervals"}));
+  EXPECT_TRUE(has_intervals({"--report", scratch.file("r.html")}));
+}
+
+TEST(Output, SaysWhatStandsForOthers) {
+  const auto notes = [](const std::vector<std::string>& more) {
+    std::vector<std::string> line = {"run",
+                                     "--topology",
+                                     "h100-rail",
+                                     "--set",
+                                     "topology.nodes=1",
+                                     "--model",
+                                     "gpt-oss-20b",
+                                     "--policy",
+                                     "alltoall",
+                                     "--routing",
+                                     "balanced",
+                                     "--pp",
+                                     "2",
+                                     "--ep",
+                                     "4",
+                                     "--global-batch",
+                                     "256",
+                                     "--sequence",
+                                     "512",
+                                     "--memory",
+                                     "ignore",
+                                     "--set",
+                                     "model.layers=2",
+                                     "--set",
+                                     "model.moe_layers.count=2",
+                                     "-q"};
+    line.insert(line.end(), more.begin(), more.end());
+    const Outcome outcome = run_moesim(line, {.data = MOESIM_ROOT});
+    return outcome.out + outcome.err;
+  };
+  const auto microbatches = HasSubstr(" of 64 microbatches and continued their steady state"),
+             gpus = HasSubstr(" simulated by 2 of 8 GPUs");
+  EXPECT_THAT(notes({}), AllOf(microbatches, gpus));
+  EXPECT_THAT(notes({"--every-microbatch"}), AllOf(Not(microbatches), gpus));
+  EXPECT_THAT(notes({"--every-gpu"}), AllOf(microbatches, Not(gpus)));
 }
 
 }  // namespace

@@ -113,5 +113,27 @@ TEST(PapersCommand, BadInputIsRefused) {
   EXPECT_THAT(key.err, AllOf(HasSubstr("mine: a: "), HasSubstr("pipelin")));
 }
 
+// Tables of a user are taken as they are, unless one kind of them is asked for.
+TEST(PapersCommand, KindsOfTablesAreChosen) {
+  const Scratch scratch;
+  const std::string iterations = scratch.file("long.yaml");
+  const std::string more = "model: gpt-oss-20b, policy: alltoall, topology: h100-rail, ";
+  write_file(iterations,
+             "title: t\nsource: s\nrows:\n- {name: a, " + more +
+                 "gpus: 8, parallel: {ep: 8}, batch: {global: 8, sequence: 4096}, routing: "
+                 "balanced, published: 3 s}\n");
+  const auto said = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> line = {"papers", iterations, "-j", "1"};
+    line.insert(line.end(), flags.begin(), flags.end());
+    return run_moesim(line, with_shipped_data()).err;
+  };
+  const auto taken = HasSubstr("long: a: 8 GPUs as published, and 32 in the cluster");
+  EXPECT_THAT(said({}), taken);
+  EXPECT_THAT(said({"--iterations"}), taken);
+  EXPECT_THAT(said({"--iterations", "--serving"}), taken);
+  EXPECT_EQ(said({"--serving"}), "error: no table is left\n");
+  EXPECT_EQ(said({"--fast"}), "error: no table is left\n");
+}
+
 }  // namespace
 }  // namespace moesim

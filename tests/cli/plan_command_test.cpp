@@ -10,6 +10,7 @@ namespace fs = std::filesystem;
 namespace moesim {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -71,6 +72,23 @@ TEST(PlanCommand, SavesAllStepsOfAllPolicies) {
   const Outcome refused = plan({"--save", file, "--rows"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--save goes with no other flag of 'plan'"));
+}
+
+TEST(PlanCommand, SavesThePoliciesThatCanRun) {
+  const Scratch scratch;
+  const auto saved = [&](const std::vector<std::string>& policies) {
+    return run_moesim(
+        on_hand_trace("plan", "pair", policies,
+                      {"--save", scratch.file("a"), "--set",
+                       "policy:megatron.placement={kind: lazarus, slots_per_gpu: 1}"}));
+  };
+  const auto why = HasSubstr("'lazarus' cannot place 4 experts in 1 slots on each of 2 ranks");
+  const Outcome both = saved({"megatron", "dedup"});
+  EXPECT_EQ(both.out, "dedup: 2 steps for 2 GPUs\n");
+  EXPECT_THAT(both.err, AllOf(StartsWith("megatron: "), why));
+  const Outcome none = saved({"megatron"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, AllOf(why, HasSubstr("error: no policy can run: nothing is saved\n")));
 }
 
 TEST(PlanCommand, SavingGoesAlone) {

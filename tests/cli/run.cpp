@@ -30,6 +30,15 @@ void limit() {
 #endif
 }
 
+/// A terminal on which somebody has typed this.
+int terminal_with(const std::string& typed) {
+  const int person = ::posix_openpt(O_RDWR | O_NOCTTY);
+  ::grantpt(person);
+  ::unlockpt(person);
+  const int terminal = ::open(::ptsname(person), O_RDWR | O_NOCTTY);
+  return ::write(person, typed.data(), typed.size()) > 0 ? terminal : -1;
+}
+
 /// Replaces the calling process, between fork and exec.
 [[noreturn]] void become_moesim(const std::vector<std::string>& arguments,
                                 const Surroundings& surroundings, const fs::path& folder) {
@@ -41,7 +50,9 @@ void limit() {
   const fs::path kept = surroundings.output.empty() ? folder / "out" : surroundings.output;
   const int out = ::open(kept.c_str(), O_WRONLY | O_CREAT, 0666);
   const int err = ::open((folder / "err").c_str(), O_WRONLY | O_CREAT, 0666);
-  ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+  ::dup2(surroundings.typed.empty() ? ::open("/dev/null", O_RDONLY)
+                                    : terminal_with(surroundings.typed),
+         STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
   if (surroundings.data.empty()) {

@@ -27,7 +27,8 @@ struct Surroundings {
   std::filesystem::path data = MOESIM_ROOT "/tests/cli/data";  // MOESIM_DATA; unset when empty
   std::filesystem::path output = {};                           // where stdout goes; kept when empty
   std::filesystem::path program = moesim_program();
-  bool limited = false;  // to 10 s of a core and 2 GB, so that what hangs or swells ends
+  std::string typed = {};  // on a terminal, which then is standard input
+  bool limited = false;    // to 10 s of a core and 2 GB, so that what hangs or swells ends
 };
 
 /// Output without its first line, which tells the version.

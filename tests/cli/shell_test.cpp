@@ -63,6 +63,13 @@ TEST(Completion, OfFishIsALinePerWord) {
   EXPECT_THAT(script, HasSubstr("-l fidelity -r -a 'port flow simgrid analytic' -d 'port "));
 }
 
+TEST(Completion, NamesAreThoseOfADataFolder) {
+  EXPECT_EQ(printed({"completion", "names", "topologies"}), "pair\ntwo-by-two\n");
+  EXPECT_EQ(printed({"completion", "names", "policies"}), "dedup\nmegatron\n");
+  EXPECT_EQ(printed({"completion", "names", "scenarios"}), "");
+  EXPECT_EQ(printed({"completion", "names", "nonsense"}), "");
+}
+
 TEST(ManPage, HasSectionsAndNoCommandsOfRoffInItsText) {
   const std::string page = printed({"man"});
   EXPECT_THAT(page, StartsWith(".TH MOESIM 1 \"\" \"moesim "));

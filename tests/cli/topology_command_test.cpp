@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // moesim topology: what it shows and finds in hand-sized clusters.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/run.h"
@@ -60,6 +62,7 @@ TEST(TopologyCommand, NodesWithoutNicsSendNothingOut) {
 TEST(TopologyCommand, DocumentsAreInBytesPerSecondAndSeconds) {
   const Outcome shown = topology("show", "pair", {"--json", "-"});
   const Json json = Json::parse(shown.out);
+  EXPECT_EQ(shown.out, json.dump(2) + "\n");
   EXPECT_EQ(json["name"], "pair");
   EXPECT_EQ(json["gpus"], 2);
   EXPECT_EQ(json["hosts"], 2);
@@ -112,6 +115,40 @@ TEST(TopologyCommand, CheckCountsAndNamesWhatIsAssumed) {
             "4 values are assumed: measure them (moesim-hw calibrate), or ask the vendor\n"
             "  nodes 4\n  node.nvlink.latency 0.5 us\n  node.pcie.latency 0.5 us\n"
             "  node.nics.latency 1 us\n");
+}
+
+TEST(TopologyCommand, SlowNodesSendSomethingOut) {
+  EXPECT_THAT(topology("show", "pair", {"--set", "topology.node.nics.bandwidth=1 B/s"}).out,
+              HasSubstr("\nout of a node               1 B/s\n"));
+}
+
+/// Two GPUs with a cable between them, and switches without any.
+std::string idle_switches(int count) {
+  std::string text = "description: d\nsource: s\nvertices:\n";
+  for (const char* host : {"a", "b"}) {
+    text += fmt::format("  - {{name: {0}.gpu, kind: gpu, host: {0}, gpu: round}}\n", host);
+  }
+  for (int i = 0; i < count; ++i) text += fmt::format("  - {{name: s{}, kind: leaf}}\n", i);
+  return text +
+         "links:\n  - {from: a.gpu, to: b.gpu, class: nic, bandwidth: 1 GB/s, latency: 1 us}\n";
+}
+
+TEST(TopologyCommand, CheckNamesTwentyOdditiesAndCountsThem) {
+  const Scratch scratch;
+  const auto checked = [&](int count) {
+    std::ofstream(scratch.file("idle.yaml")) << idle_switches(count);
+    return topology("check", scratch.file("idle.yaml"));
+  };
+  const Outcome two = checked(2);
+  EXPECT_EQ(two.err, "idle: warning: s0 has no links\nidle: warning: s1 has no links\n");
+  EXPECT_EQ(two.out,
+            "idle: 2 GPUs on 2 hosts, 2 links; every GPU reaches every other; 2 warnings\n");
+  const Outcome twenty = checked(20);
+  EXPECT_THAT(twenty.err, AllOf(HasSubstr("s19 has no links\n"), Not(HasSubstr(" more"))));
+  const Outcome many = checked(22);
+  EXPECT_THAT(many.err,
+              AllOf(HasSubstr("s19 has no links\nidle: ... and 2 more\n"), Not(HasSubstr("s20"))));
+  EXPECT_THAT(many.out, HasSubstr("; 22 warnings\n"));
 }
 
 TEST(TopologyCommand, CheckFindsUnknownGpuModels) {

@@ -2,13 +2,16 @@
 // Candidates of an advice by themselves, and the advice about two of them.
 #include "sim/sweep/candidates.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "sim/base/error.h"
 #include "sim/sweep/advice_text.h"
+#include "sim/sweep/break_even.h"
 
 namespace moesim {
 namespace {
@@ -161,6 +164,56 @@ TEST_F(AdviceTest, HeadersNameWhatOnlyTheFirstHas) {
   EXPECT_THAT(advice_header(grid("policy: [alltoall, dedup]\n"), "v"),
               Not(HasSubstr("of the first candidate")));
   EXPECT_EQ(advice_header(grid("policy: dedup\nep: 32\n"), "v"), "");
+}
+
+TEST_F(AdviceTest, HeadersNameAllPoliciesAndClusters) {
+  const std::string clusters = "axes: {topology: [h100-rail, h200-rail], ep: [8]}\n",
+                    both = "# transport nccl-p2p, deepep-normal on h100-rail";
+  const auto header = [](const std::string& more) { return advice_header(grid(more), "v"); };
+  EXPECT_THAT(header("policy: [alltoall, deepep-normal]\n"), HasSubstr(both));
+  EXPECT_THAT(header("axes: {ep: [8, 16], policy: [alltoall, deepep-normal]}\n"), HasSubstr(both));
+  EXPECT_THAT(header("policy: alltoall\n" + clusters),
+              AllOf(HasSubstr("\n# h100-rail: 16 GPUs"), HasSubstr("\n# h200-rail: 16 GPUs")));
+  // What has a name of its own, or changes more, is told of the first.
+  EXPECT_THAT(header("axes: {policy: [{name: a, policy: alltoall}, {policy: deepep-normal}]}\n"),
+              AllOf(HasSubstr("# transport nccl-p2p on h100-rail"), Not(HasSubstr(both))));
+  const std::string many =
+      "axes: {cluster: [{topology.nodes: 2, ep: 16}], policy: [alltoall, deepep-normal]}\n";
+  EXPECT_THAT(header(many), HasSubstr(both));
+}
+
+TEST_F(AdviceTest, TellsThreeReasonsTheMostFrequentFirst) {
+  const auto reasons = [](const std::string& points) {
+    std::string told;
+    std::istringstream lines(
+        text(grid("policy: dedup\naxes: {x: [{ep: 16}, " + points + "]}\n"), options()));
+    for (std::string line; std::getline(lines, line);) {
+      const auto at = line.find("'ep' is ");
+      if (line.starts_with("#   ")) told += line.substr(4, 13) + line.substr(at, 10) + "\n";
+    }
+    return told;
+  };
+  EXPECT_EQ(reasons("{ep: 32}, {ep: 64}, {ep: 64, repeat: 2}, {ep: 128}"),
+            "2 cannot be: 'ep' is 64\n1 cannot be: 'ep' is 12\n1 cannot be: 'ep' is 32\n");
+  EXPECT_EQ(reasons("{ep: 32}, {ep: 48}, {ep: 80}, {ep: 64}"),
+            "1 cannot be: 'ep' is 32\n1 cannot be: 'ep' is 48\n1 cannot be: 'ep' is 64\n");
+}
+
+// A host's links are fast, or wide with a long latency, as in the tests of break_even().
+TEST_F(AdviceTest, NamesTheResourcesThatTheNextNeeds) {
+  const SweepGrid hosts = grid(
+      "policy: alltoall\ntransport: ideal\naxes:\n  nics:\n"
+      "  - {topology.node.nics.bandwidth: 50 GB/s, topology.node.nics.latency: 1 us}\n"
+      "  - {topology.node.nics.bandwidth: 100 GB/s, topology.node.nics.latency: 15 us}\n");
+  const auto found = break_even(hosts.unit(0), hosts.unit(1), 1, [] { return false; });
+  ASSERT_FALSE(found.empty());
+  std::string with;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, found.size()); ++i) {
+    with += fmt::format("{}{} {:.2f} times", i > 0 ? ", or with " : "", found[i].resource,
+                        found[i].factor);
+  }
+  EXPECT_THAT(text(hosts, options()),
+              HasSubstr(" longer; at port it would win with " + with + " as now\n"));
 }
 
 TEST_F(AdviceTest, HintsAreThoseOfTheInputs) {

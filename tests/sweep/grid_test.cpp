@@ -70,6 +70,11 @@ TEST_F(GridTest, FidelitiesAreThoseOfTheScenarioAndOfAxes) {
   EXPECT_THAT(read("fidelity: port\n").fidelities(), ElementsAre(Fidelity::port));
   EXPECT_THAT(read("axes: {fidelity: [analytic, port]}\n").fidelities(),
               ElementsAre(Fidelity::port, Fidelity::analytic));
+  EXPECT_THAT(
+      read("axes: {x: [{ep: 8, fidelity: [analytic]}, {fidelity: flow, ep: 16}]}\n").fidelities(),
+      ElementsAre(Fidelity::flow, Fidelity::analytic));
+  EXPECT_THAT(read("axes: {policy: [dedup, my-flow]}\n").fidelities(), ElementsAre(Fidelity::port))
+      << "a policy's name";
 }
 
 TEST_F(GridTest, ListsOfTheScenarioAreAxes) {

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "sim/run/engine_pool.h"
+
 namespace moesim {
 namespace {
 
@@ -21,6 +25,40 @@ TEST(SampledRates, AreLinearBetweenSampledNumbersOfSequences) {
   EXPECT_EQ(rates.decode_time(1, 100), 30) << "no more are sampled";
   EXPECT_EQ(rates.decode_time(0, 3), 5);
   EXPECT_EQ(rates.prompt_tokens_per_second(1), 200);
+}
+
+TEST(Demand, IsTheMeanOfItsRequestsAndAllOrSomeAreInFlight) {
+  RequestLog log;
+  EXPECT_EQ(demand_of(log, 8).in_flight, 1) << "none at all";
+  log.requests = {{Seconds(0), 10, 4}, {Seconds(1), 20, 8}, {Seconds(2), 60, 9}};
+  const ServingDemand open = demand_of(log, 8);
+  EXPECT_EQ(open.input, 30);
+  EXPECT_EQ(open.output, 7);
+  EXPECT_EQ(open.in_flight, 3);
+  EXPECT_EQ(open.gpus, 8);
+  log.concurrency = 1;
+  EXPECT_EQ(demand_of(log, 8).in_flight, 1);
+}
+
+// A kind of two ranks of one GPU: passes of 1, 2, ... sequences per rank until all in flight fit.
+TEST(KindTimes, AreThoseOfItsPasses) {
+  const std::string file = MOESIM_ROOT "/scenarios/serving-engine.yaml";
+  const std::vector<Override> flags = {{"routing", "balanced", "routing"}};
+  const auto kinds = instance_kinds({{"deepep-normal", false}}, 1, 8);
+  const auto kind = *std::ranges::find(kinds, 2, &ServingInstanceKind::gpus);
+  const KindTimes times = times_of(file, flags, kind, {100, 9, 3, 2});
+  ASSERT_EQ(times.why, "");
+  OpenedPool pool(scenario_of_kind(file, flags, kind));
+  ASSERT_EQ(pool.prices().ranks(), 2);
+  const auto price = [&](std::vector<SequenceStep> first, std::vector<SequenceStep> second) {
+    return pool.prices().exact().price({{std::move(first), std::move(second)}}).time.value;
+  };
+  ASSERT_EQ(times.decode.size(), 2U);
+  EXPECT_DOUBLE_EQ(times.decode[0], price({{104, 1, 1, 0}}, {{104, 1, 1, 1}}));
+  EXPECT_DOUBLE_EQ(times.decode[1],
+                   price({{104, 1, 1, 0}, {104, 1, 1, 1}}, {{104, 1, 1, 2}, {104, 1, 1, 3}}));
+  EXPECT_DOUBLE_EQ(times.prompt_rate, 200 / price({{0, 100, 1, -1}}, {{0, 100, 1, -1}}));
+  EXPECT_EQ(times_of(file, flags, kind, {100, 9, 2, 2}).decode.size(), 1U);
 }
 
 }  // namespace

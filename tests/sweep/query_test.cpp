@@ -170,6 +170,17 @@ TEST_F(QueryTest, Groups) {
   EXPECT_EQ(a[4].value, 0.4);
 }
 
+TEST_F(QueryTest, GroupsWithoutNumbersAreCounted) {
+  const Table table = ask({.by = "moesim", .group = {"policy", "topology.nodes"}});
+  ASSERT_EQ(table.rows.size(), 5U);
+  ASSERT_EQ(table.columns.size(), 6U);
+  EXPECT_THAT(table.titles, ElementsAre("moesim"));
+  EXPECT_EQ(table.columns[1].name, "topology.nodes");
+  EXPECT_EQ(table.columns[2].name, "scenarios");
+  EXPECT_THAT(table.rows[4], ElementsAre(Cell("b"), Cell(std::int64_t{8}), Cell(std::int64_t{0}),
+                                         Cell(""), Cell(""), Cell("")));
+}
+
 TEST_F(QueryTest, Pivots) {
   const Table table = ask({.pivot = {"policy", "topology.nodes"}});
   ASSERT_EQ(table.columns.size(), 4U);

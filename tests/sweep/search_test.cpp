@@ -161,6 +161,33 @@ TEST(Search, RunsTheBestOfEachMechanismByRoughTime) {
   EXPECT_TRUE(asked.empty());
 }
 
+/// The numbers of candidates in the order in which they are run one by one.
+std::vector<std::size_t> order_of(const std::vector<SearchCandidate>& candidates,
+                                  const std::vector<double>& exact, double sure) {
+  std::vector<std::size_t> order;
+  const auto measure = [&](const std::vector<std::size_t>& chosen) {
+    order.push_back(chosen.at(0));
+    return std::vector<double>{exact[chosen.at(0)]};
+  };
+  SearchOptions options{10};
+  options.batch = 1;
+  options.sure = sure;
+  search(candidates, measure, options);
+  return order;
+}
+
+TEST(Search, CertainlyFasterOnesRunByRoughTime) {
+  // The first cannot be after all, so any other one is faster; the last is above 800 for certain.
+  EXPECT_EQ(order_of({{1, "a"}, {2, "a"}, {3, "a", 900}}, {NAN, 2000, 1000}, 1),
+            (std::vector<std::size_t>{0, 1, 2}));
+}
+
+TEST(Search, StopsAtJustTheCertaintyThatIsAskedFor) {
+  const std::vector<SearchCandidate> far = {{1, "a"}, {1e9, "a"}};
+  EXPECT_EQ(order_of(far, {1, 1e9}, 1), (std::vector<std::size_t>{0}));
+  EXPECT_EQ(order_of(far, {1, 1e9}, 1.5), (std::vector<std::size_t>{0, 1}));
+}
+
 TEST(Search, StopsWhenItIsSureEnough) {
   const Grid grid(1, 400, 0, 0);
   EXPECT_LT(grid.search(400, 0.98).runs, 60);

@@ -75,6 +75,7 @@ TEST(ServingAdvice, RunsTheBestOfOnePoolAndOfPoolsApart) {
     EXPECT_THAT(row[0].text, ContainsRegex("^1 x 1 GPU tp1 ep1 .* [|] 1 x 1 GPU tp1 ep1 "));
   }
   EXPECT_EQ(apart, 1);
+  EXPECT_GT(*all.rows[0][6].value, 1000) << "KV tokens of a rank";
   EXPECT_EQ(advice_for("tpot p95 < 10 s", 1).rows.size(), 1U);
   EXPECT_EQ(advice_for("tpot p95 < 10 s", 9, 2).rows.size(), 2U) << "one of each sort";
 }

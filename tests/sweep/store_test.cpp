@@ -154,6 +154,37 @@ TEST_F(StoreTest, MergesPartsThatNobodyWrites) {
   EXPECT_THAT(part.ids(), ElementsAre(1)) << "and may go on";
 }
 
+TEST_F(StoreTest, RowsOfAnotherGridAreNotTakenForOnesOfThis) {
+  SweepAbout other = about;
+  other.grid = "else";
+  SweepStore(part_file(path(), "0-of-2"), other).add({row(0, 0.1)});
+  const auto refused = HasSubstr("this part is of another grid than grid.yaml");
+  EXPECT_THAT(error_of([&] { ids_in(path(), about); }), refused);
+  EXPECT_THAT(ids_in(path(), about, part_file(path(), "0-")), IsEmpty());
+  EXPECT_THAT(error_of([&] {
+                SweepStore store(path(), about);
+                merge_parts(path(), store, about);
+              }),
+              refused);
+  EXPECT_THAT(part_files(path()), ElementsAre(part_file(path(), "0-of-2")));
+}
+
+TEST_F(StoreTest, ClosedFilesAreClosed) {
+  const auto open_files = [] {
+    namespace fs = std::filesystem;
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  const auto before = open_files();
+  SweepStore(path(), about).add({row(0, 0.1)});
+  SweepReader(path()).query("SELECT * FROM scenarios");
+  SweepAbout other = about;
+  other.grid = "else";
+  error_of([&] { SweepStore(path(), other); });
+  write_file(path("text"), "no database, though long enough to be looked at as one ...........");
+  error_of([&] { SweepReader(path("text")); });
+  EXPECT_EQ(open_files(), before);
+}
+
 TEST_F(StoreTest, ClaimsAreTakenOnce) {
   std::vector<std::int64_t> taken;
   const auto a = file_claims(11, scratch_.path(), 3), b = file_claims(11, scratch_.path(), 3);

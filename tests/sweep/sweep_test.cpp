@@ -236,6 +236,19 @@ TEST_F(SweepTest, ChangedInputsAreNamedWithTheirRows) {
                     HasSubstr("' changed since")));
 }
 
+TEST_F(SweepTest, RowsBesideTheGridAreNotLookedAt) {
+  const SweepRow one = UnitRunner(grid_, "old").run(0).at(0);
+  {
+    SweepStore store(options().file, {"hash", "grid.yaml", 6, {"ep"}});
+    std::vector<SweepRow> rows;
+    for (const std::int64_t id : {-1, 5, 6, 7}) rows.push_back({id, sweep_ok, "", one.figures});
+    rows.push_back({0, sweep_failed, "lost", one.figures});
+    store.add(rows);
+  }
+  UnitRunner runner(grid_, "v");
+  EXPECT_THAT(stale_rows(options().file, grid_, runner).ids, ElementsAre(5));
+}
+
 TEST(Claims, OfOneProcessCountUp) {
   const auto claims = own_claims(2);
   EXPECT_EQ(claims->next(), 0);
