@@ -203,9 +203,7 @@ void Runs::hand_out() {
   queue_.pop_front();
   states_[*running_].stage = RunState::Stage::running;
   ++states_[*running_].change;
-  const std::string request = std::move(requests_[*running_]);
-  requests_.erase(*running_);
-  if (!write_frame(process_.in, request)) process_died();
+  if (!write_frame(process_.in, requests_.extract(*running_).mapped())) process_died();
 }
 
 int Runs::work() {

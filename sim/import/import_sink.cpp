@@ -225,10 +225,8 @@ void ImportSink::check_taken(const RoutedPass& pass,
 }
 
 void ImportSink::take_weights(const RoutedPass& pass, const std::vector<std::int64_t>& tokens) {
-  const bool weighted = step_.has_weights();
-  for (std::size_t l = 0; l < layers_.taken.size(); ++l) {
-    const auto before = step_.ids(static_cast<int>(l)).tokens() - std::ssize(tokens);
-    if (before == 0 || weighted == pass.weights.has_value()) continue;
+  const bool first = step_.ids(0).tokens() == std::ssize(tokens);
+  if (!first && step_.has_weights() != pass.weights.has_value()) {
     throw error_in(pass.where, "some of its tokens have weights, others have none",
                    "complete them, or leave them out everywhere");
   }

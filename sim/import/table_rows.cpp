@@ -124,9 +124,8 @@ void TableReader::read_text(const std::string& path) {
   int cut_line = 0;
   while (lines.next(line)) {
     if (line.front() == '#') note_facts(line, facts_);
-    if (lines.line_number() == header->line) heading = line;
-    // Joined files repeat the header.
-    if (line.front() == '#' || lines.line_number() <= header->line || line == heading) continue;
+    if (lines.line_number() <= header->line) heading = line;
+    if (line.front() == '#' || line == heading) continue;  // joined files repeat the header
     if (!cut.empty()) {  // only the last line may be: the recorder was killed
       throw error_in(path,
                      fmt::format("has cells for some of its {} columns only", header->names.size()),

@@ -14,7 +14,6 @@ namespace {
 
 TraceInfo info_of(const MoeModel& model) {
   TraceInfo info;
-  info.model = model.name;
   info.experts = model.experts;
   info.top_k = model.top_k;
   info.layers = model.moe_layers;

@@ -69,8 +69,14 @@ TEST(Asked, AQuickIterationIsBalanced) {
 
 TEST(Asked, DroppedFilesStayInTheirFolder) {
   EXPECT_EQ(drop_path("/tmp/d", "s1", "t/step-1/ids.npy"), "/tmp/d/s1/t/step-1/ids.npy");
+  EXPECT_EQ(drop_path("d", "s", "1/2/3/4"), "d/s/1/2/3/4");
+  const std::string longest(100, 'a');
+  EXPECT_EQ(drop_path("d", longest, "B_2.-" + longest.substr(5)),
+            "d/" + longest + "/B_2.-" + longest.substr(5));
   for (const auto& [set, path] :
        std::vector<std::pair<std::string, std::string>>{{"s", ""},
+                                                        {"s", longest + "a"},
+                                                        {longest + "a", "x"},
                                                         {"s", "../x"},
                                                         {"s", "/x"},
                                                         {"s", "a/"},

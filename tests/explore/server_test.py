@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import re
+import select
 import shutil
 import signal
 import socket
@@ -171,6 +172,10 @@ class WhatMayBeAsked(ServerTest):
         self.assertEqual(self.served.run(STEP)["state"], "done")
 
 
+    def test_a_connection_has_one_request(self):
+        self.assertEqual(self.served.ask("GET", "/api/choices")[2]["Connection"], "close")
+
+
 class Answers(ServerTest):
     def test_the_document_is_that_of_compare(self):
         for request, flags in ((STEP, []), ({**STEP, "pictures": False}, []), ({**STEP, "set": ["topology:h100-rail.nodes=8"]}, ["--set", "topology:h100-rail.nodes=8"])):
@@ -308,6 +313,20 @@ class LongRuns(ServerTest):
         self.assertLess(time.monotonic() - began, 5)
         self.served.ask("POST", f"/api/cancel?id={run}", b"")
         self.assertTrue(until(lambda: self.state(run) == "cancelled"))
+
+    def test_many_wait_while_others_are_answered(self):
+        self.status("GET", "/api/choices")  # the first time takes longer
+        run = self.begin("waits")
+        waiting = [socket.create_connection(("127.0.0.1", self.served.port), timeout=10) for _ in range(12)]
+        for each in waiting:
+            each.sendall(f"GET /api/run?id={run}&seen=99999 HTTP/1.1\r\nHost: 127.0.0.1:{self.served.port}\r\n"
+                         f"X-Moesim-Token: {self.served.token}\r\n\r\n".encode())
+        self.assertEqual(self.status("GET", "/api/choices"), 200)
+        self.assertEqual(select.select(waiting, [], [], 0)[0], [])  # each waits for two seconds
+        self.served.ask("POST", f"/api/cancel?id={run}", b"")
+        for each in waiting:
+            self.assertIn(b" 200 ", each.recv(100))
+            each.close()
 
     def test_a_process_that_dies_is_replaced(self):
         run = self.begin("dies")

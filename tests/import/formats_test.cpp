@@ -19,21 +19,22 @@ struct Format {
   bool ranks = false;   // source ranks are recorded
   bool sorted = false;  // by id, not by weight
   int steps = 1;
+  int number = 0;  // of the first step
 };
 
 const std::vector<Format> all_formats = {
     {"sglang-recorder", "9 rows: of dense layers\ndropped    15 rows: of idle passes",
-     Phase::prefill, true},
+     Phase::prefill, true, false, 1, 7},
     {"sglang-routes", "9 rows: of dense layers"},
     {"vllm-routes", "4 rows: of dense layers\ndropped    2 rows: of padding (-1)"},
     {"megatron-routes", "nothing"},
-    {"trtllm", "nothing", Phase::mixed, true},
+    {"trtllm", "nothing", Phase::mixed, true, false, 1, 30},
     {"trtllm-routes", "nothing"},
     {"megatron-trace",
      "9 rows: of multi-token prediction\ndropped    18 rows: that repeat a layer's microbatch "
      "(recomputed activations)",
-     Phase::training, true, true},
-    {"trace-v1", "nothing", Phase::training, true},
+     Phase::training, true, true, 1, 3},
+    {"trace-v1", "nothing", Phase::training, true, false, 1, 4},
     {"router-lists", "nothing", Phase::training, false, false, 2},
     {"verl",
      "4 rows: of last tokens, which are not fed back\ndropped    6 rows: of padding (mask)"},
@@ -55,6 +56,7 @@ TEST_P(FormatTest, GivesTheRouting) {
   EXPECT_EQ(trace.info().layers, (std::vector{1, 2}));
   EXPECT_EQ(trace.info().phase, format.phase);
   ASSERT_EQ(trace.step_count(), format.steps);
+  EXPECT_EQ(trace.step(0).number(), format.number);
   EXPECT_EQ(trace.total_tokens(), 9);
   int token = 0;
   for (int s = 0; s < trace.step_count(); ++s) {

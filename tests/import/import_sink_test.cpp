@@ -236,6 +236,27 @@ TEST_F(SinkTest, WhatFilesSayIsWhatFlagsSay) {
   writer.abandon();
 }
 
+TEST_F(SinkTest, ExpertsAndChoicesAreAtMostTheLargestIds) {
+  options_.experts = 0;
+  auto writer = TraceWriter::resume(options_.output, "key");
+  ImportSink sink(options_, writer, {});
+  sink.says_experts(65535, "f");
+  EXPECT_EQ(sink.experts(), 65535);
+  sink.says_top_k(65535, "f");
+  EXPECT_EQ(sink.options().top_k, 65535);
+  writer.abandon();
+}
+
+TEST_F(SinkTest, NamesAreThoseOfTheFlagsOrOfTheFolder) {
+  const auto info = trace_of({pass_of_layers({{1}}, 1)}).info();
+  EXPECT_EQ(info.name + " of " + info.model, "out of unknown");
+  options_.name = "a", options_.model = "m";
+  const auto named = trace_of({pass_of_layers({{1}}, 1)}).info();
+  EXPECT_EQ(named.name + " of " + named.model, "a of m");
+  options_.name = "", options_.output = scratch_ / "other/";
+  EXPECT_EQ(trace_of({pass_of_layers({{1}}, 1)}).info().name, "other");
+}
+
 TEST_F(SinkTest, ProgressEndsAtOne) {
   auto writer = TraceWriter::resume(options_.output, "key");
   std::vector<double> seen;

@@ -281,6 +281,7 @@ TEST(ParquetByHand, DamagedPagesAreRefused) {
   EXPECT_EQ(required(page_of(0, Fields().number(1, 2), 5, body, 9)), damaged);
   EXPECT_EQ(required(data_page(2, body).substr(0, 12)), "error: its metadata is cut short");
   EXPECT_EQ(required(page_of(4, Fields().number(1, 2), 5, body)), damaged);
+  EXPECT_EQ(required(data_page(0, "") + data_page(2, body)), " 1 2/1") << "no bytes, no values";
   EXPECT_EQ(required(page_of(1, Fields(), 6, "x") + data_page(2, body)), " 1 2/1")
       << "pages of indices are passed";
   EXPECT_THAT(required(data_page((8 << 20) + 1, body), 1 << 24),

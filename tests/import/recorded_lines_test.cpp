@@ -124,6 +124,8 @@ TEST(EncodedRoutes, AreListsBytesOrBoth) {
             "uint8 (2, 1, 2) 1 2 3 4")
       << "base85";
   EXPECT_EQ(routes_of(R"("nrlre1:int16:1x1x2:AQACAA==")"), "int16 (1, 1, 2) 1 2");
+  EXPECT_EQ(routes_of(R"("nrlre1:int16:0x1x2:")"), "int16 (0, 1, 2)");
+  EXPECT_EQ(routes_of(R"({"data": "", "shape": [0, 1, 2]})"), "uint8 (0, 1, 2)");
   for (const auto& [name, type] :
        std::vector<std::pair<std::string, std::string>>{{"int64", "int64"},
                                                         {"int32", "int32"},

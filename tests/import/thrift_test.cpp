@@ -163,6 +163,7 @@ TEST(Thrift, ListsAreOfTheirType) {
   EXPECT_THAT(items(std::string("\0", 1)), ElementsAre());
   EXPECT_EQ(items("\xf5\x0f" + std::string(15, '\2')).size(), 15U);
   EXPECT_THAT(error_text([&] { items("\x26\x02\x03"); }), HasSubstr("its metadata is damaged"));
+  EXPECT_THAT(error_text([&] { items("\x16\x02"); }), HasSubstr("its metadata is damaged"));
   EXPECT_THAT(error_text([&] { items("\x35\x02\x03"); }), HasSubstr("its metadata is cut short"));
 }
 

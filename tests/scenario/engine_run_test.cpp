@@ -53,6 +53,17 @@ TEST(EngineRuns, RequestsAndAPreset) {
   EXPECT_EQ(run.draw.arrivals.rate, 2.5);
   EXPECT_EQ(run.draw.input.kind, LengthLaw::Kind::uniform);
   EXPECT_EQ(run.draw.output.most, 40);
+  EXPECT_EQ(run.draw.shared_prefix, 0);
+  const EngineRun plain =
+      *engine_scenario(
+           "  engine: vllm\n  requests: {count: 1, concurrency: 1, input: {mean: 9}, "
+           "output: 4}\n")
+           .engine_run;
+  EXPECT_EQ(std::tuple(plain.draw.input.mean, plain.draw.input.spread, plain.draw.seed),
+            std::tuple(9.0, 0.0, std::uint64_t{0}));
+  EXPECT_EQ(plain.draw.input.kind, LengthLaw::Kind::lognormal);
+  EXPECT_EQ(std::pair(plain.draw.output.mean, plain.draw.output.kind),
+            std::pair(4.0, LengthLaw::Kind::fixed));
   EXPECT_EQ(run.sla.ttft, Seconds(2));
   EXPECT_EQ(run.sla.tpot, Seconds(0.05));
   EXPECT_EQ(run.warmup, 1);
@@ -122,8 +133,79 @@ TEST(EngineRuns, PoolsAndLosses) {
   EXPECT_EQ(run.instances, 2);
   EXPECT_EQ(run.decode_instances, 3);
   EXPECT_EQ(run.transfer_bandwidth, BytesPerSecond(25e9));
+  EXPECT_EQ(run.transfer_latency, Seconds(10e-6));
   ASSERT_EQ(run.losses.size(), 1U);
   EXPECT_EQ(run.losses[0].back, Seconds(9));
+}
+
+TEST(EngineRuns, PoolsThatAreNotNamedHaveNone) {
+  const auto pools = [](const std::string& instances) {
+    const EngineRun run =
+        *engine_scenario("  engine: vllm\n  instances: " + instances + "\n" + few_requests)
+             .engine_run;
+    return std::pair(run.instances, run.decode_instances);
+  };
+  EXPECT_EQ(pools("3"), std::pair(3, 0));
+  EXPECT_EQ(pools("{count: 3}"), std::pair(3, 0));
+  EXPECT_EQ(pools("{prefill: 2}"), std::pair(2, 0));
+  EXPECT_EQ(pools("{count: 3, decode: 1}"), std::pair(3, 1));
+}
+
+TEST(EngineRuns, APoolThatDecodesIsReadWithItsKeys) {
+  const EngineRun run =
+      *engine_scenario(
+           "  engine: vllm\n  instances: {prefill: 1, decode: 2}\n"
+           "  decode: {parallel: {ep: 8}, layers: [0, 1], set: [topology.nodes=2]}\n" +
+           few_requests)
+           .engine_run;
+  std::vector<std::string> keys;
+  for (const Override& key : run.decode_keys) keys.push_back(key.str() + " " + key.value);
+  EXPECT_THAT(keys, ElementsAre("serving.decode.parallel.ep 8", "serving.decode.layers [0,1]",
+                                "serving.decode.set: topology.nodes=2 topology.nodes=2"));
+  ASSERT_NE(run.decode, nullptr);
+  EXPECT_EQ(run.decode->iteration->parallel.ep, 8);
+  EXPECT_THAT(run.decode->layers, ElementsAre(0, 1));
+  EXPECT_EQ(run.decode->overrides_of("topology", "h100-rail").size(), 1U);
+  EXPECT_TRUE(run.decode->engine_run->decode_keys.empty()) << "its own keys have none";
+  EXPECT_EQ(run.decode->engine_run->decode, nullptr);
+}
+
+TEST(EngineRuns, PassesArePricedAsStated) {
+  const auto priced = [](const std::string& prices) {
+    const EngineRun run = *engine_scenario("  engine: vllm\n" + prices + few_requests).engine_run;
+    return std::tuple(run.exact_prices, run.prices.per_octave, run.prices.check_every);
+  };
+  const PriceTableOptions usual;
+  EXPECT_EQ(priced(""), std::tuple(false, usual.per_octave, usual.check_every));
+  EXPECT_EQ(priced("  prices: reused\n"), std::tuple(false, usual.per_octave, usual.check_every));
+  EXPECT_TRUE(std::get<0>(priced("  prices: exact\n")));
+  EXPECT_EQ(priced("  prices: {per_octave: 3, check_every: 9}\n"), std::tuple(false, 3, 9));
+}
+
+TEST(EngineRuns, GraphsAndMemoryOfThePassAreTheEngines) {
+  const auto options = [](const std::string& keys) {
+    return engine_scenario("  engine: vllm\n" + keys + few_requests).engine_run->engine;
+  };
+  EXPECT_FALSE(options("").options.graph_sizes.empty());
+  EXPECT_TRUE(options("  graphs: false\n").options.graph_sizes.empty());
+  EXPECT_THAT(options("  graphs: [8, 16]\n").options.graph_sizes, ElementsAre(8, 16));
+  EXPECT_EQ(options("  memory_fraction: 0.5\n").memory.share, 0.5);
+}
+
+TEST(EngineRuns, LogsAreNextToTheirScenario) {
+  const TemporaryFolder folder;
+  write_file(folder.path() + "/log.jsonl", "{}\n");
+  const auto log_of = [&](const std::string& file) {
+    return parse_scenario(
+               "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: "
+               "alltoall\nserving: {engine: vllm, requests: {file: " +
+                   file + "}}\n",
+               folder.path() + "/s.yaml", {})
+        .engine_run->request_file;
+  };
+  EXPECT_EQ(log_of("log.jsonl"), folder.path() + "/log.jsonl");
+  EXPECT_THAT(engine_mistakes("  engine: vllm\n  requests: {file: /dev/null, count: 0}\n"),
+              HasSubstr("is 0, must be between 1 and 16777216"));
 }
 
 TEST(EngineRuns, MistakesSayWhatToDo) {

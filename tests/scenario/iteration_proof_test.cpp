@@ -45,13 +45,22 @@ TEST_P(IterationProof, HoldsForEveryLayerOfEveryMicrobatch) {
 TEST_P(IterationProof, FailsIfTheIterationMovesOtherBytes) {
   Planner planner(test::policy(GetParam().policy), topology_, model_, trace_, spec());
   PlannedStep planned = planner.plan(0);
+  int layer = 0;
   for (Op& op : planned.plan.ops) {
     const bool combine = op.key.stage == Stage::combine && op.exchange() != nullptr;
     if (!combine || !carries_tokens(op.stream)) continue;
     op.key.microbatch = 100;
+    layer = op.key.layer;
     break;
   }
-  EXPECT_THROW(prove_each_layer(planner, planned), Error);
+  try {
+    prove_each_layer(planner, planned);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.diagnostics().front().message,
+              "layer " + std::to_string(layer) +
+                  ", microbatch 100: its exchanges move other bytes than its tokens need");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, IterationProof,

@@ -218,6 +218,16 @@ TEST(Iteration, WrongCombinationsNameTheirRule) {
   EXPECT_THAT(of("overlap: {gradients: true, parameters: true}\nzero: 0\n"),
               HasSubstr("overlap both"));
   EXPECT_THAT(of("routing: [balanced, balanced]\n"), HasSubstr("'routing' has 'balanced' twice"));
+  const std::string two = "parallel: {dp_replicate: 2, pp: 4}\n";
+  EXPECT_THAT(of(two + "zero: 0\n"), HasSubstr("'parallel.dp_replicate' with 'zero: 0'"));
+  EXPECT_THAT(of(two + "optimizer: muon\n"),
+              HasSubstr("'parallel.dp_replicate' with 'optimizer: muon'"));
+  EXPECT_THAT(of(two + "pipeline: dualpipe\n"),
+              HasSubstr("'parallel.dp_replicate' with 'pipeline: dualpipe'"));
+  EXPECT_EQ(of(two), "");
+  EXPECT_THAT(of("optimizer: muon\nzero: 2\n"), HasSubstr("'optimizer: muon' with 'zero: 2'"));
+  EXPECT_EQ(of("optimizer: muon\nzero: 1\n"), "");
+  EXPECT_THAT(of("collective: tree\nzero: 1\n"), HasSubstr("'collective: tree' with 'zero: 1'"));
   EXPECT_THAT(of("recompute: [mla_up]\n"), HasSubstr("mla_up_proj"));
   EXPECT_THAT(of("tokens_per_rank: 4\n"), HasSubstr("'tokens_per_rank' is of steps"));
   EXPECT_THAT(of("accumulate: 4\n"), HasSubstr("'accumulate' is of steps"));
@@ -236,6 +246,8 @@ TEST(Iteration, NumbersHaveTheirRanges) {
   EXPECT_THAT(of("microbatches: {distinct: 0}\n"),
               HasSubstr("is 0, must be between 1 and 1048576"));
   EXPECT_THAT(of("ep: 0\n"), HasSubstr("'ep' is 0, must be between 1 and 1048576"));
+  EXPECT_THAT(mistakes_of("ep: 0\n"), HasSubstr("'ep' is 0, must be between 1 and 1048576"));
+  EXPECT_EQ(mistakes_of("batch: {global: 64, sequence: 4097}\n"), "");
   EXPECT_THAT(mistakes_of("tokens_per_rank: 0\n"), HasSubstr("between 1 and 1073741824"));
   EXPECT_THAT(mistakes_of("repeat: 0\n"),
               HasSubstr("'repeat' is 0, must be between 1 and 1048576"));

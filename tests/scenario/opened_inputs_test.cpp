@@ -145,6 +145,76 @@ TEST(OpenedInputs, AreTheSameForPlanners) {
   EXPECT_EQ(std::pair(state.gradient, state.optimizer), std::pair(0, 0));
 }
 
+/// What is wrong with the inputs of a scenario, or nothing; warnings are added to a list.
+std::string mistakes_of_inputs(const std::string& text,
+                               std::vector<std::string>* warnings = nullptr) {
+  try {
+    const Inputs inputs = open_inputs(parse_scenario(text, "s.yaml", {}));
+    for (const Diagnostic& d : inputs.warnings) {
+      if (warnings != nullptr) warnings->push_back(d.str());
+    }
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(OpenedInputs, AreAllLookedForAtTheirLines) {
+  const std::string said = mistakes_of_inputs(
+      "topology: [h100-rail,\n  nowhere]\nmodel: nothing\ntrace: /no/such\npolicy: nobody\n"
+      "transport: nohow\n");
+  for (const char* const one : {"s.yaml:2: error: 'topology': ", "s.yaml:3: error: 'model': ",
+                                "s.yaml:4: error: 'trace': there is no such folder: /no/such\n",
+                                "s.yaml:5: error: 'policy': ", "s.yaml:6: error: 'transport': "}) {
+    EXPECT_THAT(said, HasSubstr(one));
+  }
+}
+
+TEST(OpenedInputs, HaveTheSameExpertsAndNamesOfTheirOwn) {
+  const std::string trace = "trace: tiny-moe-train\n";
+  EXPECT_THAT(
+      mistakes_of_inputs("topology: h100-rail\nmodel: olmoe\npolicy: alltoall\n" + trace),
+      testing::AllOf(HasSubstr("'experts': the trace has 32 experts, the model 'olmoe' has 64"),
+                     HasSubstr("'top_k': the trace has 4 choices a token, the model 'olmoe' has 8"),
+                     HasSubstr("or say --set model.top_k=4\n")));
+  const std::string two =
+      "topology: [h100-rail, h200-rail]\nmodel: tiny-moe\npolicy: "
+      "[alltoall, dedup]\ntokens_per_rank: 8\n" +
+      trace;
+  EXPECT_EQ(mistakes_of_inputs(two), "");
+  EXPECT_THAT(mistakes_of_inputs(two + "set: ['policy:dedup.name=alltoall']\n"),
+              HasSubstr("two policies of the scenario are called 'alltoall'\nhint: leave one"));
+  EXPECT_THAT(mistakes_of_inputs(two + "set: ['topology:h200-rail.name=h100-rail']\n"),
+              HasSubstr("two topologies of the scenario are called 'h100-rail'\n"));
+}
+
+TEST(OpenedInputs, WarnOfChangesThatReachNothingAndOfMixedLinks) {
+  const std::string text =
+      "topology: h100-rail\nmodel: tiny-moe\ntrace: tiny-moe-train\n"
+      "tokens_per_rank: 8\n";
+  const auto warned = [&](const std::string& more) {
+    std::vector<std::string> warnings;
+    EXPECT_EQ(mistakes_of_inputs(text + more, &warnings), "");
+    return warnings;
+  };
+  EXPECT_THAT(warned("policy: alltoall\n"), IsEmpty());
+  EXPECT_THAT(
+      warned("policy: alltoall\nset: ['gpu:none.memory=1 GB']\n"),
+      testing::ElementsAre(testing::StartsWith("set gpu:none.memory=1 GB: warning: no gpu ")));
+  EXPECT_THAT(warned("policy: alltoall\nset: ['transport:none.sms=3']\n"),
+              testing::ElementsAre(
+                  testing::StartsWith("set transport:none.sms=3: warning: no transport ")));
+  EXPECT_THAT(warned("policy: alltoall\ntransport: ideal\nset: [transport.sms=3]\n"),
+              testing::ElementsAre(
+                  "set transport.sms=3: warning: it has no effect: all exchanges are ideal\nhint: "
+                  "--transport own, the default, or a name of `moesim list transports`\n"));
+  EXPECT_THAT(
+      warned("policy: [alltoall, dedup]\nset: ['policy:dedup.transport=ideal']\n"),
+      testing::ElementsAre("warning: dedup on ideal links and alltoall at measured rates: their "
+                           "times do not compare\nhint: leave 'transport' out of a policy for that "
+                           "of its dispatch, or say --transport ideal\n"));
+}
+
 TEST(OpenedInputs, TellOneFaultOfSeveralClustersOnce) {
   const auto flags = [](const std::string& ep) {
     return std::vector<Override>{{"topology", "[h100-rail, h200-rail]", "t"},

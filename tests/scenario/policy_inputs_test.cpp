@@ -132,6 +132,22 @@ TEST_F(PolicyInputsTest, AChangeOfAllReachesThoseThatHaveTheKey) {
               HasSubstr("'placement.slots'"));
 }
 
+TEST_F(PolicyInputsTest, AChangeOfAllMayFindNoKeyInTheFirst) {
+  const Inputs inputs = open(laer_steps + "policy: [fsdp-ep, laer]\n",
+                             {{"set", "policy.placement.slots=4", "--set"}});
+  ASSERT_EQ(inputs.warnings.size(), 1U);
+  EXPECT_EQ(inputs.warnings[0].str(),
+            "--set policy.placement.slots=4: warning: fsdp-ep has no such key: nothing is changed "
+            "there\n");
+}
+
+TEST_F(PolicyInputsTest, NoFileMakesAPolicyRunACommand) {
+  EXPECT_THAT(mistake(laer_steps + "policy: [laer, alltoall]\n",
+                      {{"set", "policy:alltoall.placement.kind=external", "--set"},
+                       {"set", "policy:alltoall.placement.command=true", "--set"}}),
+              HasSubstr("alltoall: error: it runs a command: true\nhint: read it first"));
+}
+
 TEST_F(PolicyInputsTest, APolicyHasKeysOfItsOwnOverThoseOfAll) {
   const Scenario scenario = read(laer_iterations + with_megatron);
   EXPECT_THAT(scenario.policies, ElementsAre("laer", "megatron"));

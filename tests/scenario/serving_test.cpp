@@ -131,6 +131,9 @@ TEST(Serving, NumbersHaveTheirRanges) {
   EXPECT_EQ(of("prompt: 8, cached: 7, sequences: 1"), "");
   const std::string one = "context: 8, sequences: 1";
   EXPECT_THAT(of(one, ", drafts: 16"), HasSubstr("is 16, must be between 0 and 15"));
+  EXPECT_THAT(of(one, ", dcp: 0"), HasSubstr("is 0, must be between 1 and 1024"));
+  EXPECT_EQ(serving_of("serving: {batch: {" + one + "}}\n").dcp, 1);
+  EXPECT_THAT(of(one, ", attention_ranks: 0"), HasSubstr("is 0, must be between 1 and 1048576"));
   EXPECT_THAT(of(one, ", accepted: -1"), HasSubstr("is -1, must be between 0 and 15"));
   EXPECT_THAT(of(one, ", memory_fraction: 0.01"), HasSubstr("must be between 0.05 and 1"));
   EXPECT_THAT(of(one, ", graphs: [4, 2]"), HasSubstr("'serving.graphs' does not ascend"));

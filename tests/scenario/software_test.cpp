@@ -45,6 +45,8 @@ GpuModel gpu_with(const std::vector<std::string>& more) {
 TEST(Software, IterationsAssumeMegatronCore) {
   const Scenario scenario = scenario_with({});
   EXPECT_EQ(scenario.software, "megatron-core");
+  EXPECT_FALSE(scenario.software_stated);
+  EXPECT_TRUE(scenario_with({"software=megatron-core"}).software_stated);
   EXPECT_EQ(scenario.gradient_bytes, 4);
   EXPECT_EQ(scenario.optimizer_bytes, 12);
   EXPECT_TRUE(scenario.iteration->overlap.gradients);
