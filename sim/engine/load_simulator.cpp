@@ -7,8 +7,12 @@
 
 #include "sim/base/loaded_library.h"
 #include "sim/engine/simgrid_library.h"
-#else
+#elif !defined(MOESIM_SIMGRID_LINKED)
 #include "sim/base/error.h"
+#endif
+
+#ifdef MOESIM_SIMGRID_LINKED
+extern "C" moesim::Simulator* moesim_make_simulator(double precision);
 #endif
 
 namespace moesim {
@@ -23,6 +27,8 @@ MakeSimulator& maker() {
     throw std::runtime_error(fmt::format("cannot load SimGrid: {}", loaded.missing));
   }
   return *reinterpret_cast<MakeSimulator*>(loaded.function);
+#elif defined(MOESIM_SIMGRID_LINKED)
+  return moesim_make_simulator;
 #else
   throw Error("this moesim was built without SimGrid",
               "--fidelity flow simulates the same flows without it");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <deque>
 #include <exception>
 #include <new>
 #include <string>
@@ -29,7 +30,7 @@ class SimgridSimulator : public Simulator {
   void call(Seconds time, std::function<void()> function) override;
   void run() override;
   Seconds now() const override { return Seconds(s4u::Engine::get_clock()); }
-  void sleep_until(Seconds time) override { s4u::this_actor::sleep_until(time.value); }
+  void sleep_until(Seconds time) override;
   void send(std::span<const Flow> flows, const std::function<void(std::size_t)>& arrived) override;
 
  private:
@@ -41,6 +42,8 @@ class SimgridSimulator : public Simulator {
   };
 
   void run(Worker& worker);
+  void start(std::function<void()> function);
+  void start_asked();
   static void give(Worker& worker, std::function<void()> function) {
     worker.function = std::move(function);
     worker.wake->release();
@@ -55,7 +58,8 @@ class SimgridSimulator : public Simulator {
   std::exception_ptr error_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Worker*> idle_;
-  int unfinished_ = 0;  // functions
+  std::deque<std::function<void()>> asked_;  // to be started
+  int unfinished_ = 0;                       // functions
 };
 
 /// Actors that nobody wakes again would be a deadlock: the last function ends all of them.
@@ -66,6 +70,7 @@ void SimgridSimulator::run(Worker& worker) {
     } catch (const std::exception&) {  // not what SimGrid throws to end an actor
       if (!error_) error_ = std::current_exception();
     }
+    start_asked();
     if (--unfinished_ == 0) {
       for (Worker* other : std::exchange(idle_, {})) give(*other, nullptr);
       return;
@@ -77,8 +82,10 @@ void SimgridSimulator::run(Worker& worker) {
 
 #ifdef __SANITIZE_ADDRESS__  // which knows only the stacks of threads
 constexpr const char* contexts = "--cfg=contexts/factory:thread";
-#else
+#elif defined(__x86_64__)
 constexpr const char* contexts = "--cfg=contexts/factory:raw";
+#else  // SimGrid's own ones are in x86's assembler
+constexpr const char* contexts = "--cfg=contexts/factory:ucontext";
 #endif
 
 constexpr std::size_t stack_kib = 256;
@@ -148,8 +155,22 @@ void SimgridSimulator::add_route(int plane, GpuId from, GpuId to, std::span<cons
                          *hosts[to.index()], route);
 }
 
+/// SimGrid lets other actors run before it starts one: what asks for it comes to its end first, or
+/// else they would meet it half-done.
 void SimgridSimulator::spawn(std::function<void()> function) {
   ++unfinished_;
+  asked_.push_back(std::move(function));
+}
+
+void SimgridSimulator::start_asked() {
+  while (!asked_.empty()) {
+    auto function = std::move(asked_.front());
+    asked_.pop_front();
+    start(std::move(function));
+  }
+}
+
+void SimgridSimulator::start(std::function<void()> function) {
   if (!idle_.empty()) {
     Worker& worker = *idle_.back();
     idle_.pop_back();
@@ -168,7 +189,13 @@ void SimgridSimulator::call(Seconds time, std::function<void()> function) {
   });
 }
 
+void SimgridSimulator::sleep_until(Seconds time) {
+  start_asked();
+  s4u::this_actor::sleep_until(time.value);
+}
+
 void SimgridSimulator::run() {
+  start_asked();
   engine_->run();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
@@ -179,6 +206,7 @@ void SimgridSimulator::send(std::span<const Flow> flows,
   std::vector<std::size_t> places;  // of the running ones
   std::size_t next = 0;
   while (next < flows.size() || !running.empty()) {
+    start_asked();
     if (next < flows.size() && flows[next].start <= now()) {
       const Flow& flow = flows[next];
       const auto& hosts = hosts_[static_cast<std::size_t>(flow.plane)];

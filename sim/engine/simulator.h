@@ -31,8 +31,9 @@ class Simulator : public Events {
   virtual void add_plane(int gpus) = 0;  // a set of routes between GPUs, numbered from 0
   virtual void add_route(int plane, GpuId from, GpuId to, std::span<const LinkId> links) = 0;
 
-  /// Runs a function as an actor of its own, before or during run(). run() simulates until nothing
-  /// is left to do and rethrows what an actor threw first.
+  /// Runs a function as an actor of its own, before or during run(), once the one that asks for it
+  /// has ended or waits. run() simulates until nothing is left to do and rethrows what an actor
+  /// threw first.
   virtual void spawn(std::function<void()> function) = 0;
 
   // Inside an actor; they return when the simulated work is done.

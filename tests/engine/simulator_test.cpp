@@ -45,6 +45,39 @@ TEST(Simulator, SleepsAndSpawnsWhileItRuns) {
             5);
 }
 
+/// What several ask for at one time may not change what the first of them is about to look at.
+TEST(Simulator, EndsAFunctionBeforeTheNextOne) {
+  EXPECT_EQ(simulated([](Simulator& s) {
+              int inside = 0, most = 0, calls = 0;
+              std::function<void(int)> ask = [&](int depth) {
+                most = std::max(most, ++inside);
+                ++calls;
+                for (int i = 0; i < 3 && depth > 0; ++i) {
+                  s.call(s.now(), [&ask, depth] { ask(depth - 1); });
+                }
+                --inside;
+              };
+              for (int i = 0; i < 3; ++i) s.call(Seconds(1), [&] { ask(3); });
+              s.run();
+              return 1000.0 * most + calls;
+            }),
+            1000 + 3 * (1 + 3 + 9 + 27));
+}
+
+TEST(Simulator, StartsWhatIsAskedForBeforeItWaits) {
+  EXPECT_EQ(simulated([](Simulator& s) {
+              double started = 0;
+              s.spawn([&] {
+                s.spawn([&] { started = 1 + s.now().value; });
+                s.sleep_until(Seconds(2));
+                started *= 10;
+              });
+              s.run();
+              return started;
+            }),
+            10);
+}
+
 TEST(Simulator, RethrowsWhatAnActorThrows) {
   const auto run = [] {
     simulated([](Simulator& s) {

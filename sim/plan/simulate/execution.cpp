@@ -34,7 +34,7 @@ class Driver {
 
  private:
   void hand_on() {
-    // Its own list, because SimGrid lets other actors run meanwhile, which hand on, too.
+    // Its own list, because whoever ends meanwhile hands on, too.
     std::vector<Progress::Joined> all = std::exchange(joined_, {});
     progress_.take_joined(all);
     if (slowdown_ != nullptr) {
