@@ -149,9 +149,9 @@ class StepMetrics {
   GpuId first_with_part(int layer) const {
     const auto loads = loads_.find(layer);
     if (loads != loads_.end()) {
-      for (std::size_t g = 0; g < loads->second.size(); ++g) {
-        if (loads->second[g] > 0) return GpuId(static_cast<std::int64_t>(g));
-      }
+      const GpuLoads& of = loads->second;
+      const auto first = std::ranges::find_if(of, [](std::int64_t load) { return load > 0; });
+      if (first != of.end()) return GpuId(first - of.begin());
     }
     return GpuId(0);
   }

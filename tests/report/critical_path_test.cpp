@@ -138,6 +138,9 @@ TEST_F(CriticalPathTest, NamesTimeThatNoOpExplains) {
   EXPECT_DOUBLE_EQ(idle.value, 4);
   EXPECT_EQ(path[0].when.start, Seconds(0));
   EXPECT_EQ(path[4].when.end, Seconds(10));
+  const PathPart part = path_sums(path, PricedPlan(plan_, topology_), gpus_).of(PathKind::idle);
+  EXPECT_EQ(part.time, Seconds(4));
+  EXPECT_EQ(part.by.at(name_of(PathKind::idle)), Seconds(4));
 }
 
 TEST_F(CriticalPathTest, TiesGoToTheOwnGpuAndToData) {

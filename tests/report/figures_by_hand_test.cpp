@@ -111,6 +111,7 @@ TEST(FiguresByHand, WhatOverlapsIsTheMeanOfTheGpus) {
 
 TEST(FiguresByHand, LoadsOfExpertsAreMeansOverLayers) {
   Plan plan{"plan", 2, {}};
+  plan.add({"gate", OpKey{}, Stream::compute, {GpuId(0)}, {}, Kernels(HostWork{7})});
   for (const std::int64_t rows :
        {1, 3, 0}) {  // 1 and 3 on GPU 0, 1 on GPU 1: 1 and 1.5 times the mean; then none
     const std::int64_t other = rows == 0 ? 0 : 1;

@@ -73,6 +73,22 @@ TEST(Intervals, HaveOneUnionOneByOneAndAtOnce) {
   EXPECT_TRUE(shortened);
 }
 
+TEST(Intervals, OfARunEndWhereAnyMemberDoes) {
+  const Group both = Group::first(2);
+  const Interval first{Seconds(0), Seconds(2)};
+  for (const std::size_t apart : {0, 1}) {
+    GpuIntervals lists(2);
+    IntervalRun run;
+    run.add(lists, both, {first, first});
+    std::vector<Interval> next(2, {Seconds(2), Seconds(3)});
+    next[apart] = {Seconds(5), Seconds(6)};
+    run.add(lists, both, next);
+    run.settle(lists);
+    EXPECT_EQ(lists[apart], (std::vector<Interval>{first, next[apart]}));
+    EXPECT_EQ(lists[1 - apart], (std::vector<Interval>{{Seconds(0), Seconds(3)}}));
+  }
+}
+
 TEST(Intervals, OfTwoStreamsThatTakeTurnsAreTwo) {
   std::vector<Interval> list;
   for (int i = 0; i < 5; ++i) {

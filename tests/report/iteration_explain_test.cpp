@@ -86,6 +86,12 @@ TEST(IterationExplained, TurnsAndResourcesAreThereIfTheyWereAskedFor) {
   EXPECT_THAT(without, Not(HasSubstr("the turns of the mean GPU")));
   EXPECT_THAT(without, Not(HasSubstr("with more of a resource")));
   EXPECT_THAT(without, HasSubstr("the critical path: 3 segments, 10 s\n"));
+  PathPart& part = e.sums.kinds[static_cast<std::size_t>(PathKind::dispatch)];
+  part.time = Seconds(10);
+  part.by = {{"nic", Seconds(10)}};
+  EXPECT_THAT(rows_of(e, "critical_path"),
+              ::testing::ElementsAre("dispatch|10 s|100.0 %|nic 100 %|-"));
+  EXPECT_THAT(rows_of(e, "critical_gpus"), ::testing::SizeIs(4));
   e.turns.emplace();
   e.turns->of(TurnPart::forward) = Seconds(0.5);
   e.turns->of(TurnPart::backward) = Seconds(3);

@@ -65,6 +65,15 @@ TEST_F(MetricsTest, WhatOverlapsIsExposedOnce) {
   EXPECT_DOUBLE_EQ(run_.total.exposed.value, 4);  // 0 to 2 and 6 to 8
 }
 
+TEST_F(MetricsTest, GradientsArePartOfTheParameters) {
+  plan_.add(exchange(Stream::dp, Stage::reduce, 40));
+  timeline_.ops.add_row({{Seconds(6), Seconds(8)}, {Seconds(6), Seconds(8)}});
+  RunMetrics run;
+  add_step(run, PricedPlan(plan_, topology_), timeline_);
+  EXPECT_DOUBLE_EQ(run.total.parameters.value, 9);
+  EXPECT_DOUBLE_EQ(run.total.gradients.value, 2);
+}
+
 TEST_F(MetricsTest, ParametersAreCountedApartFromTokens) {
   EXPECT_EQ(run_.total.traffic.same_host, Bytes(100));
   EXPECT_EQ(run_.total.parameter_traffic.same_host, Bytes(40));

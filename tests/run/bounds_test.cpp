@@ -47,6 +47,8 @@ TEST(Bounds, AreThoseOfLayersPlannedAloneWhereLayersDecideAlone) {
     EXPECT_EQ(found[i].sums.least_ratio, expected.least_ratio);
     EXPECT_EQ(found[i].sums.between_hosts, expected.between_hosts);
     EXPECT_EQ(found[i].sums.classes, expected.classes);
+    EXPECT_GT(found[i].sums.least_between_hosts, Bytes(0));
+    EXPECT_LE(found[i].sums.least_between_hosts, expected.between_hosts);
     EXPECT_EQ(found[i].sums.phases, expected.phases);
   }
 }

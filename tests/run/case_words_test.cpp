@@ -18,6 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 /// The first policy on the first cluster.
 struct OpenedCase {
@@ -141,6 +142,14 @@ TEST(ServingHeader, SaysWhatTheBatchIsOrHowItsRanksDiffer) {
       header_of(c, {{{0, 60, 2, -1}}, {{0, 9, 1, -1}}, {{0, 70, 2, -1}}, {{0, 50, 1, -1}}}, 4),
       HasSubstr("attention: tp 1 cp 1 dp 4, experts: on the other 4 GPUs\n#   9 to 140 new "
                 "tokens per rank, 319 in all\n"));
+}
+
+TEST(ServingHeader, SaysWhoHasOnlyExperts) {
+  OpenedCase c = pass_of("{context: 300, sequences: 2}");
+  EXPECT_THAT(header_of(c, {{{0, 9, 1, -1}}}), Not(HasSubstr("keys over")));
+  c.scenario.iteration->parallel.tp = 2;
+  const std::string apart = header_of(c, {{{0, 60, 2, -1}}, {{0, 9, 1, -1}}}, 2);
+  EXPECT_THAT(apart, HasSubstr("attention: tp 2 cp 1 dp 2, experts: on the other 4 GPUs\n"));
 }
 
 TEST(ServingHeader, SaysWhatTheFirstRankHoldsInTheCache) {

@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
+#include "sim/base/temporary_folder.h"
 #include "sim/run/engine_pool.h"
 #include "sim/run/engine_views.h"
 #include "sim/run/simulate.h"
@@ -161,6 +163,12 @@ TEST(EngineCases, LossesAreCountedWithWhatTheyCost) {
   EXPECT_GE(lost.time.value, 2);
 }
 
+/// 3 requests through an instance that computes prompts and two that decode.
+std::string apart(const std::string& more) {
+  return "  engine: vllm\n  instances: {prefill: 1, decode: 2}\n" + more +
+         "  requests: {count: 3, concurrency: 3, input: 300, output: 3}\n";
+}
+
 TEST(EngineCases, TransfersTakeTheirBytesOverAllGpusAndTheirLatency) {
   const auto latency = [](const std::string& transfer) {
     return engine_outcome(
@@ -204,6 +212,49 @@ TEST(EngineCases, ThatEndedBeforeASignalAreKept) {
   EXPECT_EQ(json.at("interrupted").dump(), R"({"cases":2,"done":1})");
 }
 
+TEST(EngineCases, PoolsThatDifferAreOfTheCasesOwnTopologyAndPolicy) {
+  const auto cases = [](const std::string& topology, const std::string& policy) {
+    const Scenario scenario = parse_scenario(
+        "topology: " + topology + "\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: " + policy +
+            "\nparallel: {tp: 1, ep: 8}\nset: [topology.nodes=1]\nsteps: 3:4\nserving:\n" +
+            apart("  decode: {parallel: {ep: 8}}\n"),
+        "engine.yaml", {});
+    const Inputs inputs = open_inputs(scenario);
+    return run_engines(scenario, inputs, {.workers = 0}).cases;
+  };
+  const auto all = cases("[h100-rail, b200-hgx]", "[deepep-low-latency, alltoall]");
+  ASSERT_EQ(all.size(), 4U);
+  const auto only = cases("b200-hgx", "alltoall");
+  EXPECT_EQ(all[3].name, only[0].name);
+  EXPECT_EQ(all[3].outcome.metrics.tpot.p50, only[0].outcome.metrics.tpot.p50);
+  for (const int other : {0, 1, 2}) {
+    EXPECT_NE(all[static_cast<std::size_t>(other)].outcome.metrics.tpot.p50,
+              only[0].outcome.metrics.tpot.p50);
+  }
+}
+
+TEST(EngineCases, RequestsOfALogComeWithTheirConcurrency) {
+  const TemporaryFolder folder;
+  EngineRun run;
+  run.request_file = folder.path() + "/log.csv";
+  std::ofstream(run.request_file) << "arrival,input,output\n0,9,3\n1,8,2\n2,7,1\n";
+  run.most_requests = 2;
+  run.draw.concurrency = 5;
+  const RequestLog log = requests_of(run);
+  ASSERT_EQ(log.requests.size(), 2U);
+  EXPECT_EQ(log.requests[1].input, 8);
+  EXPECT_EQ(log.concurrency, 5);
+}
+
+TEST(EngineCases, AModelOfOnlyExpertsHasNoCache) {
+  OpenedPool pool(parse_scenario(
+      "topology: h100-rail\nmodel: tiny-moe\ntrace: tiny-moe-train\npolicy: alltoall\n"
+      "parallel: {tp: 1, ep: 8}\nset: [topology.nodes=1]\nsteps: 3:4\nserving:\n  engine: vllm\n"
+      "  requests: {count: 1, concurrency: 1, input: 9, output: 1}\n",
+      "engine.yaml", {}));
+  EXPECT_EQ(pool.prices().exact().cache_per_token(), Bytes(0));
+}
+
 TEST(EngineCases, LossesMayComeAtARate) {
   const EngineLosses lost = engine_outcome(
                                 "  engine: vllm\n  losses: {every: 60 ms, recovery: 1 ms, back: 2 "
@@ -224,12 +275,6 @@ TEST(EngineCases, SayOnceWhyNoneOfThemCanRun) {
               ::testing::ThrowsMessage<Error>(
                   "error: deepep-low-latency (recorded) on h100-rail was not run: it is too small\n"
                   "error: no case of the comparison can run\n"));
-}
-
-/// 3 requests through an instance that computes prompts and two that decode.
-std::string apart(const std::string& more) {
-  return "  engine: vllm\n  instances: {prefill: 1, decode: 2}\n" + more +
-         "  requests: {count: 3, concurrency: 3, input: 300, output: 3}\n";
 }
 
 TEST(EngineCases, PoolsMayDiffer) {

@@ -74,7 +74,9 @@ TEST(ExplainIteration, SaysAllInTextAndJson) {
   for (const char* table : {"stage", "bubble", "the critical path", "no exchange", "resource"}) {
     EXPECT_THAT(text, testing::HasSubstr(table));
   }
-  const auto json = nlohmann::json::parse(explain_iteration_document(scenario, inputs, e, "test"));
+  const std::string document = explain_iteration_document(scenario, inputs, e, "test");
+  EXPECT_TRUE(document.starts_with("{\n \"format\": "));
+  const auto json = nlohmann::json::parse(document);
   EXPECT_EQ(json["format"], "moesim-iteration-explanation");
   EXPECT_EQ(json["format_version"], 1);
   EXPECT_EQ(json["policy"]["name"], "alltoall");

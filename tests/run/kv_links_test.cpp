@@ -22,6 +22,8 @@ TEST(KvLinks, AreAsWideAsTheNarrowestOfTheirPorts) {
   EXPECT_NEAR(link_between(4, 1).bandwidth.value, 450e9, 1e3);
   EXPECT_NEAR(link_between(8, 8).bandwidth.value, 8 * 50e9, 1e3);
   EXPECT_NEAR(link_between(8, 1).bandwidth.value, 50e9, 1e3);
+  // GPUs 8 and 9, on the other node, each get what two of seven send.
+  EXPECT_NEAR(link_between(7, 3).bandwidth.value, 7 * 25e9, 1e3);
 }
 
 TEST(KvLinks, NeedAsManyNodesAsHoldBothPools) {

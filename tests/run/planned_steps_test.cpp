@@ -58,6 +58,17 @@ TEST(PlannedSteps, TakeAsLongOnAChangedClusterAsThosePlannedOnIt) {
   }
 }
 
+TEST(PlannedSteps, KeepLoadsUnlessSomeLinkYieldsLessIfItIsCrowded) {
+  const auto keeps = [](const std::string& topology) {
+    PlannedOnce planned(
+        scenario_of("alltoall", {{"topology", topology, "t"}, {"set", "topology.nodes=2", "n"}}));
+    planned.steps.price_on(planned.inputs.clusters[0].topology);
+    return planned.steps.loads(0) != nullptr;
+  };
+  EXPECT_TRUE(keeps("h100-rail"));
+  EXPECT_FALSE(keeps("hiermoe-a6000"));
+}
+
 TEST(PlannedSteps, AreNotKeptOfWholeIterations) {
   const Scenario scenario = scenario_of("alltoall", {{"parallel.ep", "8", "e"},
                                                      {"batch.global", "16", "b"},

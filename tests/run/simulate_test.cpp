@@ -224,6 +224,7 @@ TEST(Simulate, AddsUpStepsAndIterationsAndExplainsTheFirst) {
   }
   const IterationFigures both = *all_of_steps(iterations, 0, 2).cases.at(0).metrics.iteration;
   EXPECT_EQ(both.count, 2);
+  EXPECT_EQ(both.ops, all_of_steps(iterations, 0, 1).cases.at(0).metrics.iteration->ops);
   EXPECT_EQ(both.fullest.peak, fullest);
 }
 

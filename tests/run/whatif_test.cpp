@@ -106,6 +106,17 @@ TEST(WhatIf, AStragglerIsOnThePath) {
   EXPECT_GT(c.after.path.waited[7], c.before.path.waited[7]);
 }
 
+TEST(WhatIf, SaysWhyAPolicyIsNotRunOnEitherSide) {
+  const Scenario scenario =
+      scenario_of("[alltoall, feplb-interpretation]", {on_two_nodes, one_step});
+  const auto cases = cases_of(scenario, {.scale = {"nic.bandwidth=2"}});
+  ASSERT_EQ(cases.size(), 2u);
+  EXPECT_EQ(cases[0].after.unsuitable, "");
+  EXPECT_EQ(cases[1].before.unsuitable, "4 dynamic experts of a rank, which owns 2");
+  EXPECT_EQ(cases[1].after.unsuitable, cases[1].before.unsuitable);
+  EXPECT_EQ(cases[1].after.time, Seconds(0));
+}
+
 TEST(WhatIf, FailedHostsLeaveASmallerCluster) {
   const Scenario scenario = scenario_of("alltoall", {on_two_nodes, one_step, {"ep", "8", "e"}});
   const WhatIfCase c = cases_of(scenario, {.fail = {"host:1"}}).at(0);
