@@ -88,6 +88,25 @@ TEST_F(CalibrateStepsCommand, TellsSettingsOfOneNameApart) {
   EXPECT_NE(simulated[0], simulated[1]);
 }
 
+TEST_F(CalibrateStepsCommand, SaysWhereAValueIsAtItsEdgeAndWhatFits) {
+  const Outcome slow =
+      run("name,batch.micro,seconds\nslow,,1000\nsmall,1,oom\n", "software.kept.gh100.bf16=0.3:1");
+  EXPECT_THAT(slow.out, HasSubstr("=0.3, the edge of its range: other causes are likely\n"));
+  EXPECT_THAT(slow.out, testing::ContainsRegex("\nsmall +memory +oom +fits"));
+  EXPECT_THAT(slow.out, testing::ContainsRegex("\nslow +fit +1000 s +[0-9.]+ m?s +-[0-9.]+ % *\n"))
+      << "one value and one step: nothing is left out";
+  EXPECT_THAT(slow.out, testing::Not(HasSubstr("# order of pairs")));
+}
+
+TEST_F(CalibrateStepsCommand, OrdersPairsWithAPredictedStep) {
+  const Outcome outcome =
+      run("name,batch.global,seconds,use\na,8,1,fit\nb,16,2,predict\n"
+          "c,24,1.96,predict\nd,32,1.5,fit\ne,16,oom,\n",
+          "software.kept.gh100.bf16=0.3:1");
+  // In order: b and c over a. Not in order: b and c over d. b and c are alike; a and d are fitted.
+  EXPECT_THAT(outcome.out, testing::EndsWith(" that differ by over 5 %: 2 of 4\n")) << outcome.err;
+}
+
 TEST_F(CalibrateStepsCommand, SaysWhatIsWrongAndWritesNothing) {
   const auto refusal = [&](const std::string& measured, const std::string& fit) {
     const Outcome outcome = run(measured, fit);

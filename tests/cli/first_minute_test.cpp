@@ -75,9 +75,9 @@ TEST(FirstMinute, NewTakesFilesOfTheFolder) {
 
 /// The lines of a new scenario below its inputs.
 std::string sizes_in_new(const std::string& purpose, const std::string& model,
-                         const std::string& trace) {
+                         const std::string& trace, const std::string& topology = "h100-rail") {
   const Scratch scratch;
-  const Outcome outcome = run_moesim({"new", "s.yaml", "--topology", "h100-rail", "--model", model,
+  const Outcome outcome = run_moesim({"new", "s.yaml", "--topology", topology, "--model", model,
                                       "--trace", trace, "--for", purpose},
                                      {.folder = scratch.path(), .data = MOESIM_ROOT});
   EXPECT_EQ(outcome.out, "s.yaml is written. Now: moesim compare s.yaml\n") << outcome.err;
@@ -109,6 +109,9 @@ TEST(FirstMinute, NewFitsSizesToTheCluster) {
                 "policy: [deepep-low-latency, megatron-allgather]\nparallel: {tp: 1, ep: 32}\n"
                 "serving:\n  batch: {context: 4096, sequences: 64}\n  kv: bf16\n"
                 "routing: [balanced, recorded]\nsteps: 0\n");
+  EXPECT_THAT(sizes_in_new("training", "gpt-oss-20b", "drawn", "occult-a6000"),
+              HasSubstr("parallel: {pp: 1, ep: 4}\nbatch: {global: 16, "))
+      << "4 GPUs on one host";
   EXPECT_EQ(sizes_in_new("step", "tiny-moe", "tiny-moe-train"),
             "topology: h100-rail\nmodel: tiny-moe\ntrace: tiny-moe-train\n"
             "policy: [alltoall, deepep-normal, llep]\nep: 32\ntokens_per_rank: 2048\n"

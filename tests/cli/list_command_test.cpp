@@ -118,6 +118,25 @@ TEST_F(ListCommand, TopologiesHaveTheirSizes) {
             "pair      two nodes of one GPU behind one switch     2      2      round\n");
 }
 
+TEST_F(ListCommand, GpusHaveTheirRates) {
+  write("models/gpu/round.yaml", content(MOESIM_ROOT "/tests/cli/data/models/gpu/round.yaml"));
+  EXPECT_EQ(list("gpus"),
+            "# gpus (models/gpu)\n"
+            "gpu       kernels  description  memory  bandwidth         bf16\n"
+            "round  data sheet                10 GB     1 TB/s  100 TFLOP/s\n");
+}
+
+TEST_F(ListCommand, SectionsStandApart) {
+  const Outcome all = run_moesim({"list"}, {.folder = "/", .data = scratch_.path()});
+  for (const char* next :
+       {"\n\n# mechanisms\nkind ", "\n\n# topologies\n", "\n\n# importers (moesim trace "}) {
+    EXPECT_THAT(all.out, HasSubstr(next));
+  }
+  EXPECT_THAT(all.out, testing::StartsWith("# policies (models/system)\n"));
+  const Outcome none = run_moesim({"list", "gpu"}, {.folder = "/", .data = scratch_.path()});
+  EXPECT_EQ(none.err, "error: nothing to list under 'gpu'\nhint: did you mean 'gpus'?\n");
+}
+
 TEST_F(ListCommand, MechanismsAreOfFourKinds) {
   const std::string listed = list("mechanisms", {"--format", "csv"});
   EXPECT_THAT(listed, testing::StartsWith("kind,mechanism,description\n"));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/run.h"
@@ -101,6 +102,26 @@ TEST(Output, PagesHaveIntervalsWithoutBeingAsked) {
   EXPECT_FALSE(has_intervals({}));
   EXPECT_TRUE(has_intervals({"--intervals"}));
   EXPECT_TRUE(has_intervals({"--report", scratch.file("r.html")}));
+}
+
+TEST(Output, SaysWhatMovedAgainstWhatWasStored) {
+  const Scratch scratch;
+  const std::string file = scratch.file("e.json");
+  const auto compared = [&](const std::vector<std::string>& more) {
+    return run_moesim(on_hand_trace("compare", "pair", {"dedup"}, more),
+                      {.folder = scratch.path()});
+  };
+  ASSERT_EQ(compared({"--json", file}).code, 0);
+  EXPECT_THAT(compared({"--expect", file}).out,
+              HasSubstr("e.json: 0 of 1 cases moved by more than 1 %\n"));
+  Json stored = Json::parse(content(file));
+  stored["cases"][0]["step_s"] = stored["cases"][0]["step_s"].get<double>() / 1.1;
+  std::ofstream(file) << stored;
+  const Outcome moved = compared({"--expect", file});
+  EXPECT_EQ(moved.code, 1);
+  EXPECT_THAT(moved.out, HasSubstr("e.json: 1 of 1 cases moved by more than 1 %\n"));
+  EXPECT_THAT(moved.err, HasSubstr("the run failed: 1 of 1 cases moved against " + file + "\n"));
+  EXPECT_EQ(compared({"--expect", file, "--tolerance", "11 %"}).code, 0);
 }
 
 TEST(Output, SaysWhatStandsForOthers) {
