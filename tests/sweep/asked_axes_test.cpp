@@ -165,6 +165,32 @@ TEST(AskedAxes, SayWhatTheyCannotBeAskedOf) {
               HasSubstr("--ask tp: the scenario is one of steps"));
 }
 
+TEST(AskedAxes, LayoutsSayWhereEveryLayerIs) {
+  const SweepGrid laid = asked_iteration("pp: 2, ep: 8, layout: 'Et*12|t*12L'");
+  for (const std::string question : {"pp", "vpp"}) {
+    EXPECT_EQ(asked_mistake(question, laid),
+              "error: --ask " + question +
+                  ": 'parallel.layout' says where every layer is\n"
+                  "hint: leave it out to ask about other pipelines\n");
+  }
+  EXPECT_EQ(asked_mistake("tp", laid), "none");
+}
+
+TEST(AskedAxes, TensorGroupsDivideTheSequence) {
+  const SweepGrid odd =
+      asked_grid("routing: balanced\nparallel: {ep: 8}\nbatch: {global: 64, sequence: 4098}\n");
+  EXPECT_THAT(asked_points("tp", odd), ElementsAre("1: parallel.tp=1", "2: parallel.tp=2"));
+}
+
+TEST(AskedAxes, MergedPassesRunNoDispatchAgain) {
+  const auto recomputed = [](const std::string& more) {
+    return asked_points("recompute", asked_iteration("pp: 2, ep: 8", more)).size();
+  };
+  EXPECT_EQ(recomputed(""), 6U);
+  EXPECT_EQ(recomputed("pipeline: combined-1f1b\n"), 4U) << "all-to-alls run during other passes";
+  EXPECT_EQ(recomputed("pipeline: combined-1f1b\noverlap: {all_to_all: false}\n"), 6U);
+}
+
 /// The cluster's names and every key stay what they were but for the axes.
 TEST(AskedAxes, GridsTakeThemInFrontAndOncePerName) {
   const SweepGrid grid = asked_iteration("ep: 8");

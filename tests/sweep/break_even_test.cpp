@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "sim/run/simulate.h"
 #include "sim/run/whatif.h"
 #include "sim/scenario/scenario.h"
@@ -45,6 +48,10 @@ TEST(BreakEven, FactorsMakeTheSlowerOneAsFast) {
     EXPECT_GT(time_with(wide, b.resource, before), time_with(fast, b.resource, before));
   }
   EXPECT_TRUE(by_latency);
+  EXPECT_TRUE(std::ranges::is_sorted(
+      found, {}, [](const BreakEven& b) { return std::abs(std::log(b.factor)); }));
+  EXPECT_TRUE(break_even(fast, wide, 1, [] { return true; }).empty()) << "somebody has stopped it";
+  EXPECT_TRUE(break_even(fast, hosts_with("100 GB/s", "1 s"), 1, [] { return false; }).empty());
 }
 
 }  // namespace

@@ -182,6 +182,17 @@ TEST_F(AdviceTest, HeadersNameAllPoliciesAndClusters) {
   EXPECT_THAT(header(many), HasSubstr(both));
 }
 
+TEST_F(AdviceTest, SimulatesNoMoreAtPortThanAskedFor) {
+  const SweepGrid four = grid("policy: [alltoall, dedup, hiermoe-hd, deepep-normal]\n");
+  AdviseOptions half = options();
+  half.most_part = 0.5;
+  half.shown = 2;
+  EXPECT_THAT(text(four, half), HasSubstr("(0 cannot be), 2 at port, 0 at flow\n"));
+  half.most_part.reset();
+  EXPECT_THAT(text(four, half), HasSubstr("(0 cannot be), 4 at port, 0 at flow\n"))
+      << "12 at least";
+}
+
 TEST_F(AdviceTest, TellsThreeReasonsTheMostFrequentFirst) {
   const auto reasons = [](const std::string& points) {
     std::string told;

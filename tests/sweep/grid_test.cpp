@@ -110,6 +110,35 @@ axes: {rate: [25, 50]}
   EXPECT_EQ(grid.unit(1).set[0].value, "50 GB/s");
 }
 
+TEST_F(GridTest, VariablesMayNameThoseBehindThemMoreThanOnce) {
+  const SweepGrid grid =
+      read(R"(set: ["topology.nodes=${a}", "topology.node.nics.bandwidth=${b} GB/s"]
+axes: {a: ["${b}${b}", "3"], b: [2, 4]}
+)");
+  const auto nodes = [&](std::int64_t unit) { return grid.unit(unit).set[0].value; };
+  EXPECT_EQ(nodes(0) + " " + nodes(1) + " " + nodes(2), "22 44 3");
+  EXPECT_EQ(grid.unit(1).set[1].value, "4 GB/s");
+}
+
+TEST_F(GridTest, ManyScenariosAreTooMany) {
+  std::string values = "1";
+  for (int i = 2; i <= 1000; ++i) values += ", " + std::to_string(i);
+  EXPECT_THAT(mistake("axes: {topology.nodes: [" + values + "], warmup: [" + values +
+                      "], repeat: [" + values + "]}\n"),
+              HasSubstr("the axes make 1e+09 scenarios; at most 100000000 can be"));
+}
+
+TEST_F(GridTest, OneFidelityTakesThePlaceOfAll) {
+  const SweepGrid grid = read("fidelity: [analytic, port]\naxes: {ep: [8, 16]}\n");
+  EXPECT_EQ(grid.units(), 2);
+  const SweepGrid flow = grid.at_fidelity(Fidelity::flow);
+  EXPECT_THAT(flow.fidelities(), ElementsAre(Fidelity::flow));
+  EXPECT_EQ(flow.size(), 2);
+  EXPECT_EQ(flow.unit_size(), 1);
+  EXPECT_EQ(flow.unit(1).ep, 16);
+  EXPECT_NE(flow.hash(), grid.hash());
+}
+
 TEST_F(GridTest, TracesAreDrawn) {
   const SweepGrid grid = read_text(without_trace + R"(synth: {experts: 32, seed: "${seed}"}
 axes: {seed: [1, 7]}

@@ -90,6 +90,11 @@ TEST_F(StoreTest, RefusesAnotherGridAnotherWriterAndOtherFiles) {
   other.grid = "else";
   { const SweepStore made(path(), about); }
   EXPECT_THAT(error_of([&] { SweepStore(path(), other); }), HasSubstr("another grid"));
+  EXPECT_FALSE(std::filesystem::exists(lock_file(path())));
+  EXPECT_THAT(SweepReader(path()).columns(),
+              ElementsAre("id", "topology.nodes", "policy", "state", "reason"));
+  EXPECT_THAT(error_of([&] { SweepStore(path("no/s"), about); }),
+              HasSubstr("cannot write to this"));
   const SweepStore open(path(), about);
   EXPECT_THAT(error_of([&] { SweepStore(path(), about); }), HasSubstr("another sweep writes"));
   write_file(path("text"), "no database, though long enough to be looked at as one ...........");
