@@ -126,6 +126,13 @@ TEST_F(ListCommand, GpusHaveTheirRates) {
             "round  data sheet                10 GB     1 TB/s  100 TFLOP/s\n");
 }
 
+TEST_F(ListCommand, PublishedTablesHaveTheirFigures) {
+  const Outcome papers = run_moesim({"list", "papers"}, {.folder = "/", .data = MOESIM_ROOT});
+  EXPECT_THAT(papers.out, HasSubstr("# published tables (moesim papers)\n"
+                                    "table                 figures  description\n"));
+  EXPECT_THAT(papers.out, HasSubstr("\nautomodel                   4  NeMo AutoModel, FSDP2\n"));
+}
+
 TEST_F(ListCommand, SectionsStandApart) {
   const Outcome all = run_moesim({"list"}, {.folder = "/", .data = scratch_.path()});
   for (const char* next :

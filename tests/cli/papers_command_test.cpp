@@ -159,6 +159,10 @@ TEST(PapersCommand, KeepsErrorsAndFreezesPredictions) {
   EXPECT_EQ(first.code, 0) << first.err;
   EXPECT_THAT(first.out, Not(HasSubstr("# whole iterations take"))) << "they were named";
   EXPECT_EQ(papers({"--check", kept}).code, 0);
+  for (const char* other : {"--freeze", "--page", "--json"}) {
+    EXPECT_THAT(papers({"--keep", scratch.file("n"), other, scratch.file("n")}).err,
+                HasSubstr("n: error: is the name of two outputs of this command"));
+  }
   const auto simulated =
       nlohmann::json::parse(content(frozen))["tables"][0]["figures"][0]["simulated"];
   EXPECT_THAT(papers({"--freeze", frozen}).err, HasSubstr("what is frozen stays as it is"));

@@ -176,6 +176,18 @@ TEST(AskedAxes, LayoutsSayWhereEveryLayerIs) {
   EXPECT_EQ(asked_mistake("tp", laid), "none");
 }
 
+TEST(AskedAxes, ChunksMayHaveOneLayer) {
+  const std::string sixteen = "set: [model.layers=16, model.moe_layers.count=16]\n";
+  const SweepGrid grid = SweepGrid::parse(
+      "topology: hiermoe-a6000\nmodel: gpt-oss-20b\npolicy: alltoall\nrouting: balanced\n"
+      "parallel: {pp: 8, ep: 4}\nbatch: {global: 64, sequence: 4096}\n" +
+          sixteen,
+      "asked.yaml", {});
+  const auto last = [&](const char* question) { return asked_points(question, grid).back(); };
+  EXPECT_EQ(last("vpp"), "8 x 2: parallel.pp=8 parallel.vpp=2 pipeline=interleaved");
+  EXPECT_EQ(last("pp"), "16 x 1: parallel.pp=16 parallel.vpp=1 pipeline=1f1b");
+}
+
 TEST(AskedAxes, TensorGroupsDivideTheSequence) {
   const SweepGrid odd =
       asked_grid("routing: balanced\nparallel: {ep: 8}\nbatch: {global: 64, sequence: 4098}\n");

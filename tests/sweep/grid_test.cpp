@@ -251,6 +251,40 @@ TEST_F(GridTest, APolicyLeavesOutWhatOnlyOthersHaveKeysFor) {
       << "both have it";
 }
 
+TEST_F(GridTest, KeysOfEachInputAreLookedUp) {
+  for (const char* key : {"transport.fooo", "gpu.fooo", "model.fooo", "topology.fooo",
+                          "policy.fooo", "transport:nccl-p2p.fooo"}) {
+    const std::string axis = std::string("axes: {") + key + ": [1, 2]}\n";
+    EXPECT_THAT(mistake_in_inputs(read("transport: nccl-p2p\n" + axis)),
+                HasSubstr("grid.yaml:6:8: error: unknown key 'fooo'"))
+        << key;
+  }
+  EXPECT_EQ(mistake_in_inputs(read("axes: {transport.sms: [1, 2], gpu.memory: [80 GB]}\n")),
+            "none");
+}
+
+TEST_F(GridTest, ListsOfTheScenarioHaveTheirPlaceToo) {
+  EXPECT_THAT(mistake_in_inputs(read_text("model: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: "
+                                          "dedup\ntopology: [h100-rail, h100-rial]\n")),
+              HasSubstr("grid.yaml:4:1: error: 'topology'"));
+  const SweepGrid of_flags = SweepGrid::parse(without_trace + "trace: tiny-moe-train\n", "f.yaml",
+                                              {{"set", "model.hiden=3", "--set model.hiden=3"}});
+  EXPECT_THAT(mistake_in_inputs(of_flags),
+              testing::StartsWith("--set model.hiden=3: error: unknown key 'hiden'"));
+}
+
+TEST(SweepAxes, ChangeInputsByTheirPaths) {
+  for (const char* key :
+       {"topology.nodes", "model.hidden", "gpu.memory", "policy.dispatch.depth", "transport.sms",
+        "policy:laer.placement.slots", "topology:a.nodes", "scenario:laer.ep"}) {
+    EXPECT_TRUE(changes_input(key)) << key;
+  }
+  for (const char* key : {"topology", "model", "gpu", "policy", "transport", "ep", "scenario",
+                          "scenario.ep", "overlap.gradients", "synth.skew"}) {
+    EXPECT_FALSE(changes_input(key)) << key;
+  }
+}
+
 TEST_F(GridTest, NamesOfInputsThatAreNotThereAreMistakes) {
   EXPECT_THAT(mistake_in_inputs(read("axes: {topology: [h100-rail, h100-rial]}\n")),
               AllOf(HasSubstr("grid.yaml:5:8: error: 'topology'"), HasSubstr("h100-rail")));
