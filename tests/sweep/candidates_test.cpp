@@ -163,6 +163,8 @@ TEST_F(AdviceTest, HeadersNameWhatOnlyTheFirstHas) {
   EXPECT_THAT(header, Not(HasSubstr("policy alltoall")));
   EXPECT_THAT(advice_header(grid("policy: [alltoall, dedup]\n"), "v"),
               Not(HasSubstr("of the first candidate")));
+  EXPECT_THAT(advice_header(grid("axes: {ep: [8, 16], topology.nodes: [2]}\npolicy: dedup\n"), "v"),
+              HasSubstr("# the above with ep 8, topology.nodes 2: of the first candidate\n"));
   EXPECT_EQ(advice_header(grid("policy: dedup\nep: 32\n"), "v"), "");
 }
 
@@ -247,6 +249,24 @@ TEST_F(AdviceTest, EdgesAreToldOfThreeNumbersOfOneUnit) {
   EXPECT_EQ(edges(three, 2), "");
   EXPECT_EQ(edges("10 GB/s, 50 GB/s", 0), "");
   EXPECT_EQ(edges("10 GB/s, 50 GB/s, 400 Gbit/s", 0), "");
+}
+
+TEST_F(AdviceTest, TellsDegreesThatPoliciesHaveByThemselves) {
+  const std::string own = "set: [topology.nodes=2, scenario:dedup.ep=8]\n";
+  const auto of = [&](const std::string& more) {
+    return text(SweepGrid::parse("topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\n"
+                                 "steps: 0\nlayers: [1]\n" +
+                                     more,
+                                 "own.yaml", {}),
+                options());
+  };
+  const std::string both = "policy: [alltoall, dedup]\n";
+  EXPECT_THAT(of(own + both),
+              testing::ContainsRegex("\n# ep 8: [^,]*dedup[^,]*\n# ep 16: [^,]*alltoall[^,]*\n$"));
+  EXPECT_THAT(of("set: [topology.nodes=2]\n" + both), Not(HasSubstr("\n# ep ")));
+  EXPECT_THAT(of("set: [topology.nodes=2]\naxes: {ep: [8, 16]}\n" + both),
+              Not(HasSubstr("\n# ep ")))
+      << "the table says it";
 }
 
 TEST_F(AdviceTest, TellsTheEdgeOfTheBest) {
