@@ -112,6 +112,9 @@ TEST(FirstMinute, NewFitsSizesToTheCluster) {
   EXPECT_THAT(sizes_in_new("training", "gpt-oss-20b", "drawn", "occult-a6000"),
               HasSubstr("parallel: {pp: 1, ep: 4}\nbatch: {global: 16, "))
       << "4 GPUs on one host";
+  EXPECT_THAT(sizes_in_new("training", "gpt-oss-20b", "drawn", "explicit"),
+              HasSubstr("parallel: {pp: 2, ep: 2}\nbatch: {global: 8, "))
+      << "2 GPUs on each of two hosts";
   EXPECT_EQ(sizes_in_new("step", "tiny-moe", "tiny-moe-train"),
             "topology: h100-rail\nmodel: tiny-moe\ntrace: tiny-moe-train\n"
             "policy: [alltoall, deepep-normal, llep]\nep: 32\ntokens_per_rank: 2048\n"

@@ -145,6 +145,9 @@ TEST(AskedAxes, IntervalsLeaveAStepForTheFirstPlan) {
               ElementsAre("1: interval=1 first=2 steps=3:7 warmup=2",
                           "2: interval=2 first=2 steps=3:7 warmup=2",
                           "4: interval=4 first=2 steps=3:7 warmup=2"));
+  EXPECT_THAT(lines("tokens_per_rank: 64\nsteps: 0:3\n"),
+              ElementsAre("1: interval=1 first=1 steps=1:3 warmup=1",
+                          "2: interval=2 first=1 steps=1:3 warmup=1"));
 }
 
 TEST(AskedAxes, IntervalsOfIterationsAreEightAtLeast) {
@@ -153,6 +156,11 @@ TEST(AskedAxes, IntervalsOfIterationsAreEightAtLeast) {
   EXPECT_THAT(
       asked_points("eplb-interval", asked_iteration("ep: 8", "steps: 2:7\nwarmup: 1\n")).back(),
       HasSubstr("4: policy.placement.interval=4 policy.placement.first=1 steps=2:6 warmup=1"));
+}
+
+TEST(AskedAxes, IntervalsOfTwoIterationsAreTooShort) {
+  EXPECT_THAT(asked_mistake("eplb-interval", asked_iteration("ep: 8", "steps: 0:2\n")),
+              HasSubstr("--ask eplb-interval: an interval of 2 needs 3 steps, not 2\n"));
 }
 
 TEST(AskedAxes, SayWhatTheyCannotBeAskedOf) {

@@ -267,6 +267,9 @@ TEST_F(GridTest, ListsOfTheScenarioHaveTheirPlaceToo) {
   EXPECT_THAT(mistake_in_inputs(read_text("model: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: "
                                           "dedup\ntopology: [h100-rail, h100-rial]\n")),
               HasSubstr("grid.yaml:4:1: error: 'topology'"));
+  EXPECT_THAT(
+      mistake_in_inputs(read("axes: {topology.nodes: [2], topology: [h100-rail, h100-rial]}\n")),
+      HasSubstr("grid.yaml:5:29: error: 'topology'"));
   const SweepGrid of_flags = SweepGrid::parse(without_trace + "trace: tiny-moe-train\n", "f.yaml",
                                               {{"set", "model.hiden=3", "--set model.hiden=3"}});
   EXPECT_THAT(mistake_in_inputs(of_flags),

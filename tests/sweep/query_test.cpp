@@ -216,6 +216,24 @@ TEST_F(QueryTest, Pivots) {
   EXPECT_EQ(table.rows[1][3].value, 0.1);
 }
 
+/// A policy without the axis has one scenario in two rows.
+TEST_F(QueryTest, OnlyPlainListsHaveRowsOfOneScenarioOnce) {
+  std::vector<SweepRow> rows;
+  for (const int depth : {1, 2}) {
+    SweepRow& row = rows.emplace_back(SweepRow{depth - 1, sweep_ok});
+    row.figures = {{"policy", text_value("a")},
+                   {"depth", integer_value(depth)},
+                   {"step_s", real_value(0.5)},
+                   {"scenario", text_value("s")}};
+  }
+  const std::string path = scratch_ / "equal.sqlite";
+  SweepStore(path, {"hash", "grid.yaml", 2, {"policy", "depth"}}).add(rows);
+  reader_ = std::make_unique<SweepReader>(path);
+  EXPECT_THAT(names({}), ElementsAre("aany"));
+  EXPECT_THAT(names({.group = {"depth", "policy"}}), ElementsAre("1a", "2a"));
+  EXPECT_EQ(columns_of(ask({.pivot = {"policy", "depth"}})), "policy! 1 2 ");
+}
+
 TEST_F(QueryTest, AddsSpeedups) {
   const Table table = ask({.baseline = "policy=a"});
   ASSERT_EQ(table.columns.back().name, "speedup");

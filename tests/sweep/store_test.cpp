@@ -182,6 +182,8 @@ TEST_F(StoreTest, ClosedFilesAreClosed) {
   const auto before = open_files();
   SweepStore(path(), about).add({row(0, 0.1)});
   SweepReader(path()).query("SELECT * FROM scenarios");
+  EXPECT_THAT(error_of([&] { SweepReader(path()).query("SELECT 1; SELECT 2"); }),
+              HasSubstr("SQLite runs one statement at a time"));
   SweepAbout other = about;
   other.grid = "else";
   error_of([&] { SweepStore(path(), other); });
