@@ -210,6 +210,28 @@ TEST(FirstMinute, DoctorFindsTheData) {
   EXPECT_THAT(outcome.out, testing::ContainsRegex("\ntraces +[1-9][0-9]* recordings +-"));
 }
 
+TEST(FirstMinute, OneFileOfAKindIsEnough) {
+  const Outcome outcome = run_moesim({"doctor"}, {});
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("\nmodels/moe +1 file +-"));
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("\ntopologies +2 files +-"));
+  EXPECT_THAT(outcome.err, HasSubstr("2 of what every simulation needs is not there"));
+}
+
+TEST(FirstMinute, NewSaysWhatItWrites) {
+  const auto first_line = [](const std::string& purpose) {
+    const Scratch scratch;
+    run_moesim(new_words("s.yaml", "drawn", purpose),
+               {.folder = scratch.path(), .data = MOESIM_ROOT});
+    const std::string text = content(scratch.file("s.yaml"));
+    return text.substr(0, text.find('\n'));
+  };
+  const std::string rest =
+      " on 32 GPUs of h100-rail. moesim compare s.yaml runs it, moesim explore s.yaml shows it.";
+  EXPECT_EQ(first_line("step"), "# A step of MoE layers" + rest);
+  EXPECT_EQ(first_line("training"), "# A training iteration" + rest);
+  EXPECT_EQ(first_line("serving"), "# A decode step of an engine" + rest);
+}
+
 TEST(FirstMinute, DoctorMissesTheData) {
   const Scratch empty;
   const Outcome outcome = run_moesim({"doctor"}, {.data = empty.path()});

@@ -144,6 +144,15 @@ TEST_F(ListCommand, SectionsStandApart) {
   EXPECT_EQ(none.err, "error: nothing to list under 'gpu'\nhint: did you mean 'gpus'?\n");
 }
 
+TEST_F(ListCommand, TopologiesNameTheGpuOfTheFirstRank) {
+  write("topologies/two.yaml",
+        "description: two kinds\nsource: s\nvertices:\n"
+        "  - {name: a.gpu, kind: gpu, host: a, gpu: round}\n"
+        "  - {name: b.gpu, kind: gpu, host: b, gpu: square}\n"
+        "links:\n  - {from: a.gpu, to: b.gpu, class: nic, bandwidth: 1 GB/s, latency: 1 us}\n");
+  EXPECT_THAT(list("topologies", {"--format", "csv"}), HasSubstr("\ntwo,two kinds,2,2,round\n"));
+}
+
 TEST_F(ListCommand, MechanismsAreOfFourKinds) {
   const std::string listed = list("mechanisms", {"--format", "csv"});
   EXPECT_THAT(listed, testing::StartsWith("kind,mechanism,description\n"));

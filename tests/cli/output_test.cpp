@@ -59,6 +59,21 @@ TEST(Output, TwoHaveTwoNames) {
   }
 }
 
+TEST(Output, TimelinesHaveTheRanksAndStepsThatAreAskedFor) {
+  const Scratch scratch;
+  const std::string file = scratch.file("t.json");
+  const auto size = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> flags = {"--timeline", file, "-q"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    EXPECT_EQ(run_moesim(on_hand_trace("run", "pair", {"dedup"}, flags)).code, 0);
+    return Json::parse(content(file))["traceEvents"].size();
+  };
+  const std::size_t usual = size({});
+  EXPECT_EQ(size({"--timeline-steps", "1"}), usual);
+  EXPECT_GT(size({"--timeline-steps", "2"}), usual);
+  EXPECT_LT(size({"--timeline-ranks", "0"}), size({"--timeline-ranks", "all"}));
+}
+
 TEST(Output, PicturesAreThereIfAskedFor) {
   const auto first_case = [](const std::string& command, std::vector<std::string> more) {
     more.insert(more.end(), {"--json", "-", "-q"});

@@ -163,6 +163,20 @@ TEST(AskedAxes, IntervalsOfTwoIterationsAreTooShort) {
               HasSubstr("--ask eplb-interval: an interval of 2 needs 3 steps, not 2\n"));
 }
 
+TEST(AskedAxes, AreThoseOfTheFirstScenario) {
+  EXPECT_THAT(asked_mistake("vpp", asked_iteration("ep: 8", "axes: {parallel.pp: [1, 2]}\n")),
+              HasSubstr("--ask vpp: the scenario has one pipeline stage"));
+  const auto first = [](const std::string& question, const std::string& axes) {
+    return asked_points(question, asked_grid("trace: tiny-moe-train\naxes: {" + axes + "}\n"))
+        .at(0);
+  };
+  EXPECT_EQ(first("slots", "ep: [8, 16]"), "4: policy.placement.slots=4");
+  EXPECT_EQ(first("slots", "ep: [16, 8]"), "2: policy.placement.slots=2");
+  EXPECT_THAT(first("eplb-interval", "steps: ['0:3', '5:9']"), HasSubstr(" steps=1:3 "));
+  const std::string one_node = first("nvlink-domain", "topology.nodes: [1, 2]");
+  EXPECT_THAT(one_node, HasSubstr("4: topology.nodes=2 "));
+}
+
 TEST(AskedAxes, SayWhatTheyCannotBeAskedOf) {
   EXPECT_THAT(asked_mistake("mechanism", asked_grid("parallel: {tp: 2}\nbatch: {global: 64, "
                                                     "sequence: 4096}\n",

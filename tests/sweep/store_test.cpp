@@ -184,6 +184,9 @@ TEST_F(StoreTest, ClosedFilesAreClosed) {
   SweepReader(path()).query("SELECT * FROM scenarios");
   EXPECT_THAT(error_of([&] { SweepReader(path()).query("SELECT 1; SELECT 2"); }),
               HasSubstr("SQLite runs one statement at a time"));
+  EXPECT_THAT(
+      error_of([&] { SweepReader(path()).query("SELECT abs(-9223372036854775808)"); }),
+      HasSubstr("s.sqlite: error: cannot be read: integer overflow\nhint: if it is damaged, "));
   SweepAbout other = about;
   other.grid = "else";
   error_of([&] { SweepStore(path(), other); });

@@ -241,12 +241,12 @@ TEST_F(SweepTest, RowsBesideTheGridAreNotLookedAt) {
   {
     SweepStore store(options().file, {"hash", "grid.yaml", 6, {"ep"}});
     std::vector<SweepRow> rows;
-    for (const std::int64_t id : {-1, 5, 6, 7}) rows.push_back({id, sweep_ok, "", one.figures});
-    rows.push_back({0, sweep_failed, "lost", one.figures});
+    for (const std::int64_t id : {-1, 0, 5, 6, 7}) rows.push_back({id, sweep_ok, "", one.figures});
+    rows.push_back({1, sweep_failed, "lost", one.figures});
     store.add(rows);
   }
   UnitRunner runner(grid_, "v");
-  EXPECT_THAT(stale_rows(options().file, grid_, runner).ids, ElementsAre(5));
+  EXPECT_THAT(stale_rows(options().file, grid_, runner).ids, ElementsAre(0, 5));
 }
 
 TEST(Claims, OfOneProcessCountUp) {
