@@ -207,6 +207,8 @@ TEST_F(GridTest, KeysThatSomeInputsKnowAreNone) {
   EXPECT_EQ(mistake_in_inputs(read(depth + "}\n", both)), "none");
   EXPECT_THAT(mistake_in_inputs(read("axes: {policy.dispatch.dept: [1, 2]}\n", both)),
               HasSubstr("unknown key 'dept'"));
+  const std::string told = mistake_in_inputs(read("axes: {policy.dispatch.dept: [1, 2]}\n", both));
+  EXPECT_EQ(told.find("error:"), told.rfind("error:")) << told;
   const SweepGrid of_one = read("axes: {policy:hiermoe-hd.dispatch.depth: [1, 2]}\n", both);
   EXPECT_EQ(mistake_in_inputs(of_one), "none");
   EXPECT_TRUE(of_one.unit(0).set.empty()) << "megatron has none of it";

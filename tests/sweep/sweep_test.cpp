@@ -236,6 +236,22 @@ TEST_F(SweepTest, ChangedInputsAreNamedWithTheirRows) {
                     HasSubstr("' changed since")));
 }
 
+TEST_F(SweepTest, EachRowOfAUnitIsLookedAt) {
+  run_sweep(grid_, options());
+  {
+    SweepStore store(options().file, SweepReader(options().file).about());
+    std::vector<SweepRow> rows;
+    SweepReader(options().file).rows([&](const SweepRow& row) { rows.push_back(row); });
+    for (SweepFigure& figure : rows[2].figures) {
+      if (figure.column == "model_xxh3") figure.value.text = "old";
+    }
+    store.remove({2});
+    store.add({rows[2]});
+  }
+  UnitRunner runner(grid_, "v");
+  EXPECT_THAT(stale_rows(options().file, grid_, runner).ids, ElementsAre(2));
+}
+
 TEST_F(SweepTest, RowsBesideTheGridAreNotLookedAt) {
   const SweepRow one = UnitRunner(grid_, "old").run(0).at(0);
   {
