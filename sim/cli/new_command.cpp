@@ -94,7 +94,7 @@ void answer_all(NewScenario& scenario) {
 
 /// What the text depends on besides the names.
 struct NewSizes {
-  int gpus = 0, hosts = 0, experts = 0;
+  int gpus, hosts, experts;
   std::int64_t least_tokens = 0;  // of a recorded step
 };
 

@@ -137,12 +137,16 @@ class Adviser {
     return fmt::format("{}", fmt::join(all, "")) + degrees();
   }
 
-  /// The expert-parallel degrees, if policies differ in it by themselves.
+  /// The expert-parallel degrees, if nothing but policies differs in them.
   std::string degrees() const {
-    std::map<std::string, std::set<std::string>> policies;  // by degree
+    const auto says_none = [](const SweepAxis& axis) {
+      return axis.name == "policy" || axis.name == "routing";
+    };
+    if (!std::ranges::all_of(port_.grid().axes(), says_none)) return "";
+    std::map<double, std::set<std::string>> policies;  // by degree
     for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
       const SweepRow& row = port_.rows().at(ranked_[r]);
-      policies[text_in(row, "ep")].insert(text_in(row, "policy"));
+      policies[number_in(row, "ep")].insert(text_in(row, "policy"));
     }
     std::string text;
     for (const auto& [ep, names] : policies) {

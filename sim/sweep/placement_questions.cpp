@@ -86,7 +86,7 @@ std::vector<SweepAxis> slots(const SweepGrid& grid) {
 
 /// Steps or iterations that the scenario has, from which on, and how many planners see before.
 struct AskedSteps {
-  int first = 0, count = 0, warmup = 0;
+  int first, count, warmup;
 };
 
 AskedSteps window_of(const Scenario& scenario) {

@@ -88,6 +88,31 @@ TEST_F(CalibrateStepsCommand, TellsSettingsOfOneNameApart) {
   EXPECT_NE(simulated[0], simulated[1]);
 }
 
+TEST_F(CalibrateStepsCommand, SaysWhereAValueIsAtItsEdgeAndWhatFits) {
+  const Outcome slow =
+      run("name,batch.micro,seconds\nslow,,1000\nsmall,1,oom\n", "software.kept.gh100.bf16=0.3:1");
+  EXPECT_THAT(slow.out, HasSubstr("=0.3, the edge of its range: other causes are likely\n"));
+  EXPECT_THAT(slow.out, testing::ContainsRegex("\nsmall +memory +oom +fits"));
+  EXPECT_THAT(slow.out, testing::ContainsRegex("\nslow +fit +1000 s +[0-9.]+ m?s +-[0-9.]+ % *\n"))
+      << "one value and one step: nothing is left out";
+  EXPECT_THAT(slow.out, testing::Not(HasSubstr("# order of pairs")));
+}
+
+TEST_F(CalibrateStepsCommand, OrdersPairsWithAPredictedStep) {
+  const Outcome outcome =
+      run("name,batch.global,seconds,use\na,8,1,fit\nb,16,2,predict\n"
+          "c,24,1.96,predict\nd,32,1.5,fit\ne,16,oom,\n"
+          "f,16,3,predict\n",
+          "software.kept.gh100.bf16=0.3:1");
+  // In order: b, c and f over a. Not in order: b, c and f over d, f over c, and f over b, which is
+  // the same setting. b and c are alike; a and d are fitted.
+  EXPECT_THAT(outcome.out, testing::EndsWith(" that differ by over 5 %: 3 of 8\n")) << outcome.err;
+  std::smatch errors;
+  const std::regex of_a("\na +fit +1 s +[0-9.]+ m?s +([-+0-9.]+) % +([-+0-9.]+) %");
+  ASSERT_TRUE(std::regex_search(outcome.out, errors, of_a)) << outcome.out;
+  EXPECT_NE(errors[1], errors[2]) << "without it the value is another one";
+}
+
 TEST_F(CalibrateStepsCommand, SaysWhatIsWrongAndWritesNothing) {
   const auto refusal = [&](const std::string& measured, const std::string& fit) {
     const Outcome outcome = run(measured, fit);

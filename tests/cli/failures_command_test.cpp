@@ -102,6 +102,13 @@ TEST(FailuresCommand, SaysWhatWasNotRunBelowWhatWas) {
               HasSubstr("# megatron on pair was not run: 'ep' is 4: it must divide 2 GPUs\n"));
 }
 
+TEST(FailuresCommand, AnIntervalHasAStepAtLeast) {
+  const auto rows = rows_of(
+      failures({"megatron"}, {"--node-mtbf", "2h", "--interval", "1 us", "--format", "csv"}).out);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(figure(rows[0], "interval"), figure(rows[0], "step"));
+}
+
 TEST(FailuresCommand, FlagsDefaultToUsualTimes) {
   const auto shown = [](std::vector<std::string> more) {
     more.insert(more.end(), {"--node-mtbf", "2h", "--format", "csv", "--set",

@@ -75,9 +75,9 @@ TEST(FirstMinute, NewTakesFilesOfTheFolder) {
 
 /// The lines of a new scenario below its inputs.
 std::string sizes_in_new(const std::string& purpose, const std::string& model,
-                         const std::string& trace) {
+                         const std::string& trace, const std::string& topology = "h100-rail") {
   const Scratch scratch;
-  const Outcome outcome = run_moesim({"new", "s.yaml", "--topology", "h100-rail", "--model", model,
+  const Outcome outcome = run_moesim({"new", "s.yaml", "--topology", topology, "--model", model,
                                       "--trace", trace, "--for", purpose},
                                      {.folder = scratch.path(), .data = MOESIM_ROOT});
   EXPECT_EQ(outcome.out, "s.yaml is written. Now: moesim compare s.yaml\n") << outcome.err;
@@ -109,6 +109,12 @@ TEST(FirstMinute, NewFitsSizesToTheCluster) {
                 "policy: [deepep-low-latency, megatron-allgather]\nparallel: {tp: 1, ep: 32}\n"
                 "serving:\n  batch: {context: 4096, sequences: 64}\n  kv: bf16\n"
                 "routing: [balanced, recorded]\nsteps: 0\n");
+  EXPECT_THAT(sizes_in_new("training", "gpt-oss-20b", "drawn", "occult-a6000"),
+              HasSubstr("parallel: {pp: 1, ep: 4}\nbatch: {global: 16, "))
+      << "4 GPUs on one host";
+  EXPECT_THAT(sizes_in_new("training", "gpt-oss-20b", "drawn", "explicit"),
+              HasSubstr("parallel: {pp: 2, ep: 2}\nbatch: {global: 8, "))
+      << "2 GPUs on each of two hosts";
   EXPECT_EQ(sizes_in_new("step", "tiny-moe", "tiny-moe-train"),
             "topology: h100-rail\nmodel: tiny-moe\ntrace: tiny-moe-train\n"
             "policy: [alltoall, deepep-normal, llep]\nep: 32\ntokens_per_rank: 2048\n"
@@ -202,6 +208,28 @@ TEST(FirstMinute, DoctorFindsTheData) {
   }
   EXPECT_THAT(outcome.out, testing::ContainsRegex("\nmodels/gpu +[0-9]+ files +-"));
   EXPECT_THAT(outcome.out, testing::ContainsRegex("\ntraces +[1-9][0-9]* recordings +-"));
+}
+
+TEST(FirstMinute, OneFileOfAKindIsEnough) {
+  const Outcome outcome = run_moesim({"doctor"}, {});
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("\nmodels/moe +1 file +-"));
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("\ntopologies +2 files +-"));
+  EXPECT_THAT(outcome.err, HasSubstr("2 of what every simulation needs is not there"));
+}
+
+TEST(FirstMinute, NewSaysWhatItWrites) {
+  const auto first_line = [](const std::string& purpose) {
+    const Scratch scratch;
+    run_moesim(new_words("s.yaml", "drawn", purpose),
+               {.folder = scratch.path(), .data = MOESIM_ROOT});
+    const std::string text = content(scratch.file("s.yaml"));
+    return text.substr(0, text.find('\n'));
+  };
+  const std::string rest =
+      " on 32 GPUs of h100-rail. moesim compare s.yaml runs it, moesim explore s.yaml shows it.";
+  EXPECT_EQ(first_line("step"), "# A step of MoE layers" + rest);
+  EXPECT_EQ(first_line("training"), "# A training iteration" + rest);
+  EXPECT_EQ(first_line("serving"), "# A decode step of an engine" + rest);
 }
 
 TEST(FirstMinute, DoctorMissesTheData) {

@@ -118,6 +118,37 @@ TEST(FlagRules, SomeExcludeEachOther) {
   }
 }
 
+TEST(FlagRules, TracesThatAreFittedOrOfAWorkloadHaveNoShapeOfTheirOwn) {
+  const std::vector<std::string> shape = {"--model", "--experts", "--top-k", "--layers"},
+                                 invented = {"--skew",       "--affinity", "--communities",
+                                             "--stickiness", "--groups",   "--kept-groups"};
+  const auto excluded = [](const std::string& by, const std::string& flag) {
+    EXPECT_EQ(error_on(fmt::format("trace synth -o t {} W0 {} 1", by, flag)),
+              fmt::format("error: moesim trace synth: {} excludes {}\n"
+                          "hint: moesim trace synth --help tells more\n",
+                          by, flag));
+  };
+  for (const std::string& flag : shape) excluded("--fit", flag);
+  for (const std::string& flag : invented) {
+    excluded("--fit", flag);
+    excluded("--workload", flag);
+  }
+  excluded("--workload", "--fit");
+  EXPECT_THAT(error_on("trace synth -o t --workload W0 --drift 1"),
+              testing::HasSubstr("--drift excludes --workload\n"));
+}
+
+TEST(FlagRules, SomeAreOfSinglePassesOnly) {
+  for (const char* flag : {"--bounds", "--elasticities", "--intervals", "--timeline t.json"}) {
+    std::istringstream in(fmt::format("compare serving-engine --set topology.nodes=1 {}", flag));
+    const Outcome outcome = run_moesim({std::istream_iterator<std::string>(in), {}},
+                                       {.folder = "/tmp", .data = MOESIM_ROOT});
+    EXPECT_THAT(outcome.err, testing::HasSubstr("error: --bounds, --elasticities, --intervals and "
+                                                "--timeline are of single passes\n"))
+        << flag;
+  }
+}
+
 // Else the list would take the argument behind its value.
 TEST(FlagRules, AnArgumentMayFollowAFlagThatIsAList) {
   for (const char* line :

@@ -109,5 +109,36 @@ TEST(ImportCommands, DrawnLayersHaveNumbersThatALayerMayHave) {
   EXPECT_EQ(drawn("0"), "error: --layers: 0 layers; there are from 1 to 100000\n");
 }
 
+TEST(ImportCommands, DrawnTracesHaveWhatTheModelHasUnlessTold) {
+  const Scratch scratch;
+  const auto drawn = [&](std::vector<std::string> more) {
+    const std::string folder = scratch.file("t");
+    std::filesystem::remove_all(folder);
+    more.insert(more.begin(), {"trace", "synth", "-o", folder, "--tokens", "64", "--steps", "2"});
+    const Outcome made = run_moesim(more);
+    if (made.code != 0) return made.err;
+    EXPECT_THAT(made.out, StartsWith("wrote " + folder + ": 2 steps, 128 tokens, "));
+    const std::string info = run_moesim({"trace", "info", folder}).out;
+    std::string facts;
+    for (const std::string name : {"model ", "experts ", "layers "}) {
+      const auto at = info.find("\n" + name) + 25;
+      facts += info.substr(at, info.find('\n', at) - at) + "; ";
+    }
+    return facts;
+  };
+  EXPECT_EQ(drawn({"--model", "hand"}), "hand; 4, top-2, logical ids; 1 (model layers 0); ");
+  EXPECT_EQ(drawn({"--model", "hand", "--experts", "8", "--layers", "2"}),
+            "hand; 8, top-2, logical ids; 2 (model layers 0, 1); ");
+  EXPECT_EQ(drawn({"--model", "hand", "--top-k", "3", "--layers", "1:1"}),
+            "hand; 4, top-3, logical ids; 1 (model layers 1); ");
+  EXPECT_EQ(drawn({"--model", "hand", "--layers", "3"}),
+            "error: --layers: 3 layers; there are from 1 to 2\n");
+  EXPECT_EQ(drawn({"--experts", "6", "--top-k", "1", "--layers", "7:2"}),
+            "synthetic; 6, top-1, logical ids; 2 (model layers 7, 8); ");
+  EXPECT_EQ(drawn({"--workload", "W1"}), "synthetic; 64, top-8, logical ids; 1 (model layers 0); ");
+  EXPECT_EQ(drawn({"--fit", fixtures + "traces/hand"}),
+            "hand; 4, top-2, logical ids; 2 (model layers 0, 1); ");
+}
+
 }  // namespace
 }  // namespace moesim

@@ -118,6 +118,41 @@ TEST_F(ListCommand, TopologiesHaveTheirSizes) {
             "pair      two nodes of one GPU behind one switch     2      2      round\n");
 }
 
+TEST_F(ListCommand, GpusHaveTheirRates) {
+  write("models/gpu/round.yaml", content(MOESIM_ROOT "/tests/cli/data/models/gpu/round.yaml"));
+  EXPECT_EQ(list("gpus"),
+            "# gpus (models/gpu)\n"
+            "gpu       kernels  description  memory  bandwidth         bf16\n"
+            "round  data sheet                10 GB     1 TB/s  100 TFLOP/s\n");
+}
+
+TEST_F(ListCommand, PublishedTablesHaveTheirFigures) {
+  const Outcome papers = run_moesim({"list", "papers"}, {.folder = "/", .data = MOESIM_ROOT});
+  EXPECT_THAT(papers.out, HasSubstr("# published tables (moesim papers)\n"
+                                    "table                 figures  description\n"));
+  EXPECT_THAT(papers.out, HasSubstr("\nautomodel                   4  NeMo AutoModel, FSDP2\n"));
+}
+
+TEST_F(ListCommand, SectionsStandApart) {
+  const Outcome all = run_moesim({"list"}, {.folder = "/", .data = scratch_.path()});
+  for (const char* next :
+       {"\n\n# mechanisms\nkind ", "\n\n# topologies\n", "\n\n# importers (moesim trace "}) {
+    EXPECT_THAT(all.out, HasSubstr(next));
+  }
+  EXPECT_THAT(all.out, testing::StartsWith("# policies (models/system)\n"));
+  const Outcome none = run_moesim({"list", "gpu"}, {.folder = "/", .data = scratch_.path()});
+  EXPECT_EQ(none.err, "error: nothing to list under 'gpu'\nhint: did you mean 'gpus'?\n");
+}
+
+TEST_F(ListCommand, TopologiesNameTheGpuOfTheFirstRank) {
+  write("topologies/two.yaml",
+        "description: two kinds\nsource: s\nvertices:\n"
+        "  - {name: a.gpu, kind: gpu, host: a, gpu: round}\n"
+        "  - {name: b.gpu, kind: gpu, host: b, gpu: square}\n"
+        "links:\n  - {from: a.gpu, to: b.gpu, class: nic, bandwidth: 1 GB/s, latency: 1 us}\n");
+  EXPECT_THAT(list("topologies", {"--format", "csv"}), HasSubstr("\ntwo,two kinds,2,2,round\n"));
+}
+
 TEST_F(ListCommand, MechanismsAreOfFourKinds) {
   const std::string listed = list("mechanisms", {"--format", "csv"});
   EXPECT_THAT(listed, testing::StartsWith("kind,mechanism,description\n"));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/run.h"
@@ -58,6 +59,21 @@ TEST(Output, TwoHaveTwoNames) {
   }
 }
 
+TEST(Output, TimelinesHaveTheRanksAndStepsThatAreAskedFor) {
+  const Scratch scratch;
+  const std::string file = scratch.file("t.json");
+  const auto size = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> flags = {"--timeline", file, "-q"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    EXPECT_EQ(run_moesim(on_hand_trace("run", "pair", {"dedup"}, flags)).code, 0);
+    return Json::parse(content(file))["traceEvents"].size();
+  };
+  const std::size_t usual = size({});
+  EXPECT_EQ(size({"--timeline-steps", "1"}), usual);
+  EXPECT_GT(size({"--timeline-steps", "2"}), usual);
+  EXPECT_LT(size({"--timeline-ranks", "0"}), size({"--timeline-ranks", "all"}));
+}
+
 TEST(Output, PicturesAreThereIfAskedFor) {
   const auto first_case = [](const std::string& command, std::vector<std::string> more) {
     more.insert(more.end(), {"--json", "-", "-q"});
@@ -101,6 +117,26 @@ TEST(Output, PagesHaveIntervalsWithoutBeingAsked) {
   EXPECT_FALSE(has_intervals({}));
   EXPECT_TRUE(has_intervals({"--intervals"}));
   EXPECT_TRUE(has_intervals({"--report", scratch.file("r.html")}));
+}
+
+TEST(Output, SaysWhatMovedAgainstWhatWasStored) {
+  const Scratch scratch;
+  const std::string file = scratch.file("e.json");
+  const auto compared = [&](const std::vector<std::string>& more) {
+    return run_moesim(on_hand_trace("compare", "pair", {"dedup"}, more),
+                      {.folder = scratch.path()});
+  };
+  ASSERT_EQ(compared({"--json", file}).code, 0);
+  EXPECT_THAT(compared({"--expect", file}).out,
+              HasSubstr("e.json: 0 of 1 cases moved by more than 1 %\n"));
+  Json stored = Json::parse(content(file));
+  stored["cases"][0]["step_s"] = stored["cases"][0]["step_s"].get<double>() / 1.1;
+  std::ofstream(file) << stored;
+  const Outcome moved = compared({"--expect", file});
+  EXPECT_EQ(moved.code, 1);
+  EXPECT_THAT(moved.out, HasSubstr("e.json: 1 of 1 cases moved by more than 1 %\n"));
+  EXPECT_THAT(moved.err, HasSubstr("the run failed: 1 of 1 cases moved against " + file + "\n"));
+  EXPECT_EQ(compared({"--expect", file, "--tolerance", "11 %"}).code, 0);
 }
 
 TEST(Output, SaysWhatStandsForOthers) {

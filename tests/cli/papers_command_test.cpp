@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // moesim papers as a user runs it.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -133,6 +134,50 @@ TEST(PapersCommand, KindsOfTablesAreChosen) {
   EXPECT_THAT(said({"--iterations", "--serving"}), taken);
   EXPECT_EQ(said({"--serving"}), "error: no table is left\n");
   EXPECT_EQ(said({"--fast"}), "error: no table is left\n");
+}
+
+// A small iteration, kept and frozen; then its published time is said to be another.
+TEST(PapersCommand, KeepsErrorsAndFreezesPredictions) {
+  const Scratch scratch;
+  const std::string table = scratch.file("t.yaml"), kept = scratch.file("k"),
+                    frozen = scratch.file("f");
+  const auto publish = [&](const std::string& time) {
+    write_file(
+        table,
+        "title: t\nsource: s\nrows:\n- {name: a, model: gpt-oss-20b, policy: alltoall, gpus: "
+        "8, topology: h100-rail, parallel: {ep: 8}, batch: {global: 8, sequence: 4096}, set: "
+        "[topology.nodes=1, model.layers=2, model.moe_layers.count=2], routing: balanced, "
+        "published: " +
+            time + "}\n");
+  };
+  const auto papers = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"papers", table, "-j", "1"});
+    return run_moesim(more, with_shipped_data());
+  };
+  publish("100 ms");
+  const Outcome first = papers({"--keep", kept, "--freeze", frozen});
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.out, Not(HasSubstr("# whole iterations take"))) << "they were named";
+  EXPECT_EQ(papers({"--check", kept}).code, 0);
+  for (const char* other : {"--freeze", "--page", "--json"}) {
+    EXPECT_THAT(papers({"--keep", scratch.file("n"), other, scratch.file("n")}).err,
+                HasSubstr("n: error: is the name of two outputs of this command"));
+  }
+  const auto simulated =
+      nlohmann::json::parse(content(frozen))["tables"][0]["figures"][0]["simulated"];
+  EXPECT_THAT(papers({"--freeze", frozen}).err, HasSubstr("what is frozen stays as it is"));
+  const std::string score = papers({"--score", frozen}).out;
+  EXPECT_THAT(score, testing::StartsWith("# frozen on 20"));
+  EXPECT_THAT(score, testing::EndsWith("\n0 of 1 measurements are inside their 90 % intervals\n"));
+  publish(fmt::format("{} s", simulated.get<double>() * 1.01));
+  EXPECT_THAT(papers({"--score", frozen}).out,
+              testing::EndsWith("\n1 of 1 measurements are inside their 90 % intervals\n"));
+  EXPECT_EQ(papers({"--check", kept}).code, 0) << "a smaller error";
+  publish("105 ms");
+  const Outcome grown = papers({"--check", kept});
+  EXPECT_EQ(grown.code, 1);
+  EXPECT_THAT(grown.err, HasSubstr("1 errors have grown against " + kept + ":\n  "));
+  EXPECT_EQ(papers({"--check", kept, "--slack", "10 %"}).code, 0);
 }
 
 }  // namespace

@@ -151,6 +151,15 @@ TEST(TopologyCommand, CheckNamesTwentyOdditiesAndCountsThem) {
   EXPECT_THAT(many.out, HasSubstr("; 22 warnings\n"));
 }
 
+TEST(TopologyCommand, DrawsIntoAFileThatStays) {
+  const Scratch scratch;
+  const Outcome drawn = topology("draw", "pair", {"-o", scratch.file("p.dot")});
+  EXPECT_EQ(drawn.code, 0) << drawn.err;
+  EXPECT_THAT(content(scratch.file("p.dot")), testing::StartsWith("digraph topology {\n"));
+  EXPECT_EQ(topology("draw", "pair", {"-o", scratch.file("no/p.dot")}).code, 2);
+  EXPECT_EQ(topology("draw", "pair", {"-o", scratch.file("p.txt")}).code, 2);
+}
+
 TEST(TopologyCommand, CheckFindsUnknownGpuModels) {
   const Outcome unknown = topology("check", "pair", {"--set", "topology.node.gpu=ruond"});
   EXPECT_EQ(unknown.code, 2);

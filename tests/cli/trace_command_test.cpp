@@ -79,6 +79,19 @@ TEST_F(TraceCommand, VerifyCountsWhatIsSound) {
   EXPECT_EQ(trace("check", {}).out, "nothing suspicious\n");
 }
 
+TEST_F(TraceCommand, CheckComparesWithTheModelAndThePlanner) {
+  std::string model = content(MOESIM_ROOT "/tests/cli/data/models/moe/hand.yaml");
+  model.replace(model.find("top_k: 2"), 8, "top_k: 1")
+      .replace(model.find("name: hand"), 10, "name: one");
+  std::ofstream(scratch_.file("one.yaml")) << model;
+  EXPECT_EQ(trace("check", {"--model", "hand"}).out, "nothing suspicious\n");
+  EXPECT_EQ(trace("check", {"--model", scratch_.file("one.yaml")}).out,
+            "suspicious  top-2 where one has top-1\n");
+  EXPECT_EQ(trace("check", {"--interval", "1"}).out, "nothing suspicious\n");
+  EXPECT_EQ(trace("check", {"--interval", "2"}).out,
+            "suspicious  2 steps: a planner that first plans after 2 never does\n");
+}
+
 /// A copy of the hand-sized trace whose first array ends early.
 TEST_F(TraceCommand, VerifyAndCheckTellADamagedTrace) {
   const std::string folder = scratch_.file("damaged");

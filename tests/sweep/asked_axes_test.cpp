@@ -145,6 +145,9 @@ TEST(AskedAxes, IntervalsLeaveAStepForTheFirstPlan) {
               ElementsAre("1: interval=1 first=2 steps=3:7 warmup=2",
                           "2: interval=2 first=2 steps=3:7 warmup=2",
                           "4: interval=4 first=2 steps=3:7 warmup=2"));
+  EXPECT_THAT(lines("tokens_per_rank: 64\nsteps: 0:3\n"),
+              ElementsAre("1: interval=1 first=1 steps=1:3 warmup=1",
+                          "2: interval=2 first=1 steps=1:3 warmup=1"));
 }
 
 TEST(AskedAxes, IntervalsOfIterationsAreEightAtLeast) {
@@ -155,6 +158,25 @@ TEST(AskedAxes, IntervalsOfIterationsAreEightAtLeast) {
       HasSubstr("4: policy.placement.interval=4 policy.placement.first=1 steps=2:6 warmup=1"));
 }
 
+TEST(AskedAxes, IntervalsOfTwoIterationsAreTooShort) {
+  EXPECT_THAT(asked_mistake("eplb-interval", asked_iteration("ep: 8", "steps: 0:2\n")),
+              HasSubstr("--ask eplb-interval: an interval of 2 needs 3 steps, not 2\n"));
+}
+
+TEST(AskedAxes, AreThoseOfTheFirstScenario) {
+  EXPECT_THAT(asked_mistake("vpp", asked_iteration("ep: 8", "axes: {parallel.pp: [1, 2]}\n")),
+              HasSubstr("--ask vpp: the scenario has one pipeline stage"));
+  const auto first = [](const std::string& question, const std::string& axes) {
+    return asked_points(question, asked_grid("trace: tiny-moe-train\naxes: {" + axes + "}\n"))
+        .at(0);
+  };
+  EXPECT_EQ(first("slots", "ep: [8, 16]"), "4: policy.placement.slots=4");
+  EXPECT_EQ(first("slots", "ep: [16, 8]"), "2: policy.placement.slots=2");
+  EXPECT_THAT(first("eplb-interval", "steps: ['0:3', '5:9']"), HasSubstr(" steps=1:3 "));
+  const std::string one_node = first("nvlink-domain", "topology.nodes: [1, 2]");
+  EXPECT_THAT(one_node, HasSubstr("4: topology.nodes=2 "));
+}
+
 TEST(AskedAxes, SayWhatTheyCannotBeAskedOf) {
   EXPECT_THAT(asked_mistake("mechanism", asked_grid("parallel: {tp: 2}\nbatch: {global: 64, "
                                                     "sequence: 4096}\n",
@@ -163,6 +185,44 @@ TEST(AskedAxes, SayWhatTheyCannotBeAskedOf) {
                   "--ask mechanism is about experts, and the model '.*llama-3-8b.*' is dense"));
   EXPECT_THAT(asked_mistake("tp", asked_grid("trace: tiny-moe-train\nrepeat: 4\n")),
               HasSubstr("--ask tp: the scenario is one of steps"));
+}
+
+TEST(AskedAxes, LayoutsSayWhereEveryLayerIs) {
+  const SweepGrid laid = asked_iteration("pp: 2, ep: 8, layout: 'Et*12|t*12L'");
+  for (const std::string question : {"pp", "vpp"}) {
+    EXPECT_EQ(asked_mistake(question, laid),
+              "error: --ask " + question +
+                  ": 'parallel.layout' says where every layer is\n"
+                  "hint: leave it out to ask about other pipelines\n");
+  }
+  EXPECT_EQ(asked_mistake("tp", laid), "none");
+}
+
+TEST(AskedAxes, ChunksMayHaveOneLayer) {
+  const std::string sixteen = "set: [model.layers=16, model.moe_layers.count=16]\n";
+  const SweepGrid grid = SweepGrid::parse(
+      "topology: hiermoe-a6000\nmodel: gpt-oss-20b\npolicy: alltoall\nrouting: balanced\n"
+      "parallel: {pp: 8, ep: 4}\nbatch: {global: 64, sequence: 4096}\n" +
+          sixteen,
+      "asked.yaml", {});
+  const auto last = [&](const char* question) { return asked_points(question, grid).back(); };
+  EXPECT_EQ(last("vpp"), "8 x 2: parallel.pp=8 parallel.vpp=2 pipeline=interleaved");
+  EXPECT_EQ(last("pp"), "16 x 1: parallel.pp=16 parallel.vpp=1 pipeline=1f1b");
+}
+
+TEST(AskedAxes, TensorGroupsDivideTheSequence) {
+  const SweepGrid odd =
+      asked_grid("routing: balanced\nparallel: {ep: 8}\nbatch: {global: 64, sequence: 4098}\n");
+  EXPECT_THAT(asked_points("tp", odd), ElementsAre("1: parallel.tp=1", "2: parallel.tp=2"));
+}
+
+TEST(AskedAxes, MergedPassesRunNoDispatchAgain) {
+  const auto recomputed = [](const std::string& more) {
+    return asked_points("recompute", asked_iteration("pp: 2, ep: 8", more)).size();
+  };
+  EXPECT_EQ(recomputed(""), 6U);
+  EXPECT_EQ(recomputed("pipeline: combined-1f1b\n"), 4U) << "all-to-alls run during other passes";
+  EXPECT_EQ(recomputed("pipeline: combined-1f1b\noverlap: {all_to_all: false}\n"), 6U);
 }
 
 /// The cluster's names and every key stay what they were but for the axes.

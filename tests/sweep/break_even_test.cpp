@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+
 #include "sim/run/simulate.h"
 #include "sim/run/whatif.h"
 #include "sim/scenario/scenario.h"
@@ -16,9 +20,11 @@ TEST(BreakEven, CrossingsAreFoundOnBothSides) {
 }
 
 /// Two hosts with fast or with wide NICs.
-Scenario hosts_with(const std::string& bandwidth, const std::string& latency) {
+Scenario hosts_with(const std::string& bandwidth, const std::string& latency,
+                    const std::string& policy = "alltoall") {
   const std::string text =
-      "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: alltoall\n"
+      "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: " + policy +
+      "\n"
       "transport: ideal\nsteps: 0\nlayers: [1]\nset:\n- topology.nodes=2\n"
       "- topology.node.nics.bandwidth=" +
       bandwidth + "\n- topology.node.nics.latency=" + latency + "\n";
@@ -45,6 +51,30 @@ TEST(BreakEven, FactorsMakeTheSlowerOneAsFast) {
     EXPECT_GT(time_with(wide, b.resource, before), time_with(fast, b.resource, before));
   }
   EXPECT_TRUE(by_latency);
+  EXPECT_TRUE(std::ranges::is_sorted(
+      found, {}, [](const BreakEven& b) { return std::abs(std::log(b.factor)); }));
+  EXPECT_TRUE(break_even(fast, wide, 1, [] { return true; }).empty()) << "somebody has stopped it";
+  EXPECT_TRUE(break_even(fast, hosts_with("100 GB/s", "1 s"), 1, [] { return false; }).empty());
+}
+
+// HybridEP's planner chooses domains by rates: it plans anew on every changed cluster.
+TEST(BreakEven, PlansByRatesAreMadeAnew) {
+  const Scenario fast = hosts_with("50 GB/s", "1 us", "hybridep-exact"),
+                 wide = hosts_with("100 GB/s", "30 us", "hybridep-exact");
+  ASSERT_LT(time_with(fast, "nic.latency", 1), time_with(wide, "nic.latency", 1));
+  std::map<std::string, int> found;
+  for (const BreakEven& b : break_even(fast, wide, 1, [] { return false; })) {
+    ++found[b.resource];
+    EXPECT_LE(time_with(wide, b.resource, b.factor), time_with(fast, b.resource, b.factor) * 1.001)
+        << b.resource << " " << b.factor;
+  }
+  for (const char* resource : {"nic.latency", "nic.bandwidth", "nvlink.bandwidth", "gpu.flops"}) {
+    int expected = 0;
+    for (const double end : {farthest_factor, 1 / farthest_factor}) {
+      expected += time_with(wide, resource, end) <= time_with(fast, resource, end) ? 1 : 0;
+    }
+    EXPECT_EQ(found[resource], expected) << resource;
+  }
 }
 
 }  // namespace

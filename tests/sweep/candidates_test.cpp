@@ -142,10 +142,10 @@ TEST_F(AdviceTest, SaysWhyOthersCannotBe) {
                              "at flow\n"));
   EXPECT_THAT(all, HasSubstr("#   1 cannot be: "));
   EXPECT_THAT(all, HasSubstr("'ep' is 32: it must divide 16 GPUs"));
-  EXPECT_THAT(
-      error(grid("policy: dedup\naxes: {ep: [32, 64]}\n"), options()),
-      AllOf(HasSubstr("'ep' is 32"), HasSubstr("'ep' is 64"),
-            HasSubstr("error: no candidate could be simulated"), Not(HasSubstr("--budget"))));
+  EXPECT_EQ(error(grid("policy: dedup\naxes: {ep: [32, 64]}\n"), options()),
+            "error: 'ep' is 32: it must divide 16 GPUs\nhint: ep 16 fits\n"
+            "error: 'ep' is 64: it must divide 16 GPUs\nhint: ep 16 fits\n"
+            "error: no candidate could be simulated\n");
 }
 
 TEST_F(AdviceTest, SimulatesNobodyAfterTheTimeIsOver) {
@@ -163,6 +163,8 @@ TEST_F(AdviceTest, HeadersNameWhatOnlyTheFirstHas) {
   EXPECT_THAT(header, Not(HasSubstr("policy alltoall")));
   EXPECT_THAT(advice_header(grid("policy: [alltoall, dedup]\n"), "v"),
               Not(HasSubstr("of the first candidate")));
+  EXPECT_THAT(advice_header(grid("axes: {ep: [8, 16], topology.nodes: [2]}\npolicy: dedup\n"), "v"),
+              HasSubstr("# the above with ep 8, topology.nodes 2: of the first candidate\n"));
   EXPECT_EQ(advice_header(grid("policy: dedup\nep: 32\n"), "v"), "");
 }
 
@@ -180,6 +182,17 @@ TEST_F(AdviceTest, HeadersNameAllPoliciesAndClusters) {
   const std::string many =
       "axes: {cluster: [{topology.nodes: 2, ep: 16}], policy: [alltoall, deepep-normal]}\n";
   EXPECT_THAT(header(many), HasSubstr(both));
+}
+
+TEST_F(AdviceTest, SimulatesNoMoreAtPortThanAskedFor) {
+  const SweepGrid four = grid("policy: [alltoall, dedup, hiermoe-hd, deepep-normal]\n");
+  AdviseOptions half = options();
+  half.most_part = 0.5;
+  half.shown = 2;
+  EXPECT_THAT(text(four, half), HasSubstr("(0 cannot be), 2 at port, 0 at flow\n"));
+  half.most_part.reset();
+  EXPECT_THAT(text(four, half), HasSubstr("(0 cannot be), 4 at port, 0 at flow\n"))
+      << "12 at least";
 }
 
 TEST_F(AdviceTest, TellsThreeReasonsTheMostFrequentFirst) {
@@ -236,6 +249,32 @@ TEST_F(AdviceTest, EdgesAreToldOfThreeNumbersOfOneUnit) {
   EXPECT_EQ(edges(three, 2), "");
   EXPECT_EQ(edges("10 GB/s, 50 GB/s", 0), "");
   EXPECT_EQ(edges("10 GB/s, 50 GB/s, 400 Gbit/s", 0), "");
+}
+
+TEST_F(AdviceTest, TellsDegreesThatPoliciesHaveByThemselves) {
+  const std::string own = "set: [topology.nodes=2, scenario:dedup.ep=8]\n";
+  const auto of = [&](const std::string& more) {
+    return text(SweepGrid::parse("topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\n"
+                                 "steps: 0\nlayers: [1]\n" +
+                                     more,
+                                 "own.yaml", {}),
+                options());
+  };
+  const std::string both = "policy: [alltoall, dedup]\n";
+  EXPECT_THAT(of(own + both),
+              testing::ContainsRegex("\n# ep 8: [^,]*dedup[^,]*\n# ep 16: [^,]*alltoall[^,]*\n$"));
+  EXPECT_THAT(of("set: [topology.nodes=2]\n" + both), Not(HasSubstr("\n# ep ")));
+  EXPECT_THAT(of("set: [topology.nodes=2]\naxes: {ep: [8, 16]}\n" + both),
+              Not(HasSubstr("\n# ep ")))
+      << "the table says it";
+}
+
+TEST_F(AdviceTest, TellsTheEdgeOfTheBest) {
+  EXPECT_THAT(text(grid("policy: alltoall\ntransport: ideal\naxes: "
+                        "{topology.node.nics.bandwidth: [10 GB/s, 20 GB/s, 50 GB/s]}\n"),
+                   options()),
+              HasSubstr("# the best topology.node.nics.bandwidth is the largest that was tried, 50 "
+                        "GB/s: the edge of the range\n"));
 }
 
 TEST_F(AdviceTest, IterationsThatDoNotFitAreNone) {

@@ -110,6 +110,35 @@ axes: {rate: [25, 50]}
   EXPECT_EQ(grid.unit(1).set[0].value, "50 GB/s");
 }
 
+TEST_F(GridTest, VariablesMayNameThoseBehindThemMoreThanOnce) {
+  const SweepGrid grid =
+      read(R"(set: ["topology.nodes=${a}", "topology.node.nics.bandwidth=${b} GB/s"]
+axes: {a: ["${b}${b}", "3"], b: [2, 4]}
+)");
+  const auto nodes = [&](std::int64_t unit) { return grid.unit(unit).set[0].value; };
+  EXPECT_EQ(nodes(0) + " " + nodes(1) + " " + nodes(2), "22 44 3");
+  EXPECT_EQ(grid.unit(1).set[1].value, "4 GB/s");
+}
+
+TEST_F(GridTest, ManyScenariosAreTooMany) {
+  std::string values = "1";
+  for (int i = 2; i <= 1000; ++i) values += ", " + std::to_string(i);
+  EXPECT_THAT(mistake("axes: {topology.nodes: [" + values + "], warmup: [" + values +
+                      "], repeat: [" + values + "]}\n"),
+              HasSubstr("the axes make 1e+09 scenarios; at most 100000000 can be"));
+}
+
+TEST_F(GridTest, OneFidelityTakesThePlaceOfAll) {
+  const SweepGrid grid = read("fidelity: [analytic, port]\naxes: {ep: [8, 16]}\n");
+  EXPECT_EQ(grid.units(), 2);
+  const SweepGrid flow = grid.at_fidelity(Fidelity::flow);
+  EXPECT_THAT(flow.fidelities(), ElementsAre(Fidelity::flow));
+  EXPECT_EQ(flow.size(), 2);
+  EXPECT_EQ(flow.unit_size(), 1);
+  EXPECT_EQ(flow.unit(1).ep, 16);
+  EXPECT_NE(flow.hash(), grid.hash());
+}
+
 TEST_F(GridTest, TracesAreDrawn) {
   const SweepGrid grid = read_text(without_trace + R"(synth: {experts: 32, seed: "${seed}"}
 axes: {seed: [1, 7]}
@@ -178,6 +207,8 @@ TEST_F(GridTest, KeysThatSomeInputsKnowAreNone) {
   EXPECT_EQ(mistake_in_inputs(read(depth + "}\n", both)), "none");
   EXPECT_THAT(mistake_in_inputs(read("axes: {policy.dispatch.dept: [1, 2]}\n", both)),
               HasSubstr("unknown key 'dept'"));
+  const std::string told = mistake_in_inputs(read("axes: {policy.dispatch.dept: [1, 2]}\n", both));
+  EXPECT_EQ(told.find("error:"), told.rfind("error:")) << told;
   const SweepGrid of_one = read("axes: {policy:hiermoe-hd.dispatch.depth: [1, 2]}\n", both);
   EXPECT_EQ(mistake_in_inputs(of_one), "none");
   EXPECT_TRUE(of_one.unit(0).set.empty()) << "megatron has none of it";
@@ -220,6 +251,43 @@ TEST_F(GridTest, APolicyLeavesOutWhatOnlyOthersHaveKeysFor) {
   EXPECT_TRUE(
       read("axes: {policy.dispatch.metadata.counts: [true, false]}\n", both).left_out().empty())
       << "both have it";
+}
+
+TEST_F(GridTest, KeysOfEachInputAreLookedUp) {
+  for (const char* key : {"transport.fooo", "gpu.fooo", "model.fooo", "topology.fooo",
+                          "policy.fooo", "transport:nccl-p2p.fooo"}) {
+    const std::string axis = std::string("axes: {") + key + ": [1, 2]}\n";
+    EXPECT_THAT(mistake_in_inputs(read("transport: nccl-p2p\n" + axis)),
+                HasSubstr("grid.yaml:6:8: error: unknown key 'fooo'"))
+        << key;
+  }
+  EXPECT_EQ(mistake_in_inputs(read("axes: {transport.sms: [1, 2], gpu.memory: [80 GB]}\n")),
+            "none");
+}
+
+TEST_F(GridTest, ListsOfTheScenarioHaveTheirPlaceToo) {
+  EXPECT_THAT(mistake_in_inputs(read_text("model: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: "
+                                          "dedup\ntopology: [h100-rail, h100-rial]\n")),
+              HasSubstr("grid.yaml:4:1: error: 'topology'"));
+  EXPECT_THAT(
+      mistake_in_inputs(read("axes: {topology.nodes: [2], topology: [h100-rail, h100-rial]}\n")),
+      HasSubstr("grid.yaml:5:29: error: 'topology'"));
+  const SweepGrid of_flags = SweepGrid::parse(without_trace + "trace: tiny-moe-train\n", "f.yaml",
+                                              {{"set", "model.hiden=3", "--set model.hiden=3"}});
+  EXPECT_THAT(mistake_in_inputs(of_flags),
+              testing::StartsWith("--set model.hiden=3: error: unknown key 'hiden'"));
+}
+
+TEST(SweepAxes, ChangeInputsByTheirPaths) {
+  for (const char* key :
+       {"topology.nodes", "model.hidden", "gpu.memory", "policy.dispatch.depth", "transport.sms",
+        "policy:laer.placement.slots", "topology:a.nodes", "scenario:laer.ep"}) {
+    EXPECT_TRUE(changes_input(key)) << key;
+  }
+  for (const char* key : {"topology", "model", "gpu", "policy", "transport", "ep", "scenario",
+                          "scenario.ep", "overlap.gradients", "synth.skew"}) {
+    EXPECT_FALSE(changes_input(key)) << key;
+  }
 }
 
 TEST_F(GridTest, NamesOfInputsThatAreNotThereAreMistakes) {

@@ -68,6 +68,33 @@ TEST_F(QueryTest, ShowsWhatRan) {
   EXPECT_THAT(names({}), ElementsAre("a2", "a4", "b2", "b4", "b8"));
 }
 
+/// Names of the columns, in brackets those that are shown only if asked for; prose with a star.
+std::string columns_of(const Table& table) {
+  std::string text;
+  for (const TableColumn& c : table.columns) {
+    const bool key = c.kind == TableColumn::Kind::key, prose = c.kind == TableColumn::Kind::prose;
+    const std::string name = c.name + (key ? "!" : prose ? "*" : "");
+    text += (c.telling ? name : "(" + name + ")") + " ";
+  }
+  return text;
+}
+
+TEST_F(QueryTest, ShowsAxesFirstAndTheFigureInQuestion) {
+  const std::string axes = "policy! topology.nodes! (id) (state) (reason*) ";
+  EXPECT_EQ(columns_of(ask({})), axes + "step_s peak_memory_bytes (moesim) ");
+  EXPECT_EQ(columns_of(ask({.by = "-moesim"})), axes + "step_s peak_memory_bytes moesim ");
+  EXPECT_EQ(columns_of(ask({.pareto = {"step_s", "-id"}})),
+            "policy! topology.nodes! id (state) (reason*) step_s peak_memory_bytes (moesim) ");
+  EXPECT_EQ(columns_of(ask({.not_run = true})),
+            "policy! topology.nodes! (id) state reason* (step_s) (peak_memory_bytes) (moesim) ");
+  EXPECT_EQ(columns_of(ask({.baseline = "policy=a"})),
+            axes + "step_s peak_memory_bytes (moesim) speedup ");
+  EXPECT_THAT(
+      error_of({.by = "zzzzzzzz"}),
+      HasSubstr("the sweep has no column 'zzzzzzzz'\nhint: --format csv shows all columns\n"));
+  EXPECT_THAT(error_of({.baseline = "policy"}), HasSubstr("--baseline: 'policy' names no value\n"));
+}
+
 TEST_F(QueryTest, Filters) {
   EXPECT_THAT(names({.where = "topology.nodes > 2 AND policy <> 'a.b'"}),
               ElementsAre("a4", "b4", "b8"));
@@ -189,6 +216,24 @@ TEST_F(QueryTest, Pivots) {
   EXPECT_EQ(table.rows[1][3].value, 0.1);
 }
 
+/// A policy without the axis has one scenario in two rows.
+TEST_F(QueryTest, OnlyPlainListsHaveRowsOfOneScenarioOnce) {
+  std::vector<SweepRow> rows;
+  for (const int depth : {1, 2}) {
+    SweepRow& row = rows.emplace_back(SweepRow{depth - 1, sweep_ok});
+    row.figures = {{"policy", text_value("a")},
+                   {"depth", integer_value(depth)},
+                   {"step_s", real_value(0.5)},
+                   {"scenario", text_value("s")}};
+  }
+  const std::string path = scratch_ / "equal.sqlite";
+  SweepStore(path, {"hash", "grid.yaml", 2, {"policy", "depth"}}).add(rows);
+  reader_ = std::make_unique<SweepReader>(path);
+  EXPECT_THAT(names({}), ElementsAre("aany"));
+  EXPECT_THAT(names({.group = {"depth", "policy"}}), ElementsAre("1a", "2a"));
+  EXPECT_EQ(columns_of(ask({.pivot = {"policy", "depth"}})), "policy! 1 2 ");
+}
+
 TEST_F(QueryTest, AddsSpeedups) {
   const Table table = ask({.baseline = "policy=a"});
   ASSERT_EQ(table.columns.back().name, "speedup");
@@ -225,6 +270,15 @@ TEST_F(QueryTest, DocumentsHoldEveryRow) {
   const auto document = nlohmann::json::parse(sweep_document(*reader_));
   EXPECT_EQ(document["format"], "moesim-sweep");
   EXPECT_EQ(document["axes"], (nlohmann::json{"policy", "topology.nodes"}));
+  EXPECT_EQ(document["format_version"], 1);
+  EXPECT_EQ(document["versions"], nlohmann::json{"1.0"}) << "each once";
+  EXPECT_EQ(document["file"], "grid.yaml");
+  EXPECT_EQ(document["grid"], "hash");
+  EXPECT_EQ(document["scenarios"], 6);
+  EXPECT_EQ(document["inputs"], nlohmann::json::object());
+  EXPECT_EQ(document["columns"], (nlohmann::json{"id", "policy", "topology.nodes", "state",
+                                                 "reason", "step_s", "peak_memory_bytes"}));
+  EXPECT_EQ(document["rows"][5], (nlohmann::json{5, "b", 8, "ok", nullptr, 0.1, 101}));
   EXPECT_EQ(document["rows"].size(), 6U);
   const auto column =
       std::ranges::find(document["columns"], "step_s") - document["columns"].begin();
@@ -232,6 +286,24 @@ TEST_F(QueryTest, DocumentsHoldEveryRow) {
   EXPECT_TRUE(document["rows"][2][column].is_null());
   const auto few = nlohmann::json::parse(sweep_document(*reader_, "policy = 'b'"));
   EXPECT_EQ(few["rows"].size(), 3U);
+}
+
+TEST(SweepDocument, NamesInputsByTheirHashes) {
+  const ScratchFolder scratch;
+  std::vector<SweepRow> rows;
+  for (const auto& [id, hash] : {std::pair(0, "x"), {1, "y"}, {2, "x"}, {3, ""}}) {
+    rows.push_back(
+        {id, sweep_ok, "", {{"model_xxh3", text_value(hash)}, {"moesim", text_value("v")}}});
+  }
+  SweepStore(scratch / "s", {"h", "g", 4, {}}).add(rows);
+  const auto document = nlohmann::json::parse(sweep_document(SweepReader(scratch / "s")));
+  EXPECT_EQ(document["inputs"].dump(), R"({"model":["x","y"]})");
+  EXPECT_EQ(document["columns"], (nlohmann::json{"id", "state", "reason"}));
+  EXPECT_TRUE(is_sqlite_file(scratch / "s"));
+  write_bytes(scratch / "t", "SQLite format 3 and more than it");
+  EXPECT_FALSE(is_sqlite_file(scratch / "t"));
+  write_bytes(scratch / "t", "SQLite format 3");
+  EXPECT_FALSE(is_sqlite_file(scratch / "t"));
 }
 
 TEST_F(QueryTest, ParetoFrontIsThatOfBruteForce) {

@@ -93,5 +93,85 @@ TEST(ServingCandidates, PlansWithinTheTimePerTokenComeFirst) {
   for (std::size_t i = 1; i < plans.size(); ++i) EXPECT_GT(plans[i].tpot, 0.05);
 }
 
+/// "GPUs: words" of each.
+std::vector<std::string> kinds_of(const std::vector<ServingPolicy>& policies, int nodes, int gpus) {
+  std::vector<std::string> words;
+  for (const ServingInstanceKind& kind : instance_kinds(policies, nodes, gpus)) {
+    words.push_back(std::to_string(kind.gpus) + ": " + kind.words());
+  }
+  return words;
+}
+
+TEST(ServingCandidates, KindsAreAllTensorSizesOfPartsOfTheCluster) {
+  using testing::ElementsAre;
+  EXPECT_THAT(kinds_of({{"low", false}, {"all", true}}, 2, 4),
+              ElementsAre("8: tp1 ep8 low", "8: tp1 ep8 all", "8: tp2 ep8 all", "8: tp4 ep8 all",
+                          "4: tp1 ep4 low", "4: tp1 ep4 all", "4: tp2 ep4 all", "4: tp4 ep4 all",
+                          "4: tp4 ep1 etp4 all", "2: tp1 ep2 low", "2: tp1 ep2 all",
+                          "2: tp2 ep2 all", "2: tp2 ep1 etp2 all", "1: tp1 ep1 all"));
+  EXPECT_THAT(kinds_of({{"low", false}}, 1, 2),
+              ElementsAre("2: tp1 ep2 low", "2: tp2 ep2 megatron-allgather",
+                          "2: tp2 ep1 etp2 megatron-allgather", "1: tp1 ep1 megatron-allgather"));
+  EXPECT_THAT(kinds_of({{"all", true}}, 3, 4),
+              ElementsAre("12: tp1 ep12 all", "12: tp2 ep12 all", "12: tp4 ep12 all"))
+      << "neither 6 nor 3 GPUs are whole nodes, or part of one";
+  EXPECT_THAT(kinds_of({{"all", true}}, 1, 6),
+              ElementsAre("6: tp1 ep6 all", "6: tp2 ep6 all", "3: tp1 ep3 all"));
+}
+
+TEST(ServingCandidates, KindsChangeTheScenarioToTheirSizes) {
+  const auto flags = [](int gpus) {
+    const auto kinds = instance_kinds({{"all", true}}, 2, 4);
+    std::string text;
+    for (const Override& flag : std::ranges::find(kinds, gpus, &ServingInstanceKind::gpus)->flags) {
+      text += flag.path + "=" + flag.value + " ";
+    }
+    return text;
+  };
+  const std::string sizes = "policy=all parallel.tp=1 parallel.ep=";
+  EXPECT_EQ(flags(8), sizes + "8 parallel.etp=1 set=topology.nodes=2 ");
+  EXPECT_EQ(flags(4), sizes + "4 parallel.etp=1 set=topology.nodes=1 ");
+  EXPECT_EQ(flags(2), sizes +
+                          "2 parallel.etp=1 set=topology.nodes=1 set=topology.node.gpus=2 "
+                          "set=topology.node.nics.count=2 ");
+}
+
+/// "prompts x decode" of each plan on four GPUs, by kinds a of one and b of two.
+TEST(ServingCandidates, PlansFillTheClusterWithOnePoolOrTwo) {
+  const std::vector<ServingInstanceKind> kinds = {{1, 1, 1, 1, "a", {}}, {2, 2, 2, 1, "b", {}}};
+  FormulaRates rates(
+      [](std::size_t kind, double n) { return (kind == 0 ? 0.04 : 0.03) + 0.001 * n; },
+      [](std::size_t kind) { return kind == 0 ? 1000.0 : 3000.0; });
+  std::vector<RoughPlan> plans = rough_plans(kinds, {100, 10, 8, 4}, 0, rates);
+  EXPECT_TRUE(std::ranges::is_sorted(plans, std::greater<>(), &RoughPlan::rate));
+  std::vector<std::string> words;
+  for (const auto& [plan, rate, tpot] : plans) {
+    std::string text = std::to_string(plan.prompt_instances) + "ab"[plan.prompts];
+    if (plan.decode_instances > 0) {
+      text += " " + std::to_string(plan.decode_instances) + "ab"[plan.decode];
+    }
+    words.push_back(text);
+  }
+  EXPECT_THAT(words, testing::UnorderedElementsAre("4a", "2b", "3a 1a", "2a 2a", "1a 3a", "2a 1b",
+                                                   "1b 1a", "1b 2a", "1b 1b"));
+  plans = rough_plans(kinds, {100, 10, 8, 4}, 1e-9, rates);
+  EXPECT_TRUE(std::ranges::is_sorted(plans, {}, &RoughPlan::tpot)) << "none is within it";
+}
+
+TEST(ServingCandidates, FewRequestsAreAtLeastOnePerInstance) {
+  const std::vector<ServingInstanceKind> kinds = {{1, 1, 1, 1, "a", {}}};
+  FormulaRates rates([](std::size_t, double n) { return 0.01 * n; },
+                     [](std::size_t) { return 1000.0; });
+  for (const RoughPlan& plan : rough_plans(kinds, {100, 10, 1, 4}, 0, rates)) {
+    if (plan.plan.decode_instances > 0) {
+      EXPECT_NEAR(plan.tpot, 0.01, 1e-12);
+      continue;
+    }
+    // A prompt of 0.1 s and ten passes of 10 ms; four instances have each a request.
+    EXPECT_NEAR(plan.tpot, 0.2 / 10, 1e-12);
+    EXPECT_NEAR(plan.rate, 4 / 0.2 * 10 / 4, 1e-9);
+  }
+}
+
 }  // namespace
 }  // namespace moesim

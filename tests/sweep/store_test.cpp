@@ -90,6 +90,11 @@ TEST_F(StoreTest, RefusesAnotherGridAnotherWriterAndOtherFiles) {
   other.grid = "else";
   { const SweepStore made(path(), about); }
   EXPECT_THAT(error_of([&] { SweepStore(path(), other); }), HasSubstr("another grid"));
+  EXPECT_FALSE(std::filesystem::exists(lock_file(path())));
+  EXPECT_THAT(SweepReader(path()).columns(),
+              ElementsAre("id", "topology.nodes", "policy", "state", "reason"));
+  EXPECT_THAT(error_of([&] { SweepStore(path("no/s"), about); }),
+              HasSubstr("cannot write to this"));
   const SweepStore open(path(), about);
   EXPECT_THAT(error_of([&] { SweepStore(path(), about); }), HasSubstr("another sweep writes"));
   write_file(path("text"), "no database, though long enough to be looked at as one ...........");
@@ -177,6 +182,11 @@ TEST_F(StoreTest, ClosedFilesAreClosed) {
   const auto before = open_files();
   SweepStore(path(), about).add({row(0, 0.1)});
   SweepReader(path()).query("SELECT * FROM scenarios");
+  EXPECT_THAT(error_of([&] { SweepReader(path()).query("SELECT 1; SELECT 2"); }),
+              HasSubstr("SQLite runs one statement at a time"));
+  EXPECT_THAT(
+      error_of([&] { SweepReader(path()).query("SELECT abs(-9223372036854775808)"); }),
+      HasSubstr("s.sqlite: error: cannot be read: integer overflow\nhint: if it is damaged, "));
   SweepAbout other = about;
   other.grid = "else";
   error_of([&] { SweepStore(path(), other); });

@@ -236,17 +236,33 @@ TEST_F(SweepTest, ChangedInputsAreNamedWithTheirRows) {
                     HasSubstr("' changed since")));
 }
 
+TEST_F(SweepTest, EachRowOfAUnitIsLookedAt) {
+  run_sweep(grid_, options());
+  {
+    SweepStore store(options().file, SweepReader(options().file).about());
+    std::vector<SweepRow> rows;
+    SweepReader(options().file).rows([&](const SweepRow& row) { rows.push_back(row); });
+    for (SweepFigure& figure : rows[2].figures) {
+      if (figure.column == "model_xxh3") figure.value.text = "old";
+    }
+    store.remove({2});
+    store.add({rows[2]});
+  }
+  UnitRunner runner(grid_, "v");
+  EXPECT_THAT(stale_rows(options().file, grid_, runner).ids, ElementsAre(2));
+}
+
 TEST_F(SweepTest, RowsBesideTheGridAreNotLookedAt) {
   const SweepRow one = UnitRunner(grid_, "old").run(0).at(0);
   {
     SweepStore store(options().file, {"hash", "grid.yaml", 6, {"ep"}});
     std::vector<SweepRow> rows;
-    for (const std::int64_t id : {-1, 5, 6, 7}) rows.push_back({id, sweep_ok, "", one.figures});
-    rows.push_back({0, sweep_failed, "lost", one.figures});
+    for (const std::int64_t id : {-1, 0, 5, 6, 7}) rows.push_back({id, sweep_ok, "", one.figures});
+    rows.push_back({1, sweep_failed, "lost", one.figures});
     store.add(rows);
   }
   UnitRunner runner(grid_, "v");
-  EXPECT_THAT(stale_rows(options().file, grid_, runner).ids, ElementsAre(5));
+  EXPECT_THAT(stale_rows(options().file, grid_, runner).ids, ElementsAre(0, 5));
 }
 
 TEST(Claims, OfOneProcessCountUp) {

@@ -150,6 +150,7 @@ TEST(StoredValue, OnlyNamesOfColumnsAreQuoted) {
   EXPECT_EQ(with_quoted_columns("a.b>1 AND policy='a.b'", columns),
             "\"a.b\">1 AND \"policy\"='a.b'");
   EXPECT_EQ(with_quoted_columns("\"a.b\"<topology:x.n", columns), "\"a.b\"<\"topology:x.n\"");
+  EXPECT_EQ(with_quoted_columns("policy='' AND a.b>1", columns), "\"policy\"='' AND \"a.b\">1");
   EXPECT_EQ(with_quoted_columns("a.bc = 'policy", columns), "a.bc = 'policy") << "left open";
   EXPECT_EQ(with_quoted_columns("policy", columns), "\"policy\"");
   EXPECT_EQ(with_quoted_columns("", columns), "");
