@@ -289,22 +289,5 @@ TEST(ArraysOfCounts, AreOfStepsLayersAndSources) {
   EXPECT_THAT(counted({2, 3}, std::string(6, '\1')), HasSubstr("has counts of 3 experts"));
 }
 
-TEST(ArraysOfCounts, OfRanksThatAgreeAreSaid) {
-  const auto warned = [](const std::string& counts) {
-    const ScratchFolder scratch;
-    write_bytes(scratch / "in/a.npy", array_of({1, 1, 3, 2}, counts));
-    auto options = options_of(scratch / "in", scratch / "out");
-    options.experts = 2, options.top_k = 1, options.layers = {1};
-    const Imported imported = import_trace("counts", options);
-    return imported.warnings.empty() ? ""
-                                     : replace_all(imported.warnings[0].str(), scratch.path(), "");
-  };
-  EXPECT_EQ(warned(std::string("\0\1\1\0\0\1", 6)), "") << "neighbours differ";
-  EXPECT_EQ(warned(std::string("\0\1\1\0\1\0", 6)),
-            "/in/a.npy, step 0: warning: ranks 1 and 2 have the same counts in every layer\nhint: "
-            "ranks of a tensor-parallel group count the same tokens: give one\n");
-  EXPECT_THAT(warned(std::string("\0\1\0\1\1\0", 6)), HasSubstr("ranks 0 and 1 have"));
-}
-
 }  // namespace
 }  // namespace moesim

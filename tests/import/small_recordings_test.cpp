@@ -220,25 +220,5 @@ TEST_F(CapturesOfFlame, NameTheirMicrobatchAndRank) {
             "hint: --numbering from-0 says otherwise\n");
 }
 
-TEST(ProgressOfImports, IsTheShareOfWhatIsRead) {
-  const auto seen = [](const std::string& kind) {
-    const ScratchFolder scratch;
-    std::string shares;
-    import_trace(kind, options_of(formats() + "/" + kind, scratch / "out"),
-                 [&](double done) { shares += fmt::format("{:.3f} ", done); });
-    return shares;
-  };
-  EXPECT_EQ(seen("ultraep"), "0.000 0.500 ") << "of microbatches";
-  EXPECT_EQ(seen("sglang-recorder"), "0.000 0.333 0.667 ") << "of records";
-  EXPECT_EQ(seen("router-lists"), "0.000 0.500 ") << "of files";
-  EXPECT_EQ(seen("flame"), "1.000 ") << "of tokens";
-  EXPECT_EQ(seen("vllm-routes"), "0.500 1.000 ") << "of files";
-  EXPECT_EQ(seen("core12345"), "0.000 0.500 ") << "of files";
-  EXPECT_EQ(seen("nemo-rl"), "0.000 0.500 ") << "of files";
-  EXPECT_EQ(seen("moe-infinity"), "0.000 0.333 0.667 ") << "of sequences";
-  EXPECT_EQ(seen("trtllm"), "0.000 ") << "of iterations";
-  EXPECT_EQ(seen("trace-v1"), "0.000 ") << "of folders";
-}
-
 }  // namespace
 }  // namespace moesim

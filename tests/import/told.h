@@ -40,6 +40,9 @@ inline std::string told(const std::string& kind, const std::string& folder,
   const std::string error = error_text([&] {
     const Imported imported = import_trace(kind, options);
     const RoutingTrace trace = RoutingTrace::open(scratch / "out");
+    for (const Diagnostic& warning : imported.warnings) {
+      EXPECT_EQ(std::pair(warning.line, warning.column), std::pair(0, 0)) << warning.message;
+    }
     text = fmt::format("top {}", trace.info().top_k);
     for (int s = 0; s < trace.step_count(); ++s) text += step_text(trace, s);
     const std::string rest = imported.report.substr(imported.report.find("dropped    "));
