@@ -141,6 +141,11 @@ TEST(ExecutedIterations, HoldTheirStagesAndTheirTokens) {
   EXPECT_EQ(std::tuple(held.tp, held.microbatches, held.micro_batch, held.sequence, held.zero),
             std::tuple(1, 4, 1, 4, 1));
   EXPECT_FALSE(held.gathers_parameters);
+  EXPECT_TRUE(
+      SmallExecution({{"overlap.gradients", "true", "t"}, {"overlap.parameters", "true", "t"}})
+          .held()
+          .gathers_parameters);
+  EXPECT_THAT(run.inputs.layers, ElementsAre(0, 1, 2, 3)) << "all that were recorded";
   ASSERT_EQ(held.stages.size(), 2U);
   EXPECT_EQ(held.stages[1].gpus[0], GpuId(4));
   EXPECT_EQ(held.stages[1].chunks.size(), 1U);
