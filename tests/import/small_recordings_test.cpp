@@ -49,6 +49,26 @@ TEST(RowsOfTables, ThatLackChoicesAreRefused) {
               testing::StartsWith("error: has layer -1"));
 }
 
+TEST(RowsOfTables, OfSeveralListsAreTokensOrLayers) {
+  const auto of = [](const std::string& rows) { return told_of("table", {{"a.jsonl", rows}}); };
+  EXPECT_EQ(of(R"({"token": 0, "topk_ids": [[0, 1], [2, 3]]})"), "top 2 [1] 1: 0 1 2: 2 3");
+  EXPECT_THAT(of(R"({"token": 0, "topk_ids": [[0, 1], [2, 3], [4, 5]]})"),
+              testing::StartsWith("error: does not say its layer\n"));
+  EXPECT_EQ(of(R"({"layer": 1, "token": 5, "topk_ids": [[0, 1], [2, 3]]}
+{"layer": 2, "token": 5, "topk_ids": [[4, 5], [6, 7]]})"),
+            "top 2 [2] 1: 0 1 2 3 2: 4 5 6 7");
+}
+
+TEST(RowsOfTables, HaveLayersFromZeroToAHundredThousand) {
+  const auto of = [](const std::string& layer) {
+    return told_of("table", {{"a.csv", "layer,token,experts\n" + layer + ",0,[3 4]\n"}},
+                   [](ImportOptions& options) { options.moe_layers = {}; });
+  };
+  EXPECT_EQ(of("0"), "top 2 [1] 0: 3 4");
+  EXPECT_EQ(of("100000"), "top 2 [1] 100000: 3 4");
+  EXPECT_THAT(of("100001"), testing::StartsWith("error: has layer 100001\n"));
+}
+
 TEST(RowsOfTables, OfOtherLayersAreLeftOut) {
   EXPECT_EQ(table_told("layer,token,expert\n1,0,3\n1,0,4\n2,0,5\n2,0,6\n", 2, {2}),
             "top 2 [1] 2: 5 6\n2 rows: of layers that --layers does not name\n");
