@@ -194,6 +194,23 @@ TEST_F(SinkTest, PhasesAreJoinedAndPickedOut) {
   EXPECT_EQ(trace_of({decode, prefill}).info().phase, Phase::decode);
 }
 
+TEST_F(SinkTest, DroppedRowsAreOfTokensInEveryLayer) {
+  options_.layers = {3, 4};
+  const Ids eight(8, 5);
+  trace_of({pass_of_layers({eight, eight}, 1), pass_of_layers({{-1, 1}, {-1, 2}}, 1)});
+  EXPECT_THAT(report_, HasSubstr("dropped    16 rows: of leading passes of equal tokens"));
+  EXPECT_THAT(report_, HasSubstr("dropped    2 rows: of padding (-1)"));
+  RoutedPass prefill = pass_of_layers({{1, 2, 3}, {4, 5, 6}}, 1), decode = prefill;
+  prefill.phase = Phase::prefill, decode.phase = Phase::decode;
+  options_.passes = Phase::decode;
+  trace_of({prefill, decode});
+  EXPECT_THAT(report_, HasSubstr("dropped    6 rows: of prefill passes"));
+  options_.layers.clear();
+  options_.moe_layers = {2}, options_.model_layers = 3;
+  trace_of({pass_of_layers({{0, 0, 0}, {0, 0, 0}, {1, 2, 3}}, 1)});
+  EXPECT_THAT(report_, HasSubstr("dropped    6 rows: of dense layers"));
+}
+
 TEST_F(SinkTest, WeightsAreOfAllTokensOrOfNone) {
   RoutedPass plain = pass_of_layers({{1, 2}}, 1), weighted = plain;
   weighted.weights = ChoiceTable({NpyArray::of(std::vector<float>{0.5F, 2.0F}, {2, 1}, "w")});

@@ -144,6 +144,27 @@ TEST(ProgressOfImports, IsTheShareOfWhatIsRead) {
   EXPECT_EQ(seen("hf-logits"), "0.000 ") << "of files";
 }
 
+TEST(CountsOfLayers, AreOfThoseThatAreNamedOrTheModels) {
+  const auto of = [](const std::string& counts, std::vector<int> layers, std::vector<int> moe,
+                     int model_layers = 0) {
+    return told_of("counts", {{"a.json", counts}}, [&](ImportOptions& options) {
+      options.experts = 2, options.top_k = 1, options.layers = layers;
+      options.moe_layers = moe, options.model_layers = model_layers;
+    });
+  };
+  const std::string three = "[[0, 0], [1, 0], [0, 1]]";
+  EXPECT_EQ(of(three, {1, 2}, {}), "top 1 [1] 1: 0 2: 1");
+  EXPECT_EQ(of("[[1, 0], [0, 1]]", {5, 7}, {}), "top 1 [1] 5: 0 7: 1") << "as many as there are";
+  EXPECT_EQ(of(three, {1}, {}), "error: layer 2 is not one that --layers names but has counts\n");
+  EXPECT_THAT(of(three, {1, 3}, {}), testing::StartsWith("error: "));
+  EXPECT_THAT(of("[[1, 0], [0, 1]]", {2}, {}),
+              testing::StartsWith("error: has 2 layers but --layers names 1\n"));
+  EXPECT_EQ(of(three, {}, {1, 2}, 3), "top 1 [1] 1: 0 2: 1");
+  EXPECT_EQ(of(three, {}, {0, 1}, 3), "error: layer 2 is dense in the model but has counts\n");
+  EXPECT_THAT(of("[[1, 0], [0, 1]]", {}, {}),
+              testing::StartsWith("error: does not say which layers of the model it holds\n"));
+}
+
 TEST(CountsOfRanks, ThatAgreeAreSaid) {
   const auto warned = [](const std::string& counts) {
     const ScratchFolder scratch;
