@@ -76,6 +76,7 @@ TEST(TracesOfMegatron, CountTheirLayersAsTheModelHasThem) {
   EXPECT_EQ(counted(0, "", {0, 1}), "top 2 [2] 0" + ids + "1" + more);
   EXPECT_THAT(counted(3, "", {1, 2}),
               StartsWith("error: has layers 3, 4, and does not say how they are counted\n"));
+  EXPECT_EQ(counted(0, "from-0", {}), "top 2 [2] 0" + ids + "1" + more);
   EXPECT_EQ(counted(3, "from-0", {}), "top 2 [2] 3" + ids + "4" + more);
   EXPECT_EQ(counted(3, "from-1", {}), "top 2 [2] 2" + ids + "3" + more);
   EXPECT_EQ(counted(3, "moe", {}), "top 2 [2] 3" + ids + "4" + more);
