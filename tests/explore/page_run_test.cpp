@@ -67,6 +67,25 @@ TEST(PageDocument, IsAnExplanationOfOneCase) {
               HasSubstr("forward: the layer in order"));
 }
 
+TEST(PageDocument, OfSeveralTopologiesAndPoliciesIsNotExplained) {
+  AskedRun asked = small_run();
+  asked.kind = AskedRun::Kind::explain;
+  asked.overrides = {{"topology", "[hiermoe-a6000, h100-rail]", "t"},
+                     {"set", "topology:hiermoe-a6000.nodes=1", "s"},
+                     {"set", "topology:h100-rail.nodes=1", "s"}};
+  EXPECT_THAT(complaint(asked), HasSubstr("of one topology and one policy")) << "two of each";
+}
+
+TEST(PageDocument, SaysWhetherItsRoutingWasRecorded) {
+  AskedRun asked = small_run();
+  const auto trace = asked.text.find("trace:");
+  asked.text.replace(trace, asked.text.find('\n', trace) - trace,
+                     "synth: {tokens: 64, sequences: 8}");
+  std::string opened;
+  document(asked, &opened);
+  EXPECT_EQ(Json::parse(opened)["recorded"], false);
+}
+
 TEST(PageScenario, IsTheGivenOneWithItsChanges) {
   const TemporaryFolder folder;
   const GivenScenario given{folder.path() + "/s.yaml",
@@ -136,6 +155,14 @@ TEST(Dropped, SaysWhyItIsOfNoKind) {
     EXPECT_THAT(why, HasSubstr(std::string("not a ") + kind + ": "));
   }
   EXPECT_THAT(why, testing::Not(HasSubstr(folder.path())));
+  for (const char* const name : {"x.json", "x.json.gz", "x.sqlite"}) {
+    write_file(folder.path() + "/" + name, "{}");
+    EXPECT_THAT(why_not(folder.path() + "/" + name),
+                testing::AllOf(HasSubstr("not a result: "), HasSubstr("not a profile: ")))
+        << name;
+  }
+  write_file(folder.path() + "/y.yaml", "a: 1\n");
+  EXPECT_THAT(why_not(folder.path() + "/y.yaml"), HasSubstr("not a scenario: "));
   EXPECT_THAT(why_not(folder.path() + "/x.txt"), HasSubstr("x.txt: the page does not know such"));
 }
 

@@ -143,6 +143,7 @@ TEST(PageRuns, OfOneClientCancelThoseBeforeThemAlone) {
   EXPECT_EQ(stage(other), Stage::cancelled);
   EXPECT_EQ(stage(nobody), Stage::waiting);
   EXPECT_EQ(stage(runs.start("b", 1, "{}")), Stage::waiting) << "no newer one";
+  EXPECT_EQ(stage(runs.start("b", 0, "{}")), Stage::cancelled);
 }
 
 TEST(PageRuns, ThatAreShortAreAnsweredInOneGo) {
@@ -232,6 +233,19 @@ TEST(PageRuns, ThatHaveEndedAreToldOfAtOnce) {
   EXPECT_EQ(runs.wait(run, 9, std::chrono::seconds(20))->stage, RunState::Stage::cancelled);
   EXPECT_FALSE(runs.wait(run + 1, 0, std::chrono::seconds(20)));
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(10));
+}
+
+TEST(PageRuns, AreWaitedForUntilTheyChangeOrThePageCloses) {
+  Page page;
+  Runs& runs = page.runs();
+  const auto waited = [&](std::chrono::milliseconds longest) {
+    const auto before = std::chrono::steady_clock::now();
+    EXPECT_EQ(runs.wait(runs.start("", -1, "{}"), 0, longest)->stage, RunState::Stage::waiting);
+    return std::chrono::steady_clock::now() - before;
+  };
+  EXPECT_GE(waited(std::chrono::milliseconds(30)), std::chrono::milliseconds(30));
+  page.while_it_simulates([] {});
+  EXPECT_LT(waited(std::chrono::seconds(20)), std::chrono::seconds(10));
 }
 
 int open_files() {

@@ -125,7 +125,14 @@ TEST_F(SinkTest, IdsAreDifferentExpertsOfTheModel) {
   options_.top_k = 0, options_.experts = 2;
   EXPECT_EQ(refused({pass_of_layers({{0, 1, 2}}, 3)}),
             "pass: error: has 3 choices per token of 2 experts");
-  options_.experts = 0;
+  EXPECT_EQ(lengths(trace_of({pass_of_layers({{0, 1}}, 2)})).size(), 1U) << "all experts";
+  options_.experts = 300;
+  EXPECT_EQ(refused({pass_of_layers({{0, 1, 299, 299}}, 2)}),
+            "pass: error: layer 3, token 1: expert 299 is chosen twice");
+  options_.layers = {3, 4};
+  EXPECT_EQ(refused({pass_of_layers({{0, 1, 2, 3}, {4, 5, 6, 6}}, 2)}),
+            "pass: error: layer 4, token 1: expert 6 is chosen twice");
+  options_.experts = 0, options_.layers = {3};
   EXPECT_EQ(refused({pass_of_layers({{0}}, 1)}), "error: the number of experts is not known");
 }
 
@@ -167,6 +174,7 @@ TEST_F(SinkTest, StepsAreThoseOfThePassesOrFilled) {
   options_.step_tokens = 3;
   EXPECT_EQ(numbers({of_step({}), of_step({})}), "0:3 1:3 ");
   EXPECT_EQ(numbers({of_step(4), of_step(4), of_step(7)}), "4:6 7:3 ");
+  EXPECT_EQ(refused({of_step(4), of_step({}), of_step(4)}), "error: step 4 comes after step 4");
   options_.step_tokens = 4;
   EXPECT_EQ(numbers({of_step({}), of_step({}), of_step({})}), "0:6 1:3 ");
   EXPECT_EQ(numbers({of_step(4), of_step(5), of_step(7)}), "4:6 7:3 ");
@@ -184,6 +192,23 @@ TEST_F(SinkTest, PhasesAreJoinedAndPickedOut) {
   EXPECT_THAT(lengths(trace_of({prefill, decode})), ElementsAre(1));
   EXPECT_THAT(report_, HasSubstr("dropped    2 rows: of prefill passes"));
   EXPECT_EQ(trace_of({decode, prefill}).info().phase, Phase::decode);
+}
+
+TEST_F(SinkTest, DroppedRowsAreOfTokensInEveryLayer) {
+  options_.layers = {3, 4};
+  const Ids eight(8, 5);
+  trace_of({pass_of_layers({eight, eight}, 1), pass_of_layers({{-1, 1}, {-1, 2}}, 1)});
+  EXPECT_THAT(report_, HasSubstr("dropped    16 rows: of leading passes of equal tokens"));
+  EXPECT_THAT(report_, HasSubstr("dropped    2 rows: of padding (-1)"));
+  RoutedPass prefill = pass_of_layers({{1, 2, 3}, {4, 5, 6}}, 1), decode = prefill;
+  prefill.phase = Phase::prefill, decode.phase = Phase::decode;
+  options_.passes = Phase::decode;
+  trace_of({prefill, decode});
+  EXPECT_THAT(report_, HasSubstr("dropped    6 rows: of prefill passes"));
+  options_.layers.clear();
+  options_.moe_layers = {2}, options_.model_layers = 3;
+  trace_of({pass_of_layers({{0, 0, 0}, {0, 0, 0}, {1, 2, 3}}, 1)});
+  EXPECT_THAT(report_, HasSubstr("dropped    6 rows: of dense layers"));
 }
 
 TEST_F(SinkTest, WeightsAreOfAllTokensOrOfNone) {

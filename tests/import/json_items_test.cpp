@@ -232,6 +232,29 @@ TEST(RowsOfJson, HaveWhatTheObjectsAroundThemSay) {
               ElementsAre("1: layer1 [3]x1"));
 }
 
+TEST(RowsOfJson, NameLayersInTheirKeys) {
+  EXPECT_THAT(rows_of_text(R"({"token": 0, "layer_0": [3], "blk.1": [4], "L2": [5],
+                               "model.layers.3.mlp": [6], "4": [7], "layer_5x": [8], "x6": [9]})"),
+              ElementsAre("1: token0 layer0 [3]x1", "1: token0 layer1 [4]x1",
+                          "1: token0 layer2 [5]x1", "1: token0 layer3 [6]x1"));
+  EXPECT_THAT(rows_of_text(R"({"0": [3], "layers 7": [4]})"),
+              ElementsAre("1: layer0 [3]x1", "1: layer7 [4]x1"));
+  EXPECT_THAT(rows_of_text(R"({"token": 2, "layers": {"0": [3], "1": {"expert": 4}, "2": 5}})"),
+              ElementsAre("1: token2 layer0 [3]x1", "1: token2 layer1 [4]"));
+  EXPECT_THAT(rows_of_text(R"({"layers": {"0": {"layer": 9, "expert": 4}}})"),
+              ElementsAre("1: layer9 [4]"))
+      << "what the row says itself";
+}
+
+TEST(RowsOfJson, AreThirtyTwoListsDeep) {
+  const auto deep = [](std::size_t lists) {
+    return rows_of_text(std::string(lists, '[') + R"({"layer": 1, "expert": 3})" +
+                        std::string(lists, ']'));
+  };
+  EXPECT_THAT(deep(33), ElementsAre("1: layer1 [3]")) << "the outermost is the file's";
+  EXPECT_THAT(deep(34), ElementsAre(HasSubstr("none is known to hold expert ids")));
+}
+
 TEST(RowsOfJson, FactsAreNoRows) {
   TableFacts facts;
   const auto rows = rows_of_text(

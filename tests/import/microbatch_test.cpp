@@ -95,8 +95,9 @@ TEST(Microbatch, MoreRoutersThanTheModelExplainsAreRefused) {
               HasSubstr("has 4 routers but the model has 2 MoE layers\nhint: --layers FIRST:COUNT "
                         "says which they are; routers of multi-token prediction come last"));
   options.mtp_layers = 2;
-  EXPECT_THAT(import_trace("router-lists", options).report,
-              HasSubstr("18 rows: of multi-token prediction"));
+  const auto imported = import_trace("router-lists", options);
+  EXPECT_THAT(imported.report, HasSubstr("18 rows: of multi-token prediction"));
+  EXPECT_THAT(imported.warnings.at(0).message, HasSubstr("the last 2 are left out"));
 }
 
 TEST(Microbatch, FlamesCapturesAreReadAsTheyAreWritten) {

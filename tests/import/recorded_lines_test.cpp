@@ -74,6 +74,8 @@ TEST(LayersOfRecordings, OfRoutersMayBeOfMultiTokenPrediction) {
   EXPECT_EQ(routers(3, 1, 1), "[1, 2] taken [0, 1] dense [] mtp 1 top 1");
   EXPECT_EQ(routers(4, 1, 2), "[1, 2] taken [0, 1] dense [] mtp 2 top 1");
   EXPECT_EQ(routers(4, 1, 0), "has 4 routers but the model has 2 MoE layers");
+  EXPECT_EQ(routers(4, 1, 1),
+            "has 4 routers but the model has 2 MoE layers and 1 of multi-token prediction");
   EXPECT_EQ(routers(3, 1, 2),
             "has 3 routers but the model has 2 MoE layers and 2 of multi-token prediction");
 }

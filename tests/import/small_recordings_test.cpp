@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recordings of a few rows that leave something out, or say it in an unusual place.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
-#include <map>
-
-#include "tests/import/formats.h"
+#include "tests/import/told.h"
 
 namespace moesim {
 namespace {
@@ -14,45 +11,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-using TextsByName = std::map<std::string, std::string>;
-
-/// "top TOP_K [LENGTHS] LAYER: IDS ...", then what is dropped; or what is wrong.
-std::string told(const std::string& kind, const std::string& folder,
-                 const std::function<void(ImportOptions&)>& change = {}) {
-  const ScratchFolder scratch;
-  auto options = options_of(folder, scratch / "out");
-  if (change) change(options);
-  std::string text;
-  const std::string error = error_text([&] {
-    const Imported imported = import_trace(kind, options);
-    const RoutingTrace trace = RoutingTrace::open(scratch / "out");
-    const TraceStep& step = trace.step(0);
-    const auto lengths = step.sequence_lengths();
-    text = fmt::format("top {} {}", trace.info().top_k,
-                       std::vector<std::int32_t>(lengths.begin(), lengths.end()));
-    for (std::size_t l = 0; l < trace.info().layers.size(); ++l) {
-      text += fmt::format(" {}:", trace.info().layers[l]);
-      const IdRows rows = step.ids(static_cast<int>(l));
-      for (std::int64_t t = 0; t < rows.tokens(); ++t) {
-        for (int k = 0; k < rows.top_k(); ++k) text += fmt::format(" {}", rows.at(t, k));
-      }
-    }
-    if (step.has_source_ranks()) text += fmt::format(" rank {}", step.source_rank(0));
-    const auto dropped = imported.report.find("dropped    ");
-    const std::string rest = imported.report.substr(dropped);
-    if (rest != "dropped    nothing\n") text += "\n" + replace_all(rest, "dropped    ", "");
-  });
-  if (error == "no error") return text;
-  return error.substr(error.find("error: "));
-}
-
-std::string told_of(const std::string& kind, const TextsByName& texts,
-                    const std::function<void(ImportOptions&)>& change = {}) {
-  const ScratchFolder scratch;
-  for (const auto& [name, text] : texts) write_bytes(scratch / ("in/" + name), text);
-  return told(kind, scratch / "in", change);
-}
 
 std::string table_told(const std::string& rows, int top_k = 2, std::vector<int> layers = {}) {
   return told_of("table", {{"a.csv", rows}},
@@ -89,6 +47,26 @@ TEST(RowsOfTables, ThatLackChoicesAreRefused) {
             "error: has 1 expert ids where the rows before have 2\n");
   EXPECT_THAT(table_told("layer,token,expert\n-1,0,3\n"),
               testing::StartsWith("error: has layer -1"));
+}
+
+TEST(RowsOfTables, OfSeveralListsAreTokensOrLayers) {
+  const auto of = [](const std::string& rows) { return told_of("table", {{"a.jsonl", rows}}); };
+  EXPECT_EQ(of(R"({"token": 0, "topk_ids": [[0, 1], [2, 3]]})"), "top 2 [1] 1: 0 1 2: 2 3");
+  EXPECT_THAT(of(R"({"token": 0, "topk_ids": [[0, 1], [2, 3], [4, 5]]})"),
+              testing::StartsWith("error: does not say its layer\n"));
+  EXPECT_EQ(of(R"({"layer": 1, "token": 5, "topk_ids": [[0, 1], [2, 3]]}
+{"layer": 2, "token": 5, "topk_ids": [[4, 5], [6, 7]]})"),
+            "top 2 [2] 1: 0 1 2 3 2: 4 5 6 7");
+}
+
+TEST(RowsOfTables, HaveLayersFromZeroToAHundredThousand) {
+  const auto of = [](const std::string& layer) {
+    return told_of("table", {{"a.csv", "layer,token,experts\n" + layer + ",0,[3 4]\n"}},
+                   [](ImportOptions& options) { options.moe_layers = {}; });
+  };
+  EXPECT_EQ(of("0"), "top 2 [1] 0: 3 4");
+  EXPECT_EQ(of("100000"), "top 2 [1] 100000: 3 4");
+  EXPECT_THAT(of("100001"), testing::StartsWith("error: has layer 100001\n"));
 }
 
 TEST(RowsOfTables, OfOtherLayersAreLeftOut) {
@@ -167,12 +145,12 @@ std::string recorded(const std::vector<std::string>& of_rank, int experts = 8) {
 
 TEST(CountsOfRanks, InTheirOwnSlotsAreOfAnyonesTokens) {
   const std::string left = "0,0,1,1,0,0,0,0", right = "0,0,0,0,1,0,0,1";
-  EXPECT_EQ(recorded({left, right}), "top 2 [1, 1] 0: 2 4 3 7");
+  EXPECT_EQ(recorded({left, right}), "top 2 step 2 [1, 1] 0: 2 4 3 7");
   EXPECT_EQ(recorded({left, right}, 0), recorded({left, right})) << "experts by the map";
-  EXPECT_EQ(recorded({left}), "top 2 [1] 0: 2 3 rank 0");
-  EXPECT_EQ(recorded({left, "0,0,0,1,1,0,0,0"}), "top 2 [1, 1] 0: 2 3 3 4 rank 0");
-  EXPECT_EQ(recorded({"1,0,0,0,1,0,0,0", right}), "top 2 [1, 1] 0: 0 4 4 7 rank 0");
-  EXPECT_EQ(recorded({right, left}), "top 2 [1, 1] 0: 4 7 2 3 rank 0");
+  EXPECT_EQ(recorded({left}), "top 2 step 2 [1] 0: 2 3 rank 0");
+  EXPECT_EQ(recorded({left, "0,0,0,1,1,0,0,0"}), "top 2 step 2 [1, 1] 0: 2 3 3 4 rank 0");
+  EXPECT_EQ(recorded({"1,0,0,0,1,0,0,0", right}), "top 2 step 2 [1, 1] 0: 0 4 4 7 rank 0");
+  EXPECT_EQ(recorded({right, left}), "top 2 step 2 [1, 1] 0: 4 7 2 3 rank 0");
 }
 
 TEST(ResponsesOfVllm, ContinueFromTheirPrompt) {
@@ -260,21 +238,6 @@ TEST_F(CapturesOfFlame, NameTheirMicrobatchAndRank) {
   EXPECT_EQ(step_of("0-0.pt", "0", "1"),
             "error: has a folder of layer 0, and folders count from 1\n"
             "hint: --numbering from-0 says otherwise\n");
-}
-
-TEST(ProgressOfImports, IsTheShareOfWhatIsRead) {
-  const auto seen = [](const std::string& kind) {
-    const ScratchFolder scratch;
-    std::string shares;
-    import_trace(kind, options_of(formats() + "/" + kind, scratch / "out"),
-                 [&](double done) { shares += fmt::format("{:.3f} ", done); });
-    return shares;
-  };
-  EXPECT_EQ(seen("ultraep"), "0.000 0.500 ") << "of microbatches";
-  EXPECT_EQ(seen("sglang-recorder"), "0.000 0.333 0.667 ") << "of records";
-  EXPECT_EQ(seen("router-lists"), "0.000 0.500 ") << "of files";
-  EXPECT_EQ(seen("flame"), "1.000 ") << "of tokens";
-  EXPECT_EQ(seen("vllm-routes"), "0.500 1.000 ") << "of files";
 }
 
 }  // namespace

@@ -64,6 +64,13 @@ TEST(EngineRuns, RequestsAndAPreset) {
   EXPECT_EQ(plain.draw.input.kind, LengthLaw::Kind::lognormal);
   EXPECT_EQ(std::pair(plain.draw.output.mean, plain.draw.output.kind),
             std::pair(4.0, LengthLaw::Kind::fixed));
+  EXPECT_EQ(plain.warmup, 0);
+  EXPECT_FALSE(plain.sla.ttft || plain.sla.tpot);
+  const ArrivalLaw arrivals =
+      engine_scenario("  engine: vllm\n  requests: {count: 1, rate: 2, input: 9, output: 4}\n")
+          .engine_run->draw.arrivals;
+  EXPECT_EQ(std::pair(arrivals.kind, arrivals.variation),
+            std::pair(ArrivalLaw::Kind::poisson, 1.0));
   EXPECT_EQ(run.sla.ttft, Seconds(2));
   EXPECT_EQ(run.sla.tpot, Seconds(0.05));
   EXPECT_EQ(run.warmup, 1);
@@ -145,6 +152,7 @@ TEST(EngineRuns, PoolsThatAreNotNamedHaveNone) {
              .engine_run;
     return std::pair(run.instances, run.decode_instances);
   };
+  EXPECT_EQ(pools("1"), std::pair(1, 0));
   EXPECT_EQ(pools("3"), std::pair(3, 0));
   EXPECT_EQ(pools("{count: 3}"), std::pair(3, 0));
   EXPECT_EQ(pools("{prefill: 2}"), std::pair(2, 0));
@@ -168,6 +176,16 @@ TEST(EngineRuns, APoolThatDecodesIsReadWithItsKeys) {
   EXPECT_EQ(run.decode->overrides_of("topology", "h100-rail").size(), 1U);
   EXPECT_TRUE(run.decode->engine_run->decode_keys.empty()) << "its own keys have none";
   EXPECT_EQ(run.decode->engine_run->decode, nullptr);
+}
+
+TEST(EngineRuns, OneInstanceThatDecodesMayHaveKeys) {
+  EXPECT_EQ(engine_mistakes("  engine: vllm\n  instances: {prefill: 1, decode: 1}\n"
+                            "  decode: {parallel: {ep: 8}}\n" +
+                            few_requests),
+            "no error");
+  EXPECT_THAT(engine_mistakes("  engine: vllm\n  requests: {count: 1, rate: 1, concurrency: 1, "
+                              "input: 1, output: 1}\n"),
+              HasSubstr("together with concurrency"));
 }
 
 TEST(EngineRuns, PassesArePricedAsStated) {

@@ -97,7 +97,17 @@ TEST(StaticShapes, EachOfWhatHardwareCannotExecuteIsRefused) {
   EXPECT_THAT(of_spec([](auto& s) { s.serving.emplace(); }), HasSubstr("passes of a serving"));
   EXPECT_THAT(of_model([](auto& m) { m.weights = DataType::bf16; }), HasSubstr("bf16 weights"));
   EXPECT_THAT(of_model([](auto& m) { m.residual_streams = 2; }), HasSubstr("residual streams"));
-  EXPECT_THAT(of_model([](auto& m) { m.latent = 8; }), HasSubstr("in a latent"));
+  EXPECT_THAT(of_model([](auto& m) { m.latent = 1; }), HasSubstr("in a latent"));
+  EXPECT_THAT(of_model([](auto& m) { m.activations = DataType::bf16; }),
+              HasSubstr("execute bf16 activations and fp32 weights yet"));
+  EXPECT_THAT(of_model([](auto& m) { m.experts = 0; }), HasSubstr("dense models"));
+  EXPECT_THAT(of_model([](auto& m) { m.shared_gate = true; }), HasSubstr("a gate of the shared"));
+  EXPECT_THAT(of_model([](auto& m) { m.attention->shape->kind = AttentionKind::mla; }),
+              HasSubstr("attention but of grouped queries"));
+  EXPECT_THAT(of_model([](auto& m) { m.attention->shape->linear.emplace(); }),
+              HasSubstr("linear attention"));
+  EXPECT_THAT(of_model([](auto& m) { m.attention->shape->output_gate = true; }),
+              HasSubstr("gated attention"));
   EXPECT_THAT(of_model([](auto& m) { m.mtp = 1; }), HasSubstr("multi-token prediction"));
   EXPECT_THAT(of_model([](auto& m) { m.tied_embeddings = true; }), HasSubstr("embedding's"));
   EXPECT_THAT(of_model([](auto& m) { m.router_bias = true; }), HasSubstr("a bias of the router"));

@@ -54,6 +54,9 @@ TEST(Iteration, HasMegatronsDefaults) {
   EXPECT_EQ(spec.pipeline, PipelineKind::one_f_one_b);
   EXPECT_TRUE(spec.recompute.empty());
   EXPECT_EQ(spec.zero, 1);
+  EXPECT_EQ(spec.precision, TrainingPrecision::bf16);
+  EXPECT_EQ(std::tuple(spec.dp_replicate, spec.update_bytes, spec.distinct_microbatches),
+            std::tuple(1, 0, 0));
   EXPECT_EQ(spec.overlap, (OverlapSpec{.gradients = true, .parameters = true}));
   EXPECT_EQ(spec.routing, std::vector{RoutingSource::recorded});
 }
@@ -231,6 +234,51 @@ TEST(Iteration, WrongCombinationsNameTheirRule) {
   EXPECT_THAT(of("recompute: [mla_up]\n"), HasSubstr("mla_up_proj"));
   EXPECT_THAT(of("tokens_per_rank: 4\n"), HasSubstr("'tokens_per_rank' is of steps"));
   EXPECT_THAT(of("accumulate: 4\n"), HasSubstr("'accumulate' is of steps"));
+}
+
+TEST(Iteration, StagesHaveTheChunksThatTheirScheduleTakes) {
+  const auto of = [](const std::string& keys) {
+    const IterationSpec spec = spec_of(keys + batch);
+    return std::tuple(spec.pipeline, spec.parallel.pp, spec.parallel.vpp);
+  };
+  EXPECT_EQ(of(""), std::tuple(PipelineKind::one_f_one_b, 1, 1));
+  EXPECT_EQ(of("parallel: {pp: 4, vpp: 2}\n"), std::tuple(PipelineKind::interleaved, 4, 2));
+  EXPECT_EQ(of("parallel: {pp: 4, vpp: 2}\npipeline: interleaved\n"),
+            std::tuple(PipelineKind::interleaved, 4, 2));
+  EXPECT_EQ(of("parallel: {pp: 2, layout: E|t|t|L}\npipeline: dualpipev\n"),
+            std::tuple(PipelineKind::dualpipev, 2, 1));
+  for (const std::string key : {"vpp: 2", "first_stage_layers: 1", "last_stage_layers: 1",
+                                "embedding_as_layer: true", "loss_as_layer: true"}) {
+    EXPECT_THAT(mistakes_of("parallel: {pp: 2, layout: Et|tL, " + key + "}\n" + batch),
+                HasSubstr("'parallel." + key.substr(0, key.find(':')) +
+                          "' together with 'parallel.layout'"));
+  }
+  EXPECT_THAT(mistakes_of("parallel: {pp: 2, layout: 'xt|L'}\n" + batch),
+              HasSubstr("'parallel.layout', character 1: 'x' is not a part"));
+  EXPECT_THAT(mistakes_of("parallel: {order: tp-xp}\n" + batch), HasSubstr("'parallel.order': "));
+}
+
+TEST(Iteration, BatchesAreDividedByTheRanksThatShareThem) {
+  const auto of = [](const std::string& parallel, int global, int sequence) {
+    return mistakes_of("parallel: {" + parallel + "}\nbatch: {global: " + std::to_string(global) +
+                       ", sequence: " + std::to_string(sequence) + "}\n");
+  };
+  EXPECT_EQ(of("tp: 1", 63, 1), "");
+  EXPECT_THAT(of("dp: 2", 63, 1), HasSubstr("'batch.global' is 63 with micro batches of 1 for dp"));
+  EXPECT_EQ(of("cp: 2", 1, 8), "");
+  EXPECT_THAT(of("cp: 2", 1, 6), HasSubstr("'batch.sequence' is 6 with tp = 1 and cp = 2"));
+  EXPECT_EQ(of("tp: 4, cp: 2", 1, 16), "");
+  EXPECT_THAT(of("tp: 4, cp: 2", 1, 12), HasSubstr("'batch.sequence' is 12 with tp = 4"));
+}
+
+TEST(Iteration, MergedPassesOverlapExchangesOfExperts) {
+  const auto of = [](const std::string& keys) { return mistakes_of(keys + batch); };
+  const std::string merged = "pipeline: combined-1f1b\n";
+  EXPECT_EQ(of("parallel: {pp: 4, ep: 2}\n" + merged), "");
+  EXPECT_EQ(of("parallel: {pp: 4}\n" + merged + "overlap: {all_to_all: false}\n"), "");
+  EXPECT_THAT(of("parallel: {pp: 4, vpp: 2}\npipeline: combined-interleaved\n"),
+              HasSubstr("'pipeline: combined-interleaved' with ep = 1"));
+  EXPECT_EQ(of("overlap: {gradients: true, parameters: true}\n"), "");
 }
 
 TEST(Iteration, NumbersHaveTheirRanges) {

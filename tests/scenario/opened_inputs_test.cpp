@@ -215,6 +215,27 @@ TEST(OpenedInputs, WarnOfChangesThatReachNothingAndOfMixedLinks) {
                            "of its dispatch, or say --transport ideal\n"));
 }
 
+TEST(OpenedInputs, HaveTheFilesOfTheirTransports) {
+  const auto files = [](const Scenario& scenario) {
+    std::vector<std::string> names;
+    for (const InputFile& file : open_inputs(scenario).transport_files) names.push_back(file.name);
+    return names;
+  };
+  const auto steps = [](const std::string& more) {
+    return parse_scenario(
+        "topology: h100-rail\nmodel: tiny-moe\ntrace: tiny-moe-train\ntokens_per_rank: 8\n" + more,
+        "s.yaml", {});
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(files(steps("policy: alltoall\n")), ElementsAre("nccl-p2p", "nccl-ring"));
+  EXPECT_THAT(files(steps("policy: [alltoall, deepep-normal]\n")),
+              ElementsAre("deepep-normal", "nccl-p2p", "nccl-ring"));
+  EXPECT_THAT(files(steps("policy: [alltoall, deepep-normal]\ntransport: nccl-p2p\n")),
+              ElementsAre("nccl-p2p", "nccl-ring"));
+  EXPECT_THAT(files(steps("policy: alltoall\ntransport: ideal\n")), IsEmpty());
+  EXPECT_THAT(files(of_serving("")), ElementsAre("deepep-ll", "engine-all-reduce"));
+}
+
 TEST(OpenedInputs, TellOneFaultOfSeveralClustersOnce) {
   const auto flags = [](const std::string& ep) {
     return std::vector<Override>{{"topology", "[h100-rail, h200-rail]", "t"},

@@ -67,6 +67,30 @@ TEST(BalancedMicrobatches, OfDenseModelsAreAlike) {
   EXPECT_EQ(std::pair(all.distinct, all.recorded.size()), std::pair(1, std::size_t{1}));
 }
 
+TEST(SpecsOfIterations, AreOfTrainingOrOfServing) {
+  const Spec trained = spec_of(small_iteration());
+  EXPECT_EQ(std::pair(trained.state.gradient, trained.state.optimizer), std::pair(4, 12));
+  EXPECT_TRUE(trained.optimizer && trained.backward);
+  const Spec served =
+      spec_of(parse_scenario("topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\n"
+                             "policy: alltoall\nserving: {batch: {context: 9, sequences: 4}}\n",
+                             "s.yaml", {}));
+  EXPECT_EQ(std::pair(served.state.gradient, served.state.optimizer), std::pair(0, 0));
+  EXPECT_FALSE(served.optimizer || served.backward);
+}
+
+TEST(SpecsOfIterations, HaveAllMicrobatchesUnlessFewerAreAskedFor) {
+  const Scenario scenario = small_iteration();
+  const Inputs inputs = open_inputs(scenario);
+  const auto fewer = [&](bool asked) {
+    const PolicyPlanner steps(scenario, inputs, inputs.clusters[0], inputs.systems[0],
+                              {.fewer_microbatches = asked});
+    return steps.planner().spec().fewer_microbatches;
+  };
+  EXPECT_FALSE(fewer(false));
+  EXPECT_TRUE(fewer(true));
+}
+
 TEST(AskedIterations, AreOneAfterTheWarmUpOrThoseOfARange) {
   const auto asked = [](const std::vector<Override>& more) {
     const AskedSteps steps = asked_iterations(small_iteration(more));
@@ -141,6 +165,11 @@ TEST(ExecutedIterations, HoldTheirStagesAndTheirTokens) {
   EXPECT_EQ(std::tuple(held.tp, held.microbatches, held.micro_batch, held.sequence, held.zero),
             std::tuple(1, 4, 1, 4, 1));
   EXPECT_FALSE(held.gathers_parameters);
+  EXPECT_TRUE(
+      SmallExecution({{"overlap.gradients", "true", "t"}, {"overlap.parameters", "true", "t"}})
+          .held()
+          .gathers_parameters);
+  EXPECT_THAT(run.inputs.layers, ElementsAre(0, 1, 2, 3)) << "all that were recorded";
   ASSERT_EQ(held.stages.size(), 2U);
   EXPECT_EQ(held.stages[1].gpus[0], GpuId(4));
   EXPECT_EQ(held.stages[1].chunks.size(), 1U);

@@ -142,9 +142,8 @@ TEST_F(PolicyInputsTest, AChangeOfAllMayFindNoKeyInTheFirst) {
 }
 
 TEST_F(PolicyInputsTest, NoFileMakesAPolicyRunACommand) {
-  EXPECT_THAT(mistake(laer_steps + "policy: [laer, alltoall]\n",
-                      {{"set", "policy:alltoall.placement.kind=external", "--set"},
-                       {"set", "policy:alltoall.placement.command=true", "--set"}}),
+  const std::string command = "policy:alltoall.placement={kind: external, command: 'true'}";
+  EXPECT_THAT(mistake(laer_steps + "policy: [laer, alltoall]\n", {{"set", command, "--set"}}),
               HasSubstr("alltoall: error: it runs a command: true\nhint: read it first"));
 }
 
@@ -196,8 +195,9 @@ TEST_F(PolicyInputsTest, UnequalTokensAreToldAndEqualOnesAreNot) {
   const Inputs inputs = open(laer_iterations + doubled);
   ASSERT_EQ(inputs.warnings.size(), 1U);
   EXPECT_EQ(
-      inputs.warnings[0].message,
-      "an iteration of megatron has 2048 tokens, of the others 1024: compare tokens per second");
+      inputs.warnings[0].str(),
+      "warning: an iteration of megatron has 2048 tokens, of the others 1024: compare tokens per "
+      "second\nhint: batch.global times batch.sequence should be equal\n");
   const std::string halved =
       "policy: [laer, {name: megatron, ep: 8, batch: {global: 128, sequence: 8}}]\n";
   EXPECT_THAT(open(laer_iterations + halved).warnings, IsEmpty());

@@ -112,6 +112,19 @@ TEST(ScenarioText, OfIterationsLeavesOutWhatIsUsual) {
                               R"("waits_for":["stage-transfer"]}})"));
 }
 
+TEST(ScenarioText, SaysOneOfWhatIsUsuallyNone) {
+  using testing::HasSubstr;
+  const std::string line = line_of(
+      "batch: {global: 8, sequence: 64}\nwarmup: 1\nupdate_bytes: 1\nmicrobatches: {distinct: "
+      "1}\n");
+  for (const char* const key : {R"("warmup":1)", R"("update_bytes":1)", R"("distinct":1)"}) {
+    EXPECT_THAT(line, HasSubstr(key));
+  }
+  EXPECT_THAT(line_of("serving: {batch: {context: 9, sequences: 4}, attention_ranks: 1, dcp: 2}\n"),
+              HasSubstr(R"("dcp":2,"attention_ranks":1)"));
+  EXPECT_THAT(to_text(of_flags({})), testing::StartsWith("{\n \"topology\""));
+}
+
 TEST(ScenarioText, OfServingSaysAllOfAPass) {
   using testing::HasSubstr;
   const auto serving = [](const std::string& more) {

@@ -207,7 +207,10 @@ TEST(Serving, LimitsOfItsSizesAreStated) {
   EXPECT_THAT(with("cp: 2"), HasSubstr("'serving' with cp = 2\n"));
   EXPECT_THAT(with("tp: 2, ep: 2, etp: 2", ", attention_ranks: 4"),
               HasSubstr("'serving.attention_ranks' with etp = 2\n"));
+  EXPECT_THAT(with("tp: 2, ep: 2, etp: 2", ", attention_ranks: 1"),
+              HasSubstr("'serving.attention_ranks' with etp = 2\n"));
   EXPECT_EQ(with("tp: 2, ep: 4"), "");
+  EXPECT_EQ(with("tp: 2, ep: 4", ", attention_ranks: 4"), "");
 }
 
 TEST(Serving, EtpIsTpUnlessExpertsAreShared) {

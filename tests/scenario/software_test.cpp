@@ -100,6 +100,7 @@ TEST(Software, WhatAScenarioSaysWins) {
   EXPECT_EQ(gpu_with({"gpu.efficiency.training.bf16=0.5"}).training.at(DataType::bf16), 0.5);
   EXPECT_EQ(gpu_with({"software.kept.gh100.bf16=0.6"}).training.at(DataType::bf16), 0.6);
   EXPECT_FALSE(scenario_with({"zero=0"}).iteration->overlap.parameters);
+  EXPECT_FALSE(scenario_with({"software=pytorch-ddp", "zero=1"}).iteration->overlap.parameters);
 }
 
 TEST(Software, GpusThatNobodyMeasuredKeepWhatOthersDo) {

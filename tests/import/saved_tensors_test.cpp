@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of torch.save that only a recorder in an unusual state writes, all by one script.
+#include <gmock/gmock.h>
+
+#include "tests/import/told.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// FOLDER/NAME of every recording below.
+const char* const saved_recordings = R"(
+import sys
+sys.path.insert(0, sys.argv[1])
+from formats import Tensor, recorder, recorder_record, torch_save
+at = sys.argv[2]
+
+def capture(name, *tensors):
+    torch_save(f"{at}/{name}/2/0-0.pt", tensors)
+    torch_save(f"{at}/{name}/3/0-0.pt", tensors)
+
+ids, scores = Tensor("Long", [[0, 1], [2, 3]]), Tensor("Float", [[0.5, 0.25], [1, 0]])
+capture("swapped", ids, scores)
+capture("three", scores, ids, ids)
+capture("one", ids)
+capture("two-ids", ids, ids)
+capture("shapes", Tensor("Float", [[0.5], [1]]), ids)
+capture("flat", Tensor("Float", [0.5, 1]), Tensor("Long", [0, 1]))
+torch_save(f"{at}/dict/2/0-0.pt", {"a": ids})
+
+recorder(f"{at}/decode", [[recorder_record(7, 0, 0, 3, 2, None)]])
+recorder(f"{at}/both", [[recorder_record(7, 0, 0, 3, 1, [2, 0, 1]), recorder_record(8, 0, 3, 2, 2, None)]])
+recorder(f"{at}/mixed", [[recorder_record(7, 0, 0, 4, 3, [2])]])
+recorder(f"{at}/below", [[recorder_record(7, 0, 0, 3, 1, [-1, 4])]])
+recorder(f"{at}/rank", [[recorder_record(7, -1, 0, 3, 1, [3])]])
+recorder(f"{at}/large-rank", [[recorder_record(7, (1 << 20) + 1, 0, 3, 1, [3])]])
+recorder(f"{at}/repeated", [[recorder_record(7, 0, 0, 3, 1, [3])], [recorder_record(7, 1, 0, 3, 1, [3])]])
+recorder(f"{at}/again", [[recorder_record(7, 0, 0, 3, 1, [3]), recorder_record(8, 0, 0, 3, 1, [3])]])
+
+def batch(mask, kind="Long"):
+    return {"routed_experts": Tensor("Short", [[[[0, 1], [2, 3]], [[4, 5], [6, 7]], [[1, 2], [3, 4]]]]),
+            "attention_mask": Tensor(kind, [mask])}
+torch_save(f"{at}/whole/a.pt", batch([1, 1, 1]))
+torch_save(f"{at}/left/a.pt", batch([0, 1, 1]))
+torch_save(f"{at}/right/a.pt", batch([1, 1, 0]))
+torch_save(f"{at}/none/a.pt", batch([0, 0, 0]))
+torch_save(f"{at}/real/a.pt", batch([1, 1, 1], "Float"))
+)";
+
+const std::string& recordings() {
+  static const ScratchFolder folder;
+  static const bool written = [] {
+    write_bytes(folder / "save.py", saved_recordings);
+    return std::system(("python3 -B " + (folder / "save.py") + " " + MOESIM_ROOT +
+                        "/tests/import " + folder.path())
+                           .c_str()) == 0;
+  }();
+  EXPECT_TRUE(written);
+  return folder.path();
+}
+
+std::string saved(const std::string& kind, const std::string& name) {
+  return told(kind, recordings() + "/" + name);
+}
+
+TEST(SavedCaptures, AreScoresAndIdsInAnyOrder) {
+  EXPECT_EQ(saved("flame", "swapped"), "top 2 [2] 1: 0 1 2 3 2: 0 1 2 3 rank 0");
+  const std::string not_a_pair = ", not scores and indices [token][choice]\n";
+  EXPECT_EQ(saved("flame", "three"),
+            "error: holds float32 (2, 2), int64 (2, 2), int64 (2, 2)" + not_a_pair);
+  EXPECT_EQ(saved("flame", "one"), "error: holds int64 (2, 2)" + not_a_pair);
+  EXPECT_EQ(saved("flame", "two-ids"), "error: holds int64 (2, 2), int64 (2, 2)" + not_a_pair);
+  EXPECT_EQ(saved("flame", "shapes"), "error: holds float32 (2, 1), int64 (2, 2)" + not_a_pair);
+  EXPECT_EQ(saved("flame", "flat"), "error: holds float32 (2,), int64 (2,)" + not_a_pair);
+  EXPECT_EQ(saved("flame", "dict"), "error: holds the keys a" + not_a_pair);
+}
+
+/// The routing of tokens [first, last) of formats.py.
+std::string routed(int first, int last) {
+  std::string text;
+  for (const int layer : {1, 2}) {
+    text += fmt::format(" {}:", layer);
+    for (int t = first; t < last; ++t) text += fmt::format(" {}", fmt::join(choice(t, layer), " "));
+  }
+  return text;
+}
+
+TEST(SavedPasses, HaveTheTokensOfTheirRequests) {
+  const std::string dense = "\n3 rows: of dense layers\n";
+  EXPECT_EQ(saved("sglang-recorder", "decode"),
+            "top 2 step 7 [1, 1, 1]" + routed(0, 3) + " rank 0" + dense);
+  EXPECT_EQ(saved("sglang-recorder", "both"), "top 2 step 7 [2, 1]" + routed(0, 3) +
+                                                  " rank 0 step 8 [1, 1]" + routed(3, 5) +
+                                                  " rank 0\n5 rows: of dense layers\n");
+  EXPECT_EQ(saved("sglang-recorder", "mixed"),
+            "top 2 step 7 [2, 1, 1]" + routed(0, 4) + " rank 0\n4 rows: of dense layers\n");
+  EXPECT_EQ(saved("sglang-recorder", "below"), "error: has a request of -1 tokens\n");
+  for (const char* const name : {"rank", "large-rank"}) {
+    EXPECT_EQ(saved("sglang-recorder", name), "error: has an impossible rank\n");
+  }
+  EXPECT_EQ(saved("sglang-recorder", "repeated"),
+            "top 2 step 7 [3]" + routed(0, 3) + " rank 0" + dense +
+                "9 rows: of ranks that repeat another's tokens (tensor parallelism)\n");
+  EXPECT_EQ(saved("sglang-recorder", "again"), "top 2 step 7 [3]" + routed(0, 3) +
+                                                   " rank 0 step 8 [3]" + routed(0, 3) +
+                                                   " rank 0\n6 rows: of dense layers\n")
+      << "another pass";
+}
+
+TEST(SavedPasses, HaveTheirPhase) {
+  const auto phase = [](const std::string& name) {
+    const ScratchFolder scratch;
+    import_trace("sglang-recorder", options_of(recordings() + "/" + name, scratch / "out"));
+    return RoutingTrace::open(scratch / "out").info().phase;
+  };
+  EXPECT_EQ(phase("decode"), Phase::decode);
+  EXPECT_EQ(phase("again"), Phase::prefill);
+  EXPECT_EQ(phase("both"), Phase::mixed);
+  EXPECT_EQ(phase("mixed"), Phase::mixed);
+}
+
+TEST(SavedBatches, LeavePaddingAndLastTokensOut) {
+  const std::string last = "2 rows: of last tokens, which are not fed back\n";
+  EXPECT_EQ(saved("verl", "whole"),
+            "top 2 [2] 1: 0 1 4 5 2: 2 3 6 7\n" + last + "0 rows: of padding (mask)\n");
+  EXPECT_EQ(saved("verl", "left"),
+            "top 2 [1] 1: 4 5 2: 6 7\n" + last + "2 rows: of padding (mask)\n");
+  EXPECT_EQ(saved("verl", "right"),
+            "top 2 [1] 1: 0 1 2: 2 3\n" + last + "2 rows: of padding (mask)\n");
+  EXPECT_THAT(saved("verl", "none"), StartsWith("error: holds no tokens\n"));
+  EXPECT_THAT(saved("verl", "real"), HasSubstr("is not a mask of 1 sequences of 3 columns"));
+}
+
+}  // namespace
+}  // namespace moesim
