@@ -5,7 +5,6 @@
 #include <functional>
 #include <iterator>
 #include <map>
-#include <ranges>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -30,7 +29,9 @@ class PriceKeys {
     return std::hash<const void*>()(matrix) ^ static_cast<std::size_t>(unit.value);
   }
   std::size_t operator()(const std::vector<OpId>* kernel) const {
-    return hash_in_order(*kernel | std::views::transform([this](OpId op) { return (*this)(op); }));
+    std::vector<std::size_t> hashes(kernel->size());
+    std::ranges::transform(*kernel, hashes.begin(), *this);
+    return hash_in_order(hashes);
   }
 
   bool operator()(OpId a, OpId b) const {
