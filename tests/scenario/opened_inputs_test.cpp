@@ -149,7 +149,7 @@ TEST(OpenedInputs, AreTheSameForPlanners) {
 std::string mistakes_of_inputs(const std::string& text,
                                std::vector<std::string>* warnings = nullptr) {
   try {
-    const Inputs inputs = open_inputs(parse_scenario(text, "s.yaml", {}));
+    const Inputs inputs = open_inputs(parse_scenario(text, "elsewhere/s.yaml", {}));
     for (const Diagnostic& d : inputs.warnings) {
       if (warnings != nullptr) warnings->push_back(d.str());
     }
@@ -224,7 +224,7 @@ TEST(OpenedInputs, HaveTheFilesOfTheirTransports) {
   const auto steps = [](const std::string& more) {
     return parse_scenario(
         "topology: h100-rail\nmodel: tiny-moe\ntrace: tiny-moe-train\ntokens_per_rank: 8\n" + more,
-        "s.yaml", {});
+        "elsewhere/s.yaml", {});
   };
   using testing::ElementsAre;
   EXPECT_THAT(files(steps("policy: alltoall\n")), ElementsAre("nccl-p2p", "nccl-ring"));
