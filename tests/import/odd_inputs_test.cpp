@@ -274,6 +274,18 @@ TEST(TablesOfLogs, TakeTheFirstListOfALine) {
       " 1: 3 4 2: 5 6");
 }
 
+TEST(TablesOfLogs, NameFieldsInAtMostThreeWords) {
+  const auto second = [](const std::string& name) {
+    return imported_table("layer 1 expert [3, 4] token 0\nlayer 1 " + name + " [5, 6] token 1\n",
+                          {1});
+  };
+  for (const char* const name : {"expert", "ex pert", "ex per t", "an ex per t", "a expert"}) {
+    EXPECT_EQ(second(name), " 1: 3 4 5 6") << name;
+  }
+  EXPECT_EQ(second("e x per t"), " 1: 3 4");
+  EXPECT_EQ(second("expert or not"), " 1: 3 4");
+}
+
 TEST(LogitsWithoutAMask, AreOneSequenceAndSaidToBe) {
   const ScratchFolder scratch;
   write_bytes(scratch / "save.py", R"(

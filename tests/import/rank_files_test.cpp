@@ -80,6 +80,11 @@ TEST(TracesOfMegatron, CountTheirLayersAsTheModelHasThem) {
   EXPECT_EQ(counted(3, "from-0", {}), "top 2 [2] 3" + ids + "4" + more);
   EXPECT_EQ(counted(3, "from-1", {}), "top 2 [2] 2" + ids + "3" + more);
   EXPECT_EQ(counted(3, "moe", {}), "top 2 [2] 3" + ids + "4" + more);
+  EXPECT_EQ(
+      traced({{"a", routed_line(0, 0, 0, "[0, 1]", 1)}},
+             [](ImportOptions& options) { options.numbering = "from-0", options.moe_layers = {}; }),
+      "top 2 [1] 0: 0 1 rank 0")
+      << "the first layer alone";
   EXPECT_EQ(counted(0, "moe", {4, 7}), "top 2 [2] 4" + ids + "7" + more);
   EXPECT_EQ(counted(0, "from-1", {}), "error: has layers 0, 1, which are not counted so\n");
   EXPECT_EQ(counted(1, "moe", {4, 7}), "error: has layers 1, 2, which are not counted so\n");
