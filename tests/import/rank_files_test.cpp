@@ -196,6 +196,29 @@ TEST(TensorsOfTrtllm, AreOfRanksIterationsAndLayers) {
   }
   EXPECT_EQ(told_of("trtllm", {{"rank0_raw.safetensors", tensors_of({})}}),
             "error: holds no tensors\n");
+  EXPECT_EQ(told_of("trtllm",
+                    {{"rank0_raw.safetensors", tensors_of({{"7_0", {0, 1}}, {"7_100000", {2, 3}}})},
+                     {"token_selected_experts_rank1_raw.safetensors", "x"}},
+                    [](ImportOptions& options) { options.moe_layers = {}; }),
+            "top 2 step 7 [1] 0: 0 1 100000: 2 3 rank 0");
+}
+
+TEST(TensorsOfTrtllm, AreTheSameLayersInEveryIterationOfEveryRank) {
+  const auto of = [](const std::vector<std::vector<std::string>>& ranks) {
+    TextsByName files;
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      std::map<std::string, std::vector<std::int64_t>> tensors;
+      for (const std::string& name : ranks[r]) tensors[name] = {0, 1};
+      files[fmt::format("rank{}_raw.safetensors", r)] = tensors_of(tensors);
+    }
+    return told_of("trtllm", files);
+  };
+  EXPECT_THAT(of({{"7_1", "9_1"}}), StartsWith("error: lacks iteration 8: 9 follows 7\n"));
+  EXPECT_THAT(of({{"7_1", "7_2", "8_1"}}), StartsWith("error: lacks layer 2 of iteration 8\n"));
+  EXPECT_THAT(of({{"7_1", "8_1", "8_2"}}),
+              StartsWith("error: has 2 layers in iteration 8 but 1 in the first\n"));
+  EXPECT_THAT(of({{"7_1"}, {"8_1"}}), StartsWith("error: has iteration 8, which "));
+  EXPECT_THAT(of({{"7_1", "8_1"}, {"7_1"}}), StartsWith("error: has 1 iterations but "));
 }
 
 /// Bytes as an array of that shape.
