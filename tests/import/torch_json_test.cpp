@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <map>
 
+#include "sim/import/torch_types.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -23,6 +25,40 @@ std::string json_of_torch(const std::string& value) {
                               "/tests/import " + (scratch / "a.pt");
   EXPECT_EQ(std::system(command.c_str()), 0);
   return torch_json(scratch / "a.pt");
+}
+
+TEST(TorchTypes, AreThoseOfStoragesAndOfTensors) {
+  const auto type = [](std::string_view name) {
+    const auto found = torch_type(name);
+    return found ? found->kind + std::to_string(found->size) : "none";
+  };
+  for (const auto& [expected, names] : std::map<std::string, std::vector<std::string_view>>{
+           {"f4", {"FloatStorage", "float32"}},
+           {"f8", {"DoubleStorage", "float64"}},
+           {"f2", {"HalfStorage", "float16"}},
+           {"b2", {"BFloat16Storage", "bfloat16"}},
+           {"i8", {"LongStorage", "int64"}},
+           {"i4", {"IntStorage", "int32"}},
+           {"i2", {"ShortStorage", "int16"}},
+           {"i1", {"CharStorage", "int8"}},
+           {"u1", {"ByteStorage", "uint8", "BoolStorage", "bool", "UntypedStorage"}},
+           {"u2", {"uint16"}},
+           {"u4", {"uint32"}},
+           {"none", {"", "Storage", "complex64"}}}) {
+    for (const std::string_view name : names) EXPECT_EQ(type(name), expected) << name;
+  }
+}
+
+TEST(TorchTypes, AndTensorsAreHarmlessGlobals) {
+  for (const char* const name :
+       {"torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor_v3",
+        "torch._utils._rebuild_parameter", "collections.OrderedDict",
+        "torch.storage.UntypedStorage", "torch.FloatStorage", "torch.bool"}) {
+    EXPECT_TRUE(is_harmless(name)) << name;
+  }
+  for (const char* const name : {"os.system", "torch.load", "numpy.float32", "float32", "torch."}) {
+    EXPECT_FALSE(is_harmless(name)) << name;
+  }
 }
 
 TEST(TorchJson, ListsHoldNumbersTextsAndWhatIsNone) {
