@@ -259,6 +259,21 @@ TEST(TablesOfLogs, KeepLayersToTheirObjects) {
               HasSubstr("a:2: error: does not say its layer"));
 }
 
+TEST(TablesOfLogs, HaveKeysThatNameTheirLayer) {
+  const auto keyed = [](const std::string& key) {  // # is the number
+    const std::string rows = R"({"of": {"@1": {"token": 0, "experts": [3, 4]},
+"@2": {"token": 0, "experts": [5, 6]}}})";
+    return imported_table(replace_all(replace_all(rows, "@1", replace_all(key, "#", "1")), "@2",
+                                      replace_all(key, "#", "2")));
+  };
+  for (const char* const key : {"#", "layer_#", "layers#", "l#", "blk.#", "model.layers.#.mlp"}) {
+    EXPECT_EQ(keyed(key), " 1: 3 4 2: 5 6") << key;
+  }
+  for (const char* const key : {"x#", "layer_#x", "9999999999999999999#"}) {
+    EXPECT_THAT(keyed(key), HasSubstr("error: does not say its layer")) << key;
+  }
+}
+
 TEST(TablesOfLogs, NameTheFileOfCountsThatCannotBe) {
   EXPECT_THAT(imported_table("layer,expert,count\n1,9,3\n2,0,3\n"),
               testing::StartsWith("/in/a: error: layer 1: counts expert 9 of a model with 8"));
