@@ -46,12 +46,12 @@ std::vector<std::int64_t> shape_of(const JsonElement& routes, const std::string&
   return shape;
 }
 
-/// The type whose bytes fill the shape.
+/// The type whose bytes fill the shape, if one's do.
 NpyType type_of_size(std::size_t bytes, std::int64_t elements) {
-  for (const int size : {1, 2, 4, 8}) {
+  for (const int size : {1, 2, 4}) {
     if (static_cast<std::int64_t>(bytes) == elements * size) return {size == 1 ? 'u' : 'i', size};
   }
-  return {'i', 0};
+  return {'i', 8};
 }
 
 /// {"data": text, "shape": [T, L, K], "dtype": maybe}: the text is base64 if its length is that of
@@ -71,7 +71,7 @@ NpyArray object_of_routes(const JsonElement& routes, const std::string& where) {
   for (const bool is_base64 : {true, false}) {
     const std::size_t size = is_base64 ? in_base64 : in_base85;
     const NpyType type = name.empty() ? type_of_size(size, elements) : type_of_routes(name, where);
-    if (type.size == 0 || static_cast<std::int64_t>(size) != elements * type.size) continue;
+    if (static_cast<std::int64_t>(size) != elements * type.size) continue;
     return shaped(is_base64 ? from_base64(text, where) : from_base85(text, where), type, shape,
                   where);
   }

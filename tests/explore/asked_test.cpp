@@ -28,8 +28,9 @@ TEST(Asked, FlagsAndChangesAreOverrides) {
 
 TEST(Asked, RefusesWhatItDoesNotKnow) {
   for (const char* wrong :
-       {"", "[]", "1", R"({"bse": "x"})", R"({"base": 1})", R"({"kind": "x"})", R"({"quick": 1})",
-        R"({"flags": []})", R"({"set": {}})", R"({"set": [1]})", R"({"flags": {"": 1}})"}) {
+       {"", "[]", "1", R"({"bse": "x"})", R"({"base": 1})", R"({"base": "a", "bse": "x"})",
+        R"({"kind": "x"})", R"({"quick": 1})", R"({"flags": []})", R"({"set": {}})",
+        R"({"set": [1]})", R"({"flags": {"": 1}})"}) {
     EXPECT_THROW(read_asked(wrong), Error) << wrong;
   }
 }

@@ -97,6 +97,9 @@ TEST(PageRuns, AreSimulatedAndToldOf) {
     EXPECT_FALSE(state.contains("failure"));
     Json again = page.answer("GET", "/api/run", "", {{"id", "2"}});
     EXPECT_EQ(again, state);
+    for (const char* const id : {"2x", " 2", "0", "-2"}) {
+      EXPECT_EQ(page.ask("GET", "/api/run", "", {{"id", id}}).status, 404) << id;
+    }
     Json wrong = page.finish(page.answer("POST", "/api/run", asked_json("nothing").dump()));
     EXPECT_EQ(wrong["state"], "failed");
     EXPECT_EQ(wrong["failure"]["kind"], "input");

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "sim/import/repeated_ranks.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -36,6 +37,36 @@ TEST(ChoiceTables, HavePartsAndEveryFewTokens) {
   ASSERT_EQ(even.tokens(), 3);
   EXPECT_EQ(odd.at(1, 0, 0), 6);
   EXPECT_EQ(even.at(2, 0, 1), 9);
+}
+
+TEST(ChoiceTables, AreTheSameIfAllTheirChoicesAre) {
+  const auto table = [](std::int64_t tokens, std::int64_t choices, std::size_t layers = 1) {
+    return ChoiceTable(std::vector(layers, ids_of_layer({tokens, choices})));
+  };
+  EXPECT_TRUE(same_choices(table(3, 2), table(3, 2)));
+  EXPECT_FALSE(same_choices(table(3, 2), table(2, 2)));
+  EXPECT_FALSE(same_choices(table(2, 2), table(3, 2)));
+  EXPECT_FALSE(same_choices(table(3, 2), table(3, 1)));
+  EXPECT_FALSE(same_choices(table(3, 2), table(3, 2, 2)));
+  const ChoiceTable five = table(5, 2);
+  EXPECT_TRUE(same_choices(five.part(0, 2), table(2, 2)));
+  EXPECT_FALSE(same_choices(five.part(1, 2), table(2, 2)));
+  EXPECT_FALSE(same_choices(five.every(0, 2), table(3, 2))) << "from the second token on";
+}
+
+TEST(RepeatedTables, AreOfOnePass) {
+  RepeatedRanks seen;
+  const ChoiceTable five({ids_of_layer({5, 2})});
+  seen.begin(7);
+  EXPECT_FALSE(seen.repeats(five));
+  EXPECT_FALSE(seen.repeats(five.part(1, 2)));
+  EXPECT_TRUE(seen.repeats(five));
+  EXPECT_TRUE(seen.repeats(five.part(1, 2)));
+  seen.begin(7);
+  EXPECT_TRUE(seen.repeats(five));
+  seen.begin(8);
+  EXPECT_FALSE(seen.repeats(five));
+  for (int twice = 0; twice < 2; ++twice) EXPECT_FALSE(seen.repeats(five.part(0, 0))) << "empty";
 }
 
 }  // namespace

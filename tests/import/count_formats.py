@@ -70,7 +70,7 @@ def harmoeny(folder, ranks=2, batch=1, repeat=1, change=str):
 
 def ultraep(folder, records=None, experts=EXPERTS, schema="ultra_ep_trace_v1", loads=None):
     """Two chunks; the last microbatch lacks a layer, as when the recorder dropped it."""
-    records = records or [(1, 0), (2, 0), (2, 1)]
+    records = records or [(1, 0), (1, 1), (2, 0)]
     write_json(f"{folder}/epg0_gr0_r0_17.manifest.json", {"schema": schema, "num_global_logical_experts": experts, "chunks": 2})
     for chunk, part in enumerate([records[:1], records[1:]]):
         npz(f"{folder}/epg0_gr0_r0_17.chunk{chunk:06}.npz", layers=npy([l for l, _ in part]), microbatches=npy([m for _, m in part], "i8"),

@@ -412,6 +412,8 @@ TEST(DealtCounts, AreOfWholeTokens) {
   step.counts = {{{1, 1}}, {{2, 2}}}, step.layers = {5, 6};
   EXPECT_THAT(said(), HasSubstr("source 0 add up to 4 in layer 6 and to 2 in the first"));
   EXPECT_THAT(said(), HasSubstr("hint: a layer dropped tokens"));
+  step.counts = {{{1, 0}}};
+  EXPECT_THAT(said(), HasSubstr("hint: a layer dropped tokens")) << "of the first layer";
   step.counts = {{{0, 0}}, {{2, 2}}};
   EXPECT_THAT(said(), HasSubstr("hint: are layers without counts dense?"));
   step.counts = {{{-1, 1}}};

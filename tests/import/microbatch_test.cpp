@@ -69,6 +69,45 @@ TEST(Microbatch, LagsOfTheChoicesTellSequences) {
   }
 }
 
+/// Tokens with one choice a layer, which come again after so many.
+ChoiceTable taking_turns(std::int32_t tokens, std::int32_t period, std::size_t layers) {
+  std::vector<std::int32_t> ids;
+  for (std::int32_t t = 0; t < tokens; ++t) ids.push_back(t % period);
+  return ChoiceTable(std::vector(layers, NpyArray::of(ids, {tokens, 1}, "in turn")));
+}
+
+TEST(Microbatch, FewTokensTellNothing) {
+  // Of n sequences lags up to 2 n + 1 are compared, each at most half of the tokens.
+  EXPECT_EQ(alternating_sequences(taking_turns(8, 2, 4)), 1);
+  EXPECT_EQ(alternating_sequences(taking_turns(10, 2, 4)), 2);
+  EXPECT_EQ(alternating_sequences(taking_turns(11, 2, 4)), 1) << "not of one length";
+  EXPECT_EQ(alternating_sequences(taking_turns(12, 3, 4)), 1);
+  EXPECT_EQ(alternating_sequences(taking_turns(15, 3, 4)), 3);
+  // Five errors of 6 pairs 4 tokens apart are 2.5 / sqrt(6) > 1, those of 8 are less.
+  EXPECT_EQ(alternating_sequences(taking_turns(10, 2, 1)), 1);
+  EXPECT_EQ(alternating_sequences(taking_turns(12, 2, 1)), 2);
+}
+
+TEST(Microbatch, SequencesAreEveryFewTokens) {
+  RoutedPass pass{"w", taking_turns(6, 6, 1), {6}};
+  EXPECT_EQ(without_alternation(pass, 1).size(), 1U);
+  EXPECT_FALSE(without_alternation(pass, 2)[0].weights);
+  pass.weights = taking_turns(6, 6, 1);
+  const auto passes = without_alternation(pass, 3);
+  ASSERT_EQ(passes.size(), 3U);
+  for (std::size_t s = 0; s < 3; ++s) {
+    const auto first = static_cast<std::int64_t>(s);
+    EXPECT_THAT(passes[s].lengths, ElementsAre(2));
+    EXPECT_EQ(passes[s].ids.tokens(), 2);
+    EXPECT_EQ(std::pair(passes[s].ids.at(0, 0, 0), passes[s].ids.at(1, 0, 0)),
+              std::pair(first, first + 3));
+    EXPECT_EQ(passes[s].weights->at(1, 0, 0), first + 3);
+  }
+  EXPECT_EQ(error_text([&] { without_alternation(pass, 4); }),
+            "w: error: has 6 tokens, which are not 4 sequences of one length\nhint: --micro-batch "
+            "N: a microbatch has N sequences, padded to one length\n");
+}
+
 TEST(Microbatch, ChoicesWithoutMemoryTellNothing) {
   EXPECT_EQ(alternating_sequences(drawn(4, 256, 0)), 1);
   EXPECT_EQ(alternating_sequences(drawn(1, 1, 0.5)), 1);

@@ -259,6 +259,21 @@ TEST(TablesOfLogs, KeepLayersToTheirObjects) {
               HasSubstr("a:2: error: does not say its layer"));
 }
 
+TEST(TablesOfLogs, HaveKeysThatNameTheirLayer) {
+  const auto keyed = [](const std::string& key) {  // # is the number
+    const std::string rows = R"({"of": {"@1": {"token": 0, "experts": [3, 4]},
+"@2": {"token": 0, "experts": [5, 6]}}})";
+    return imported_table(replace_all(replace_all(rows, "@1", replace_all(key, "#", "1")), "@2",
+                                      replace_all(key, "#", "2")));
+  };
+  for (const char* const key : {"#", "layer_#", "layers#", "l#", "blk.#", "model.layers.#.mlp"}) {
+    EXPECT_EQ(keyed(key), " 1: 3 4 2: 5 6") << key;
+  }
+  for (const char* const key : {"x#", "layer_#x", "9999999999999999999#"}) {
+    EXPECT_THAT(keyed(key), HasSubstr("error: does not say its layer")) << key;
+  }
+}
+
 TEST(TablesOfLogs, NameTheFileOfCountsThatCannotBe) {
   EXPECT_THAT(imported_table("layer,expert,count\n1,9,3\n2,0,3\n"),
               testing::StartsWith("/in/a: error: layer 1: counts expert 9 of a model with 8"));
@@ -272,6 +287,18 @@ TEST(TablesOfLogs, TakeTheFirstListOfALine) {
       imported_table("expert [0.5, 1] layer 1 [3, 4] token 0\nlayer 2 [5, 6] expert [7] token "
                      "0\n"),
       " 1: 3 4 2: 5 6");
+}
+
+TEST(TablesOfLogs, NameFieldsInAtMostThreeWords) {
+  const auto second = [](const std::string& name) {
+    return imported_table("layer 1 expert [3, 4] token 0\nlayer 1 " + name + " [5, 6] token 1\n",
+                          {1});
+  };
+  for (const char* const name : {"expert", "ex pert", "ex per t", "an ex per t", "a expert"}) {
+    EXPECT_EQ(second(name), " 1: 3 4 5 6") << name;
+  }
+  EXPECT_EQ(second("e x per t"), " 1: 3 4");
+  EXPECT_EQ(second("expert or not"), " 1: 3 4");
 }
 
 TEST(LogitsWithoutAMask, AreOneSequenceAndSaidToBe) {

@@ -282,6 +282,9 @@ TEST(ParquetByHand, DamagedPagesAreRefused) {
   EXPECT_EQ(required(data_page(2, body).substr(0, 12)), "error: its metadata is cut short");
   EXPECT_EQ(required(page_of(4, Fields().number(1, 2), 5, body)), damaged);
   EXPECT_EQ(required(data_page(0, "") + data_page(2, body)), " 1 2/1") << "no bytes, no values";
+  Fields empty_v2;
+  empty_v2.number(1, 0).number(2, 0).number(3, 0).number(4, 0).number(5, 0).number(6, 0);
+  EXPECT_EQ(required(page_of(3, empty_v2, 8, "") + data_page(2, body)), " 1 2/1");
   EXPECT_EQ(required(page_of(1, Fields(), 6, "x") + data_page(2, body)), " 1 2/1")
       << "pages of indices are passed";
   EXPECT_THAT(required(data_page((8 << 20) + 1, body), 1 << 24),

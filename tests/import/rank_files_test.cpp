@@ -80,6 +80,11 @@ TEST(TracesOfMegatron, CountTheirLayersAsTheModelHasThem) {
   EXPECT_EQ(counted(3, "from-0", {}), "top 2 [2] 3" + ids + "4" + more);
   EXPECT_EQ(counted(3, "from-1", {}), "top 2 [2] 2" + ids + "3" + more);
   EXPECT_EQ(counted(3, "moe", {}), "top 2 [2] 3" + ids + "4" + more);
+  EXPECT_EQ(
+      traced({{"a", routed_line(0, 0, 0, "[0, 1]", 1)}},
+             [](ImportOptions& options) { options.numbering = "from-0", options.moe_layers = {}; }),
+      "top 2 [1] 0: 0 1 rank 0")
+      << "the first layer alone";
   EXPECT_EQ(counted(0, "moe", {4, 7}), "top 2 [2] 4" + ids + "7" + more);
   EXPECT_EQ(counted(0, "from-1", {}), "error: has layers 0, 1, which are not counted so\n");
   EXPECT_EQ(counted(1, "moe", {4, 7}), "error: has layers 1, 2, which are not counted so\n");
@@ -191,6 +196,29 @@ TEST(TensorsOfTrtllm, AreOfRanksIterationsAndLayers) {
   }
   EXPECT_EQ(told_of("trtllm", {{"rank0_raw.safetensors", tensors_of({})}}),
             "error: holds no tensors\n");
+  EXPECT_EQ(told_of("trtllm",
+                    {{"rank0_raw.safetensors", tensors_of({{"7_0", {0, 1}}, {"7_100000", {2, 3}}})},
+                     {"token_selected_experts_rank1_raw.safetensors", "x"}},
+                    [](ImportOptions& options) { options.moe_layers = {}; }),
+            "top 2 step 7 [1] 0: 0 1 100000: 2 3 rank 0");
+}
+
+TEST(TensorsOfTrtllm, AreTheSameLayersInEveryIterationOfEveryRank) {
+  const auto of = [](const std::vector<std::vector<std::string>>& ranks) {
+    TextsByName files;
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      std::map<std::string, std::vector<std::int64_t>> tensors;
+      for (const std::string& name : ranks[r]) tensors[name] = {0, 1};
+      files[fmt::format("rank{}_raw.safetensors", r)] = tensors_of(tensors);
+    }
+    return told_of("trtllm", files);
+  };
+  EXPECT_THAT(of({{"7_1", "9_1"}}), StartsWith("error: lacks iteration 8: 9 follows 7\n"));
+  EXPECT_THAT(of({{"7_1", "7_2", "8_1"}}), StartsWith("error: lacks layer 2 of iteration 8\n"));
+  EXPECT_THAT(of({{"7_1", "8_1", "8_2"}}),
+              StartsWith("error: has 2 layers in iteration 8 but 1 in the first\n"));
+  EXPECT_THAT(of({{"7_1"}, {"8_1"}}), StartsWith("error: has iteration 8, which "));
+  EXPECT_THAT(of({{"7_1", "8_1"}, {"7_1"}}), StartsWith("error: has 1 iterations but "));
 }
 
 /// Bytes as an array of that shape.

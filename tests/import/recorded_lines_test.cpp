@@ -7,6 +7,7 @@
 
 #include "sim/import/encoded_routes.h"
 #include "sim/import/layer_choice.h"
+#include "sim/import/response_text.h"
 #include "tests/import/formats.h"
 
 namespace moesim {
@@ -159,8 +160,30 @@ TEST(EncodedRoutes, ThatFillNoShapeAreRefused) {
             "holds 4 bytes of routes, which fill no shape 1x1x3");
   EXPECT_EQ(routes_of(R"("nrlre1:int16:1x2:AQACAA==")"),
             "holds 4 bytes of routes, which fill no shape 1x2");
-  EXPECT_EQ(routes_of(R"("nrlre1:int16:1x1xa:AQACAA==")"),
-            "holds 4 bytes of routes, which fill no shape 1x1xa");
+  EXPECT_EQ(routes_of(R"({"data": "", "shape": [1, 1, 2]})"),
+            "holds 0 characters of routes, which fill no shape (1, 1, 2)");
+  for (const char* const shape : {"1x1xa", "1x1x2a", "1x1x2x1", "1xx2", "-1x1x-2"}) {
+    EXPECT_EQ(routes_of(fmt::format(R"("nrlre1:int16:{}:AQACAA==")", shape)),
+              fmt::format("holds 4 bytes of routes, which fill no shape {}", shape));
+  }
+}
+
+TEST(Headers, OfAnswersEndWithAnEmptyLine) {
+  EXPECT_EQ(length_of_headers("HTTP/1.1 200 OK\n\nabc"), 17U);
+  EXPECT_EQ(length_of_headers("HTTP/1.1 200 OK\r\n\r\nabc"), 19U);
+  EXPECT_EQ(length_of_headers("HTTP/1.1 200 OK\na: b\n\n\n"), 22U) << "the first of two";
+  EXPECT_EQ(length_of_headers("HTTP/1.1 200 OK\na: b"), 20U) << "all";
+  EXPECT_EQ(length_of_headers("a: b\n\nabc"), 0U);
+}
+
+TEST(Headers, OfEventsAndOfCurlAreTold) {
+  for (const char* const line : {"event: a", "id: 1", "retry: 2", ": ping", "* Connected", "> POST",
+                                 ">\r\n", ">\n", "< HTTP", "<\r\n", "<\n"}) {
+    EXPECT_TRUE(is_event_field(line)) << line;
+  }
+  for (const char* const line : {"data: {}", "*a", ">a", "<a", "event", " : a", "{}", ""}) {
+    EXPECT_FALSE(is_event_field(line)) << line;
+  }
 }
 
 /// The first line of what is wrong with a file of that kind, without its folder; "no error".

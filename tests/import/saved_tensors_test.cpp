@@ -47,6 +47,9 @@ torch_save(f"{at}/left/a.pt", batch([0, 1, 1]))
 torch_save(f"{at}/right/a.pt", batch([1, 1, 0]))
 torch_save(f"{at}/none/a.pt", batch([0, 0, 0]))
 torch_save(f"{at}/real/a.pt", batch([1, 1, 1], "Float"))
+torch_save(f"{at}/equal/a.pt", {
+    "router_logits": [Tensor("Float", [[0, 1, 2, 3, 4, 5, 7, 6]] * 22) for _ in range(2)],
+    "attention_mask": Tensor("Long", [[0] + [1] * 10, [0] * 11])})
 )";
 
 const std::string& recordings() {
@@ -131,6 +134,13 @@ TEST(SavedBatches, LeavePaddingAndLastTokensOut) {
             "top 2 [1] 1: 0 1 2: 2 3\n" + last + "2 rows: of padding (mask)\n");
   EXPECT_THAT(saved("verl", "none"), StartsWith("error: holds no tokens\n"));
   EXPECT_THAT(saved("verl", "real"), HasSubstr("is not a mask of 1 sequences of 3 columns"));
+}
+
+TEST(SavedLogits, OfEqualTokensAreNoWarmUp) {
+  const std::vector<std::string> ten(10, "6 7");
+  EXPECT_EQ(
+      saved("hf-logits", "equal"),
+      fmt::format("top 2 [10] 1: {0} 2: {0}\n24 rows: of padding (mask)\n", fmt::join(ten, " ")));
 }
 
 }  // namespace

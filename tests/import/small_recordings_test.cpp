@@ -49,6 +49,26 @@ TEST(RowsOfTables, ThatLackChoicesAreRefused) {
               testing::StartsWith("error: has layer -1"));
 }
 
+TEST(RowsOfTables, ThatEndEarlyLackTheirLastToken) {
+  const std::string whole = "layer,expert\n1,3\n1,4\n2,5\n2,6\n1,0\n1,1\n";
+  const std::string one = "top 2 [1] 1: 3 4 2: 5 6\n1 row: of tokens that lack layers\n";
+  EXPECT_EQ(table_told(whole + "2,7\n2,2\n"), "top 2 [2] 1: 3 4 0 1 2: 5 6 7 2");
+  EXPECT_EQ(table_told(whole + "2,7\n"), one);
+  EXPECT_EQ(table_told(whole), one);
+  EXPECT_EQ(table_told("layer,expert\n1,3\n1,4\n2,5\n1,0\n1,1\n2,7\n2,2\n"),
+            "error: has 1 row of layer 2 in a row: no tokens of 2 choices\n");
+}
+
+TEST(FactsOfTables, MustAgreeWithTheFlags) {
+  const auto with = [](const std::string& fact) {
+    return table_told(fact + "layer,token,expert\n1,0,0\n1,0,1\n2,0,0\n2,0,1\n");
+  };
+  EXPECT_EQ(with("# num_experts=8\n"), "top 2 [1] 1: 0 1 2: 0 1");
+  EXPECT_EQ(with("# top_k=2\n"), "top 2 [1] 1: 0 1 2: 0 1");
+  EXPECT_THAT(with("# num_experts=1\n"), testing::StartsWith("error: has 1 expert"));
+  EXPECT_THAT(with("# top_k=1\n"), testing::StartsWith("error: "));
+}
+
 TEST(RowsOfTables, OfSeveralListsAreTokensOrLayers) {
   const auto of = [](const std::string& rows) { return told_of("table", {{"a.jsonl", rows}}); };
   EXPECT_EQ(of(R"({"token": 0, "topk_ids": [[0, 1], [2, 3]]})"), "top 2 [1] 1: 0 1 2: 2 3");

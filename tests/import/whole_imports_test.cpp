@@ -45,6 +45,9 @@ TEST(CountsInLogs, AreOfFilesOneAfterTheOtherUnlessTheyNameARank) {
   EXPECT_EQ(told_of("table", {{"a.jsonl", R"({"layer": 1, "counts": [1, 1, 0, 0, 0, 0, 0, 0]}
 {"layer": 2, "counts": [0, 0, 0, 0, 0, 0, 1, 1]})"}}),
             "top 2 [1] 1: 0 1 2: 6 7");
+  EXPECT_EQ(told_of("table", {{"a.csv", "layer,expert,count\n1,0,1\n1,3,3\n2,5,4\n"}}),
+            "top 1 [1, 1, 1, 1] 1: 0 3 3 3 2: 5 5 5 5")
+      << "no two tokens choose expert 3 three times";
   EXPECT_THAT(told_of("table", {{"a.jsonl", R"({"layer": 1, "counts": [1, 1]})"}}),
               testing::StartsWith("error: has counts of 2 experts but the model has 8\n"));
   EXPECT_EQ(told_of("table", {{"a.jsonl", R"({"layer": 1, "expert": 3, "counts": [1, 1]})"}}),

@@ -18,6 +18,21 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+TEST(Changes, ThatNameNoFieldAreToldHowToSayIt) {
+  const auto hint = [](const std::string& text) {
+    const std::string all = refusal_of([&] { changes_by_flags({{"set", text, ""}}); });
+    return all.substr(all.find("hint: ") + 6);
+  };
+  EXPECT_EQ(hint("topology=8"),
+            "name a field of it: topology.field=value; another one is 'topology: 8', or "
+            "--topology 8\n");
+  EXPECT_EQ(hint("topology:a=8"), "name a field of it: topology:a.field=value\n");
+  EXPECT_EQ(hint("gpu=8"), "name a field of it: gpu.field=value\n") << "topologies have them";
+  EXPECT_EQ(hint("tokens_per_rank=8"),
+            "it is a key of the scenario: 'tokens_per_rank: 8', or --tokens-per-rank 8\n");
+  EXPECT_EQ(hint("scenario.zero=2"), "keys of the scenario have no name before them: zero=2\n");
+}
+
 TEST(Changes, ByFlagsNameAnInputAndAFieldOfIt) {
   const auto mistake = [](const std::string& text) {
     return refusal_of([&] { changes_by_flags({{"set", text, ""}}); });

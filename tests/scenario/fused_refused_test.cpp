@@ -83,6 +83,15 @@ TEST(StaticShapes, EachOfWhatHardwareCannotExecuteIsRefused) {
   EXPECT_THAT(of_spec([](auto& s) { s.parallel.tp = 2; }), HasSubstr("execute etp = 2"));
   EXPECT_THAT(of_spec([](auto& s) { s.parallel.tp = 3, s.parallel.etp = 1; }),
               HasSubstr("over tp = 3"));
+  EXPECT_THAT(
+      of_spec([](auto& s) { s.parallel.tp = 2, s.parallel.etp = 1, s.sequence = 4095; }),
+      HasSubstr("over tp = 2 yet; moesim simulates it\nhint: a multiple of tp, or another"));
+  EXPECT_EQ(of_spec([](auto& s) {
+              s.parallel.tp = 2, s.parallel.etp = 1, s.micro_batch = 2, s.sequence = 4095;
+            }),
+            "")
+      << "microbatches are divided";
+  EXPECT_THAT(of_spec([](auto& s) { s.stash.emplace(); }), HasSubstr("a paged stash"));
   for (const auto kind : {PipelineKind::dualpipe, PipelineKind::dualpipev, PipelineKind::zbv}) {
     EXPECT_THAT(of_spec([&](auto& s) { s.pipeline = kind; }), HasSubstr("execute pipeline: "));
   }
@@ -109,6 +118,7 @@ TEST(StaticShapes, EachOfWhatHardwareCannotExecuteIsRefused) {
   EXPECT_THAT(of_model([](auto& m) { m.attention->shape->output_gate = true; }),
               HasSubstr("gated attention"));
   EXPECT_THAT(of_model([](auto& m) { m.mtp = 1; }), HasSubstr("multi-token prediction"));
+  EXPECT_THAT(of_model([](auto& m) { m.hash_layers = 1; }), HasSubstr("routed by token ids"));
   EXPECT_THAT(of_model([](auto& m) { m.tied_embeddings = true; }), HasSubstr("embedding's"));
   EXPECT_THAT(of_model([](auto& m) { m.router_bias = true; }), HasSubstr("a bias of the router"));
   EXPECT_THAT(of_model([](auto& m) { m.expert_bias = true; }), HasSubstr("biases of experts"));

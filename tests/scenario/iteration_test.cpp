@@ -321,6 +321,10 @@ TEST(Iteration, StepsAreRangesOfSomeAndLayersDiffer) {
   EXPECT_THAT(mistakes_of("layers: []\n"), HasSubstr("'layers' is an empty list"));
   EXPECT_THAT(mistakes_of("accumulate: some\n"), HasSubstr("'accumulate' cannot be 'some'"));
   EXPECT_EQ(read_keys("accumulate: never\n").accumulate, 0);
+  EXPECT_EQ(read_keys("accumulate: 1048576\n").accumulate, 1 << 20);
+  EXPECT_EQ(read_keys("warmup: 1048576\n").warmup, 1 << 20);
+  EXPECT_EQ(read_keys("layers: [1048576, 0]\n").layers, (std::vector{0, 1 << 20}));
+  EXPECT_EQ(steps("0:1073741823"), std::pair(0, (1 << 30) - 1));
   EXPECT_EQ(read_keys("").accumulate, 1);
   EXPECT_THAT(mistakes_of("warmup: 1\nsteps: 0:3\n"), HasSubstr("'warmup' has no effect"));
   EXPECT_EQ(mistakes_of("warmup: 1\nsteps: 1:3\n"), "");
