@@ -162,7 +162,7 @@ Table group_table(const StoredRows& rows, const std::vector<std::string>& by, co
     for (std::size_t k = 0; k < by.size(); ++k) cells.push_back(cell_of(by[k], keys[g][k]));
     cells.push_back(std::ssize(numbers[g]));
     if (numbers[g].empty()) {
-      for (const char* nothing : {"", "", ""}) cells.emplace_back(nothing);
+      for (int i = 0; i < 3; ++i) cells.emplace_back("");
       continue;
     }
     double sum = 0;
