@@ -13,6 +13,7 @@ namespace moesim {
 namespace {
 
 constexpr int threads = 32;  // one that waits for a run takes one of them
+constexpr int patience_s = 5;
 
 HttpRequest request_of(const httplib::Request& given) {
   HttpRequest request{given.method, given.path, {}, {}};
@@ -38,9 +39,11 @@ class LoopbackServer : public HttpServer {
  public:
   explicit LoopbackServer(HttpHandler& handler) {
     server_.new_task_queue = [] { return new httplib::ThreadPool(threads); };
-    // The library waits 5 s for a client; bodies are bounded before they are read.
     // What a refused request has left unread must not be taken for the next one.
     server_.set_keep_alive_max_count(1);
+    server_.set_payload_max_length(most_body_bytes);
+    server_.set_read_timeout(patience_s);
+    server_.set_write_timeout(patience_s);
     server_.set_tcp_nodelay(true);
     server_.set_socket_options(reuse_only_left_addresses);
     server_.set_pre_routing_handler(

@@ -93,13 +93,18 @@ std::string explanation(const Scenario& scenario, const Inputs& inputs) {
 }
 
 /// In a process of its own, which may be ended and may die.
-std::string explained(const Scenario& scenario, const Inputs& inputs) {
+std::string explained(const Scenario& scenario, const Inputs& inputs,
+                      const PageRunOptions& options) {
   if (scenario.topologies.size() * scenario.policies.size() != 1) {
     throw Error("an explanation is of one topology and one policy");
   }
   const std::vector<WorkerJob<std::string>> jobs = {
       {scenario.policies[0], [&](const JobProgress&) { return explanation(scenario, inputs); }}};
-  return Json{{"text", run_jobs(jobs, 1).front()}}.dump();
+  JobEvents<std::string> events;
+  events.heard = options.heard;
+  const auto all = run_jobs(jobs, 1, events);
+  if (all.signal != 0) throw Interrupted(all.signal, "interrupted");
+  return Json{{"text", *all.results[0]}}.dump();
 }
 
 }  // namespace
@@ -125,7 +130,7 @@ std::string page_document(const AskedRun& asked, const GivenScenario& given,
   const Inputs inputs = open_shared_inputs(scenario, cache);
   if (options.opened) options.opened(opened_json(scenario, inputs, cache).dump());
   if (StopSignals().caught() != 0) throw Interrupted(StopSignals().caught(), "interrupted");
-  return asked.kind == AskedRun::Kind::explain ? explained(scenario, inputs)
+  return asked.kind == AskedRun::Kind::explain ? explained(scenario, inputs, options)
                                                : comparison(asked, scenario, inputs, options);
 }
 

@@ -57,7 +57,8 @@ KeptLoads* PlannedSteps::loads(int i) {
 }
 
 void PlannedSteps::plan_all() {
-  for (int i = 0; i < planner_.count() && keeps_; ++i) step(i);
+  if (!keeps_) return;
+  for (int i = 0; i < planner_.count(); ++i) step(i);
 }
 
 Seconds mean_time(PlannedSteps& steps, const ClusterInput& cluster, const SimulatedAt& at) {

@@ -23,8 +23,8 @@ SlurmJobs slurm_jobs(const std::vector<std::string>& command, const std::string&
 /// std::runtime_error.
 std::pair<std::string, std::string> submit(const SlurmJobs& jobs);
 
-/// The words that this process was started with but for --slurm and its value, the first as an
-/// absolute path.
+/// The words of a command line but for --slurm and its value, the first as this program's absolute
+/// path.
 std::vector<std::string> without_slurm(const std::vector<std::string>& words);
 
 }  // namespace moesim
