@@ -113,7 +113,10 @@ void read_engine_of(const YamlMap& serving, const ServingSpec& pass, const std::
   if (serving.find("memory_fraction")) run.engine.memory = {pass.kv_fraction, false};
   if (!pass.pad.empty()) options.graph_sizes = pass.pad;
   if (!pass.graphs) options.graph_sizes.clear();
-  if (value->is_map()) read_engine_keys(value->map(), software, run.engine);
+  if (value->is_map()) {
+    read_engine_keys(value->map(), software, run.engine);
+    run.states_gained = value->map().find("drafts").has_value();
+  }
   if (options.drafts != pass.drafts) {
     value->error(fmt::format("'{}' has {} drafts, 'serving.drafts' is {}", value->path(),
                              options.drafts, pass.drafts),

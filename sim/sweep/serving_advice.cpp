@@ -4,18 +4,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
+#include <tuple>
 
 #include "sim/base/counted.h"
 #include "sim/base/unsuitable.h"
+#include "sim/planner/iteration/serving_spec.h"
 #include "sim/print/formats.h"
 #include "sim/run/engine_cases.h"
 #include "sim/run/engine_pool.h"
 #include "sim/run/engine_views.h"
 #include "sim/serving/engine/launch_line.h"
-#include "sim/sweep/kind_times.h"
+#include "sim/sweep/priced_kinds.h"
+#include "sim/sweep/serving_variants.h"
 
 namespace moesim {
 namespace {
@@ -54,20 +59,6 @@ std::string plan_words(const std::vector<ServingInstanceKind>& kinds, const Serv
   if (plan.decode_instances == 0) return words(plan.prompts, plan.prompt_instances);
   return words(plan.prompts, plan.prompt_instances) + " | " +
          words(plan.decode, plan.decode_instances);
-}
-
-/// The best ones, half of them of one pool and half of pools apart if there are both.
-std::vector<RoughPlan> finalists(const std::vector<RoughPlan>& all, int most) {
-  std::vector<RoughPlan> kept;
-  for (const bool apart : {false, true}) {
-    int count = 0;
-    for (const RoughPlan& plan : all) {
-      if ((plan.plan.decode_instances > 0) != apart || count == (most + 1) / 2) continue;
-      kept.push_back(plan);
-      ++count;
-    }
-  }
-  return kept;
 }
 
 std::string broken_of(const EngineOutcome& outcome, const std::vector<SlaBound>& bounds) {
@@ -112,10 +103,19 @@ std::string launch_text(const std::string& file, const std::vector<Override>& fl
     const ServingInstanceKind& kind = kinds[at];
     const Scenario scenario = scenario_of_kind(file, flags, kind);
     const Inputs inputs = open_inputs(scenario);
-    const std::string line = launch_line(scenario.engine_run->engine,
-                                         {scenario.model, kind.gpus, kind.tp, kind.dp(), kind.ep,
-                                          inputs.systems.front().dispatch.name, pool});
+    const ServingSpec& pass = *scenario.iteration->serving;
+    const LaunchFacts facts = {
+        scenario.model, kind.gpus,
+        kind.tp,        kind.dp(),
+        kind.ep,        inputs.systems.front().dispatch.name,
+        pool,           serving_overlap_names[static_cast<std::size_t>(pass.overlap)],
+        pass.dcp,       pass.drafts};
+    const EngineModel& engine = scenario.engine_run->engine;
+    const std::string line = launch_line(engine, facts), more = left_out_of_line(engine, facts);
     if (!line.empty()) text += fmt::format("# {} x {}\n", count, line);
+    if (!line.empty() && !more.empty()) {
+      text += fmt::format("# that line leaves out what has no flag: {}\n", more);
+    }
   };
   const bool apart = plan.decode_instances > 0;
   add(plan.prompts, plan.prompt_instances,
@@ -137,9 +137,14 @@ Scenario checked(const std::string& file, const std::vector<Override>& flags) {
 }
 
 std::vector<ServingPolicy> policies_of(const Scenario& scenario, const Inputs& inputs) {
+  const auto& known = scenario.engine_run->engine.launch.dispatch;
   std::vector<ServingPolicy> policies;
   for (std::size_t p = 0; p < scenario.policies.size(); ++p) {
-    policies.push_back({scenario.policies[p], inputs.systems[p].dispatch.name == "allgather"});
+    const std::string& dispatch = inputs.systems[p].dispatch.name;
+    const bool gathers = dispatch == "allgather";
+    const bool overlaps =
+        !gathers && std::ranges::any_of(known, [&](const auto& k) { return k.first == dispatch; });
+    policies.push_back({scenario.policies[p], gathers, overlaps});
   }
   return policies;
 }
@@ -152,75 +157,113 @@ double most_tpot(const std::vector<SlaBound>& bounds) {
   return most;
 }
 
-/// Leaves kinds that can run, with their times; a line for each of the others.
-std::string leave_out(std::vector<ServingInstanceKind>& kinds, std::vector<KindTimes>& times) {
-  std::string text;
-  std::vector<ServingInstanceKind> kept;
-  std::vector<KindTimes> of_kept;
-  for (std::size_t k = 0; k < kinds.size(); ++k) {
-    if (times[k].why.empty()) {
-      kept.push_back(kinds[k]);
-      of_kept.push_back(times[k]);
-    } else {
-      text += fmt::format("# left out: {} {}: {}\n", counted(kinds[k].gpus, "GPU"),
-                          kinds[k].words(), times[k].why);
-    }
-  }
-  if (kept.empty()) throw Error("no kind of instance can run:\n" + text, "a larger cluster");
-  kinds = std::move(kept);
-  times = std::move(of_kept);
-  return text;
+std::string not_tried(const ServingSpec& pass) {
+  const std::string drafts = pass.drafts == 0 ? "drafts (state serving.drafts and accepted), " : "";
+  return fmt::format("# not tried: {}attention and FFN apart (serving.attention_ranks)\n", drafts);
 }
+
+/// An advice in the making.
+class ServingAdvisor {
+ public:
+  ServingAdvisor(const std::string& file, const std::vector<Override>& flags,
+                 const ServingAdviceOptions& options)
+      : file_(file),
+        flags_(flags),
+        options_(options),
+        scenario_(checked(file, flags)),
+        inputs_(open_inputs(scenario_)),
+        bounds_(parse_sla(options.sla)),
+        log_(requests_of(*scenario_.engine_run)),
+        demand_(demand_of(log_, cluster().gpu_count())) {}
+
+  Printout advise() {
+    const auto policies = policies_of(scenario_, inputs_);
+    priced_ = price(instance_kinds(policies, cluster().host_count(),
+                                   cluster().gpu_count() / cluster().host_count()));
+    if (priced_.kinds.empty()) {
+      throw Error("no kind of instance can run:\n" + priced_.left_out, "a larger cluster");
+    }
+    try_variants(serving_choices(*scenario_.iteration->serving, *scenario_.engine_run, policies));
+    const auto rough = ranked();
+    const auto plans = run(finalists(priced_.kinds, rough, options_.finals));
+    return printout(rough.size(), plans);
+  }
+
+ private:
+  const Topology& cluster() const { return inputs_.clusters.front().topology; }
+
+  PricedKinds price(const std::vector<ServingInstanceKind>& kinds) const {
+    return price_kinds(file_, flags_, kinds, demand_, options_.workers);
+  }
+
+  std::vector<RoughPlan> ranked() const {
+    SampledRates rates(priced_.kinds, priced_.times);
+    return rough_plans(priced_.kinds, demand_, most_tpot(bounds_), rates);
+  }
+
+  /// Those of kinds that are in the best plans without them.
+  void try_variants(const ServingChoices& choices) {
+    std::set<std::size_t> best;
+    for (const RoughPlan& plan : finalists(priced_.kinds, ranked(), options_.finals)) {
+      best.insert({plan.plan.prompts, plan.plan.decode});
+    }
+    std::vector<ServingInstanceKind> variants;
+    for (const std::size_t k : best) {
+      std::ranges::move(variants_of(priced_.kinds[k], choices), std::back_inserter(variants));
+    }
+    priced_.append(price(variants));
+  }
+
+  /// The best first.
+  std::vector<RunPlan> run(const std::vector<RoughPlan>& chosen) const {
+    std::vector<WorkerJob<EngineOutcome>> runs;
+    for (const RoughPlan& plan : chosen) {
+      runs.push_back({plan_words(priced_.kinds, plan.plan), [&](const JobProgress& progress) {
+                        return outcome_of(file_, flags_, priced_.kinds, plan.plan, log_, progress);
+                      }});
+    }
+    const auto outcomes = run_jobs(runs, options_.workers);
+    std::vector<RunPlan> plans;
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      plans.push_back({chosen[i], outcomes[i], broken_of(outcomes[i], bounds_)});
+    }
+    std::ranges::stable_sort(plans, [](const RunPlan& a, const RunPlan& b) {
+      return std::tuple(a.broken.empty(), a.outcome.metrics.rates.output_per_gpu) >
+             std::tuple(b.broken.empty(), b.outcome.metrics.rates.output_per_gpu);
+    });
+    return plans;
+  }
+
+  Printout printout(std::size_t rough, const std::vector<RunPlan>& plans) const {
+    Printout text;
+    text.add(engine_header(scenario_, inputs_, options_.version));
+    text.add(fmt::format("# SLA: {}\n# {} of {} kinds of instances, roughly priced; {} run\n",
+                         options_.sla, counted(rough, "plan"), priced_.kinds.size(), plans.size()));
+    text.add(not_tried(*scenario_.iteration->serving));
+    text.add(priced_.left_out);
+    text.add(plans_table(priced_.kinds, plans, static_cast<std::size_t>(options_.shown)));
+    text.add(plans.front().broken.empty()
+                 ? launch_text(file_, flags_, priced_.kinds, plans.front().rough.plan)
+                 : "# none of them meets the SLA\n");
+    return text;
+  }
+
+  const std::string& file_;
+  const std::vector<Override>& flags_;
+  const ServingAdviceOptions& options_;
+  Scenario scenario_;
+  Inputs inputs_;
+  std::vector<SlaBound> bounds_;
+  RequestLog log_;
+  ServingDemand demand_;
+  PricedKinds priced_;
+};
 
 }  // namespace
 
 Printout advise_serving(const std::string& file, const std::vector<Override>& flags,
                         const ServingAdviceOptions& options) {
-  const Scenario scenario = checked(file, flags);
-  const Inputs inputs = open_inputs(scenario);
-  const Topology& cluster = inputs.clusters.front().topology;
-  const auto bounds = parse_sla(options.sla);
-  const RequestLog log = requests_of(*scenario.engine_run);
-  const ServingDemand demand = demand_of(log, cluster.gpu_count());
-  auto kinds = instance_kinds(policies_of(scenario, inputs), cluster.host_count(),
-                              cluster.gpu_count() / cluster.host_count());
-  std::vector<WorkerJob<KindTimes>> jobs;
-  for (const ServingInstanceKind& kind : kinds) {
-    jobs.push_back(
-        {kind.words(), [&](const JobProgress&) { return times_of(file, flags, kind, demand); }});
-  }
-  auto times = run_jobs(jobs, options.workers);
-  const std::string left_out = leave_out(kinds, times);
-  SampledRates rates(kinds, times);
-  const auto rough = rough_plans(kinds, demand, most_tpot(bounds), rates);
-  const auto chosen = finalists(rough, options.finals);
-  std::vector<WorkerJob<EngineOutcome>> runs;
-  for (const RoughPlan& plan : chosen) {
-    runs.push_back({plan_words(kinds, plan.plan), [&](const JobProgress& progress) {
-                      return outcome_of(file, flags, kinds, plan.plan, log, progress);
-                    }});
-  }
-  const auto outcomes = run_jobs(runs, options.workers);
-  std::vector<RunPlan> plans;
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    plans.push_back({chosen[i], outcomes[i], broken_of(outcomes[i], bounds)});
-  }
-  std::ranges::stable_sort(plans, [](const RunPlan& a, const RunPlan& b) {
-    return std::tuple(a.broken.empty(), a.outcome.metrics.rates.output_per_gpu) >
-           std::tuple(b.broken.empty(), b.outcome.metrics.rates.output_per_gpu);
-  });
-  Printout printout;
-  printout.add(engine_header(scenario, inputs, options.version));
-  printout.add(fmt::format("# SLA: {}\n# {} of {} kinds of instances, roughly priced; {} run\n",
-                           options.sla, counted(rough.size(), "plan"), kinds.size(), plans.size()));
-  printout.add(left_out);
-  printout.add(plans_table(kinds, plans, static_cast<std::size_t>(options.shown)));
-  if (plans.front().broken.empty()) {
-    printout.add(launch_text(file, flags, kinds, plans.front().rough.plan));
-  } else {
-    printout.add("# none of them meets the SLA\n");
-  }
-  return printout;
+  return ServingAdvisor(file, flags, options).advise();
 }
 
 }  // namespace moesim

@@ -82,7 +82,7 @@ std::vector<std::string> policies_for(const std::vector<ServingPolicy>& policies
 std::string ServingInstanceKind::words() const {
   std::string text = fmt::format("tp{} ep{}", tp, ep);
   if (etp > 1) text += fmt::format(" etp{}", etp);
-  return text + " " + policy.substr(policy.find_last_of('/') + 1);
+  return text + " " + policy.substr(policy.find_last_of('/') + 1) + besides;
 }
 
 std::vector<ServingInstanceKind> instance_kinds(const std::vector<ServingPolicy>& policies,
@@ -97,8 +97,8 @@ std::vector<ServingInstanceKind> instance_kinds(const std::vector<ServingPolicy>
     for (int tp = 1; whole && tp <= std::min(gpus, gpus_per_node); tp *= 2) {
       if (gpus % tp != 0) continue;
       for (const std::string& policy : policies_for(policies, tp == 1 && gpus > 1)) {
-        add({gpus, tp, gpus, 1, policy, {}});
-        if (tp == gpus && tp > 1) add({gpus, tp, 1, tp, policy, {}});
+        add({gpus, tp, gpus, 1, policy, {}, ""});
+        if (tp == gpus && tp > 1) add({gpus, tp, 1, tp, policy, {}, ""});
       }
     }
     if (gpus % 2 != 0) break;

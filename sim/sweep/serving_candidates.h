@@ -14,8 +14,9 @@ struct ServingInstanceKind {
   int gpus = 1, tp = 1, ep = 1, etp = 1;
   std::string policy;           // that carries tokens
   std::vector<Override> flags;  // that make the scenario one of such an instance
+  std::string besides;          // " two-batch dcp2": what it does that the scenario does not
   int dp() const { return gpus / tp; }
-  /// "tp1 ep16 deepep-low-latency".
+  /// "tp1 ep16 deepep-low-latency two-batch".
   std::string words() const;
 };
 
@@ -23,6 +24,7 @@ struct ServingInstanceKind {
 struct ServingPolicy {
   std::string name;
   bool gathers = false;
+  bool overlaps = false;  // engines can compute while it carries rows
 };
 
 /// Instances that fill the cluster of the scenario, or a power-of-two part of it that whole nodes

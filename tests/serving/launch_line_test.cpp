@@ -8,6 +8,8 @@
 #include <regex>
 #include <set>
 
+#include "sim/planner/iteration/serving_spec.h"
+
 namespace moesim {
 namespace {
 
@@ -24,6 +26,9 @@ const std::map<std::string, Flags> documented = {
       {"--gpu-memory-utilization", {}},
       {"--enable-expert-parallel", {}},
       {"--kv-transfer-config", {}},
+      {"--enable-dbo", {}},
+      {"--decode-context-parallel-size", {}},
+      {"--speculative-config", {}},
       {"--all2all-backend",
        {"allgather_reducescatter", "deepep_high_throughput", "deepep_low_latency"}}}},
     {"sglang",
@@ -36,7 +41,13 @@ const std::map<std::string, Flags> documented = {
       {"--mem-fraction-static", {}},
       {"--disaggregation-mode", {"null", "prefill", "decode"}},
       {"--moe-a2a-backend", {"none", "deepep", "mooncake", "nixl", "mori", "flashinfer"}},
-      {"--deepep-mode", {"normal", "low_latency", "auto"}}}},
+      {"--deepep-mode", {"normal", "low_latency", "auto"}},
+      {"--enable-two-batch-overlap", {}},
+      {"--enable-single-batch-overlap", {}},
+      {"--speculative-algorithm", {"EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM"}},
+      {"--speculative-num-steps", {}},
+      {"--speculative-eagle-topk", {}},
+      {"--speculative-num-draft-tokens", {}}}},
     {"trtllm",
      {{"--tp_size", {}},
       {"--ep_size", {}},
@@ -65,6 +76,10 @@ std::vector<std::string> all_lines(const EngineModel& engine) {
       }
     }
   }
+  for (const std::string& overlap : serving_overlap_names) {
+    lines.push_back(
+        launch_line(engine, {"some/model", 8, 4, 2, 8, "alltoall", Pool::all, overlap, 4, 3}));
+  }
   return lines;
 }
 
@@ -88,7 +103,7 @@ TEST(LaunchLines, PoolsHaveTheirFlagsAndLinesOfAFile) {
   engine.launch.line = "run";
   engine.launch.prompts = "--prompts";
   engine.launch.decode = "--decode";
-  engine.launch.file = {"--file", {"s"}, {"p", "q"}, {"d"}};
+  engine.launch.file = {"--file", {"s"}, {"p", "q"}, {"d"}, {}};
   const auto line = [&](int dp, LaunchFacts::Pool pool) {
     return launch_line(engine, {"m", 4, 1, dp, 1, "", pool});
   };
@@ -99,6 +114,30 @@ TEST(LaunchLines, PoolsHaveTheirFlagsAndLinesOfAFile) {
   EXPECT_EQ(line(2, Pool::decode), "run --decode --file <(printf '%s\\n' 's' 'd')");
   engine.launch.line = "";
   EXPECT_EQ(line(2, Pool::decode), "");
+}
+
+TEST(LaunchLines, AskForOverlapsSharedKeysAndDrafts) {
+  EngineModel engine;
+  engine.launch.line = "run";
+  engine.launch.overlaps = {{"two-batch", "--two"}};
+  engine.launch.dcp = "--dcp {dcp}";
+  engine.launch.drafts = "--steps {drafts} --verify {verified}";
+  LaunchFacts facts{"m", 8, 8, 1, 8, "", LaunchFacts::Pool::all, "two-batch", 2, 3};
+  EXPECT_EQ(launch_line(engine, facts), "run --two --dcp 2 --steps 3 --verify 4");
+  EXPECT_EQ(left_out_of_line(engine, facts), "");
+  engine.launch.drafts = "";
+  engine.launch.file = {"--file", {}, {}, {}, {"drafts: {drafts}"}};
+  EXPECT_EQ(launch_line(engine, facts), "run --two --dcp 2 --file <(printf '%s\\n' 'drafts: 3')");
+  EXPECT_EQ(left_out_of_line(engine, facts), "");
+  engine.launch.file = {};
+  engine.launch.dcp = "";
+  facts.overlap = "single-batch";
+  EXPECT_EQ(launch_line(engine, facts), "run");
+  EXPECT_EQ(left_out_of_line(engine, facts), "overlap: single-batch, dcp: 2, drafts: 3");
+  facts.overlap = "none";
+  facts.dcp = 1;
+  facts.drafts = 0;
+  EXPECT_EQ(left_out_of_line(engine, facts), "");
 }
 
 TEST(LaunchLines, CountTokensAsThePresetDoes) {

@@ -12,7 +12,8 @@ namespace {
 
 TEST(SampledRates, AreLinearBetweenSampledNumbersOfSequences) {
   // Two ranks by data; passes of 1, 2 and 4 sequences per rank take 10, 14 and 30 s.
-  const std::vector<ServingInstanceKind> kinds = {{1, 1, 1, 1, "a", {}}, {4, 2, 4, 1, "b", {}}};
+  const std::vector<ServingInstanceKind> kinds = {{1, 1, 1, 1, "a", {}, ""},
+                                                  {4, 2, 4, 1, "b", {}, ""}};
   const std::vector<KindTimes> times = {{{5}, 100, ""}, {{10, 14, 30}, 200, ""}};
   SampledRates rates(kinds, times);
   EXPECT_EQ(rates.decode_time(1, 1), 10) << "a rank has one at least";

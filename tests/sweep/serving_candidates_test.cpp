@@ -28,8 +28,8 @@ class FormulaRates : public KindRates {
 };
 
 TEST(ServingCandidates, WordsNameGroupsAndPolicy) {
-  EXPECT_EQ((ServingInstanceKind{16, 1, 16, 1, "deepep", {}}.words()), "tp1 ep16 deepep");
-  EXPECT_EQ((ServingInstanceKind{4, 4, 1, 4, "of/mine.yaml", {}}.words()),
+  EXPECT_EQ((ServingInstanceKind{16, 1, 16, 1, "deepep", {}, ""}.words()), "tp1 ep16 deepep");
+  EXPECT_EQ((ServingInstanceKind{4, 4, 1, 4, "of/mine.yaml", {}, ""}.words()),
             "tp4 ep1 etp4 mine.yaml");
 }
 
@@ -56,7 +56,7 @@ TEST(ServingCandidates, KindsFillPartsOfTheCluster) {
 
 /// One kind of 2 GPUs: a pass of n sequences takes 10 ms + n x 1 ms, a prompt 1 ms per 10 tokens.
 TEST(ServingCandidates, OnePoolTakesPromptsAndPasses) {
-  const std::vector<ServingInstanceKind> kinds = {{2, 2, 2, 1, "all", {}}};
+  const std::vector<ServingInstanceKind> kinds = {{2, 2, 2, 1, "all", {}, ""}};
   FormulaRates rates([](std::size_t, double n) { return 0.01 + 0.001 * n; },
                      [](std::size_t) { return 10000.0; });
   const ServingDemand demand{1000, 100, 20, 4};
@@ -70,7 +70,7 @@ TEST(ServingCandidates, OnePoolTakesPromptsAndPasses) {
 }
 
 TEST(ServingCandidates, PoolsApartAreAsFastAsTheSlowerOne) {
-  const std::vector<ServingInstanceKind> kinds = {{2, 2, 2, 1, "all", {}}};
+  const std::vector<ServingInstanceKind> kinds = {{2, 2, 2, 1, "all", {}, ""}};
   FormulaRates rates([](std::size_t, double n) { return 0.01 + 0.001 * n; },
                      [](std::size_t) { return 10000.0; });
   const ServingDemand demand{1000, 100, 20, 4};
@@ -84,7 +84,8 @@ TEST(ServingCandidates, PoolsApartAreAsFastAsTheSlowerOne) {
 }
 
 TEST(ServingCandidates, PlansWithinTheTimePerTokenComeFirst) {
-  const std::vector<ServingInstanceKind> kinds = {{1, 1, 1, 1, "all", {}}, {4, 4, 4, 1, "all", {}}};
+  const std::vector<ServingInstanceKind> kinds = {{1, 1, 1, 1, "all", {}, ""},
+                                                  {4, 4, 4, 1, "all", {}, ""}};
   FormulaRates rates([](std::size_t kind, double n) { return kind == 0 ? 0.1 : 0.02 + 0.001 * n; },
                      [](std::size_t) { return 1e5; });
   const auto plans = rough_plans(kinds, {100, 100, 16, 4}, 0.05, rates);
@@ -138,7 +139,8 @@ TEST(ServingCandidates, KindsChangeTheScenarioToTheirSizes) {
 
 /// "prompts x decode" of each plan on four GPUs, by kinds a of one and b of two.
 TEST(ServingCandidates, PlansFillTheClusterWithOnePoolOrTwo) {
-  const std::vector<ServingInstanceKind> kinds = {{1, 1, 1, 1, "a", {}}, {2, 2, 2, 1, "b", {}}};
+  const std::vector<ServingInstanceKind> kinds = {{1, 1, 1, 1, "a", {}, ""},
+                                                  {2, 2, 2, 1, "b", {}, ""}};
   FormulaRates rates(
       [](std::size_t kind, double n) { return (kind == 0 ? 0.04 : 0.03) + 0.001 * n; },
       [](std::size_t kind) { return kind == 0 ? 1000.0 : 3000.0; });
@@ -159,7 +161,7 @@ TEST(ServingCandidates, PlansFillTheClusterWithOnePoolOrTwo) {
 }
 
 TEST(ServingCandidates, FewRequestsAreAtLeastOnePerInstance) {
-  const std::vector<ServingInstanceKind> kinds = {{1, 1, 1, 1, "a", {}}};
+  const std::vector<ServingInstanceKind> kinds = {{1, 1, 1, 1, "a", {}, ""}};
   FormulaRates rates([](std::size_t, double n) { return 0.01 * n; },
                      [](std::size_t) { return 1000.0; });
   for (const RoughPlan& plan : rough_plans(kinds, {100, 10, 1, 4}, 0, rates)) {

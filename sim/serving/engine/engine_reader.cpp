@@ -93,6 +93,14 @@ void read_rebalance(const YamlMap& map, RebalanceOptions& rebalance) {
   rebalance.slowdown = map.number("slowdown", non_negative, 0);
 }
 
+void read_texts(const YamlMap& map, const char* key,
+                std::vector<std::pair<std::string, std::string>>& texts) {
+  const auto value = map.find(key);
+  if (!value) return;
+  const YamlMap kinds = value->map();
+  for (const std::string& kind : kinds.keys()) texts.emplace_back(kind, kinds.string(kind));
+}
+
 void read_launch(const YamlMap& map, LaunchTexts& launch) {
   launch.source = map.string("source");
   launch.line = map.string("line");
@@ -100,6 +108,8 @@ void read_launch(const YamlMap& map, LaunchTexts& launch) {
   launch.experts = map.string("experts", "");
   launch.prompts = map.string("prompts", "");
   launch.decode = map.string("decode", "");
+  launch.dcp = map.string("dcp", "");
+  launch.drafts = map.string("drafts", "");
   if (const auto value = map.find("file")) {
     const YamlMap file = value->map();
     const auto lines = [&file](const char* key) {
@@ -109,14 +119,11 @@ void read_launch(const YamlMap& map, LaunchTexts& launch) {
       }
       return list;
     };
-    launch.file = {file.string("flag"), lines("spread"), lines("prompts"), lines("decode")};
+    launch.file = {file.string("flag"), lines("spread"), lines("prompts"), lines("decode"),
+                   lines("drafts")};
   }
-  if (const auto value = map.find("dispatch")) {
-    const YamlMap kinds = value->map();
-    for (const std::string& kind : kinds.keys()) {
-      launch.dispatch.emplace_back(kind, kinds.string(kind));
-    }
-  }
+  read_texts(map, "dispatch", launch.dispatch);
+  read_texts(map, "overlap", launch.overlaps);
 }
 
 }  // namespace

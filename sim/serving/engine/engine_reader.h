@@ -27,11 +27,13 @@ struct LaunchTexts {
   std::string spread, experts;  // several ranks of attention; experts shared out whole
   std::string prompts, decode;  // pools apart
   std::vector<std::pair<std::string, std::string>> dispatch;  // by kind of dispatch
+  std::vector<std::pair<std::string, std::string>> overlaps;  // by kind of overlap
+  std::string dcp, drafts;  // several GPUs share keys; drafts of multi-token prediction
   /// Lines of a configuration file, which the shell writes, and the flag that names it; for what
   /// has no flag.
   struct File {
     std::string flag;
-    std::vector<std::string> spread, prompts, decode;
+    std::vector<std::string> spread, prompts, decode, drafts;
   } file;
 };
 

@@ -23,6 +23,13 @@ std::string tokens_of(const EngineModel& engine) {
   return std::to_string(tokens);
 }
 
+/// Of that kind; empty: none.
+std::string text_of(const std::vector<std::pair<std::string, std::string>>& texts,
+                    const std::string& kind) {
+  const auto found = std::ranges::find(texts, kind, &std::pair<std::string, std::string>::first);
+  return found != texts.end() ? found->second : "";
+}
+
 /// The part of the command that writes the lines for those facts and names them; empty: none.
 std::string file_of(const LaunchTexts::File& file, const LaunchFacts& facts) {
   std::string lines;
@@ -32,6 +39,7 @@ std::string file_of(const LaunchTexts::File& file, const LaunchFacts& facts) {
   if (facts.dp > 1) add(file.spread);
   if (facts.pool == LaunchFacts::Pool::prompts) add(file.prompts);
   if (facts.pool == LaunchFacts::Pool::decode) add(file.decode);
+  if (facts.drafts > 0) add(file.drafts);
   return lines.empty() ? "" : fmt::format("{} <(printf '%s\\n'{})", file.flag, lines);
 }
 
@@ -46,19 +54,38 @@ std::string launch_line(const EngineModel& engine, const LaunchFacts& facts) {
   };
   if (facts.dp > 1) add(texts.spread);
   if (facts.ep > 1) add(texts.experts);
-  const auto kind = std::ranges::find(texts.dispatch, facts.dispatch,
-                                      &std::pair<std::string, std::string>::first);
-  if (facts.ep > 1 && facts.dp > 1 && kind != texts.dispatch.end()) add(kind->second);
+  if (facts.ep > 1 && facts.dp > 1) add(text_of(texts.dispatch, facts.dispatch));
+  add(text_of(texts.overlaps, facts.overlap));
+  if (facts.dcp > 1) add(texts.dcp);
+  if (facts.drafts > 0) add(texts.drafts);
   if (facts.pool == LaunchFacts::Pool::prompts) add(texts.prompts);
   if (facts.pool == LaunchFacts::Pool::decode) add(texts.decode);
   add(file_of(texts.file, facts));
   replace_all(line, "model", facts.model);
-  const std::pair<const char*, int> counts[] = {
-      {"gpus", facts.gpus}, {"tp", facts.tp}, {"dp", facts.dp}, {"ep", facts.ep}};
+  const std::pair<const char*, int> counts[] = {{"gpus", facts.gpus},
+                                                {"tp", facts.tp},
+                                                {"dp", facts.dp},
+                                                {"ep", facts.ep},
+                                                {"dcp", facts.dcp},
+                                                {"drafts", facts.drafts},
+                                                {"verified", facts.drafts + 1}};
   for (const auto& [name, count] : counts) replace_all(line, name, std::to_string(count));
   replace_all(line, "tokens", tokens_of(engine));
   replace_all(line, "memory", fmt::format("{:.2f}", engine.memory.share));
   return line;
+}
+
+std::string left_out_of_line(const EngineModel& engine, const LaunchFacts& facts) {
+  const LaunchTexts& texts = engine.launch;
+  std::vector<std::string> all;
+  if (facts.overlap != "none" && text_of(texts.overlaps, facts.overlap).empty()) {
+    all.push_back("overlap: " + facts.overlap);
+  }
+  if (facts.dcp > 1 && texts.dcp.empty()) all.push_back(fmt::format("dcp: {}", facts.dcp));
+  if (facts.drafts > 0 && texts.drafts.empty() && texts.file.drafts.empty()) {
+    all.push_back(fmt::format("drafts: {}", facts.drafts));
+  }
+  return fmt::format("{}", fmt::join(all, ", "));
 }
 
 }  // namespace moesim

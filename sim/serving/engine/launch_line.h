@@ -8,17 +8,22 @@
 
 namespace moesim {
 
-/// One instance; also the names in LaunchTexts: {model}, {gpus}, {tp}, {dp}, {ep}, {tokens},
-/// {memory}.
+/// One instance; also the names in LaunchTexts: {model}, {gpus}, {tp}, {dp}, {ep}, {dcp}, {drafts},
+/// {verified} (1 + drafts), {tokens}, {memory}.
 struct LaunchFacts {
   enum class Pool { all, prompts, decode };
   std::string model;  // as the scenario names it
   int gpus = 1, tp = 1, dp = 1, ep = 1;
   std::string dispatch;  // its kind
   Pool pool = Pool::all;
+  std::string overlap = "none";
+  int dcp = 1, drafts = 0;
 };
 
 /// Empty if the preset has no texts.
 std::string launch_line(const EngineModel& engine, const LaunchFacts& facts);
+/// What of the instance the line cannot say, as no flag of the engine is known: "overlap:
+/// two-batch, dcp: 2".
+std::string left_out_of_line(const EngineModel& engine, const LaunchFacts& facts);
 
 }  // namespace moesim

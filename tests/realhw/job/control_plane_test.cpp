@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <ctime>
@@ -143,6 +145,23 @@ TEST_F(ControlPlaneTest, LeavesOnceAllIsSent) {
   EXPECT_EQ(end_of(to_1_), "the connection was closed");
   leaver.join();
   EXPECT_EQ(hear(to_2_), (Said{goodbye, 0, ""}));
+}
+
+TEST_F(ControlPlaneTest, LeavesThroughAConnectionThatIsFull) {
+  const Socket same(dup(rank_1_.first.fd()));
+  start();
+  const std::string part(4096, 'x');
+  std::size_t filled = 0;
+  while (true) {
+    const auto sent = ::send(same.fd(), part.data(), part.size(), MSG_DONTWAIT);
+    if (sent < 0) break;
+    filled += static_cast<std::size_t>(sent);
+  }
+  std::thread leaver([&] { plane_.reset(); });
+  std::this_thread::sleep_for(50ms);
+  read_all(to_1_, filled, Clock::now() + 20s);
+  EXPECT_EQ(hear(to_1_), (Said{goodbye, 0, ""})) << "although nobody asked for more to be sent";
+  leaver.join();
 }
 
 TEST_F(ControlPlaneTest, SaysGoodbyeAlsoWhenAnotherHasLeft) {

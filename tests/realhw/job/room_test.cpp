@@ -53,5 +53,16 @@ TEST(MeetRoom, IsNotMadeAtOnce) {
   EXPECT_TRUE(has_left(silent));
 }
 
+TEST(MeetRoom, WhoMadeItIsNamed) {
+  const TcpPlace place = place_of_host(2, 500ms);
+  RendezvousHost host(place, 1);
+  auto met = std::async(std::launch::async, [&] { return host.take_in(); });
+  const Socket first = connect_from("127.0.0.2", place);
+  const Socket second = connect_from("127.0.0.3", place);
+  const std::string why = failure([&] { met.get(); });
+  EXPECT_NE(why.find("; refused 127.0.0.2"), std::string::npos) << why;
+  EXPECT_NE(why.find(": it made room for others"), std::string::npos) << why;
+}
+
 }  // namespace
 }  // namespace moesim

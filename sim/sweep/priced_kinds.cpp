@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/priced_kinds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "sim/base/counted.h"
+#include "sim/run/workers.h"
+
+namespace moesim {
+
+void PricedKinds::append(PricedKinds more) {
+  std::ranges::move(more.kinds, std::back_inserter(kinds));
+  std::ranges::move(more.times, std::back_inserter(times));
+  left_out += more.left_out;
+}
+
+PricedKinds price_kinds(const std::string& file, const std::vector<Override>& flags,
+                        const std::vector<ServingInstanceKind>& kinds, const ServingDemand& demand,
+                        int workers) {
+  std::vector<WorkerJob<KindTimes>> jobs;
+  for (const ServingInstanceKind& kind : kinds) {
+    jobs.push_back(
+        {kind.words(), [&](const JobProgress&) { return times_of(file, flags, kind, demand); }});
+  }
+  const auto times = run_jobs(jobs, workers);
+  PricedKinds priced;
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    if (times[k].why.empty()) {
+      priced.kinds.push_back(kinds[k]);
+      priced.times.push_back(times[k]);
+    } else {
+      priced.left_out += fmt::format("# left out: {} {}: {}\n", counted(kinds[k].gpus, "GPU"),
+                                     kinds[k].words(), times[k].why);
+    }
+  }
+  return priced;
+}
+
+std::vector<RoughPlan> finalists(const std::vector<ServingInstanceKind>& kinds,
+                                 const std::vector<RoughPlan>& ranked, int most) {
+  std::vector<RoughPlan> kept;
+  for (const bool apart : {false, true}) {
+    int count = 0;
+    bool has_plain = false;
+    for (const RoughPlan& plan : ranked) {
+      if ((plan.plan.decode_instances > 0) != apart) continue;
+      const bool plain =
+          kinds[plan.plan.prompts].besides.empty() && kinds[plan.plan.decode].besides.empty();
+      if (count >= (most + 1) / 2 && (has_plain || !plain)) continue;
+      kept.push_back(plan);
+      has_plain = has_plain || plain;
+      ++count;
+    }
+  }
+  return kept;
+}
+
+}  // namespace moesim
