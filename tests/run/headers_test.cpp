@@ -52,6 +52,36 @@ TEST(Headers, OfAnIterationSayHowItIsCutAndUpdated) {
   EXPECT_THAT(more, HasSubstr("up and down two trees of nodes"));
 }
 
+TEST(Headers, OfAnIterationSayHowOftenAShortTraceIsPlayed) {
+  const auto lines = [](const std::string& trace) {
+    const Scenario scenario = read_scenario(
+        "", {{"topology", "h100-rail", "t"},
+             {"model", "gpt-oss-20b", "m"},
+             {"policy", "alltoall", "p"},
+             {"parallel", "{pp: 2, ep: 4}", "g"},
+             {"batch", "{global: 16, micro: 1, sequence: 512}", "b"},
+             {"set", "topology.nodes=1", "n"},
+             {trace == "none" ? "routing" : "synth", trace == "none" ? "balanced" : trace, "r"}});
+    return result_header(scenario, open_inputs(scenario), "1");
+  };
+  // A microbatch of four replicas has 2048 tokens; the trace has these in its only step.
+  EXPECT_THAT(lines("{layers: 4, tokens: 512, sequences: 1}"),
+              HasSubstr("; the trace is short: each recorded step is played 4 times\n"));
+  EXPECT_THAT(lines("{layers: 4, tokens: 1024, sequences: 2}"),
+              HasSubstr("; the trace is short: each recorded step is played 2 times\n"));
+  EXPECT_THAT(lines("{layers: 4, tokens: 2048, sequences: 4}"), Not(HasSubstr("is short")));
+  EXPECT_THAT(lines("none"), Not(HasSubstr("is short")));
+}
+
+TEST(Headers, OfAModelWithOneExpertSayWhereItIs) {
+  EXPECT_THAT(iteration_lines({{"parallel", "{pp: 2, ep: 1}", "g"},
+                               {"routing", "balanced", "r"},
+                               {"trace", "null", "t"},
+                               {"set", "model.experts=1", "e"},
+                               {"set", "model.top_k=1", "k"}}),
+              HasSubstr("pp 2 dp 4, experts: etp 1 ep 1 edp 4; "));
+}
+
 TEST(Headers, SayWhenGradientsAreSummed) {
   const auto lines = [](const std::string& gradients, const std::string& parameters) {
     return iteration_lines({{"parallel", "{pp: 2, ep: 4}", "g"},

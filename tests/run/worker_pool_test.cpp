@@ -165,6 +165,28 @@ TEST(WorkerPool, EndsAWorkerThatStaysStopped) {
             "the worker was stopped from outside (SIGSTOP) and not continued within 0.02 s");
 }
 
+TEST(WorkerPool, LeavesSignalsThatStopToTheParent) {
+  bool next = true;
+  std::string frame, lost;
+  WorkerPool pool(
+      {.next =
+           [&] {
+             return std::exchange(next, false) ? std::optional(std::int64_t{5}) : std::nullopt;
+           },
+       .run =
+           [](std::int64_t piece, const PoolWork::Tell& tell) {
+             ::raise(SIGINT);
+             ::raise(SIGTERM);
+             return tell(std::to_string(piece));
+           },
+       .told = [&](std::int64_t, const std::string& text) { return frame = text, true; },
+       .lost = [&](std::int64_t, const std::string& how) { return lost = how, false; },
+       .workers = 1});
+  while (!pool.done()) pool.wait(std::chrono::hours(1));
+  EXPECT_EQ(frame, "5");
+  EXPECT_EQ(lost, "");
+}
+
 TEST(WorkerPool, OfNothingEndsAtOnce) {
   for (const int workers : {0, 1}) {
     WorkerPool pool({.next = [] { return std::optional<std::int64_t>(); },
