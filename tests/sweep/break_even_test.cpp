@@ -77,5 +77,29 @@ TEST(BreakEven, PlansByRatesAreMadeAnew) {
   }
 }
 
+/// The same hosts, which run iterations: nothing is kept of their plans.
+Scenario iterations_with(const std::string& bandwidth, const std::string& latency) {
+  return parse_scenario(
+      "topology: h100-rail\nmodel: tiny-moe\ntrace: tiny-moe-train\npolicy: alltoall\n"
+      "transport: ideal\nsoftware: ideal\nparallel: {ep: 16}\nbatch: {global: 16, micro: 1, "
+      "sequence: 512}\n"
+      "set:\n- topology.nodes=2\n- topology.node.nics.bandwidth=" +
+          bandwidth + "\n- topology.node.nics.latency=" + latency + "\n",
+      "iterations.yaml", {}, {});
+}
+
+TEST(BreakEven, IterationsArePlannedOnEveryChangedCluster) {
+  const Scenario fast = iterations_with("50 GB/s", "1 us"),
+                 wide = iterations_with("100 GB/s", "4 us");
+  ASSERT_LT(time_with(fast, "nic.latency", 1), time_with(wide, "nic.latency", 1));
+  bool by_latency = false;
+  for (const BreakEven& b : break_even(fast, wide, 1, [] { return false; })) {
+    by_latency |= b.resource == "nic.latency" && b.factor < 1;
+    EXPECT_LE(time_with(wide, b.resource, b.factor), time_with(fast, b.resource, b.factor) * 1.001)
+        << b.resource << " " << b.factor;
+  }
+  EXPECT_TRUE(by_latency);
+}
+
 }  // namespace
 }  // namespace moesim
