@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What pools of engines take for themselves: room for keys and values, prices, topologies.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sim/run/engine_cases.h"
@@ -7,6 +8,10 @@
 
 namespace moesim {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
 
 /// GPT-OSS 20B on 8 GPUs.
 Scenario pools_scenario(const std::string& serving, const std::string& topology = "h100-rail",
@@ -79,6 +84,42 @@ TEST(EnginePools, ThatSimulateEveryPassCountEachOnceAndAreNotOff) {
   EXPECT_EQ(run.errors.checks, 0);
   EXPECT_EQ(run.errors.mean, 0);
   EXPECT_EQ(run.errors.sum, 0);
+  EXPECT_FALSE(run.samples.empty());
+}
+
+std::string refusal_of(const std::string& more) {
+  try {
+    pools_cases(parse_scenario(
+        "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\n"
+        "policy: deepep-low-latency\nparallel: {tp: 1, ep: 8}\nsteps: 3:4\n"
+        "set: [topology.nodes=1]\nserving:\n  engine: vllm\n  memory_fraction: 0.05\n" +
+            requests_of_tokens(1, 300, 1) + more,
+        "small.yaml", {}));
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+TEST(EnginePools, ThatRunAloneSayThemselvesWhyTheyCannot) {
+  const std::string why = "deepep-low-latency: weights and work of a pass take ";
+  EXPECT_THAT(refusal_of(""), AllOf(HasSubstr("error: " + why),
+                                    Not(HasSubstr("no case of the comparison can run"))));
+  EXPECT_THAT(
+      refusal_of("fidelity: [port, analytic]\n"),
+      AllOf(HasSubstr("was not run: " + why), HasSubstr("no case of the comparison can run")));
+}
+
+TEST(EnginePools, AreRoutedToAsTheirInstancesAskFor) {
+  const auto slowest = [](const std::string& router) {
+    const auto cases = pools_cases(pools_scenario(
+        "  engine: {preset: vllm, max_tokens: 512}\n  instances: {count: 2, router: " + router +
+        "}\n  requests: {count: 24, rate: 400, seed: 1, input: {mean: 2000, spread: 1900, law: "
+        "uniform}, output: 4}\n"));
+    return cases.at(0).outcome.metrics.ttft.most;
+  };
+  EXPECT_NE(slowest("round-robin"), slowest("least-tokens"));
+  EXPECT_EQ(slowest("round-robin"), slowest("round-robin"));
 }
 
 /// One request through two pools that check their prices, the first one every so many passes.

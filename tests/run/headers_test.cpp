@@ -73,6 +73,21 @@ TEST(Headers, OfAnIterationSayHowOftenAShortTraceIsPlayed) {
   EXPECT_THAT(lines("none"), Not(HasSubstr("is short")));
 }
 
+TEST(Headers, OfAPassSayHowOftenAShortTraceIsPlayed) {
+  const auto lines = [](const std::string& trace) {
+    const Scenario scenario = parse_scenario(
+        "topology: h100-rail\nmodel: gpt-oss-20b\npolicy: deepep-low-latency\n"
+        "parallel: {tp: 1, ep: 8}\nset: [topology.nodes=1]\nsynth: {layers: 4, " +
+            trace + "}\nserving:\n  batch: {prompt: 300, sequences: 1}\n",
+        "pass.yaml", {});
+    return result_header(scenario, open_inputs(scenario), "1");
+  };
+  const std::string short_one = "; it is short: each recorded token is played up to ";
+  EXPECT_THAT(lines("tokens: 1200, sequences: 4"), HasSubstr(short_one + "2 times\n"));
+  EXPECT_THAT(lines("tokens: 600, sequences: 2"), HasSubstr(short_one + "4 times\n"));
+  EXPECT_THAT(lines("tokens: 2400, sequences: 8"), Not(HasSubstr("is short")));
+}
+
 TEST(Headers, OfAModelWithOneExpertSayWhereItIs) {
   EXPECT_THAT(iteration_lines({{"parallel", "{pp: 2, ep: 1}", "g"},
                                {"routing", "balanced", "r"},
