@@ -97,6 +97,32 @@ TEST(Headers, OfAModelWithOneExpertSayWhereItIs) {
               HasSubstr("pp 2 dp 4, experts: etp 1 ep 1 edp 4; "));
 }
 
+TEST(Headers, OfStepsSayInHowManyExpertGradientsAreSummed) {
+  const auto lines = [](const std::string& ep, const std::string& accumulate) {
+    const Scenario scenario =
+        scenario_of("alltoall", {{"ep", ep, "e"}, {"accumulate", accumulate, "a"}});
+    return result_header(scenario, open_inputs(scenario), "1");
+  };
+  // Every second step sums: of 3, 4 and 5 the first and the last. Of every third only the last.
+  EXPECT_THAT(lines("4", "2"),
+              HasSubstr("(2 groups; expert gradients are summed over them in 2 of 3 steps)"));
+  EXPECT_THAT(lines("4", "3"),
+              HasSubstr("(2 groups; expert gradients are summed over them in 1 of 3 steps)"));
+  EXPECT_THAT(lines("4", "1"),
+              HasSubstr("(2 groups; expert gradients are summed over them every step)"));
+  EXPECT_THAT(lines("8", "2"), Not(HasSubstr("group")));
+}
+
+TEST(Headers, AreOfTheClustersThatCanRun) {
+  const Scenario scenario = scenario_of("alltoall", {{"topology", "[h100-rail, h200-rail]", "t"}});
+  Inputs inputs = open_inputs(scenario);
+  inputs.clusters[0].unsuitable = "it is too small";
+  const std::string text = result_header(scenario, inputs, "1");
+  EXPECT_THAT(text, HasSubstr("# transport nccl-p2p on h200-rail: "));
+  EXPECT_THAT(text, HasSubstr("\n# h200-rail: 8 GPUs on 1 host, "));
+  EXPECT_THAT(text, Not(HasSubstr("h100-rail")));
+}
+
 TEST(Headers, SayWhenGradientsAreSummed) {
   const auto lines = [](const std::string& gradients, const std::string& parameters) {
     return iteration_lines({{"parallel", "{pp: 2, ep: 4}", "g"},
