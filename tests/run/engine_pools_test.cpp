@@ -162,5 +162,18 @@ TEST(EnginePools, TellOfASingleCheck) {
   EXPECT_EQ(one.outcome.errors.most, b.most);
 }
 
+TEST(EnginePools, HaveTheExpertsOfALostRankOnTheOthers) {
+  const auto token = [](const std::string& losses) {
+    return pools_cases(pools_scenario("  engine: vllm\n  prices: exact\n" + losses +
+                                      requests_of_tokens(1, 64, 40)))
+        .at(0)
+        .outcome.metrics.tpot.p50;
+  };
+  const double all = token(""),
+               less = token("  losses: [{at: 1 ms, rank: 7, recovery: 1 us, back: 9 s}]\n");
+  EXPECT_GT(less, all + 1e-6) << "the recovery itself is less per token";
+  EXPECT_LT(less, all * 8 / 7) << "only experts are spread";
+}
+
 }  // namespace
 }  // namespace moesim

@@ -3,6 +3,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <utility>
 
 #include "sim/base/units.h"
 #include "sim/sweep/advise.h"
@@ -11,6 +17,7 @@ namespace moesim {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 struct AdviceParts {
   std::string text;
@@ -18,7 +25,9 @@ struct AdviceParts {
 };
 
 /// About 16 GPUs that run one layer of a small trace, all candidates of it at port.
-AdviceParts advice_parts(const std::string& more, int finals = 0) {
+AdviceParts advice_parts(
+    const std::string& more, int finals = 0, double budget = 600,
+    const std::function<bool()>& stop = [] { return false; }) {
   const SweepGrid grid = SweepGrid::parse(
       "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\nset: [topology.nodes=2]\n"
       "steps: 0\nlayers: [1]\n" +
@@ -29,6 +38,8 @@ AdviceParts advice_parts(const std::string& more, int finals = 0) {
   options.finals = finals;
   options.most_part = 1;
   options.lossy = true;
+  options.budget = budget;
+  options.stop = stop;
   AdviceParts parts;
   const Printout printout = advise(grid, options);
   for (const auto& part : printout.parts()) {
@@ -60,6 +71,36 @@ TEST(AdviceWords, TellWhichOfTheShownLoseAnything) {
   };
   EXPECT_FALSE(lossy("[alltoall, dedup]"));
   EXPECT_TRUE(lossy("[alltoall, switch]"));
+}
+
+/// Goes on until so many children have ended, then sleeps.
+class SleepsAfterChildren {
+ public:
+  SleepsAfterChildren(int children, std::chrono::milliseconds time)
+      : left_(children), time_(time) {}
+  bool operator()() {
+    const long before = std::exchange(faults_, faults());
+    if (before != faults_ && --left_ == 0) std::this_thread::sleep_for(time_);
+    return false;
+  }
+
+ private:
+  static long faults() {
+    struct rusage usage = {};
+    ::getrusage(RUSAGE_CHILDREN, &usage);
+    return usage.ru_minflt;
+  }
+  int left_;
+  std::chrono::milliseconds time_;
+  long faults_ = faults();
+};
+
+TEST(AdviceWords, SayThatTheTimeWasOver) {
+  const std::string two = "policy: [alltoall, dedup]\n", over = "# the time was over\n";
+  EXPECT_THAT(advice_parts(two).text, Not(HasSubstr("the time was over")));
+  // The workers of both fidelities are through.
+  const SleepsAfterChildren sleeps(2, std::chrono::milliseconds(2050));
+  EXPECT_THAT(advice_parts(two, 0, 2, sleeps).text, HasSubstr(over));
 }
 
 }  // namespace
