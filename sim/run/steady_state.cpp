@@ -196,14 +196,13 @@ std::optional<SteadyState> steady_state(const PricedPlan& priced, const Timeline
   std::optional<Interval> last = turns.last_period();
   if (!last) return std::nullopt;
   last = no_later_than(first_transfer(plan, timeline, continued), *last);
-  std::optional<PeriodTime> time = turns.time_of_period(*last);
+  const std::optional<PeriodTime> time = turns.time_of_period(*last);
   if (!time) return std::nullopt;
   steady.path = critical_path(plan, timeline, &continued);
   const Seconds period = on_the_path(steady.path, timeline.makespan, continued.times);
   if (period < time->least * (1 - most_error) || period > time->most * (1 + most_error)) {
     return std::nullopt;  // the path did not come through all periods
   }
-  time->cover(period);
   continued.window = {last->end - period, last->end};
   continued.error =
       std::max(time->most - period, period - time->least) * (caution * continued.times);

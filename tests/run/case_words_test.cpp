@@ -236,6 +236,9 @@ TEST(PlanningNotes, SayThatAPolicyNeverPlannedOrBeganCold) {
       ElementsAre("never planned: that first happens after 10 steps, the run has 10", cold));
   EXPECT_THAT(notes(11, 0), ElementsAre("never planned: nothing called for it in 11 steps", cold));
   EXPECT_THAT(notes(11, 1), ElementsAre(cold));
+  c.cluster().first_step = 1;
+  EXPECT_THAT(notes(11, 1), ElementsAre("started cold at step 1: no step before it was seen "
+                                        "(--warmup 1 shows them)"));
   c.cluster().first_step = 0;
   EXPECT_THAT(notes(11, 1), IsEmpty());
   c.cluster().first_step = 3;

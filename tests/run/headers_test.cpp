@@ -52,6 +52,77 @@ TEST(Headers, OfAnIterationSayHowItIsCutAndUpdated) {
   EXPECT_THAT(more, HasSubstr("up and down two trees of nodes"));
 }
 
+TEST(Headers, OfAnIterationSayHowOftenAShortTraceIsPlayed) {
+  const auto lines = [](const std::string& trace) {
+    const Scenario scenario = read_scenario(
+        "", {{"topology", "h100-rail", "t"},
+             {"model", "gpt-oss-20b", "m"},
+             {"policy", "alltoall", "p"},
+             {"parallel", "{pp: 2, ep: 4}", "g"},
+             {"batch", "{global: 16, micro: 1, sequence: 512}", "b"},
+             {"set", "topology.nodes=1", "n"},
+             {trace == "none" ? "routing" : "synth", trace == "none" ? "balanced" : trace, "r"}});
+    return result_header(scenario, open_inputs(scenario), "1");
+  };
+  // A microbatch of four replicas has 2048 tokens; the trace has these in its only step.
+  EXPECT_THAT(lines("{layers: 4, tokens: 512, sequences: 1}"),
+              HasSubstr("; the trace is short: each recorded step is played 4 times\n"));
+  EXPECT_THAT(lines("{layers: 4, tokens: 1024, sequences: 2}"),
+              HasSubstr("; the trace is short: each recorded step is played 2 times\n"));
+  EXPECT_THAT(lines("{layers: 4, tokens: 2048, sequences: 4}"), Not(HasSubstr("is short")));
+  EXPECT_THAT(lines("none"), Not(HasSubstr("is short")));
+}
+
+TEST(Headers, OfAPassSayHowOftenAShortTraceIsPlayed) {
+  const auto lines = [](const std::string& trace) {
+    const Scenario scenario = parse_scenario(
+        "topology: h100-rail\nmodel: gpt-oss-20b\npolicy: deepep-low-latency\n"
+        "parallel: {tp: 1, ep: 8}\nset: [topology.nodes=1]\nsynth: {layers: 4, " +
+            trace + "}\nserving:\n  batch: {prompt: 300, sequences: 1}\n",
+        "pass.yaml", {});
+    return result_header(scenario, open_inputs(scenario), "1");
+  };
+  const std::string short_one = "; it is short: each recorded token is played up to ";
+  EXPECT_THAT(lines("tokens: 1200, sequences: 4"), HasSubstr(short_one + "2 times\n"));
+  EXPECT_THAT(lines("tokens: 600, sequences: 2"), HasSubstr(short_one + "4 times\n"));
+  EXPECT_THAT(lines("tokens: 2400, sequences: 8"), Not(HasSubstr("is short")));
+}
+
+TEST(Headers, OfAModelWithOneExpertSayWhereItIs) {
+  EXPECT_THAT(iteration_lines({{"parallel", "{pp: 2, ep: 1}", "g"},
+                               {"routing", "balanced", "r"},
+                               {"trace", "null", "t"},
+                               {"set", "model.experts=1", "e"},
+                               {"set", "model.top_k=1", "k"}}),
+              HasSubstr("pp 2 dp 4, experts: etp 1 ep 1 edp 4; "));
+}
+
+TEST(Headers, OfStepsSayInHowManyExpertGradientsAreSummed) {
+  const auto lines = [](const std::string& ep, const std::string& accumulate) {
+    const Scenario scenario =
+        scenario_of("alltoall", {{"ep", ep, "e"}, {"accumulate", accumulate, "a"}});
+    return result_header(scenario, open_inputs(scenario), "1");
+  };
+  // Every second step sums: of 3, 4 and 5 the first and the last. Of every third only the last.
+  EXPECT_THAT(lines("4", "2"),
+              HasSubstr("(2 groups; expert gradients are summed over them in 2 of 3 steps)"));
+  EXPECT_THAT(lines("4", "3"),
+              HasSubstr("(2 groups; expert gradients are summed over them in 1 of 3 steps)"));
+  EXPECT_THAT(lines("4", "1"),
+              HasSubstr("(2 groups; expert gradients are summed over them every step)"));
+  EXPECT_THAT(lines("8", "2"), Not(HasSubstr("group")));
+}
+
+TEST(Headers, AreOfTheClustersThatCanRun) {
+  const Scenario scenario = scenario_of("alltoall", {{"topology", "[h100-rail, h200-rail]", "t"}});
+  Inputs inputs = open_inputs(scenario);
+  inputs.clusters[0].unsuitable = "it is too small";
+  const std::string text = result_header(scenario, inputs, "1");
+  EXPECT_THAT(text, HasSubstr("# transport nccl-p2p on h200-rail: "));
+  EXPECT_THAT(text, HasSubstr("\n# h200-rail: 8 GPUs on 1 host, "));
+  EXPECT_THAT(text, Not(HasSubstr("h100-rail")));
+}
+
 TEST(Headers, SayWhenGradientsAreSummed) {
   const auto lines = [](const std::string& gradients, const std::string& parameters) {
     return iteration_lines({{"parallel", "{pp: 2, ep: 4}", "g"},

@@ -2,6 +2,7 @@
 // What reports draw adds up to the figures of the tables.
 #include "sim/report/pictures.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +14,6 @@
 #include "sim/run/pictured_results.h"
 #include "sim/run/simulate.h"
 #include "tests/run/scenarios.h"
-#include "tests/trace/samples.h"
 
 namespace moesim {
 namespace {
@@ -228,30 +228,16 @@ TEST(Pictures, TheFirstAndTheFastestOfEveryGroupComeBeforeAllOthers) {
   for (const std::size_t i : {0u, 191u, 196u}) {
     EXPECT_FALSE(document["cases"][i].contains("pictures")) << i;
   }
+  EXPECT_EQ(document["drawings"].size(), 1u) << "of all cases on one topology";
 }
 
-TEST(Pictures, LoadsOfExpertsAreThoseOfTheTrace) {
-  Json tiny, document;
-  add_pictures(tiny, {}, tiny_trace());  // 2 1 2 1
-  EXPECT_EQ(tiny.at("expert_loads").at("percent_of_mean"), Json::parse("[[133, 67, 133, 67]]"));
-  add_pictures(document, {}, trace_of_sequences({{6}, {8}}));  // 2 2 1 1, then 2 of each
-  const Json loads = document.at("expert_loads");
-  EXPECT_EQ(loads.at("percent_of_mean"), Json::parse("[[114, 114, 86, 86]]"));
-  EXPECT_EQ(loads.at("max_over_mean_percent"), Json::parse("[[133, 100]]"));
-  EXPECT_EQ(loads.at("steps"), Json::parse("[0, 1]"));
-  EXPECT_EQ(loads.at("layers"), Json::parse("[0]"));
-}
-
-TEST(Pictures, LoadsOfManyStepsAreReadOfEveryFew) {
-  for (const auto& [steps, shown] : {std::pair(128, 128), std::pair(129, 65)}) {
-    Json document;
-    const std::vector<std::int32_t> four = {4};
-    const RoutingTrace trace = trace_of_sequences(
-        std::vector<std::vector<std::int32_t>>(static_cast<std::size_t>(steps), four));
-    add_pictures(document, {}, trace);
-    EXPECT_EQ(document.at("expert_loads").at("steps").size(), static_cast<std::size_t>(shown));
-    EXPECT_EQ(document.at("expert_loads").at("recorded_steps"), steps);
-  }
+TEST(Pictures, OfManyGroupsAreThoseOfTheFirst) {
+  const Json document = drawn([](int i, const CaseResult& c) {
+    return PicturedCase{fmt::format("{:03}", i), Seconds(5), c.topology, &c.pictures[0]};
+  });
+  EXPECT_TRUE(document["cases"][0].contains("pictures"));
+  EXPECT_TRUE(document["cases"][1].contains("pictures"));
+  EXPECT_FALSE(document["cases"][199].contains("pictures"));
 }
 
 }  // namespace

@@ -18,11 +18,11 @@ Scenario on_two_hosts(const std::string& policy) {
 }
 
 struct PlannedOnce {
-  explicit PlannedOnce(const Scenario& s)
+  explicit PlannedOnce(const Scenario& s, bool keeps = true)
       : scenario(s),
         inputs(open_inputs(scenario)),
         run(runs_on(scenario, inputs, 0).front()),
-        steps(run, {.routing = run.routing}, true) {
+        steps(run, {.routing = run.routing}, keeps) {
     steps.plan_all();
   }
   Scenario scenario;
@@ -67,6 +67,17 @@ TEST(PlannedSteps, KeepLoadsUnlessSomeLinkYieldsLessIfItIsCrowded) {
   };
   EXPECT_TRUE(keeps("h100-rail"));
   EXPECT_FALSE(keeps("hiermoe-a6000"));
+}
+
+TEST(PlannedSteps, AreNotKeptUnasked) {
+  PlannedOnce planned(on_two_hosts("alltoall"), false);
+  ASSERT_EQ(planned.steps.planner().count(), 3);
+  for (const int i : {0, 1, 2}) {
+    planned.steps.step(i);
+    EXPECT_FALSE(planned.steps.all_kept()) << i;
+  }
+  planned.steps.price_on(planned.inputs.clusters[0].topology);
+  EXPECT_EQ(planned.steps.loads(0), nullptr);
 }
 
 TEST(PlannedSteps, AreNotKeptOfWholeIterations) {

@@ -143,6 +143,11 @@ TEST(WhatIf, SaysWhatWasMeant) {
   EXPECT_THAT(refused({.scale = {"nics.bandwidth=2"}}), HasSubstr("did you mean 'nic.bandwidth'?"));
   EXPECT_THAT(refused({.scale = {"nic.bandwidth"}}), HasSubstr("it needs NAME=FACTOR"));
   EXPECT_THAT(refused({.scale = {"nic.bandwidth=0"}}), HasSubstr("a factor from 0.001"));
+  EXPECT_THAT(refused({.scale = {"nic.bandwidth=2x"}}),
+              HasSubstr("hint: for example --scale nic.bandwidth=1.5"));
+  EXPECT_THAT(refused({.scale = {"nic.bandwidth=1001"}}), HasSubstr("a factor from 0.001"));
+  EXPECT_THAT(refused({.slow = {"gpu:3"}}), HasSubstr("hint: for example --slow gpu:7=0.8"));
+  EXPECT_THAT(refused({.slow = {"gpu=0.5"}}), HasSubstr("it needs KIND:NAME"));
   EXPECT_THAT(refused({.slow = {"gpus:3=0.5"}}), HasSubstr("did you mean 'gpu'?"));
   EXPECT_THAT(refused({.slow = {"gpu:16=0.5"}}), HasSubstr("ranks are 0 to 15"));
   EXPECT_THAT(refused({.fail = {"gpu:node1.gpu9"}}), HasSubstr("did you mean 'node1.gpu"));
@@ -151,6 +156,13 @@ TEST(WhatIf, SaysWhatWasMeant) {
   EXPECT_THAT(refused({.fail = {"device:node0.gpu3"}}), HasSubstr("say gpu:node0.gpu3"));
   EXPECT_THAT(refused({.fail = {"link:node0.gpu0--node0.nvswitc"}}),
               HasSubstr("did you mean 'node0.gpu0--node0.nvswitch'?"));
+}
+
+TEST(WhatIf, FactorsMayBeAsSmallAndAsLargeAsIsSaid) {
+  for (const char* least_and_most : {"nic.latency=0.001", "nic.latency=1000"}) {
+    EXPECT_EQ(refused({.scale = {least_and_most}}), "") << least_and_most;
+  }
+  EXPECT_EQ(refused({.slow = {"gpu:0=0.5", "gpu:15=0.5", "gpu:node1.gpu7=0.5"}}), "");
 }
 
 TEST(WhatIf, RefusesWhatNothingRunsOn) {

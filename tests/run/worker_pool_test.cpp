@@ -165,6 +165,51 @@ TEST(WorkerPool, EndsAWorkerThatStaysStopped) {
             "the worker was stopped from outside (SIGSTOP) and not continued within 0.02 s");
 }
 
+TEST(WorkerPool, HandsOutASecondPieceBeforeTheFirstEnds) {
+  int wake[2];
+  ASSERT_EQ(::pipe(wake), 0);
+  std::int64_t next = 0;
+  std::vector<std::int64_t> ended;
+  WorkerPool pool(
+      {.next = [&] { return next < 3 ? std::optional(next++) : std::nullopt; },
+       .run =
+           [&](std::int64_t piece, const PoolWork::Tell& tell) {
+             char byte = 0;
+             return (piece > 0 || ::read(wake[0], &byte, 1) == 1) && tell("");
+           },
+       .told = [&](std::int64_t piece, const std::string&) { return ended.push_back(piece), true; },
+       .lost = [](std::int64_t, const std::string&) { return false; },
+       .workers = 1});
+  pool.wait(std::chrono::milliseconds(1));
+  EXPECT_EQ(next, 2) << "the worker has two pieces";
+  EXPECT_EQ(::write(wake[1], "x", 1), 1);
+  while (!pool.done()) pool.wait(std::chrono::milliseconds(200));
+  EXPECT_THAT(ended, testing::ElementsAre(0, 1, 2));
+  for (const int end : wake) ::close(end);
+}
+
+TEST(WorkerPool, LeavesSignalsThatStopToTheParent) {
+  bool next = true;
+  std::string frame, lost;
+  WorkerPool pool(
+      {.next =
+           [&] {
+             return std::exchange(next, false) ? std::optional(std::int64_t{5}) : std::nullopt;
+           },
+       .run =
+           [](std::int64_t piece, const PoolWork::Tell& tell) {
+             ::raise(SIGINT);
+             ::raise(SIGTERM);
+             return tell(std::to_string(piece));
+           },
+       .told = [&](std::int64_t, const std::string& text) { return frame = text, true; },
+       .lost = [&](std::int64_t, const std::string& how) { return lost = how, false; },
+       .workers = 1});
+  while (!pool.done()) pool.wait(std::chrono::hours(1));
+  EXPECT_EQ(frame, "5");
+  EXPECT_EQ(lost, "");
+}
+
 TEST(WorkerPool, OfNothingEndsAtOnce) {
   for (const int workers : {0, 1}) {
     WorkerPool pool({.next = [] { return std::optional<std::int64_t>(); },

@@ -165,6 +165,19 @@ TEST(Workers, OfNoStepsHaveDoneNothing) {
   EXPECT_THAT(done, testing::ElementsAre(0));
 }
 
+TEST(Workers, OfOneStepAreAsFarAsTheirPart) {
+  const auto says = [](const JobProgress& progress) {
+    progress(0.25, 1);
+    progress(1, 1);
+    return Answer{};
+  };
+  std::vector<double> done;
+  JobEvents<Answer> events;
+  events.heard.progress = [&](double all) { done.push_back(all); };
+  run_jobs(std::vector<AnswerJob>{{"job", says}}, 1, events);
+  EXPECT_THAT(done, testing::ElementsAre(0.25, 1));
+}
+
 /// Signals its parent when the job before it is done, and would continue for ever.
 std::vector<AnswerJob> signalling_jobs(int signal) {
   return {job_that("quick",

@@ -77,5 +77,49 @@ TEST(BreakEven, PlansByRatesAreMadeAnew) {
   }
 }
 
+/// The same hosts, which run iterations: nothing is kept of their plans.
+Scenario iterations_with(const std::string& bandwidth, const std::string& latency,
+                         const std::string& software = "software: ideal") {
+  return parse_scenario(
+      "topology: h100-rail\nmodel: tiny-moe\ntrace: tiny-moe-train\npolicy: alltoall\n"
+      "transport: ideal\n" +
+          software +
+          "\nparallel: {ep: 16}\nbatch: {global: 16, micro: 1, "
+          "sequence: 512}\n"
+          "set:\n- topology.nodes=2\n- topology.node.nics.bandwidth=" +
+          bandwidth + "\n- topology.node.nics.latency=" + latency + "\n",
+      "iterations.yaml", {}, {});
+}
+
+TEST(BreakEven, IterationsArePlannedOnEveryChangedCluster) {
+  const Scenario fast = iterations_with("50 GB/s", "1 us"),
+                 wide = iterations_with("100 GB/s", "4 us");
+  ASSERT_LT(time_with(fast, "nic.latency", 1), time_with(wide, "nic.latency", 1));
+  bool by_latency = false;
+  for (const BreakEven& b : break_even(fast, wide, 1, [] { return false; })) {
+    by_latency |= b.resource == "nic.latency" && b.factor < 1;
+    EXPECT_LE(time_with(wide, b.resource, b.factor), time_with(fast, b.resource, b.factor) * 1.001)
+        << b.resource << " " << b.factor;
+  }
+  EXPECT_TRUE(by_latency);
+}
+
+/// A wide network behind slow hosts: with faster ones the network decides.
+TEST(BreakEven, HostsMayBeWhatIsMissing) {
+  const auto host = [](const std::string& time) {
+    return "host: {per_kernel: " + time + ", per_module: 0 us}";
+  };
+  const Scenario fast = iterations_with("10 GB/s", "1 us", host("10 us")),
+                 wide = iterations_with("100 GB/s", "1 us", host("20 us"));
+  ASSERT_LT(time_with(fast, "host.time", 1), time_with(wide, "host.time", 1));
+  ASSERT_GT(time_with(fast, "host.time", 0.25), time_with(wide, "host.time", 0.25));
+  const auto found = break_even(fast, wide, 1, [] { return false; });
+  const auto of_host = std::ranges::find(found, "host.time", &BreakEven::resource);
+  ASSERT_NE(of_host, found.end());
+  EXPECT_LT(of_host->factor, 1);
+  EXPECT_LE(time_with(wide, "host.time", of_host->factor),
+            time_with(fast, "host.time", of_host->factor) * 1.001);
+}
+
 }  // namespace
 }  // namespace moesim

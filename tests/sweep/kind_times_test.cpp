@@ -62,5 +62,20 @@ TEST(KindTimes, AreThoseOfItsPasses) {
   EXPECT_EQ(times_of(file, flags, kind, {100, 9, 2, 2}).decode.size(), 1U);
 }
 
+TEST(KindTimes, OfDecodesVerifyTheirDrafts) {
+  const std::string file = MOESIM_ROOT "/scenarios/serving-engine.yaml";
+  const std::vector<Override> flags = {{"routing", "balanced", "routing"},
+                                       {"serving.drafts", "2", "serving.drafts"},
+                                       {"serving.accepted", "1", "serving.accepted"}};
+  const auto kinds = instance_kinds({{"deepep-normal", false}}, 1, 8);
+  const auto kind = *std::ranges::find(kinds, 2, &ServingInstanceKind::gpus);
+  const KindTimes times = times_of(file, flags, kind, {100, 9, 2, 2});
+  ASSERT_EQ(times.why, "");
+  OpenedPool pool(scenario_of_kind(file, flags, kind));
+  const ServingBatch batch{{{{104, 3, 1, 0}}, {{104, 3, 1, 1}}}};
+  ASSERT_EQ(times.decode.size(), 1U);
+  EXPECT_DOUBLE_EQ(times.decode[0], pool.prices().exact().price(batch).time.value);
+}
+
 }  // namespace
 }  // namespace moesim

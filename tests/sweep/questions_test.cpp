@@ -170,6 +170,21 @@ TEST_F(QuestionsTest, IntervalsDivideTheStepsThatTheyAreSimulatedOver) {
   }
 }
 
+/// The first of 600 steps has no loads to plan by; 512 of the others are four of the longest.
+TEST_F(QuestionsTest, IntervalsOfManyStepsAreSimulatedOverAllThatTheyDivide) {
+  const SweepGrid of_scenario =
+      grid("2", "parallel: {ep: 16}\nbatch: {global: 16, sequence: 64}\nsteps: 0:600\n");
+  const auto intervals = axes_of_question("eplb-interval", of_scenario);
+  ASSERT_THAT(intervals, SizeIs(2));
+  EXPECT_THAT(texts(intervals[1]), ElementsAre("1", "2", "4", "8", "16", "32", "64", "128"));
+  for (const AxisPoint& point : intervals[1].points) {
+    ASSERT_THAT(point.changes, SizeIs(4));
+    EXPECT_EQ(point.changes[1].value, "1") << "the step of the first plan";
+    EXPECT_EQ(point.changes[2].path + "=" + point.changes[2].value, "steps=1:513");
+    EXPECT_EQ(point.changes[3].path + "=" + point.changes[3].value, "warmup=1");
+  }
+}
+
 TEST_F(QuestionsTest, UnknownOnesAreToldWithTheNearest) {
   try {
     axes("slot", "2");

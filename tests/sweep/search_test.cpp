@@ -138,6 +138,25 @@ TEST(Search, ChancesAreThoseOfANormalOffset) {
   EXPECT_EQ(end.beaten, 0);
 }
 
+/// The same with a bound below the best time: as likely as it is among times above the bound.
+TEST(Search, ChancesAreThoseOfTimesThatCanBe) {
+  const std::vector<SearchCandidate> candidates = {{1, "a"}, {1.1, "a", 1.9}, {1.05, "b"}};
+  const auto twice = [&](const std::vector<std::size_t>& chosen) {
+    std::vector<double> times;
+    for (const std::size_t i : chosen) times.push_back(2 * candidates[i].rough);
+    return times;
+  };
+  SearchOptions options{2};
+  const SearchEnd end = search(candidates, twice, options);
+  const double spread = std::sqrt(2 * 0.01 / (2 + 2)) * std::sqrt(1 + 1 / (1 + 1.0));
+  const auto slower_than = [&](double time) {
+    return 0.5 * std::erfc((std::log(time / 1.1) - std::log(2)) / spread / std::sqrt(2.0));
+  };
+  EXPECT_NEAR(end.sure, slower_than(2) / slower_than(1.9), 1e-12);
+  EXPECT_GT(end.sure, slower_than(2) + 0.01);
+  EXPECT_LT(end.sure, 1);
+}
+
 TEST(Search, RunsTheBestOfEachMechanismByRoughTime) {
   const std::vector<SearchCandidate> candidates = {{3, "a"}, {2, "a"}, {1, "b"}, {4, "c"}};
   std::vector<std::vector<std::size_t>> asked;

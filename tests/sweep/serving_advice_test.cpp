@@ -63,6 +63,8 @@ TEST(ServingAdvice, RunsTheBestOfOnePoolAndOfPoolsApart) {
   const ServingAdvice all = advice_for("tpot p95 < 10 s");
   EXPECT_THAT(all.text, HasSubstr("# SLA: tpot p95 < 10 s\n# 6 plans of 5 kinds of instances, "
                                   "roughly priced; 3 run\n"));
+  EXPECT_THAT(all.text, testing::StartsWith("# moesim v\n"));
+  EXPECT_THAT(all.text, HasSubstr("# 8 requests drawn (seed 1): 128 "));
   ASSERT_EQ(all.rows.size(), 3U);
   int apart = 0;
   for (std::size_t i = 0; i < all.rows.size(); ++i) {
@@ -78,6 +80,29 @@ TEST(ServingAdvice, RunsTheBestOfOnePoolAndOfPoolsApart) {
   EXPECT_GT(*all.rows[0][6].value, 1000) << "KV tokens of a rank";
   EXPECT_EQ(advice_for("tpot p95 < 10 s", 1).rows.size(), 1U);
   EXPECT_EQ(advice_for("tpot p95 < 10 s", 9, 2).rows.size(), 2U) << "one of each sort";
+}
+
+/// The pool of the only plan of one pool that is run for one request at a time: two instances of a
+/// GPU answer most requests, one of both GPUs answers each the soonest.
+std::string pool_for_one_at_a_time(const std::string& sla, int input, int output) {
+  const ServingAdvice advice =
+      advice_for(sla, 9, 1,
+                 {{"serving.requests",
+                   "{count: 2, concurrency: 1, seed: 1, input: {mean: " + std::to_string(input) +
+                       ", spread: 0}, output: {mean: " + std::to_string(output) + ", spread: 0}}",
+                   "serving.requests"}});
+  for (const auto& row : advice.rows) {
+    if (row[0].text.find(" | ") == std::string::npos) return row[0].text.substr(0, 5);
+  }
+  return "none";
+}
+
+TEST(ServingAdvice, RunsWhatIsWithinTheTimePerTokenThatTheSlaAsksFor) {
+  EXPECT_EQ(pool_for_one_at_a_time("ttft p95 < 1 us", 128, 8), "2 x 1");
+  EXPECT_EQ(pool_for_one_at_a_time("tpot p95 < 1 us", 128, 8), "1 x 2");
+  EXPECT_EQ(pool_for_one_at_a_time("tpot p95 < 10 s, ttft p95 < 1 us", 128, 8), "2 x 1");
+  EXPECT_EQ(pool_for_one_at_a_time("ttft p95 < 1000 s", 200'000, 1), "2 x 1")
+      << "no time per token is too long";
 }
 
 TEST(ServingAdvice, StartsTheBestOne) {

@@ -56,6 +56,17 @@ TEST_F(StoreTest, KeepsRowsWithTheirTypes) {
   EXPECT_EQ(rows[1].reason, "too small");
 }
 
+TEST_F(StoreTest, FilesOfOthersAreOpenedWithGuards) {
+  SweepStore(path(), about).add({row(2, 0.1)});
+  sqlite3* db = open_database(path(), SQLITE_OPEN_READONLY);
+  for (const auto& [guard, value] : {std::pair("trusted_schema", 0), {"cell_size_check", 1}}) {
+    Statement statement(db, std::string("PRAGMA ") + guard);
+    ASSERT_TRUE(statement.step()) << guard;
+    EXPECT_EQ(statement.integer(0), value) << guard;
+  }
+  sqlite3_close(db);
+}
+
 TEST_F(StoreTest, FirstRowOfAnIdStays) {
   SweepStore store(path(), about);
   store.add({row(1, 0.5)});

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// What pools of engines take for themselves: room for keys and values, prices, topologies.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/run/engine_cases.h"
+#include "sim/run/engine_pool.h"
+
+namespace moesim {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+/// GPT-OSS 20B on 8 GPUs.
+Scenario pools_scenario(const std::string& serving, const std::string& topology = "h100-rail",
+                        const std::string& policy = "deepep-low-latency") {
+  return parse_scenario("topology: " + topology +
+                            "\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: " + policy +
+                            "\nparallel: {tp: 1, ep: 8}\nset: [topology.nodes=1]\nsteps: 3:4\n"
+                            "serving:\n" +
+                            serving,
+                        "pools.yaml", {});
+}
+
+std::vector<EngineCase> pools_cases(const Scenario& scenario) {
+  const Inputs inputs = open_inputs(scenario);
+  return run_engines(scenario, inputs, {.workers = 0}).cases;
+}
+
+std::string requests_of_tokens(int count, int input, int output) {
+  return "  requests: {count: " + std::to_string(count) +
+         ", concurrency: " + std::to_string(count) + ", input: " + std::to_string(input) +
+         ", output: " + std::to_string(output) + "}\n";
+}
+
+/// Keys and values that fit next to the work of a pass of so many new tokens on every rank.
+std::int64_t room_beside(std::int64_t tokens) {
+  OpenedPool pool(pools_scenario("  engine: vllm\n" + requests_of_tokens(1, 9, 1)));
+  const ServingBatch pass{{8, {SequenceStep{0, tokens, 1, -1}}}};
+  return pool.prices().exact().cache_tokens(pass, pool.engine_run().engine.memory);
+}
+
+TEST(EnginePools, KeepTheRoomThatThePassOfTheLongestPromptLeaves) {
+  const auto kept = [](const std::string& engine, int input) {
+    return pools_cases(
+               pools_scenario("  engine: " + engine + "\n" + requests_of_tokens(2, input, 2)))
+        .at(0)
+        .outcome.kv_tokens;
+  };
+  EXPECT_EQ(kept("vllm", 3000), room_beside(3000));
+  EXPECT_EQ(kept("{preset: vllm, max_tokens: 512}", 3000), room_beside(512));
+  EXPECT_EQ(kept("vllm", 1), room_beside(1));
+  EXPECT_LT(room_beside(3000), room_beside(512));
+  EXPECT_LT(room_beside(512), room_beside(1));
+}
+
+TEST(EnginePools, ThatDecodeOnATopologyOfTheirOwnServeCasesOnAll) {
+  const auto on = [](const std::string& topology, const std::string& policy) {
+    return pools_cases(
+        pools_scenario("  engine: vllm\n  instances: {prefill: 1, decode: 1}\n"
+                       "  decode: {topology: b200-hgx, policy: alltoall}\n" +
+                           requests_of_tokens(3, 300, 3),
+                       topology, policy));
+  };
+  const auto all = on("[h100-rail, b200-hgx]", "[deepep-low-latency, alltoall]");
+  ASSERT_EQ(all.size(), 4U);
+  const auto first = on("h100-rail", "deepep-low-latency"), last = on("b200-hgx", "alltoall");
+  EXPECT_EQ(all[0].outcome.metrics.tpot.p50, first[0].outcome.metrics.tpot.p50);
+  EXPECT_EQ(all[0].outcome.metrics.ttft.p50, first[0].outcome.metrics.ttft.p50);
+  EXPECT_EQ(all[3].outcome.metrics.tpot.p50, last[0].outcome.metrics.tpot.p50);
+  EXPECT_EQ(all[3].outcome.metrics.ttft.p50, last[0].outcome.metrics.ttft.p50);
+}
+
+TEST(EnginePools, ThatSimulateEveryPassCountEachOnceAndAreNotOff) {
+  const auto cases = pools_cases(
+      pools_scenario("  engine: vllm\n  prices: exact\n  instances: {prefill: 1, decode: 1}\n"
+                     "  decode: {parallel: {ep: 8}}\n" +
+                     requests_of_tokens(3, 300, 3)));
+  const EngineOutcome& run = cases.at(0).outcome;
+  EXPECT_GT(run.metrics.passes.passes, 1);
+  EXPECT_EQ(run.simulated, run.metrics.passes.passes);
+  EXPECT_EQ(run.errors.checks, 0);
+  EXPECT_EQ(run.errors.mean, 0);
+  EXPECT_EQ(run.errors.sum, 0);
+  EXPECT_FALSE(run.samples.empty());
+}
+
+std::string refusal_of(const std::string& more) {
+  try {
+    pools_cases(parse_scenario(
+        "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\n"
+        "policy: deepep-low-latency\nparallel: {tp: 1, ep: 8}\nsteps: 3:4\n"
+        "set: [topology.nodes=1]\nserving:\n  engine: vllm\n  memory_fraction: 0.05\n" +
+            requests_of_tokens(1, 300, 1) + more,
+        "small.yaml", {}));
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+TEST(EnginePools, ThatRunAloneSayThemselvesWhyTheyCannot) {
+  const std::string why = "deepep-low-latency: weights and work of a pass take ";
+  EXPECT_THAT(refusal_of(""), AllOf(HasSubstr("error: " + why),
+                                    Not(HasSubstr("no case of the comparison can run"))));
+  EXPECT_THAT(
+      refusal_of("fidelity: [port, analytic]\n"),
+      AllOf(HasSubstr("was not run: " + why), HasSubstr("no case of the comparison can run")));
+}
+
+TEST(EnginePools, AreRoutedToAsTheirInstancesAskFor) {
+  const auto slowest = [](const std::string& router) {
+    const auto cases = pools_cases(pools_scenario(
+        "  engine: {preset: vllm, max_tokens: 512}\n  instances: {count: 2, router: " + router +
+        "}\n  requests: {count: 24, rate: 400, seed: 1, input: {mean: 2000, spread: 1900, law: "
+        "uniform}, output: 4}\n"));
+    return cases.at(0).outcome.metrics.ttft.most;
+  };
+  EXPECT_NE(slowest("round-robin"), slowest("least-tokens"));
+  EXPECT_EQ(slowest("round-robin"), slowest("round-robin"));
+}
+
+/// One request through two pools that check their prices, the first one every so many passes.
+struct CheckedPools {
+  explicit CheckedPools(const std::string& prompts_every)
+      : prompts(checked(prompts_every)), decode(checked("1")) {
+    RequestLog log;
+    log.requests = {{Seconds(0), 300, 2}};
+    outcome = run_pools(prompts.engine_run(), {&prompts.prices(), &prompts.engine_run().engine, 1},
+                        PoolInstances{&decode.prices(), &decode.engine_run().engine, 1}, log,
+                        no_progress);
+  }
+  static Scenario checked(const std::string& every) {
+    return pools_scenario("  engine: vllm\n  prices: {check_every: " + every + "}\n" +
+                          "  instances: {prefill: 1, decode: 1}\n" + requests_of_tokens(1, 300, 2));
+  }
+
+  OpenedPool prompts, decode;
+  EngineOutcome outcome;
+};
+
+TEST(EnginePools, ThatCheckPricesEquallyOftenHaveTheMeanOfTheirErrors) {
+  CheckedPools both("1");
+  const PriceErrors a = both.prompts.prices().errors(), b = both.decode.prices().errors();
+  ASSERT_EQ(a.checks, 1);
+  ASSERT_EQ(b.checks, 1);
+  EXPECT_EQ(both.outcome.errors.checks, 2);
+  EXPECT_GT(both.outcome.errors.mean, 0);
+  EXPECT_DOUBLE_EQ(both.outcome.errors.mean, (a.mean + b.mean) / 2);
+  EXPECT_DOUBLE_EQ(both.outcome.errors.sum, (a.sum + b.sum) / 2);
+}
+
+TEST(EnginePools, TellOfASingleCheck) {
+  CheckedPools one("1000");
+  const PriceErrors b = one.decode.prices().errors();
+  ASSERT_EQ(one.prompts.prices().errors().checks, 0);
+  ASSERT_EQ(b.checks, 1);
+  EXPECT_EQ(one.outcome.errors.checks, 1);
+  EXPECT_EQ(one.outcome.errors.mean, b.mean);
+  EXPECT_EQ(one.outcome.errors.most, b.most);
+}
+
+TEST(EnginePools, HaveTheExpertsOfALostRankOnTheOthers) {
+  const auto token = [](const std::string& losses) {
+    return pools_cases(pools_scenario("  engine: vllm\n  prices: exact\n" + losses +
+                                      requests_of_tokens(1, 64, 40)))
+        .at(0)
+        .outcome.metrics.tpot.p50;
+  };
+  const double all = token(""),
+               less = token("  losses: [{at: 1 ms, rank: 7, recovery: 1 us, back: 9 s}]\n");
+  EXPECT_GT(less, all + 1e-6) << "the recovery itself is less per token";
+  EXPECT_LT(less, all * 8 / 7) << "only experts are spread";
+}
+
+}  // namespace
+}  // namespace moesim

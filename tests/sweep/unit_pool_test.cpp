@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Units that run here or in workers, and what a sweep shows of them meanwhile.
+#include "sim/sweep/unit_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "sim/base/processes.h"
+#include "sim/sweep/sweep.h"
+#include "tests/trace/scratch.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+
+/// Units of one scenario of 16 GPUs.
+SweepGrid grid_of_degrees(const std::string& degrees) {
+  return SweepGrid::parse(
+      "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: dedup\nset: "
+      "[topology.nodes=2]\nsteps: 0\nlayers: [1]\nfidelity: analytic\naxes: {ep: " +
+          degrees + "}\n",
+      "grid.yaml", {});
+}
+
+/// Page faults of all children that have ended.
+long faults_of_children() {
+  struct rusage usage = {};
+  ::getrusage(RUSAGE_CHILDREN, &usage);
+  return usage.ru_minflt;
+}
+
+TEST(UnitRunner, SimulatesInTheProcessThatCalls) {
+  const SweepGrid grid = grid_of_degrees("[8, 16]");
+  UnitRunner runner(grid, "v");
+  const long before = faults_of_children();
+  const auto rows = runner.run(1);
+  EXPECT_EQ(faults_of_children(), before) << "there is no child";
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].state, sweep_ok);
+}
+
+TEST(UnitPool, ReachesEveryUnitAndRunsThoseThatAreWanted) {
+  const SweepGrid grid = grid_of_degrees("[2, 4, 8, 16]");
+  UnitRunner runner(grid, "v");
+  const auto claims = own_claims(grid.units());
+  UnitPool pool({*claims, [](std::int64_t unit) { return unit != 1 && unit != 3; }, runner, 2});
+  EXPECT_EQ(pool.reached(), 0);
+  std::multiset<std::int64_t> ids;
+  while (!pool.done()) {
+    for (const SweepRow& row : pool.wait()) ids.insert(row.id);
+  }
+  EXPECT_THAT(ids, testing::ElementsAre(0, 2));
+  EXPECT_EQ(pool.reached(), 4) << "also those that nobody wants";
+}
+
+/// What a sweep shows on a terminal that somebody watches for longer than it takes to show.
+std::string shown_of_sweep(const SweepGrid& grid, SweepOptions options) {
+  int terminal = -1, writer = -1;
+  const winsize size{.ws_row = 50, .ws_col = 120, .ws_xpixel = 0, .ws_ypixel = 0};
+  if (::openpty(&terminal, &writer, nullptr, nullptr, &size) != 0) return "no terminal";
+  const int before = ::dup(STDERR_FILENO);
+  ::dup2(writer, STDERR_FILENO);
+  options.stop = [wait = 2050]() mutable {
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::exchange(wait, 150)));
+    return false;
+  };
+  run_sweep(grid, options);
+  std::fflush(stderr);
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  ::close(writer);
+  std::string text;
+  while (read_more(terminal, text)) continue;
+  ::close(terminal);
+  return text;
+}
+
+TEST(SweepProgress, IsOfTheScenariosThatAreLeft) {
+  const ScratchFolder scratch;
+  SweepOptions options;
+  options.file = scratch / "s.sqlite";
+  options.version = "v";
+  SweepOptions first = options;
+  first.shard = {0, 2};
+  ASSERT_EQ(run_sweep(grid_of_degrees("[8, 16]"), first).run, 1);
+  EXPECT_THAT(shown_of_sweep(grid_of_degrees("[8, 16]"), options),
+              HasSubstr("1 of 1 scenarios, 100 %, "));
+}
+
+}  // namespace
+}  // namespace moesim
