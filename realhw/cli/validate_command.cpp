@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// moesim-hw validate: measures, and lets the simulator compare when the job has ended.
+// moesim-hw validate: measures, and runs moesim validate on the results after the job has ended.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 namespace moesim {
 namespace {
 
-// Tokens of a rank and layer that are compared. Few, because the reference is slower than a step.
+// Tokens per rank and layer that are compared with the reference. They are few, because computing
+// the reference takes longer than a step.
 constexpr int compared_tokens = 16;
 
 /// The simulator: next to moesim-hw, in the same build, or on PATH.
@@ -28,8 +29,10 @@ std::string find_simulator() {
   }
   const std::string on_path = find_program("moesim");
   if (!on_path.empty()) return on_path;
-  throw Error("moesim is neither next to moesim-hw nor on PATH",
-              "moesim-hw run --json FILE measures; moesim validate FILE compares elsewhere");
+  throw Error(
+      "moesim is neither next to moesim-hw nor on PATH",
+      "measure with moesim-hw run --json FILE, then run moesim validate FILE where moesim is "
+      "installed");
 }
 
 class ValidateCommand : public Command {
@@ -42,7 +45,7 @@ class ValidateCommand : public Command {
                        "greatest mean absolute error of step times (default 12%)");
     command.add_option("--json", json_, "writes the comparison to a file");
     command.add_option("--measured", measured_,
-                       "keeps what was measured in a file, for moesim validate");
+                       "keeps the measurements in a file that moesim validate reads");
   }
 
   int run(Job& job) override {
@@ -59,7 +62,7 @@ class ValidateCommand : public Command {
   }
 
   int after_job() override {
-    if (content_.empty()) return 0;  // another rank
+    if (content_.empty()) return 0;  // only rank 0 has results
     const bool keep = !measured_.empty();
     fs::path file = measured_;
     if (!keep) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ids in a row, and vectors that they index: no casts between ids, ints and sizes.
+// Ranges of consecutive ids, and vectors indexed by ids, so that code needs no casts between ids,
+// ints and sizes.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace moesim {
 
-/// The ids from the first to before the last, as ids(n) and IdVector::ids() make them.
+/// The ids from `first` to `last` - 1, as ids(n) and IdVector::ids() make them.
 template <class Id>
 class IdRange {
  public:
@@ -53,13 +54,13 @@ template <class Id>
 constexpr IdRange<Id> ids(std::int64_t count) {
   return {0, count};
 }
-/// The ids of a container's places.
+/// The ids that index a container: 0 .. size - 1.
 template <class Id, class Container>
 constexpr IdRange<Id> ids_of(const Container& container) {
   return {0, std::ssize(container)};
 }
 
-/// A vector whose places are ids: table[gpu] with a GpuId, and with nothing else.
+/// A vector that is indexed by ids: table[gpu] takes a GpuId, and nothing else.
 template <class Id, class T>
 class IdVector {
  public:
@@ -67,7 +68,7 @@ class IdVector {
   using const_iterator = typename std::vector<T>::const_iterator;
 
   IdVector() = default;
-  /// One value for each of so many ids.
+  /// `value` for each of `count` ids.
   explicit IdVector(std::int64_t count, const T& value = T())
       : items_(static_cast<std::size_t>(count), value) {}
   IdVector(std::initializer_list<T> items) : items_(items) {}
@@ -84,7 +85,7 @@ class IdVector {
   auto begin() const { return items_.begin(); }
   auto end() const { return items_.end(); }
 
-  /// The place after the last.
+  /// Appends the item and returns its id.
   Id push_back(T item) {
     items_.push_back(std::move(item));
     return Id(std::ssize(items_) - 1);
@@ -94,7 +95,7 @@ class IdVector {
   }
   void resize(std::int64_t count) { items_.resize(static_cast<std::size_t>(count)); }
 
-  /// For what knows no ids.
+  /// For code that does not use ids.
   std::span<T> to_span() { return items_; }
   std::span<const T> to_span() const { return items_; }
   std::vector<T> take() && { return std::move(items_); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP on loopback, without the library that speaks it: that one is loaded when a page is served.
+// An HTTP server on loopback. The library that implements it is loaded when a page is served.
 #pragma once
 
 #include <memory>
@@ -28,23 +28,24 @@ struct HttpAnswer {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-/// What a server asks; from several threads at a time.
+/// Answers the requests of a server, which calls it from several threads at once.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
-  /// Whether a request is refused before its body is read: the body is empty here.
+  /// Called before the body is read, so `request` has none. Returns the answer that refuses the
+  /// request; nothing if it is not refused.
   virtual std::optional<HttpAnswer> refuse(const HttpRequest& request) = 0;
   virtual HttpAnswer answer(const HttpRequest& request) = 0;
 };
 
-/// Serves 127.0.0.1 only, one request per connection. Bodies that are longer than `most_bytes`,
-/// compressed or without a length do not reach the handler.
+/// Serves 127.0.0.1 only, one request per connection. Bodies that are longer than
+/// most_body_bytes, compressed or without a length do not reach the handler.
 class HttpServer {
  public:
   virtual ~HttpServer() = default;
-  /// The port it took; 0 asks for any that is free. -1 if another program has it.
+  /// Returns the port that it listens on, or -1 if another program has it. `port` 0: any free one.
   virtual int bind(int port) = 0;
-  /// Until stop().
+  /// Serves until stop() is called.
   virtual void serve() = 0;
   virtual void stop() = 0;
 };
@@ -52,7 +53,8 @@ class HttpServer {
 /// A request's body is at most this long.
 constexpr std::size_t most_body_bytes = 64 << 20;
 
-/// Throws Error if the library is not there, with what to install. `handler` outlives the server.
+/// Throws Error, which says what to install, if the library is missing. `handler` must outlive the
+/// server.
 std::unique_ptr<HttpServer> make_http_server(HttpHandler& handler);
 
 /// Why a page cannot be served by this installation; empty if it can.

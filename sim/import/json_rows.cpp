@@ -14,7 +14,7 @@ namespace {
 
 constexpr int most_depth = 32;
 
-/// "3", "layer_3" or "model.layers.3.mlp" as a key: the layer that the value is of; -1 for others.
+/// The layer that a key names: "3", "layer_3" or "model.layers.3.mlp"; -1 for other keys.
 std::int64_t layer_of_key(std::string_view key) {
   if (key.find("layers.") != std::string_view::npos) return layer_in_name(key).value_or(-1);
   const auto digits = key.find_first_of("0123456789");
@@ -83,7 +83,8 @@ void JsonRows::visit_object(const simdjson::dom::object& object, int depth) {
   scope_.resize(before);
 }
 
-/// {"token": 0, "layer_3": [ids], "layer_4": ...}: false for any other object.
+/// Emits the layers of {"token": 0, "layer_3": [ids], "layer_4": ...}. Returns false for any other
+/// object.
 bool JsonRows::visit_layer_fields(const simdjson::dom::object& object) {
   bool any = false;
   for (const auto& [key, its] : object) {
@@ -95,7 +96,8 @@ bool JsonRows::visit_layer_fields(const simdjson::dom::object& object) {
   return any;
 }
 
-/// A whole file of {"3": [ids], "model.layers.4.mlp": ...}: false for any other object.
+/// Emits the layers of a file that is {"3": [ids], "model.layers.4.mlp": ...}. Returns false for
+/// any other object.
 bool JsonRows::visit_root_layers(const JsonElement& item) {
   simdjson::dom::object layers;
   if (item.get(layers) != simdjson::SUCCESS) return false;
@@ -113,7 +115,7 @@ void JsonRows::emit_layer(std::int64_t layer, const JsonElement& ids) {
   keyed_layer_.reset();
 }
 
-/// {"3": [ids], "4": ...}: false for any other object.
+/// Emits the layers of {"3": [ids], "4": ...}. Returns false for any other object.
 bool JsonRows::visit_layers(const JsonElement& value, int depth) {
   simdjson::dom::object layers;
   if (value.get(layers) != simdjson::SUCCESS || layers.size() == 0) return false;
@@ -136,7 +138,7 @@ void JsonRows::emit() {
   TableRow row{file_, line_};
   std::vector<std::string> names;
   for (auto field = scope_.begin(); field != scope_.end(); ++field) {
-    // An inner object's field of the same name says what counts.
+    // If an inner object has a field of the same name, only the inner field counts.
     const bool shadowed = std::any_of(
         field + 1, scope_.end(), [&](const Field& inner) { return inner.name == field->name; });
     names.push_back(shadowed ? "" : field->name);

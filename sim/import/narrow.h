@@ -14,14 +14,14 @@ namespace moesim {
 class IdNarrower {
  public:
   struct Bad {
-    std::size_t layer = 0;   // index among those taken
+    std::size_t layer = 0;   // index among the layers taken
     std::int64_t token = 0;  // of the pass
     std::int64_t id = 0;
   };
 
   IdNarrower(const RoutedPass& pass, const LayerChoice& layers, int experts);
-  /// Writes the ids of some tokens to one place per layer taken; slots become logical ids. Returns
-  /// the first id that is not an expert's.
+  /// Writes the ids of `tokens` to rows[l] for the l-th layer taken; ids of slots become the ids of
+  /// their experts. Returns the first id that is not an expert's; nothing if there is none.
   std::optional<Bad> narrow(const std::vector<std::int64_t>& tokens,
                             const std::vector<std::uint8_t*>& rows) const;
 

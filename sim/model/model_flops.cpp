@@ -6,20 +6,20 @@
 namespace moesim {
 namespace {
 
-/// Flops of one product with these weights: forward and both gradients, a multiplication and an
-/// addition each.
+/// Flop of one token's product with so many weights, forward and for both gradients. Each of these
+/// three multiplies and adds once per weight.
 double flop_of(std::int64_t weights) { return 6.0 * static_cast<double>(weights); }
 
-/// Query-key products and values of one token in a full or a window layer.
-double score_flop(const AttentionShape& shape, int layer, const FlopCount& count) {
+/// One token's products of queries with keys and of scores with values, in a full or window layer.
+double score_flop(const AttentionShape& shape, int kind, const FlopCount& count) {
   AttentionShape counted = shape;
   if (!count.windows) counted.window = 0;
-  // Megatron takes half of the sequence for the mean of 1 ... sequence.
+  // A token sees 1 ... sequence keys. Megatron takes sequence / 2 as the mean.
   const double half = static_cast<double>(count.sequence) / 2;
-  const double keys = counted.keys_of(layer, half);
+  const double keys = counted.keys_of(kind, half);
   const double scores = flop_of(shape.score_width()) * (count.causal ? keys : 2 * keys);
-  if (!shape.has_indexer(layer)) return scores;
-  return scores + flop_of(shape.indexer->width()) * shape.indexed_keys(layer, half);
+  if (!shape.has_indexer(kind)) return scores;
+  return scores + flop_of(shape.indexer->width()) * shape.indexed_keys(kind, half);
 }
 
 /// One token's update of the states and its look-up in them: four products of a state's size.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the page is answered, and what dropped files are.
+// The documents that answer the page's requests, and how dropped files are recognized.
 #include "sim/explore/page_run.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts that one part of a cluster takes from another are what it would have counted itself.
+// A part of a cluster that reuses the counts of another part gets those that it would have counted.
 #include "sim/mechanism/counted_groups.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(CountedGroups, StagesTakeTheCountsOfEachOther) {
   const Tokens tokens = random_tokens(1, 32);
   CountedGroups counted;
   const RowCounts first = one.dispatch->count(tokens.view(), counted);
-  EXPECT_EQ(counted.size(), 2u);  // EP groups with tokens of their own
+  EXPECT_EQ(counted.size(), 2u);  // two EP groups with different tokens
   const RowCounts second = other.dispatch->count(tokens.view(), counted);
   EXPECT_EQ(counted.size(), 2u);
   expect_same_counts(first, one.dispatch->count(tokens.view()));
@@ -89,7 +89,7 @@ TEST(CountedGroups, OtherTokensSlotsOrNestingAreCountedAnew) {
                      one.dispatch->count(tokens.view()));
   EXPECT_EQ(counted.size(), 3u);
 
-  // 4 GPUs of each of 4 hosts in the place of 8 of each of 2.
+  // The group has 4 GPUs on each of 4 hosts instead of 8 GPUs on each of 2.
   std::vector<GpuId> halves;
   for (int host = 0; host < 4; ++host) {
     for (const GpuId gpu : gpus_from(8 * host, 4)) halves.push_back(gpu);

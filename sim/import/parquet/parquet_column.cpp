@@ -19,10 +19,10 @@ namespace {
 enum : std::int64_t { data_page = 0, index_page = 1, dictionary_page = 2, data_page_v2 = 3 };
 enum : std::int64_t { plain_values = 0, plain_dictionary = 2, rle_dictionary = 8 };
 
-/// Values of a page: writers end pages at a megabyte or 20,000 rows.
+/// Most values of a page. Writers end pages at a megabyte or 20,000 rows.
 constexpr std::int64_t most_page_values = 8 << 20;
-/// Values of a row: a choice or a score of every expert. Rows have a width only once one has ended,
-/// and few bytes may stand for all the values of a page.
+/// Most values of a row, which has at most a choice or a score per expert. The width of rows is
+/// known only when the first row has ended, and a few bytes may encode all the values of a page.
 constexpr std::int64_t most_row_values = 4096;
 
 NpyType type_of(const ParquetLeaf& leaf, const std::string& where) {
@@ -40,7 +40,7 @@ NpyType type_of(const ParquetLeaf& leaf, const std::string& where) {
 /// The header of a page and its bytes as they are stored.
 struct ParquetColumn::Page {
   std::int64_t type = -1, size = 0, packed_size = 0, values = 0, encoding = -1;
-  std::int64_t definition_bytes = 0, repetition_bytes = 0, nulls = 0;  // of version 2
+  std::int64_t definition_bytes = 0, repetition_bytes = 0, nulls = 0;  // only version 2
   bool packed = true;
   std::optional<std::uint32_t> crc;
   std::span<const std::byte> bytes;
@@ -52,10 +52,10 @@ std::size_t ParquetColumn::Page::read_header(std::span<const std::byte> from,
                                              const std::string& where) {
   ThriftReader in(from, where);
   const auto read_inner = [&](int page_kind) {
-    in.read_struct([&](int id, ThriftReader::Type its) {
+    in.read_struct([&](int id, ThriftReader::Type field) {
       const bool v2 = page_kind == 8;
-      if (v2 && id == 7) return packed = its == ThriftReader::yes, false;
-      if (its != ThriftReader::i32) return false;
+      if (v2 && id == 7) return packed = field == ThriftReader::yes, false;
+      if (field != ThriftReader::i32) return false;
       if (id == 1) return values = in.integer(), true;
       if (v2 && id == 2) return nulls = in.integer(), true;
       if (id == (v2 ? 4 : 2)) return encoding = in.integer(), true;
@@ -200,7 +200,7 @@ void ParquetColumn::read_values(const Page& page) {
     rest = rest.subspan(part.size());
     return part;
   };
-  if (page.type == data_page_v2) {  // levels are not packed
+  if (page.type == data_page_v2) {  // levels are not compressed
     repetition = take(page.repetition_bytes);
     definition = take(page.definition_bytes);
     const std::int64_t size = page.size - page.repetition_bytes - page.definition_bytes;
@@ -211,7 +211,7 @@ void ParquetColumn::read_values(const Page& page) {
   } else {
     unpack_page(codec_, rest, static_cast<std::size_t>(page.size), page_, where_);
     rest = page_;
-    const auto levels = [&] {  // behind their length
+    const auto levels = [&] {  // they follow their length
       std::uint32_t size = 0;
       std::memcpy(&size, take(4).data(), 4);
       return take(size);
@@ -228,8 +228,8 @@ void ParquetColumn::read_values(const Page& page) {
     append_indexed(rest, page.values);
   } else {
     throw error_in(where_, fmt::format("is of encoding {}", page.encoding),
-                   "plain and dictionary encodings are read, which writers use unless told "
-                   "otherwise");
+                   "write it with plain or dictionary encoding, which are what writers use by "
+                   "default");
   }
   chunk_values_ -= page.values;
 }
@@ -242,7 +242,7 @@ NpyArray ParquetColumn::read(std::int64_t most_rows) {
   bool ended = false;
   while (!ended && whole_rows() < most_rows) ended = !next_page();
   if (ended) {
-    if (width_ == 0) width_ = in_row_;  // of a single row
+    if (width_ == 0) width_ = in_row_;  // the only row
     if (leaf_.repetition > 0 && in_row_ != width_) {
       throw error_in(where_, "has rows of different lengths");
     }

@@ -30,14 +30,14 @@ class ThriftReader {
     structure
   };
 
-  /// `where` names the bytes in messages.
+  /// `where`: the source of the bytes, as messages name it.
   ThriftReader(std::span<const std::byte> bytes, std::string where)
       : bytes_(bytes), where_(std::move(where)) {}
 
-  /// Calls use(id, type) for every field of a struct; a field is skipped if `use` reads nothing of
-  /// it and returns false. Throws Error for what is not a struct.
+  /// Calls use(id, type) for every field of a struct. `use` reads the field and returns true, or
+  /// reads nothing and returns false to skip it. Throws Error if the bytes are not a struct.
   void read_struct(const std::function<bool(int id, Type type)>& use);
-  /// Calls use() for every item, which reads it.
+  /// Calls use() for every item; `use` must read the item.
   void read_list(Type items, const std::function<void()>& use);
   std::int64_t integer();
   std::string_view text();

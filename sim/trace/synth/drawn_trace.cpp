@@ -26,10 +26,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// To be raised whenever the same options draw other choices: traces that were kept go stale.
+/// Raise it whenever the same options draw different choices, so that kept traces are not reused.
 constexpr int drawing_version = 1;
 
-/// Holds a file's lock, which the system releases with the process that has it.
+/// Holds a lock on a file. The system releases the lock if the process ends.
 class DrawingLock {
  public:
   explicit DrawingLock(const std::string& path)
@@ -47,8 +47,8 @@ class DrawingLock {
   int file_;
 };
 
-/// Which files a trace has, and when they were last changed: the clock of the ctime, which nobody
-/// sets back.
+/// The files of a trace, their sizes, and when they were last changed. That is the ctime, because
+/// programs cannot set it back.
 std::string state_of(const std::string& path) {
   std::set<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(path)) files.insert(entry.path());
@@ -63,7 +63,7 @@ std::string state_of(const std::string& path) {
   return state;
 }
 
-/// Holds the state in which a trace is sound, so that its ids are checked once.
+/// The file with the state_of a trace that was found sound, so that its ids are checked only once.
 std::string state_file(const std::string& path) { return path + ".sound"; }
 
 bool is_sound(const std::string& path) {
@@ -74,7 +74,7 @@ bool is_sound(const std::string& path) {
   return true;
 }
 
-/// The trace that was kept, if it is sound.
+/// Returns the trace at `path` if it is sound, else removes it.
 std::optional<RoutingTrace> kept(const std::string& path, const SynthOptions& options) {
   if (!is_folder(path)) return std::nullopt;
   try {
@@ -82,13 +82,13 @@ std::optional<RoutingTrace> kept(const std::string& path, const SynthOptions& op
     const bool whole = trace.info().name == options.name && trace.step_count() == options.steps;
     if (whole && is_sound(path)) return trace;
   } catch (const Error&) {
-    // Draws it again below.
+    // It is damaged: removed below, then drawn again.
   }
   fs::remove_all(path);
   return std::nullopt;
 }
 
-/// Nothing if the folder cannot be written, or its disk is full.
+/// Returns nothing if the folder cannot be written or its disk is full.
 std::optional<RoutingTrace> kept_or_drawn(const SynthOptions& options) {
   const std::string folder = drawn_folder();
   if (folder.empty()) return std::nullopt;
@@ -129,7 +129,8 @@ std::string drawn_folder() {
 RoutingTrace drawn_trace(const SynthOptions& options) {
   SynthOptions named = options;
   named.name = synth_title(options);
-  const Synthesis check(named);  // What cannot be is an error, not a folder that cannot be written.
+  // Throws for impossible options. kept_or_drawn would take that for a folder it cannot write.
+  const Synthesis check(named);
   if (auto trace = kept_or_drawn(named)) return *trace;
   return drawn_in_memory(named);
 }

@@ -215,7 +215,7 @@ TEST(Refusals, SwapsHaveALevelAndItsGpus) {
   EXPECT_EQ(swap(0, two), "error: an all-to-all over 1 levels has no depth 0\n");
   EXPECT_EQ(swap(2, two), "error: an all-to-all over 1 levels has no depth 2\n");
   EXPECT_EQ(swap(1, slots({{0, 1}})),
-            "error: costs of 2 GPUs do not fit 1 GPUs that hold experts and 2 that hold tokens\n");
+            "error: the costs are of 2 GPUs, but 1 hold experts and 2 hold tokens\n");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of experts between EP groups: bytes of the ring by hand, and for every training preset
-// what it sends against what an all-reduce needs.
+// Sums of expert gradients between EP groups: compares the bytes of rings with bytes that were
+// worked out by hand.
 #include "sim/planner/layer/gradient_sum.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::vector<std::int64_t> sent_by(const ByteMatrix& traffic) {
   return sent;
 }
 
-/// Bytes of sum-gradients per GPU; empty: no such exchange.
+/// Bytes that each GPU sends to sum gradients; empty if there is no such exchange.
 std::vector<std::int64_t> summed(const PlannedStep& planned) {
   for (const Op& op : planned.plan.ops) {
     if (op.stream == Stream::dp) return sent_by(op.exchange()->traffic);
@@ -30,15 +30,17 @@ std::vector<std::int64_t> summed(const PlannedStep& planned) {
 }
 
 TEST(GradientSum, EveryGpuSendsWhatARingAllReduceSends) {
-  // 8 GPUs in 4 groups of 2, 4 experts: 2 experts a GPU, 2 x 3/4 of their gradients of 2 bytes.
+  // Each of 8 GPUs, in 4 groups of 2, holds 2 of 4 experts. It sends 2 x 3/4 of their gradients,
+  // which have 2 bytes per parameter.
   const HybridCase c = even_case(4, 2, 4, 2);
   const auto sent = summed(c.plan("contiguous", "alltoall"));
   EXPECT_EQ(sent, std::vector<std::int64_t>(8, 2 * parameters * 2 * 2 * 3 / 4));
 }
 
 TEST(GradientSum, ARingLeavesItsNodesByAllGpusThatItHasThere) {
-  // 2 nodes of 4 GPUs, each a group with all 4 experts: 4 rings, each a quarter of the bytes, half
-  // either way. Every GPU is the first of its node on one of them and the last on another.
+  // 2 nodes of 4 GPUs. Every GPU is an EP group and holds all 4 experts. Each of 4 rings carries a
+  // quarter of the bytes, half in each direction. Every GPU is the first of its node on one ring
+  // and the last on another.
   const PlannedStep planned = even_case(2, 4, 4, 1).plan("contiguous", "alltoall");
   const std::int64_t sent = 4 * parameters * 2 * 2 * 7 / 8;
   EXPECT_EQ(summed(planned), std::vector<std::int64_t>(8, sent));
@@ -61,27 +63,28 @@ TEST(GradientSum, NothingIsSummedInOneGroupOrWithoutABackwardPass) {
 }
 
 TEST(GradientSum, ShardsOfFsepAreSummedByThoseThatKeepThem) {
-  // An expert's 3,072 parameters over 2 ranks: 1,536 each, of 4 experts, again over 4 groups.
+  // A rank keeps 1,536 of the 3,072 parameters of each of 4 experts. 4 groups sum their gradients.
   const HybridCase c = even_case(4, 2, 4, 2);
   const auto sent = summed(c.plan("{kind: fsep, planner: even, slots: 2}", "alltoall"));
   EXPECT_EQ(sent, std::vector<std::int64_t>(8, 4 * parameters / 2 * 2 * 2 * 3 / 4));
 }
 
 TEST(GradientSum, PartsThatDoNotDivideAreRoundedUp) {
-  // 3,072 parameters among 5 holders: 615 each, of 2 bytes.
+  // An expert's 3,072 parameters among 5 holders: 615 each, of 2 bytes.
   const auto holders = summed(even_case(5, 2, 4, 2).plan("contiguous", "alltoall"));
   EXPECT_EQ(holders, std::vector<std::int64_t>(10, 2 * 615 * 2 * 2 * 4));
-  // Among 6 holders 512 each: 1,024 bytes are 342 on each of the 3 rings of a node of 3 GPUs.
+  // Each of 6 holders has 512 of them, 1,024 bytes. Nodes of 3 GPUs have 3 rings: 342 bytes each.
   const auto rings = summed(even_case(2, 3, 4, 1).plan("contiguous", "alltoall"));
   EXPECT_EQ(rings, std::vector<std::int64_t>(6, 4 * 3 * 342 * 2 * 5));
-  // Of each of 5 experts a rank keeps 615 parameters: 3,075, or 1,538 for each of 2 groups.
+  // A rank keeps 615 parameters of each of 5 experts, together 3,075. Each of 2 groups sums 1,538.
   const auto shards =
       summed(even_case(2, 5, 5, 5).plan("{kind: fsep, planner: even, slots: 2}", "alltoall"));
   EXPECT_EQ(shards, std::vector<std::int64_t>(10, 1538 * 2 * 2));
 }
 
 TEST(GradientSum, CopiesOfALayerThatIsSharedByAllSumTheirParts) {
-  // A GPU of 5 has 615 parameters of each of 4 experts: 2,460, or 1,230 for each of 2 copies.
+  // Each of 5 GPUs has 615 parameters of each of 4 experts, together 2,460. Each of 2 copies of the
+  // layer sums 1,230 of them.
   const HybridCase c = even_case(5, 1, 4, 1);
   const PlacementContext context{.groups = EpGroups(c.topology, 1),
                                  .model = c.model,
@@ -100,7 +103,7 @@ TEST(GradientSum, FsdpHasSummedThemByItself) {
 }
 
 TEST(GradientSum, CopiesReturnToTheirHomesBeforeThatIsSummed) {
-  // Domains of 2: every GPU holds all 4 experts, its own 2 are summed.
+  // In domains of 2 every GPU has copies of all 4 experts, but sums only its own 2.
   const HybridCase c = even_case(4, 2, 4, 2);
   const PlannedStep planned = c.hybrid("domains: 2, levels: flat");
   EXPECT_EQ(summed(planned), std::vector<std::int64_t>(8, 2 * parameters * 2 * 2 * 3 / 4));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of the dense parts of a model on a GPU against the CPU.
+// Compares kernels of a model's dense parts on a GPU with the same on the CPU.
 #include <gtest/gtest.h>
 
 #include "tests/realhw/cuda/twins.h"
@@ -111,7 +111,7 @@ TEST(CudaDense, CrossEntropyIsThatOfTheCpu) {
   }
 }
 
-/// Of words that three ranks divide; every row's label is one rank's.
+/// Three ranks each hold a part of the vocabulary. The label of row r is a word of rank r.
 TEST(CudaDense, DividedCrossEntropyIsThatOfTheCpu) {
   Random random(8);
   for (const std::int64_t words : {2, 40, 1000}) {
@@ -136,7 +136,7 @@ TEST(CudaDense, DividedCrossEntropyIsThatOfTheCpu) {
   }
 }
 
-/// A word that comes twice adds its two rows to one.
+/// Several rows are added to one target, as when a word occurs twice.
 TEST(CudaDense, SumsAreThoseOfTheCpu) {
   Random random(6);
   DenseTwins twins;

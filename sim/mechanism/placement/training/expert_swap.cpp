@@ -35,7 +35,7 @@ std::vector<SwapStage> stages_of(const SwapObjective& objective) {
   return stages;
 }
 
-/// Raises worst[r][c], r <= c, to the maximum of the counts after the exchange of r and c.
+/// Raises worst[r][c], r <= c, to the maximum token count of a group once r and c are exchanged.
 void raise(const SwapCounts& counts, Maximum maximum, std::vector<double>& worst) {
   const TwoChanges groups(maximum, counts.touching());
   const int experts = counts.experts();
@@ -54,13 +54,14 @@ void raise(const SwapCounts& counts, Maximum maximum, std::vector<double>& worst
   }
 }
 
-/// Token runs of ranks that are counted together, and what they choose.
+/// Token runs of ranks that are counted together, and how often they choose pairs of experts.
 struct CountedRuns {
   std::vector<TokenRun> runs;
   std::optional<PairedChoices> choices;
 };
 
-/// The counts that stages share: those of the ranks with each local index among `indices`.
+/// of(n)[i] has the token runs of ranks i, i + n, i + 2 n ..., and their choices. Stages with the
+/// same n share them.
 class RunsByIndex {
  public:
   RunsByIndex(const LayerChoices& choices, int experts) : choices_(choices), experts_(experts) {}
@@ -87,10 +88,8 @@ class RunsByIndex {
 void check(const SwapObjective& objective, const SlotTable& table, const LayerChoices& choices) {
   const auto gpus = static_cast<std::size_t>(objective.costs.nesting.gpus);
   if (table.size() != gpus || choices.ranks.size() != gpus) {
-    throw Error(
-        fmt::format("costs of {} GPUs do not fit {} GPUs that hold experts and {} that "
-                    "hold tokens",
-                    gpus, table.size(), choices.ranks.size()));
+    throw Error(fmt::format("the costs are of {} GPUs, but {} hold experts and {} hold tokens",
+                            gpus, table.size(), choices.ranks.size()));
   }
 }
 
@@ -109,7 +108,7 @@ std::vector<Seconds> swap_times(const SwapObjective& objective, const SlotTable&
     for (const GpuId gpu : owners) group_of.push_back(gpu.value / nesting.group_size(stage.level));
     const int groups = nesting.groups_at(stage.level);
     std::vector<double> worst(experts * experts);
-    // Under the mean reading all ranks count together.
+    // With CountReading::mean the tokens of all ranks are counted together.
     const int indices =
         objective.reading == CountReading::mean ? 1 : nesting.group_size(stage.within);
     for (const CountedRuns& c : counted.of(static_cast<std::size_t>(indices))) {
