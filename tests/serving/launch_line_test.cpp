@@ -8,8 +8,6 @@
 #include <regex>
 #include <set>
 
-#include "sim/planner/iteration/serving_spec.h"
-
 namespace moesim {
 namespace {
 
@@ -76,7 +74,7 @@ std::vector<std::string> all_lines(const EngineModel& engine) {
       }
     }
   }
-  for (const std::string& overlap : serving_overlap_names) {
+  for (const char* overlap : {"none", "two-batch", "three-batch", "single-batch"}) {
     lines.push_back(
         launch_line(engine, {"some/model", 8, 4, 2, 8, "alltoall", Pool::all, overlap, 4, 3}));
   }
