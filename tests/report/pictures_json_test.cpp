@@ -72,6 +72,26 @@ TEST(PicturesJson, GpusStandForOthers) {
   EXPECT_EQ(pictures.rows.at(3).at(0), (RowsOfGpus{{GpuId(0), 3}, {GpuId(1), 7}}));
 }
 
+/// Two hosts without their links to each other: the classes are those of the whole cluster.
+TEST(PicturesJson, ClassesWithoutLinksAreIdle) {
+  const Topology one = test::two_hosts().of_gpus({GpuId(0)});
+  Pictures pictures;
+  pictures.steps = 1;
+  pictures.gpus = 1;
+  pictures.gpus_of_block = 1;
+  pictures.microbatches = 1;
+  pictures.time = Seconds(0.5);
+  pictures.link_bytes.assign(one.links().size(), 250'000'000);
+  const nlohmann::ordered_json classes = pictures_json(pictures, one)["links"]["classes"];
+  for (const auto& each : classes) {
+    const bool there = each["links"] > 0;
+    EXPECT_EQ(each["used"], each["links"]);
+    EXPECT_DOUBLE_EQ(each["mean"], !there ? 0 : each["class"] == "nic" ? 0.5 : 0.25);
+    EXPECT_DOUBLE_EQ(each["most"], each["mean"].get<double>());
+    EXPECT_EQ(each["busiest"].get<std::string>().empty(), !there);
+  }
+}
+
 TEST(PicturesJson, DrawingsHaveVerticesAndLinks) {
   EXPECT_EQ(lines_of(drawing_json(test::two_hosts())), R"(topology "two"
 gpus 2
