@@ -83,6 +83,24 @@ TEST(ExplainSharedLinks, ExchangesWithoutRowsHaveDashesInTheirPlace) {
                                                           "one|2|10 MB|10 MB|0 B|0 B|1|1|1|0|0"));
 }
 
+TEST(ExplainSharedLinks, WavesOfAFusedLayerCountFromOne) {
+  Plan plan{"plan", 4, {}};
+  plan.add(ten_megabytes("send", 1, Pass::forward, true));
+  Explanation e = explained(plan, hosts_with_sockets());
+  FusedMemory& memory = e.fused.emplace_back();
+  memory.gpu = GpuId(1);
+  for (const int rows : {30, 20}) {
+    FusedWave& wave = memory.waves.emplace_back();
+    wave.rows = rows;
+    wave.sent = Seconds(1), wave.begins = Seconds(2), wave.ends = Seconds(3);
+    wave.left = Seconds(4);
+    wave.most = {Bytes(5), Bytes(6), Bytes(7)};
+  }
+  EXPECT_THAT(rows_of(explain_text(e, hosts_with_sockets()), "forward fused"),
+              ElementsAre("1|30|1 s|2 s|3 s|4 s|5 B|6 B|7 B|18 B",
+                          "2|20|1 s|2 s|3 s|4 s|5 B|6 B|7 B|18 B"));
+}
+
 /// Phases and kernels of both passes, the backward ones in between.
 TEST(ExplainSharedLinks, EachPassHasItsOwnTables) {
   Plan plan{"plan", 4, {}};
@@ -91,6 +109,7 @@ TEST(ExplainSharedLinks, EachPassHasItsOwnTables) {
     op.key.pass = pass;
     plan.add(std::move(op));
   };
+  add_kernel("pack", Pass::forward);
   plan.add(ten_megabytes("back", 1, Pass::backward, true));
   add_kernel("unpack-back", Pass::backward);
   plan.add(ten_megabytes("there", 1, Pass::forward, true));
@@ -102,7 +121,7 @@ TEST(ExplainSharedLinks, EachPassHasItsOwnTables) {
       cells.push_back(row.substr(0, row.find('|')));
     return cells;
   };
-  EXPECT_THAT(first_cells("forward order"), ElementsAre("> there", "unpack"));
+  EXPECT_THAT(first_cells("forward order"), ElementsAre("pack", "> there", "unpack"));
   EXPECT_THAT(first_cells("backward order"), ElementsAre("> back", "unpack-back"));
   for (const char* what : {"moves", "links"}) {
     EXPECT_THAT(first_cells(std::string("forward ") + what), ElementsAre("there")) << what;

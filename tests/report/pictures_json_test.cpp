@@ -72,24 +72,31 @@ TEST(PicturesJson, GpusStandForOthers) {
   EXPECT_EQ(pictures.rows.at(3).at(0), (RowsOfGpus{{GpuId(0), 3}, {GpuId(1), 7}}));
 }
 
-/// Two hosts without their links to each other: the classes are those of the whole cluster.
+/// A cable each way of 1 GB/s, and a class of which there are none.
 TEST(PicturesJson, ClassesWithoutLinksAreIdle) {
-  const Topology one = test::two_hosts().of_gpus({GpuId(0)});
-  Pictures pictures;
-  pictures.steps = 1;
-  pictures.gpus = 1;
-  pictures.gpus_of_block = 1;
-  pictures.microbatches = 1;
-  pictures.time = Seconds(0.5);
-  pictures.link_bytes.assign(one.links().size(), 250'000'000);
-  const nlohmann::ordered_json classes = pictures_json(pictures, one)["links"]["classes"];
-  for (const auto& each : classes) {
-    const bool there = each["links"] > 0;
-    EXPECT_EQ(each["used"], each["links"]);
-    EXPECT_DOUBLE_EQ(each["mean"], !there ? 0 : each["class"] == "nic" ? 0.5 : 0.25);
-    EXPECT_DOUBLE_EQ(each["most"], each["mean"].get<double>());
-    EXPECT_EQ(each["busiest"].get<std::string>().empty(), !there);
+  Topology::Parts parts;
+  parts.name = "pair";
+  parts.classes = {{"spare", Tier::host}, {"wire", Tier::host}};
+  for (const int gpu : {0, 1}) {
+    parts.vertices.push_back({"gpu" + std::to_string(gpu), VertexKind::gpu, 0});
+    parts.gpus.push_back(VertexId(gpu));
+    parts.gpu_model.push_back("test");
+    parts.links.push_back({.from = VertexId(gpu),
+                           .to = VertexId(1 - gpu),
+                           .bandwidth = BytesPerSecond(1e9),
+                           .latency = Seconds(0),
+                           .link_class = 1});
   }
+  parts.levels = {{"cluster", {0, 0}, 1}};
+  const Topology pair{std::move(parts)};
+  Pictures pictures;
+  pictures.steps = pictures.gpus = pictures.gpus_of_block = pictures.microbatches = 1;
+  pictures.time = Seconds(0.5);
+  pictures.link_bytes = {250'000'000, 0};
+  EXPECT_EQ(pictures_json(pictures, pair)["links"]["classes"].dump(),
+            R"([{"class":"spare","links":0,"used":0,"bytes":0,"mean":0.0,"most":0.0,"busiest":""},)"
+            R"({"class":"wire","links":2,"used":1,"bytes":250000000,"mean":0.25,"most":0.5,)"
+            R"("busiest":"gpu0 to gpu1"}])");
 }
 
 TEST(PicturesJson, DrawingsHaveVerticesAndLinks) {
