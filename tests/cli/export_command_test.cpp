@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // moesim export on the hand-sized trace: two GPUs with two experts each, contiguous.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -85,6 +86,39 @@ TEST(ExportCommand, RankCostsAreMicrosecondsOfAMessage) {
   for (const char* size : {"0 B", "0.5 B", "1001 TB", "1", "many"}) {
     EXPECT_THAT(costs({"--size", size}).err, HasSubstr("' is not a size from 1 B to 1000 TB\n"));
   }
+}
+
+// Three groups of two GPUs, of which the last has loads of its own.
+TEST(ExportCommand, AnyGroupMayHaveAnotherPlacement) {
+  const Scratch scratch;
+  std::string log = "step,token,sequence,layer,experts\n";
+  for (int token = 0; token < 24; ++token) {
+    const int of_step = token % 12;
+    log += fmt::format("{},{},{},0,\"{} {}\"\n", token / 12, of_step, of_step / 2,
+                       of_step < 8 ? 0 : 3, 1 + token % 2);
+  }
+  std::ofstream(scratch.file("t.csv")) << log;
+  ASSERT_EQ(run_moesim({"trace", "import", "table", scratch.file("t.csv"), "-o", scratch.file("t"),
+                        "--experts", "4"})
+                .code,
+            0);
+  std::vector<std::string> line = {
+      "export",     "placement",
+      "--topology", "two-by-two",
+      "--set",      "topology.nodes=3",
+      "--model",    "hand",
+      "--set",      "model.layers=1",
+      "--set",      "model.moe_layers.count=1",
+      "--trace",    scratch.file("t"),
+      "--policy",   "dedup",
+      "--ep",       "2",
+      "--format",   "vllm",
+      "--set",      "policy:dedup.placement={kind: eplb, slots_per_gpu: 3}"};
+  EXPECT_THAT(run_moesim(line).err,
+              HasSubstr("layer 0: the EP groups of GPUs 0 and 4 have different placements\n"));
+  line.pop_back();
+  line.pop_back();
+  EXPECT_EQ(run_moesim(line).out, "{\"expert_to_ep_rank\":[0,0,1,1]}\n");
 }
 
 }  // namespace

@@ -154,5 +154,50 @@ TEST(FailuresCommand, AnEngineStartsAgainOrMasksTheNode) {
   EXPECT_NEAR(figure(rows[2], "useful"), 3600 / (3600 + pause) * (1 - 600.0 / 3600 / 2), 1e-4);
 }
 
+TEST(FailuresCommand, TheIntervalIsTheBestUnlessAsked) {
+  const auto useful = [](const std::vector<std::string>& more) {
+    std::vector<std::string> flags = {"--node-mtbf", "2h", "--write", "20 s", "--format", "csv"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return rows_of(failures({"megatron"}, flags).out).at(0);
+  };
+  // Young: the square root of two times the writing times the time between failures.
+  const double young = std::sqrt(2 * 20.0 * 3600);
+  const Row best = useful({});
+  EXPECT_NEAR(figure(best, "interval"), young, 0.1 * young);
+  for (const char* other : {"1 s", "190 s", "760 s"}) {
+    EXPECT_LT(figure(useful({"--interval", other}), "useful"), figure(best, "useful")) << other;
+  }
+}
+
+// Every GPU has all experts, so that the first step is whole after any loss but that of all nodes.
+TEST(FailuresCommand, OneStepIsEnoughToKnowWhatSurvives) {
+  const auto recoveries = [](const std::string& placement) {
+    std::vector<std::string> names;
+    const Outcome outcome =
+        failures({"dedup"}, {"--steps", "0", "--node-mtbf", "2h", "--format", "csv", "--set",
+                             "policy:dedup.placement=" + placement});
+    for (const Row& row : rows_of(outcome.out)) names.push_back(row.at("recovery"));
+    return names;
+  };
+  EXPECT_EQ(recoveries("{kind: lazarus, slots_per_gpu: 4}"),
+            (std::vector<std::string>{"checkpoint", "replicas"}));
+  EXPECT_EQ(recoveries("{kind: contiguous}"), std::vector<std::string>{"checkpoint"});
+}
+
+// Four nodes, of which two fail at once every hour: half of them are missing for 600 s of it.
+TEST(FailuresCommand, NodesThatFailTogetherAreMissingTogether) {
+  const Outcome outcome = failures(
+      {"dedup"}, {"--set", "topology.nodes=4", "--repeat", "2", "--node-mtbf", "2h", "--together",
+                  "2", "--pause", "30 s", "--replace", "600 s", "--pass", "forward", "--format",
+                  "csv", "--set", "policy:dedup.placement={kind: lazarus, slots_per_gpu: 4}"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto rows = rows_of(outcome.out);
+  ASSERT_EQ(rows.size(), 2u) << outcome.out;
+  EXPECT_EQ(figure(rows[1], "survived"), 1);
+  EXPECT_EQ(figure(rows[1], "failures/h"), 1);
+  const double pause = 3600 * (std::exp(30.0 / 3600) - 1);
+  EXPECT_NEAR(figure(rows[1], "useful"), 3600 / (3600 + pause) * (1 - 600.0 / 3600 / 2), 1e-4);
+}
+
 }  // namespace
 }  // namespace moesim

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <fstream>
 #include <sstream>
 #include <thread>
 
@@ -119,6 +120,49 @@ TEST(FirstMinute, NewFitsSizesToTheCluster) {
             "topology: h100-rail\nmodel: tiny-moe\ntrace: tiny-moe-train\n"
             "policy: [alltoall, deepep-normal, llep]\nep: 32\ntokens_per_rank: 2048\n"
             "repeat: 16\nlayers: recorded\n");
+}
+
+// Paths have a slash or end in .yaml; of recordings, whatever is there. Other words are names.
+TEST(FirstMinute, NewTellsPathsFromNames) {
+  const Scratch scratch;
+  const Surroundings there{.folder = scratch.path(), .data = MOESIM_ROOT};
+  std::filesystem::create_directory(scratch.file("sub"));
+  for (const char* name : {"plain", "sub/plain"}) {
+    std::filesystem::copy_file(MOESIM_ROOT "/topologies/h100-rail.yaml", scratch.file(name));
+  }
+  auto words = new_words("a.yaml", "drawn", "step");
+  words[3] = "plain";
+  EXPECT_THAT(run_moesim(words, there).err, HasSubstr("--topology plain: neither a known name"));
+  words[3] = "sub/plain";
+  EXPECT_EQ(run_moesim(words, there).code, 0);
+  std::filesystem::create_directory_symlink(MOESIM_ROOT "/traces/tiny-moe-train",
+                                            scratch.file("recorded"));
+  words = new_words("b.yaml", "recorded", "step");
+  words[5] = "tiny-moe";
+  EXPECT_EQ(run_moesim(words, there).code, 0);
+  EXPECT_THAT(content(scratch.file("b.yaml")), HasSubstr("\ntrace: recorded "));
+  words[1] = "c.yaml";
+  words[7] = "absent";
+  EXPECT_THAT(run_moesim(words, there).err, HasSubstr("--trace absent: neither a known name"));
+}
+
+// 2 GPUs of 2048 tokens are 819 times a recorded step of 5, and one token.
+TEST(FirstMinute, NewRepeatsARecordingUntilThereIsEnough) {
+  const Scratch scratch;
+  const Surroundings there{.folder = scratch.path(), .data = MOESIM_ROOT};
+  ASSERT_EQ(run_moesim({"trace", "synth", "-o", "short", "--model", "tiny-moe", "--layers", "4",
+                        "--tokens", "5", "--sequences", "5", "--steps", "1"},
+                       there)
+                .code,
+            0);
+  std::string pair = content(MOESIM_ROOT "/tests/cli/data/topologies/pair.yaml");
+  pair.replace(pair.find("round\n"), 5, "h100-sxm");
+  std::ofstream(scratch.file("pair.yaml")) << pair;
+  const Outcome written = run_moesim({"new", "s.yaml", "--topology", "pair.yaml", "--model",
+                                      "tiny-moe", "--trace", "short", "--for", "step"},
+                                     there);
+  EXPECT_EQ(written.code, 0) << written.err;
+  EXPECT_THAT(content(scratch.file("s.yaml")), HasSubstr("\nrepeat: 820 "));
 }
 
 TEST(FirstMinute, NewReplacesNothing) {

@@ -169,5 +169,26 @@ TEST_F(ListCommand, ImportersSayWhatTheyReadAndNeed) {
                      HasSubstr("\nesft,expert_weights_<layer>.txt[.gz],\"experts, top-k\"\n")));
 }
 
+// Text starts where its column does, and words of a key stay whatever columns are asked for.
+TEST_F(ListCommand, SourcesStandToTheLeftAndNamesAlwaysStay) {
+  const std::string text =
+      content(MOESIM_ROOT "/tests/cli/data/models/software/megatron-core.yaml");
+  write("models/software/mine.yaml", text);
+  std::string longer = text;
+  longer.replace(longer.find("a test"), 6, "another and longer test");
+  write("models/software/other.yaml", longer);
+  const std::string listed = list("software");
+  EXPECT_THAT(listed,
+              HasSubstr("\nmine                 2            12     1  nothing but the plan  "
+                        "a test"));
+  EXPECT_THAT(listed, HasSubstr("  nothing but the plan  another and longer test\n"));
+  EXPECT_EQ(list("software", {"--columns", "ZeRO"}),
+            "# software (models/software)\nsoftware  ZeRO\nmine         1\nother        1\n");
+  const std::string transport = content(MOESIM_ROOT "/transports/ideal.yaml");
+  write("transports/mine.yaml", transport);
+  take("transports/deepep-ll.yaml");
+  EXPECT_THAT(list("transports"), testing::ContainsRegex("\nmine +- +0  [^\n]*[^ ]  [^ ][^\n]*\n"));
+}
+
 }  // namespace
 }  // namespace moesim

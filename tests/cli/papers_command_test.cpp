@@ -180,5 +180,19 @@ TEST(PapersCommand, KeepsErrorsAndFreezesPredictions) {
   EXPECT_EQ(papers({"--check", kept, "--slack", "10 %"}).code, 0);
 }
 
+// Other text of the page stays.
+TEST(PapersCommand, ThePageGetsTheTablesAnew) {
+  const Scratch scratch;
+  const std::string page = scratch.file("page.md"), end = "<!-- end -->\nBelow.\n";
+  const std::string begin = "Above.\n<!-- begin: written by moesim papers --page -->\n";
+  write_file(page, begin + "old\n" + end);
+  const Outcome outcome = run_moesim(
+      {"papers", "--only", "simumax-b200/ep8-4", "-j", "1", "--page", page}, with_shipped_data());
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::string text = content(page);
+  EXPECT_THAT(text, AllOf(testing::StartsWith(begin), testing::EndsWith(end),
+                          HasSubstr("simumax-b200"), Not(HasSubstr("old"))));
+}
+
 }  // namespace
 }  // namespace moesim

@@ -139,6 +139,11 @@ TEST_F(TraceCommand, ServeLaysRequestsOutBySeedAndRate) {
   const std::string all = served({"--batch", "8"});
   EXPECT_THAT(all, HasSubstr("8 requests, 8 at once at most; left out: 0 tokens in 0 steps with "
                              "fewer than 1\n"));
+  EXPECT_THAT(made("serve", {"--batch", "8"}),
+              HasSubstr("8 requests, 8 at once at most; left out: 0 tokens in 0 steps with fewer "
+                        "than 8\n"))
+      << "by default all that run at once";
+  EXPECT_THAT(made("serve", {"--batch", "3"}), HasSubstr(" with fewer than 3\n"));
   const std::string seldom = served({"--batch", "8", "--rate", "0.1"});
   EXPECT_NE(seldom, all) << "they come one after the other";
   EXPECT_EQ(served({"--batch", "8", "--rate", "0.1", "--seed", "1"}), seldom);

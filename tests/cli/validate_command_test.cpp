@@ -180,6 +180,10 @@ TEST_F(ValidateCommand, RefusesBadFlagsAndBrokenFiles) {
   EXPECT_THAT(validate(measured, {"--tolerance", "12"}).err, HasSubstr("such as 12%"));
   EXPECT_THAT(validate(measured, {"--fidelity", "prot"}).err, HasSubstr("did you mean 'port'?"));
   EXPECT_THAT(validate(measured, {"--set", "model.hidden=1"}).err, HasSubstr("the measured ones"));
+  EXPECT_THAT(validate(measured, {"--set", "topology.node.nics.latency=2 us", "--set",
+                                  "gpu.memory=1 GB", "--set", "model.hidden=1"})
+                  .err,
+              HasSubstr("--set model.hidden=1: the plans are the measured ones"));
   std::ofstream(file) << "{\"format\": ";
   EXPECT_EQ(run_moesim({"validate", file}).code, 2);
   EXPECT_EQ(run_moesim({"validate", scratch.file("absent.json")}).code, 2);

@@ -103,6 +103,12 @@ TEST(IterationTable, ShowsRatesAndPartsOfTheIteration) {
               ::testing::ContainsRegex("6250 +50.0 +25.0 % +12.5 % +1.50"));
 }
 
+TEST(IterationTable, ABalancedLoadIsOne) {
+  CaseResult c = with_peak("a", 40);
+  c.metrics.iteration->load_max_over_mean = 1;
+  expect_shown(c, {{"load max/mean", "1.00"}});
+}
+
 TEST(IterationTable, LeavesOutWhatIsNotKnown) {
   const CaseResult c = test::iteration_case("cluster", "a", "recorded", 4);
   for (const char* const column :

@@ -72,6 +72,33 @@ TEST(PicturesJson, GpusStandForOthers) {
   EXPECT_EQ(pictures.rows.at(3).at(0), (RowsOfGpus{{GpuId(0), 3}, {GpuId(1), 7}}));
 }
 
+/// A cable each way of 1 GB/s, and a class of which there are none.
+TEST(PicturesJson, ClassesWithoutLinksAreIdle) {
+  Topology::Parts parts;
+  parts.name = "pair";
+  parts.classes = {{"spare", Tier::host}, {"wire", Tier::host}};
+  for (const int gpu : {0, 1}) {
+    parts.vertices.push_back({"gpu" + std::to_string(gpu), VertexKind::gpu, 0});
+    parts.gpus.push_back(VertexId(gpu));
+    parts.gpu_model.push_back("test");
+    parts.links.push_back({.from = VertexId(gpu),
+                           .to = VertexId(1 - gpu),
+                           .bandwidth = BytesPerSecond(1e9),
+                           .latency = Seconds(0),
+                           .link_class = 1});
+  }
+  parts.levels = {{"cluster", {0, 0}, 1}};
+  const Topology pair{std::move(parts)};
+  Pictures pictures;
+  pictures.steps = pictures.gpus = pictures.gpus_of_block = pictures.microbatches = 1;
+  pictures.time = Seconds(0.5);
+  pictures.link_bytes = {250'000'000, 0};
+  EXPECT_EQ(pictures_json(pictures, pair)["links"]["classes"].dump(),
+            R"([{"class":"spare","links":0,"used":0,"bytes":0,"mean":0.0,"most":0.0,"busiest":""},)"
+            R"({"class":"wire","links":2,"used":1,"bytes":250000000,"mean":0.25,"most":0.5,)"
+            R"("busiest":"gpu0 to gpu1"}])");
+}
+
 TEST(PicturesJson, DrawingsHaveVerticesAndLinks) {
   EXPECT_EQ(lines_of(drawing_json(test::two_hosts())), R"(topology "two"
 gpus 2
