@@ -180,6 +180,14 @@ TEST(PapersCommand, KeepsErrorsAndFreezesPredictions) {
   EXPECT_EQ(papers({"--check", kept, "--slack", "10 %"}).code, 0);
 }
 
+TEST(PapersCommand, SaysWhichTablesItLeavesOut) {
+  const Outcome fast = run_moesim({"papers", "--fast", "-j", "1"}, with_shipped_data());
+  EXPECT_EQ(fast.code, 0) << fast.err;
+  EXPECT_THAT(fast.out,
+              testing::EndsWith("\n# whole iterations take four minutes of CPU time: --iterations\n"
+                                "# passes of serving engines: --serving\n"));
+}
+
 // Other text of the page stays.
 TEST(PapersCommand, ThePageGetsTheTablesAnew) {
   const Scratch scratch;

@@ -56,6 +56,9 @@ TEST(PlanCommand, WritesMatricesForNcclTests) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("exchanges for alltoallv_perf on 2 GPUs in "));
   EXPECT_TRUE(fs::exists(scratch.file("matrices/index.json")));
+  EXPECT_THAT(outcome.out, testing::EndsWith("/matrices\n")) << "and nothing of the plan";
+  EXPECT_EQ(plan({"--nccl-tests", scratch.file("again"), "-o", scratch.file("p.json")}).code, 0);
+  EXPECT_EQ(content(scratch.file("p.json")), plan({}).out) << "both are written if both are asked";
   const Outcome refused = plan({"--nccl-tests", MOESIM_ROOT "/tests"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("tests: error: is not empty and holds no export"));
