@@ -24,8 +24,8 @@ CaseResult with_peak(const std::string& policy, std::int64_t gb) {
 
 TEST(IterationTable, MarksPeaksThatAreMoreThanTheGpuHas) {
   const std::string text = comparison_table({with_peak("fits", 80), with_peak("full", 81)}).text();
-  EXPECT_THAT(text, testing::ContainsRegex("fits .* 80 GB "));
-  EXPECT_THAT(text, testing::ContainsRegex("full .* 81 GB! "));
+  EXPECT_THAT(text, ::testing::ContainsRegex("fits .* 80 GB "));
+  EXPECT_THAT(text, ::testing::ContainsRegex("full .* 81 GB! "));
 }
 
 /// What a terminal of 80 columns shows of the first table.
@@ -34,15 +34,15 @@ TEST(IterationTable, WhatDecidesComesFirst) {
   c.metrics.tokens = 1'000'000;
   c.metrics.iteration->flop_per_token = 1e9, c.metrics.iteration->peak_flops = 1e15;
   const std::string text = comparison_table({c}).text();
-  EXPECT_THAT(text, testing::ContainsRegex(
+  EXPECT_THAT(text, ::testing::ContainsRegex(
                         "policy +routing +iteration +speedup +MFU +peak memory +critical path"));
 }
 
 TEST(IterationTable, ShowsThePartsOfThePeakThatAreThere) {
   const std::string text = comparison_table({with_peak("a", 40)}).text();
-  EXPECT_THAT(text, testing::HasSubstr("# memory of the fullest GPU"));
-  EXPECT_THAT(text, testing::HasSubstr("activations"));
-  EXPECT_THAT(text, testing::Not(testing::HasSubstr("weights")));
+  EXPECT_THAT(text, ::testing::HasSubstr("# memory of the fullest GPU"));
+  EXPECT_THAT(text, ::testing::HasSubstr("activations"));
+  EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("weights")));
 }
 
 TEST(IterationTable, HasColumnsOnlyOfWhatIsThere) {
@@ -267,15 +267,15 @@ TEST(ServingTable, SaysHowMuchLongerThanOnBalancedRoutingAPassTakes) {
   std::vector<CaseResult> cases = {test::iteration_case("cluster", "a", "balanced", 1),
                                    test::iteration_case("cluster", "a", "recorded", 1.25)};
   for (CaseResult& c : cases) c.metrics.iteration->serving.emplace();
-  EXPECT_THAT(comparison_table(cases).text(), testing::ContainsRegex("recorded .* [+]25.0 %"));
+  EXPECT_THAT(comparison_table(cases).text(), ::testing::ContainsRegex("recorded .* [+]25.0 %"));
 }
 
 TEST(ServingTable, MarksPeaksThatAreMoreThanTheGpuHas) {
   std::vector<CaseResult> cases = {with_peak("fits", 80), with_peak("full", 81)};
   for (CaseResult& c : cases) c.metrics.iteration->serving.emplace();
   const std::string text = comparison_table(cases).text();
-  EXPECT_THAT(text, testing::ContainsRegex("fits .* 80 GB "));
-  EXPECT_THAT(text, testing::ContainsRegex("full .* 81 GB! "));
+  EXPECT_THAT(text, ::testing::ContainsRegex("fits .* 80 GB "));
+  EXPECT_THAT(text, ::testing::ContainsRegex("full .* 81 GB! "));
 }
 
 }  // namespace
