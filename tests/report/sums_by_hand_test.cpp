@@ -17,9 +17,6 @@
 namespace moesim {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-
 /// Times that all differ: so many seconds, and one more for every part.
 IterationTimes times_from(double first) {
   IterationTimes times;
@@ -87,9 +84,9 @@ TEST(SumsByHand, BoundsNameTheClassesThatCarryAnything) {
         .at(0);
   };
   EXPECT_EQ(row({1, 2000}), "two|p|2-4|3 s|2 s|-|0 B|0 B|0 ns|pcie 1 B  nic 2 kB");
-  EXPECT_THAT(row({0, 2000}), testing::EndsWith("|0 ns|nic 2 kB"));
-  EXPECT_THAT(row({2000, 0}), testing::EndsWith("|0 ns|pcie 2 kB"));
-  EXPECT_THAT(row({0, 0}), testing::EndsWith("|0 ns|"));
+  EXPECT_THAT(row({0, 2000}), ::testing::EndsWith("|0 ns|nic 2 kB"));
+  EXPECT_THAT(row({2000, 0}), ::testing::EndsWith("|0 ns|pcie 2 kB"));
+  EXPECT_THAT(row({0, 0}), ::testing::EndsWith("|0 ns|"));
 }
 
 TEST(SumsByHand, AMovementThatBeatsItsBoundIsNamed) {
@@ -178,7 +175,7 @@ TEST(SumsByHand, BoundsOfACaseArePerStep) {
             R"("no_communication_s":4.0,"no_bubble_s":5.0})");
   // The table has them as parts of the mean step.
   EXPECT_THAT(comparison_table({c}, true).text(),
-              testing::ContainsRegex("33.3 % +66.7 % +100.0 % +133.3 % +166.7 %"));
+              ::testing::ContainsRegex("33.3 % +66.7 % +100.0 % +133.3 % +166.7 %"));
 }
 
 TEST(SumsByHand, IntervalsSayWhatIsUnmeasuredIfAnythingIs) {
