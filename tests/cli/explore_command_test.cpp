@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 

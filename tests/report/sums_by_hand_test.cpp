@@ -17,9 +17,6 @@
 namespace moesim {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 /// Times that all differ: so many seconds, and one more for every part.
 IterationTimes times_from(double first) {
   IterationTimes times;
