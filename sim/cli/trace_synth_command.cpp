@@ -33,6 +33,10 @@ std::vector<int> synth_layers(const std::string& text, const std::optional<MoeMo
   const auto [first, count] = pair_of("--layers", has_first ? text : "0:" + text);
   const auto most = model && !has_first ? static_cast<int>(model->moe_layers.size())
                                         : max_layer_number - std::min(first, max_layer_number);
+  if (most < 1) {
+    throw Error(
+        fmt::format("--layers: from layer {} on; the last is {}", first, max_layer_number - 1));
+  }
   if (count < 1 || count > most) {
     throw Error(fmt::format("--layers: {}; there are from 1 to {}", counted(count, "layer"), most));
   }

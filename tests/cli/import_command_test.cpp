@@ -104,8 +104,8 @@ TEST(ImportCommands, DrawnLayersHaveNumbersThatALayerMayHave) {
   };
   EXPECT_EQ(drawn("99997:3"), "drawn");
   EXPECT_EQ(drawn("99997:4"), "error: --layers: 4 layers; there are from 1 to 3\n");
-  EXPECT_EQ(drawn("100000:1"), "error: --layers: 1 layer; there are from 1 to 0\n");
-  EXPECT_EQ(drawn("100001:1"), "error: --layers: 1 layer; there are from 1 to 0\n");
+  EXPECT_EQ(drawn("100000:1"), "error: --layers: from layer 100000 on; the last is 99999\n");
+  EXPECT_EQ(drawn("100001:1"), "error: --layers: from layer 100001 on; the last is 99999\n");
   EXPECT_EQ(drawn("0"), "error: --layers: 0 layers; there are from 1 to 100000\n");
 }
 

@@ -184,10 +184,11 @@ void check_keys(const IterationSpec& spec, const MoeModel& model) {
   }
   const int copies = shape.kind == AttentionKind::mla ? tp : std::max(1, tp / shape.kv_heads);
   if (copies % dcp == 0) return;
-  throw Error(fmt::format("serving.dcp is {}, but {} of the {} GPUs of a tensor group hold the "
-                          "same of {} key heads",
-                          dcp, copies, tp, shape.kv_heads),
-              fmt::format("at most tp / key heads, as in vLLM: serving.dcp: {}", copies));
+  throw Error(
+      fmt::format("serving.dcp is {}, but each key head is on {} of the {} GPUs of a tensor "
+                  "group",
+                  dcp, copies, tp),
+      fmt::format("at most tp / key heads, as in vLLM: serving.dcp: {}", copies));
 }
 
 }  // namespace

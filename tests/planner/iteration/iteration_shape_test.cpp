@@ -136,11 +136,11 @@ TEST(IterationShapes, KeysAreSharedByGpusThatHoldTheSame) {
   EXPECT_EQ(refusal(8, 2), "");
   EXPECT_EQ(refusal(4, 1), "");
   EXPECT_EQ(refusal(8, 4),
-            "error: serving.dcp is 4, but 2 of the 8 GPUs of a tensor group hold the same of 4 key "
-            "heads\nhint: at most tp / key heads, as in vLLM: serving.dcp: 2\n");
+            "error: serving.dcp is 4, but each key head is on 2 of the 8 GPUs of a tensor "
+            "group\nhint: at most tp / key heads, as in vLLM: serving.dcp: 2\n");
   EXPECT_EQ(refusal(2, 2),
-            "error: serving.dcp is 2, but 1 of the 2 GPUs of a tensor group hold the same of 4 key "
-            "heads\nhint: at most tp / key heads, as in vLLM: serving.dcp: 1\n");
+            "error: serving.dcp is 2, but each key head is on 1 of the 2 GPUs of a tensor "
+            "group\nhint: at most tp / key heads, as in vLLM: serving.dcp: 1\n");
   EXPECT_EQ(refusal(8, 3),
             "error: serving.dcp is 3, which does not divide tp = 8\nhint: so many GPUs of each "
             "tensor group share the keys of a sequence\n");
