@@ -35,6 +35,21 @@ TEST(WhatIsAsked, EveryGpuAndEveryMicrobatchAreSimulatedOnRequest) {
   EXPECT_NEAR(microbatches["step_s"], few["step_s"], 0.01 * few["step_s"].get<double>());
 }
 
+TEST(WhatIsAsked, RunEndsWithTheBoundsOfItsExchanges) {
+  const std::string said = run_moesim(on_hand_trace("run", "pair", {"dedup"}, {"--bounds"})).out;
+  const auto heading = said.find("# token exchanges of one step by themselves, ");
+  ASSERT_NE(heading, std::string::npos);
+  EXPECT_THAT(said.substr(heading), testing::ContainsRegex("\ntopology .* least .*\npair +dedup "));
+}
+
+TEST(WhatIsAsked, HeadersOfStepsHaveTheKeysThatAPolicyHasForItself) {
+  const auto header = [](const std::vector<std::string>& more) {
+    return run_moesim(on_hand_trace("compare", "pair", {"dedup", "megatron"}, more)).out;
+  };
+  EXPECT_THAT(header({"--set", "scenario:megatron.ep=2"}), HasSubstr("\n#   megatron: ep 2\n"));
+  EXPECT_THAT(header({}), testing::Not(HasSubstr("\n#   megatron: ")));
+}
+
 TEST(WhatIsAsked, RunCountsTheCasesThatAreTooMany) {
   const auto said = [](const std::vector<std::string>& more) {
     std::vector<std::string> line = on_hand_trace("run", "pair", {"dedup"}, more);
