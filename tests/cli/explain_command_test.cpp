@@ -50,6 +50,23 @@ TEST(ExplainCommand, JsonHoldsTheFiguresCountedByHand) {
   EXPECT_NEAR(bound["bound_s"].get<double>(), 14.4e-6, 1e-12);
 }
 
+TEST(ExplainCommand, LayersTogetherDropWhatTheStepDrops) {
+  const auto document = [](const char* command, const std::vector<std::string>& more) {
+    std::vector<std::string> line = {command,    "quickstart", "--topology", "h100-rail",
+                                     "--policy", "deepspeed",  "--steps",    "0:1",
+                                     "--json",   "-",          "-q"};
+    line.insert(line.end(), more.begin(), more.end());
+    return Json::parse(run_moesim(line, {.data = MOESIM_ROOT}).out);
+  };
+  std::int64_t dropped = 0;
+  for (const char* layer : {"0", "1", "2", "3"}) {
+    const std::int64_t here = document("explain", {"--layer", layer})["dropped_choices"];
+    EXPECT_GT(here, 0) << layer;
+    dropped += here;
+  }
+  EXPECT_EQ(document("compare", {})["cases"][0]["dropped_choices"], dropped);
+}
+
 Outcome fused_layer(const std::string& command, std::vector<std::string> more) {
   std::vector<std::string> all = {command,
                                   "--topology",
