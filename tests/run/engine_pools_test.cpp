@@ -56,6 +56,16 @@ TEST(EnginePools, KeepTheRoomThatThePassOfTheLongestPromptLeaves) {
   EXPECT_LT(room_beside(512), room_beside(1));
 }
 
+/// One sequence on every rank decodes a token behind so many others.
+TEST(EnginePools, KeepTheSameRoomHoweverManyKeysThePassHasItself) {
+  const auto room_behind = [](std::int64_t context) {
+    OpenedPool pool(pools_scenario("  engine: vllm\n" + requests_of_tokens(1, 9, 1)));
+    const ServingBatch pass{{8, {SequenceStep{context, 1, 1, -1}}}};
+    return pool.prices().exact().cache_tokens(pass, pool.engine_run().engine.memory);
+  };
+  EXPECT_EQ(room_behind(64), room_behind(100'000));
+}
+
 TEST(EnginePools, ThatDecodeOnATopologyOfTheirOwnServeCasesOnAll) {
   const auto on = [](const std::string& topology, const std::string& policy) {
     return pools_cases(
