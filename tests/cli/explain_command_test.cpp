@@ -50,6 +50,22 @@ TEST(ExplainCommand, JsonHoldsTheFiguresCountedByHand) {
   EXPECT_NEAR(bound["bound_s"].get<double>(), 14.4e-6, 1e-12);
 }
 
+TEST(ExplainCommand, PartsOfAnIterationAddUpToItsTime) {
+  const Outcome said = run_moesim({"explain", "iteration", "--policy", "alltoall", "--routing",
+                                   "balanced", "--json", "-", "-q"},
+                                  {.data = MOESIM_ROOT});
+  const Json page = Json::parse(said.out);
+  const auto sum_of = [](const Json& parts) {
+    double sum = 0;
+    for (const auto& part : parts.items()) sum += part.value().get<double>();
+    return sum;
+  };
+  const double time = page["iteration_s"];
+  EXPECT_NEAR(sum_of(page["parts_s"]), time, 1e-9 * time);
+  ASSERT_EQ(page["ranks"].size(), 16U);
+  for (const Json& rank : page["ranks"]) EXPECT_NEAR(sum_of(rank["parts_s"]), time, 1e-9 * time);
+}
+
 TEST(ExplainCommand, LayersTogetherDropWhatTheStepDrops) {
   const auto document = [](const char* command, const std::vector<std::string>& more) {
     std::vector<std::string> line = {command,    "quickstart", "--topology", "h100-rail",

@@ -75,6 +75,8 @@ TEST(OrderNotes, CasesTooCloseForAnOrder) {
                          stepping("2dh", 2.001, 1), stepping("tutel", 3, 1)}),
             "# note: less than 1 % apart, too little for an order: hd, hd2, smart; megatron, 2dh "
             "(a, port)\n");
+  EXPECT_EQ(order_notes({stepping("hd2", 1.009, 1), stepping("hd", 1, 1)}),
+            "# note: less than 1 % apart, too little for an order: hd, hd2 (a, port)\n");
 }
 
 }  // namespace
