@@ -171,8 +171,8 @@ TEST(Serving, KeysAreSharedByGpusThatHoldTheSame) {
   EXPECT_THAT(mistake(8, 3, "deepseek-v3"), HasSubstr("does not divide tp = 8"));
   EXPECT_EQ(mistake(8, 2, "qwen3-235b-a22b"), "");
   EXPECT_THAT(mistake(8, 4, "qwen3-235b-a22b"),
-              AllOf(HasSubstr("but 2 of the 8 GPUs"), HasSubstr("serving.dcp: 2")));
-  EXPECT_THAT(mistake(2, 2, "qwen3-235b-a22b"), HasSubstr("but 1 of the 2 GPUs"));
+              AllOf(HasSubstr("is on 2 of the 8 GPUs"), HasSubstr("serving.dcp: 2")));
+  EXPECT_THAT(mistake(2, 2, "qwen3-235b-a22b"), HasSubstr("is on 1 of the 2 GPUs"));
   EXPECT_THAT(mistake(8, 2, "glm-5"), HasSubstr("sparse attention of 'glm-5'"));
 }
 
