@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "sim/base/counted.h"
@@ -62,11 +61,10 @@ ServingInstanceKind sharing_keys(const ServingInstanceKind& kind, int dcp) {
   return changed(kind, fmt::format("dcp{}", dcp), {serving_key("dcp", std::to_string(dcp))});
 }
 
-ServingInstanceKind drafting(const ServingInstanceKind& kind, const FewerDrafts& fewer,
-                             bool states_gained) {
+ServingInstanceKind drafting(const ServingInstanceKind& kind, const FewerDrafts& fewer) {
   std::vector<Override> flags = {serving_key("drafts", std::to_string(fewer.drafts)),
                                  serving_key("accepted", fmt::format("{:.6g}", fewer.accepted))};
-  if (states_gained) {
+  if (!fewer.gained.empty()) {
     flags.push_back(serving_key(
         "engine.drafts",
         fmt::format("{{tokens: {}, gained: [{}]}}", fewer.drafts, fmt::join(fewer.gained, ", "))));
@@ -104,7 +102,6 @@ ServingChoices serving_choices(const ServingSpec& pass, const EngineRun& run,
     if (policy.overlaps) choices.exchanging.insert(policy.name);
   }
   choices.dcp = !texts.dcp.empty() && pass.dcp == 1;
-  choices.states_gained = run.states_gained;
   if (texts.drafts.empty() && texts.file.drafts.empty()) return choices;
   for (int drafts = 0; drafts < pass.drafts; ++drafts) {
     choices.drafts.push_back(first_drafts(run, pass.accepted, drafts));
@@ -121,10 +118,7 @@ std::vector<ServingInstanceKind> variants_of(const ServingInstanceKind& kind,
   std::vector<int> parts;
   for (int dcp = 2; choices.dcp && dcp <= kind.tp; dcp *= 2) parts.push_back(dcp);
   kinds = with_each(kinds, parts, sharing_keys);
-  kinds = with_each(kinds, choices.drafts,
-                    [&](const ServingInstanceKind& one, const FewerDrafts& fewer) {
-                      return drafting(one, fewer, choices.states_gained);
-                    });
+  kinds = with_each(kinds, choices.drafts, drafting);
   kinds.erase(kinds.begin());
   return kinds;
 }

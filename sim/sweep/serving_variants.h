@@ -17,7 +17,7 @@ struct ServingSpec;
 struct FewerDrafts {
   int drafts = 0;
   double accepted = 0;         // of them, on average
-  std::vector<double> gained;  // shares of passes that give 1, 2, ... tokens
+  std::vector<double> gained;  // shares of passes that give 1, 2, ... tokens; empty: not stated
 };
 
 /// What a launch line can ask for, beside what the scenario states.
@@ -26,7 +26,6 @@ struct ServingChoices {
   std::set<std::string> exchanging;   // policies whose exchanges they overlap
   bool dcp = false;
   std::vector<FewerDrafts> drafts;
-  bool states_gained = false;  // the engine of the scenario states shares, not an average
 };
 
 /// No choices if the preset has no launch texts.

@@ -81,7 +81,6 @@ TEST(ServingVariants, AreAllCombinationsWithTheFlagsOfEach) {
 
 TEST(ServingVariants, StateTheSharesThatTheScenarioStates) {
   ServingChoices choices;
-  choices.states_gained = true;
   choices.drafts = {{1, 0.5, {0.5, 0.5}}};
   const auto variants = variants_of({1, 1, 1, 1, "all", {}, ""}, choices);
   EXPECT_THAT(flags_of_variant(variants.at(0)),
