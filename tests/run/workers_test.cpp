@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 
 #include "sim/base/processes.h"
 #include "sim/base/unsuitable.h"
+#include "tests/run/terminal.h"
 
 namespace moesim {
 namespace {
@@ -78,24 +78,6 @@ TEST(Workers, MayReportAsManyStepsAsTheyLike) {
                         return Answer{1, {"done"}};
                       }};
   EXPECT_EQ(run_jobs(std::vector{job}, 1), (std::vector<Answer>{{1, {"done"}}}));
-}
-
-/// What `action` writes to standard error while that is a terminal.
-std::string on_a_terminal(const std::function<void()>& action) {
-  int terminal = -1, writer = -1;
-  const winsize size{.ws_row = 50, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
-  if (::openpty(&terminal, &writer, nullptr, nullptr, &size) != 0) return "no terminal";
-  const int before = ::dup(STDERR_FILENO);
-  ::dup2(writer, STDERR_FILENO);
-  action();
-  std::fflush(stderr);
-  ::dup2(before, STDERR_FILENO);
-  ::close(before);
-  ::close(writer);
-  std::string text;
-  while (read_more(terminal, text)) continue;
-  ::close(terminal);
-  return text;
 }
 
 TEST(Workers, ShowTheirStepsOnATerminal) {

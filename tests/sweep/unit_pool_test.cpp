@@ -4,18 +4,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pty.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 #include <set>
 #include <thread>
 #include <utility>
 
-#include "sim/base/processes.h"
 #include "sim/sweep/sweep.h"
+#include "tests/run/terminal.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -65,24 +62,11 @@ TEST(UnitPool, ReachesEveryUnitAndRunsThoseThatAreWanted) {
 
 /// What a sweep shows on a terminal that somebody watches for longer than it takes to show.
 std::string shown_of_sweep(const SweepGrid& grid, SweepOptions options) {
-  int terminal = -1, writer = -1;
-  const winsize size{.ws_row = 50, .ws_col = 120, .ws_xpixel = 0, .ws_ypixel = 0};
-  if (::openpty(&terminal, &writer, nullptr, nullptr, &size) != 0) return "no terminal";
-  const int before = ::dup(STDERR_FILENO);
-  ::dup2(writer, STDERR_FILENO);
   options.stop = [wait = 2050]() mutable {
     std::this_thread::sleep_for(std::chrono::milliseconds(std::exchange(wait, 150)));
     return false;
   };
-  run_sweep(grid, options);
-  std::fflush(stderr);
-  ::dup2(before, STDERR_FILENO);
-  ::close(before);
-  ::close(writer);
-  std::string text;
-  while (read_more(terminal, text)) continue;
-  ::close(terminal);
-  return text;
+  return on_a_terminal([&] { run_sweep(grid, options); }, 120);
 }
 
 TEST(SweepProgress, IsOfTheScenariosThatAreLeft) {
