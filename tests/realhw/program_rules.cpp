@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <iterator>
+#include <map>
+#include <ranges>
 
 #include "realhw/program/draft.h"
 
@@ -127,17 +130,14 @@ class Touched {
 class Rules {
  public:
   explicit Rules(const RankProgram& program) : program_(program), ancestors_(program) {
-    for (const Buffer& buffer : program.buffers) {
-      bytes_.emplace_back(static_cast<std::size_t>(buffer.bytes));
-    }
+    parts_.assign(program.buffers.size(), {{0, Byte()}});
     for (const BufferId buffer : program.zeroed) {
-      for (Byte& byte : bytes_[buffer.index()]) byte.writer = start;
+      for (auto& [begin, byte] : parts_[buffer.index()]) byte.writer = start;
     }
     for (const InitialValues& initial : program.initial) {
       const std::size_t size = initial.values.size() * size_of(program[initial.at.buffer].format);
-      for (std::size_t i = 0; i < size; ++i) {
-        bytes_[initial.at.buffer.index()][static_cast<std::size_t>(initial.at.offset) + i].writer =
-            start;
+      for (auto& [begin, byte] : parts_of(initial.at, static_cast<std::int64_t>(size))) {
+        byte.writer = start;
       }
     }
   }
@@ -169,6 +169,8 @@ class Rules {
     OpId writer = nobody;
     std::array<OpId, stream_count> readers;  // the last one of each stream
   };
+  /// Bytes that are alike, by the first of them; each part goes up to the next.
+  using Parts = std::map<std::int64_t, Byte>;
 
   void calls(const RankStep& step, const std::vector<Call>& calls) {
     const auto visit = [&](Place at, std::int64_t size, bool writes) {
@@ -177,20 +179,39 @@ class Rules {
     for (const Call& call : calls) std::visit(Touched(program_, visit), call);
   }
 
+  /// The parts of a buffer that such bytes consist of.
+  std::ranges::subrange<Parts::iterator> parts_of(Place at, std::int64_t size) {
+    Parts& parts = parts_[at.buffer.index()];
+    const auto begin_at = [&parts](std::int64_t place) {
+      const auto part = std::prev(parts.upper_bound(place));
+      return part->first == place ? part : parts.emplace_hint(std::next(part), place, part->second);
+    };
+    const auto begin = begin_at(at.offset);
+    return {begin, begin_at(at.offset + size)};
+  }
+
   void touch(const RankStep& step, Place at, std::int64_t size, bool writes) {
-    auto& bytes = bytes_[at.buffer.index()];
-    if (at.offset < 0 || at.offset + size > std::ssize(bytes)) {
+    if (at.offset < 0 || at.offset + size > program_[at.buffer].bytes) {
       return tell(step, at, "goes beyond its buffer");
     }
-    Byte last;  // allowed, and mostly like the next
-    for (std::int64_t i = at.offset; i < at.offset + size; ++i) {
-      Byte& byte = bytes[static_cast<std::size_t>(i)];
-      if (i == at.offset || byte != last) {
-        const std::string wrong = wrong_of(byte, step.op, writes);
-        if (!wrong.empty()) return tell(step, at, wrong);
-        last = byte;
-      }
+    const auto touched = parts_of(at, size);
+    for (auto& [begin, byte] : touched) {
+      const std::string wrong = wrong_of(byte, step.op, writes);
+      if (!wrong.empty()) return tell(step, at, wrong);
       (writes ? byte.writer : byte.readers.at(static_cast<std::size_t>(step.stream))) = step.op;
+    }
+    join_alike(parts_[at.buffer.index()], touched.begin(), touched.end());
+  }
+
+  /// Keeps parts few: neighbours in [first, last) that are alike become one.
+  static void join_alike(Parts& parts, Parts::iterator first, Parts::iterator last) {
+    while (first != last && std::next(first) != last) {
+      const auto next = std::next(first);
+      if (next->second == first->second) {
+        parts.erase(next);
+      } else {
+        first = next;
+      }
     }
   }
 
@@ -217,7 +238,7 @@ class Rules {
 
   const RankProgram& program_;
   Ancestors ancestors_;
-  std::vector<std::vector<Byte>> bytes_;  // [buffer][byte]
+  std::vector<Parts> parts_;  // [buffer]
   std::vector<std::string> broken_;
   bool told_ = false;
 };
