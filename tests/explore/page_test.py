@@ -22,6 +22,7 @@ READY = "!document.getElementById('cancel') && document.getElementById('status')
 
 class PageTest(unittest.TestCase):
     scenario = STEP
+    anew = True  # a page for each test
 
     @classmethod
     def setUpClass(cls):
@@ -35,10 +36,11 @@ class PageTest(unittest.TestCase):
         cls.served.__exit__()
 
     def setUp(self):
-        # A page of its own for each: what a tab keeps goes with its origin, and so does what was drawn.
-        self.page.go("about:blank")
-        self.page.go(self.served.address)
-        self.settle()
+        if self.anew or self.page.value("location.href") == "about:blank":
+            # What a tab keeps goes with its origin, and so does what was drawn.
+            self.page.go("about:blank")
+            self.page.go(self.served.address)
+            self.settle()
         self.addCleanup(lambda: self.assertEqual(self.page.complaints(), []))
 
     def settle(self):
@@ -85,7 +87,14 @@ class PageTest(unittest.TestCase):
         }})()""")
 
 
-class Steps(PageTest):
+class Read(PageTest):
+    """What changes nothing that is asked for, so that one page does for all."""
+    anew = False
+
+    def setUp(self):
+        super().setUp()
+        self.page.click("#tab-time")
+
     def test_the_headline_and_the_bars_are_those_of_the_document(self):
         self.assertRegex(self.text("h1"), r"^(alltoall|llep) is the fastest of 2 cases")
         self.assertEqual(self.page.value("document.querySelectorAll('#panel .row').length"), 2)
@@ -102,6 +111,43 @@ class Steps(PageTest):
         self.assertNotIn(self.served.token, self.page.value("document.querySelector('dialog input').value + document.querySelector('dialog textarea').value + location.href"))
         self.press_button("Close")
 
+    def test_every_tab_draws(self):
+        for tab in self.page.value("[...document.querySelectorAll('.tabs button')].map(each => each.dataset.tab)"):
+            self.page.click(f"#tab-{tab}")
+            self.assertEqual(self.page.value("document.querySelector('.tabs [aria-selected=true]').dataset.tab"), tab)
+            self.assertTrue(self.page.value("document.querySelector('#panel section h2').textContent"), tab)
+            self.picture(f"step-{tab}")
+        self.page.click("#tab-time")
+        self.page.press("ArrowRight")
+        self.assertEqual(self.page.value("document.activeElement.dataset.tab"), "path")
+
+    def test_explain_this_bar(self):
+        self.page.click("#panel .row")
+        self.press_button("Explain")
+        self.page.until("/no dispatch can beat/.test((document.querySelector('#e-explain pre') || {}).textContent || '')")
+
+    def test_a_report(self):
+        self.page.value("URL.createObjectURL = blob => { window.saved = blob; return '#'; }; HTMLAnchorElement.prototype.click = () => {}")
+        self.press_button("Report")
+        self.page.until("Boolean(window.saved)")
+        self.assertIn('"moesim-report"', self.page.value("window.saved.text()"))
+
+    def test_labels_and_roles(self):
+        nameless = self.page.value("""[...document.querySelectorAll("button, select, input, [role=button], [role=tab]")].filter(each => !each.hidden &&
+            !(each.textContent.trim() || each.getAttribute("aria-label") || each.labels && each.labels.length)).map(each => each.outerHTML)""")
+        self.assertEqual(nameless, [])
+        self.assertEqual(self.page.value("document.getElementById('status').getAttribute('aria-live')"), "polite")
+        self.assertFalse(self.page.value("document.documentElement.scrollWidth > innerWidth"))
+
+    def test_light_and_dark(self):
+        for dark in (False, True):
+            self.page.use_theme(dark)
+            self.page.until(f"document.documentElement.dataset.theme === '{'dark' if dark else 'light'}'")
+            self.picture(f"step-{'dark' if dark else 'light'}")
+        self.page.use_theme(False)
+
+
+class Steps(PageTest):
     def test_every_slider_moves_something_that_is_asked_for(self):
         sliders = self.page.value("[...document.querySelectorAll('#controls input[type=range]')].map(each => each.id)")
         for expected in ("s-ep", "s-tokens_per_rank", "s-repeat", "s-nodes", "s-node-gpus", "s-node-nvlink-bandwidth", "s-node-nics-count",
@@ -167,21 +213,6 @@ class Steps(PageTest):
             self.assertEqual(self.text("output[for=s-nodes]"), nodes)
         self.assertEqual(self.text("h1"), first)
 
-    def test_every_tab_draws(self):
-        for tab in self.page.value("[...document.querySelectorAll('.tabs button')].map(each => each.dataset.tab)"):
-            self.page.click(f"#tab-{tab}")
-            self.assertEqual(self.page.value("document.querySelector('.tabs [aria-selected=true]').dataset.tab"), tab)
-            self.assertTrue(self.page.value("document.querySelector('#panel section h2').textContent"), tab)
-            self.picture(f"step-{tab}")
-        self.page.click("#tab-time")
-        self.page.press("ArrowRight")
-        self.assertEqual(self.page.value("document.activeElement.dataset.tab"), "path")
-
-    def test_explain_this_bar(self):
-        self.page.click("#panel .row")
-        self.press_button("Explain")
-        self.page.until("/no dispatch can beat/.test((document.querySelector('#e-explain pre') || {}).textContent || '')")
-
     def test_two_states_compared(self):
         self.press_button("Pin")
         self.slide("s-node-nics-bandwidth", -2)
@@ -213,12 +244,6 @@ class Steps(PageTest):
                 cases = again.run({"base": "given"})["document"]["cases"]
         expected = self.served.run({"base": "given", "set": ["topology:h100-rail.nodes=4"]}, "other")["document"]["cases"]
         self.assertEqual([case["step_s"] for case in cases], [case["step_s"] for case in expected])
-
-    def test_a_report(self):
-        self.page.value("URL.createObjectURL = blob => { window.saved = blob; return '#'; }; HTMLAnchorElement.prototype.click = () => {}")
-        self.press_button("Report")
-        self.page.until("Boolean(window.saved)")
-        self.assertIn('"moesim-report"', self.page.value("window.saved.text()"))
 
     def test_drops(self):
         topology = (ROOT / "topologies/h100-rail.yaml").read_text()
@@ -258,26 +283,12 @@ class Steps(PageTest):
             second.value("document.querySelector('button').click()")
             second.until("Boolean(document.querySelector('#panel .row'))")
 
-    def test_labels_and_roles(self):
-        nameless = self.page.value("""[...document.querySelectorAll("button, select, input, [role=button], [role=tab]")].filter(each => !each.hidden &&
-            !(each.textContent.trim() || each.getAttribute("aria-label") || each.labels && each.labels.length)).map(each => each.outerHTML)""")
-        self.assertEqual(nameless, [])
-        self.assertEqual(self.page.value("document.getElementById('status').getAttribute('aria-live')"), "polite")
-        self.assertFalse(self.page.value("document.documentElement.scrollWidth > innerWidth"))
-
-    def test_light_and_dark(self):
-        for dark in (False, True):
-            self.page.use_theme(dark)
-            self.page.until(f"document.documentElement.dataset.theme === '{'dark' if dark else 'light'}'")
-            self.picture(f"step-{'dark' if dark else 'light'}")
-        self.page.use_theme(False)
-
-    def test_drag_of_64_gpus(self):
+    def test_drag_of_a_step(self):
         report_drag(self, "s-node-nics-bandwidth", "answer", "a step of 64 GPUs")
 
 
 class Iterations(PageTest):
-    scenario = ("iteration", "--policy", "alltoall,llep", "--set", "topology.nodes=32", "--set", "batch.global=512", "--steps", "12", "--set", "warmup=null")
+    scenario = ("iteration", "--policy", "alltoall,llep", "--set", "topology.nodes=8", "--set", "batch.global=128", "--steps", "12", "--set", "warmup=null")
 
     def test_first_the_balanced_answer(self):
         self.assertGreaterEqual(self.page.value("performance.getEntriesByName('first answer').length"), 1)
@@ -287,8 +298,8 @@ class Iterations(PageTest):
         self.settle()
         self.assertFalse(self.page.value("Boolean(document.querySelector('#status .quick'))"))
 
-    def test_drag_of_256_gpus(self):
-        report_drag(self, "s-node-nics-bandwidth", "first answer", "a balanced iteration of 256 GPUs", drags=8)
+    def test_drag_of_an_iteration(self):
+        report_drag(self, "s-node-nics-bandwidth", "first answer", "a balanced iteration of 64 GPUs", drags=4)
         for dark in (False, True):
             self.page.use_theme(dark)
             self.page.click("#tab-timeline")
@@ -307,7 +318,7 @@ class Iterations(PageTest):
         self.settle()
 
 
-def report_drag(test, slider, name, what, drags=30):
+def report_drag(test, slider, name, what, drags=8):
     """Prints how long answers take while a slider moves: from the move to the drawn bars."""
     test.page.value("performance.clearMeasures()")
     for i in range(drags):
