@@ -29,8 +29,10 @@ class SimgridCarrier : public FlowCarrier {
     });
   }
 
-  /// SimGrid asks what a link yields when flows on it come or go, and no sooner.
-  void change(LinkId) override {}
+  /// By an actor of its own: others may run meanwhile, who must not meet the caller half-way.
+  void change(LinkId link) override {
+    simulator_.spawn([this, link] { simulator_.change(link); });
+  }
 
  private:
   struct Route {

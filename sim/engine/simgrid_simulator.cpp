@@ -29,6 +29,7 @@ class SimgridSimulator : public Simulator {
   void spawn(std::function<void()> function) override;
   void call(Seconds time, std::function<void()> function) override;
   void run() override;
+  void change(LinkId link) override;
   Seconds now() const override { return Seconds(s4u::Engine::get_clock()); }
   void sleep_until(Seconds time) override;
   void send(std::span<const Flow> flows, const std::function<void(std::size_t)>& arrived) override;
@@ -187,6 +188,12 @@ void SimgridSimulator::call(Seconds time, std::function<void()> function) {
     sleep_until(time);
     function();
   });
+}
+
+/// A bandwidth that is set, if only to what it was, makes SimGrid ask.
+void SimgridSimulator::change(LinkId link) {
+  s4u::Link* const of = links_[link.index()];
+  of->set_bandwidth(of->get_bandwidth());
 }
 
 void SimgridSimulator::sleep_until(Seconds time) {

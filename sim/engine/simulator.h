@@ -36,6 +36,9 @@ class Simulator : public Events {
   /// threw first.
   virtual void spawn(std::function<void()> function) = 0;
 
+  /// Asks what a link of changing bandwidth yields: SimGrid does so only if flows come or go.
+  virtual void change(LinkId link) = 0;
+
   // Inside an actor; they return when the simulated work is done.
   virtual void sleep_until(Seconds time) = 0;
   /// Flows with ascending starts; tells of each, by its place, when it has arrived.
