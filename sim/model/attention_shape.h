@@ -2,6 +2,7 @@
 // The attention of a model in detail: what its projections, scores and caches are made of.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -84,6 +85,10 @@ struct AttentionShape {
   std::int64_t score_width() const { return query_width() + output_width(); }
   /// Weights of a full layer's projections, without biases and norms, indexer and compressor.
   std::int64_t projections(std::int64_t hidden) const;
+  /// GPUs of a tensor group of `tp` that hold the same keys.
+  int key_copies(int tp) const {
+    return kind == AttentionKind::mla ? tp : std::max(1, tp / kv_heads);
+  }
   bool compresses() const { return kind == AttentionKind::compressed; }
   /// Tokens that a key stands for besides those of the window; 0: there are none.
   int ratio_of(int layer) const { return compresses() ? compression.ratio(layer) : 1; }

@@ -183,7 +183,8 @@ class ServingAdvisor {
     if (priced_.kinds.empty()) {
       throw Error("no kind of instance can run:\n" + priced_.left_out, "a larger cluster");
     }
-    try_variants(serving_choices(*scenario_.iteration->serving, *scenario_.engine_run, policies));
+    try_variants(serving_choices(*scenario_.iteration->serving, inputs_.model,
+                                 *scenario_.engine_run, policies));
     const auto rough = ranked();
     const auto plans = run(finalists(priced_.kinds, rough, options_.finals));
     return printout(rough.size(), plans);

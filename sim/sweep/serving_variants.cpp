@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "sim/base/counted.h"
+#include "sim/model/moe_model.h"
 #include "sim/planner/iteration/serving_spec.h"
 #include "sim/scenario/engine_run.h"
 
@@ -72,6 +74,14 @@ ServingInstanceKind drafting(const ServingInstanceKind& kind, const FewerDrafts&
   return changed(kind, fewer.drafts == 0 ? "no draft" : counted(fewer.drafts, "draft"), flags);
 }
 
+/// None if the model's attention chooses or compresses its keys, which dcp cannot share.
+std::function<int(int tp)> key_copies_of(const MoeModel& model) {
+  if (!model.attention || !model.attention->shape) return std::identity();
+  const AttentionShape& shape = *model.attention->shape;
+  if (shape.compresses() || shape.indexer) return nullptr;
+  return [&shape](int tp) { return shape.key_copies(tp); };
+}
+
 }  // namespace
 
 FewerDrafts first_drafts(const EngineRun& run, double accepted, int drafts) {
@@ -89,7 +99,7 @@ FewerDrafts first_drafts(const EngineRun& run, double accepted, int drafts) {
   return fewer;
 }
 
-ServingChoices serving_choices(const ServingSpec& pass, const EngineRun& run,
+ServingChoices serving_choices(const ServingSpec& pass, const MoeModel& model, const EngineRun& run,
                                const std::vector<ServingPolicy>& policies) {
   const LaunchTexts& texts = run.engine.launch;
   ServingChoices choices;
@@ -101,7 +111,7 @@ ServingChoices serving_choices(const ServingSpec& pass, const EngineRun& run,
   for (const ServingPolicy& policy : policies) {
     if (policy.overlaps) choices.exchanging.insert(policy.name);
   }
-  choices.dcp = !texts.dcp.empty() && pass.dcp == 1;
+  if (!texts.dcp.empty() && pass.dcp == 1) choices.key_copies = key_copies_of(model);
   if (texts.drafts.empty() && texts.file.drafts.empty()) return choices;
   for (int drafts = 0; drafts < pass.drafts; ++drafts) {
     choices.drafts.push_back(first_drafts(run, pass.accepted, drafts));
@@ -116,7 +126,8 @@ std::vector<ServingInstanceKind> variants_of(const ServingInstanceKind& kind,
     kinds = with_each(kinds, choices.overlaps, overlapping);
   }
   std::vector<int> parts;
-  for (int dcp = 2; choices.dcp && dcp <= kind.tp; dcp *= 2) parts.push_back(dcp);
+  const int copies = choices.key_copies ? choices.key_copies(kind.tp) : 1;
+  for (int dcp = 2; copies % dcp == 0; dcp *= 2) parts.push_back(dcp);
   kinds = with_each(kinds, parts, sharing_keys);
   kinds = with_each(kinds, choices.drafts, drafting);
   kinds.erase(kinds.begin());

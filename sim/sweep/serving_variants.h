@@ -2,6 +2,7 @@
 // What instances of an engine may do besides their degrees: overlap, shared keys, fewer drafts.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 namespace moesim {
 
 struct EngineRun;
+struct MoeModel;
 struct ServingSpec;
 
 /// The first drafts of those that a scenario has.
@@ -24,12 +26,13 @@ struct FewerDrafts {
 struct ServingChoices {
   std::vector<std::string> overlaps;  // other than the scenario's
   std::set<std::string> exchanging;   // policies whose exchanges they overlap
-  bool dcp = false;
+  std::function<int(int tp)>
+      key_copies;  // of which GPUs of a tensor group share one; none: may not
   std::vector<FewerDrafts> drafts;
 };
 
 /// No choices if the preset has no launch texts.
-ServingChoices serving_choices(const ServingSpec& pass, const EngineRun& run,
+ServingChoices serving_choices(const ServingSpec& pass, const MoeModel& model, const EngineRun& run,
                                const std::vector<ServingPolicy>& policies);
 
 /// The passes of all drafts, cut after the first ones: exact if each number of tokens is stated.

@@ -55,11 +55,14 @@ TEST(ServingVariants, OverlapWhereRanksExchangeRows) {
 
 TEST(ServingVariants, ShareKeysInPartsOfTheTensorGroup) {
   ServingChoices choices;
-  choices.dcp = true;
+  choices.key_copies = [](int tp) { return tp; };
   EXPECT_THAT(words_of_variants({8, 4, 8, 1, "all", {}, ""}, choices),
               ElementsAre("tp4 ep8 all dcp2", "tp4 ep8 all dcp4"));
   EXPECT_THAT(words_of_variants({8, 1, 8, 1, "all", {}, ""}, choices), IsEmpty());
-  choices.dcp = false;
+  choices.key_copies = [](int tp) { return tp / 2; };
+  EXPECT_THAT(words_of_variants({8, 4, 8, 1, "all", {}, ""}, choices),
+              ElementsAre("tp4 ep8 all dcp2"));
+  choices.key_copies = nullptr;
   EXPECT_THAT(words_of_variants({8, 4, 8, 1, "all", {}, ""}, choices), IsEmpty());
 }
 
@@ -67,7 +70,7 @@ TEST(ServingVariants, AreAllCombinationsWithTheFlagsOfEach) {
   ServingChoices choices;
   choices.overlaps = {"two-batch"};
   choices.exchanging = {"low"};
-  choices.dcp = true;
+  choices.key_copies = [](int tp) { return tp; };
   choices.drafts = {{0, 0, {}}, {1, 0.75, {}}};
   const auto variants =
       variants_of({4, 2, 4, 1, "low", {{"policy", "low", "policy"}}, ""}, choices);
@@ -92,26 +95,42 @@ TEST(ServingVariants, AreThoseThatTheEngineCanBeTold) {
   EngineRun run = run_of_all_texts();
   ServingSpec pass;
   const std::vector<ServingPolicy> policies = {{"low", false, true}, {"all", true, false}};
-  ServingChoices choices = serving_choices(pass, run, policies);
+  ServingChoices choices = serving_choices(pass, {}, run, policies);
   EXPECT_THAT(choices.overlaps, ElementsAre("two-batch", "single-batch"));
   EXPECT_THAT(choices.exchanging, ElementsAre("low"));
-  EXPECT_TRUE(choices.dcp);
+  EXPECT_EQ(choices.key_copies(8), 8) << "nothing is known of its attention";
   EXPECT_THAT(choices.drafts, IsEmpty()) << "nobody says how many are accepted";
   pass.overlap = ServingOverlap::two_batch;
   pass.dcp = 2;
-  choices = serving_choices(pass, run, policies);
+  choices = serving_choices(pass, {}, run, policies);
   EXPECT_THAT(choices.overlaps, ElementsAre("none", "single-batch"));
-  EXPECT_FALSE(choices.dcp) << "the scenario states it";
+  EXPECT_FALSE(choices.key_copies) << "the scenario states dcp";
   run.engine.launch = {};
   pass = {};
   pass.drafts = 1;
-  choices = serving_choices(pass, run, policies);
+  choices = serving_choices(pass, {}, run, policies);
   EXPECT_THAT(choices.overlaps, IsEmpty());
-  EXPECT_FALSE(choices.dcp);
+  EXPECT_FALSE(choices.key_copies);
   EXPECT_THAT(choices.drafts, IsEmpty());
   run.engine.launch.file.drafts = {"drafts: {drafts}"};
   run.engine.options.drafts = 1;
-  EXPECT_EQ(serving_choices(pass, run, policies).drafts.size(), 1U);
+  EXPECT_EQ(serving_choices(pass, {}, run, policies).drafts.size(), 1U);
+}
+
+TEST(ServingVariants, ShareKeysThatSeveralGpusHold) {
+  MoeModel model;
+  model.attention.emplace().shape.emplace();
+  AttentionShape& shape = *model.attention->shape;
+  const auto copies = [&](int tp) {
+    return serving_choices({}, model, run_of_all_texts(), {}).key_copies(tp);
+  };
+  shape.kv_heads = 4;
+  EXPECT_EQ(copies(8), 2);
+  EXPECT_EQ(copies(2), 1);
+  shape.kind = AttentionKind::mla;
+  EXPECT_EQ(copies(8), 8) << "all have the whole of a compressed key";
+  shape.indexer.emplace();
+  EXPECT_FALSE(serving_choices({}, model, run_of_all_texts(), {}).key_copies);
 }
 
 /// Each of three drafts is accepted with a chance of 0.5 once those before it are.
@@ -121,7 +140,7 @@ TEST(ServingVariants, FewerDraftsKeepTheChanceOfEach) {
   ServingSpec pass;
   pass.drafts = 3;
   pass.accepted = 0.5 + 0.25 + 0.125;
-  const ServingChoices choices = serving_choices(pass, run, {});
+  const ServingChoices choices = serving_choices(pass, {}, run, {});
   ASSERT_EQ(choices.drafts.size(), 3U);
   for (int drafts = 0; drafts < 3; ++drafts) {
     const FewerDrafts& fewer = choices.drafts[static_cast<std::size_t>(drafts)];

@@ -182,7 +182,7 @@ void check_keys(const IterationSpec& spec, const MoeModel& model) {
     throw Error(fmt::format("serving.dcp with the sparse attention of '{}'", model.name),
                 "it is of MLA and of grouped queries: serving.dcp: 1");
   }
-  const int copies = shape.kind == AttentionKind::mla ? tp : std::max(1, tp / shape.kv_heads);
+  const int copies = shape.key_copies(tp);
   if (copies % dcp == 0) return;
   throw Error(
       fmt::format("serving.dcp is {}, but each key head is on {} of the {} GPUs of a tensor "
