@@ -185,7 +185,7 @@ TEST(ParquetByHand, RowsMayGoOnInTheNextPage) {
 
 TEST(ParquetByHand, RowsOfDifferentLengthsAreRefused) {
   const std::string wrong = "error: has rows of different lengths";
-  for (const char* const levels : {"010", "001", "0011", "01011", "10", "011010"}) {
+  for (const char* const levels : {"010", "001", "0011", "01011", "01001", "10", "011010"}) {
     const std::string present(std::string(levels).size(), '1');
     EXPECT_EQ(read_of(lists(levels, present, std::vector<std::int32_t>(present.size()))), wrong)
         << levels;

@@ -162,6 +162,9 @@ TEST(EncodedRoutes, ThatFillNoShapeAreRefused) {
             "holds 4 bytes of routes, which fill no shape 1x2");
   EXPECT_EQ(routes_of(R"({"data": "", "shape": [1, 1, 2]})"),
             "holds 0 characters of routes, which fill no shape (1, 1, 2)");
+  EXPECT_EQ(routes_of(R"({"data": "", "shape": [1048576, 1048576]})"),
+            "holds 0 characters of routes, which fill no shape (1048576, 1048576)")
+      << "as many as any response holds";
   for (const char* const shape : {"1x1xa", "1x1x2a", "1x1x2x1", "1xx2", "-1x1x-2"}) {
     EXPECT_EQ(routes_of(fmt::format(R"("nrlre1:int16:{}:AQACAA==")", shape)),
               fmt::format("holds 4 bytes of routes, which fill no shape {}", shape));
