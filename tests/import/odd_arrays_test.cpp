@@ -109,6 +109,20 @@ TEST(CapturesOfTrtllm, AreRoutersOfTheModelAndOfMultiTokenPrediction) {
   EXPECT_THAT(read(npy_of({0, 2, 2}, "")), StartsWith("error: holds no tokens\n"));
 }
 
+TEST(LongArraysOfIds, OfOneStepAreOneSequence) {
+  const ScratchFolder scratch;
+  const auto said_of = [&](std::int64_t tokens) {
+    std::filesystem::remove_all(scratch / "out");
+    write_bytes(scratch / "in/ids.npy",
+                npy_of({tokens, 1, 1}, std::string(static_cast<std::size_t>(tokens), '\1')));
+    auto options = options_of(scratch / "in", scratch / "out");
+    options.moe_layers = {1}, options.top_k = 1, options.order = "tlk";
+    return import_trace("npy", options).warnings.at(0).message;
+  };
+  EXPECT_THAT(said_of(131'072), HasSubstr("all tokens are taken as one sequence"));
+  EXPECT_THAT(said_of(131'073), HasSubstr("are taken as sequences of 131072 tokens"));
+}
+
 TEST(ListsOfRouters, SayWhatIsTakenApartAndLeftOut) {
   EXPECT_THAT(told("router-lists", formats() + "/replay-three"),
               StartsWith("top 2 [32, 32, 32] 1: "));
@@ -116,16 +130,31 @@ TEST(ListsOfRouters, SayWhatIsTakenApartAndLeftOut) {
               ::testing::EndsWith("\n9 rows: of multi-token prediction\n"));
 }
 
-TEST(TensorsOfTrtllm, MayFollowWhatAHeaderSaysOfItself) {
-  const std::string header =
-      R"({"__metadata__": {"format": "pt"}, "3_1": {"dtype": "U8", "shape": [1, 2], )"
-      R"("data_offsets": [0, 2]}})";
+/// A tensor file of TensorRT-LLM whose header begins so.
+std::string tensors_with(const std::string& start, const std::vector<int>& layers) {
+  std::string header = start, data;
+  for (const int layer : layers) {
+    header +=
+        fmt::format(R"({}"3_{}": {{"dtype": "U8", "shape": [1, 2], "data_offsets": [{}, {}]}})",
+                    header.empty() ? "" : ", ", layer, data.size(), data.size() + 2);
+    data += "\4\5";
+  }
+  header = "{" + header + "}";
   const std::uint64_t size = header.size();
-  EXPECT_EQ(told_of("trtllm",
-                    {{"rank0_raw.safetensors",
-                      std::string(reinterpret_cast<const char*>(&size), 8) + header + "\4\5"}},
-                    [](ImportOptions& options) { options.moe_layers = {}; }),
-            "top 2 step 3 [1] 1: 4 5 rank 0");
+  return std::string(reinterpret_cast<const char*>(&size), 8) + header + data;
+}
+
+TEST(TensorsOfTrtllm, OfADenseLayerAreRefusedByItsNumber) {
+  EXPECT_EQ(told_of("trtllm", {{"rank0_raw.safetensors", tensors_with("", {1, 2, 7})}}),
+            "error: layer 7 is dense in the model but token 0 chose expert 4\nhint: the file has 3 "
+            "layers, and those of the model with experts are 1, 2: counted in another way, or "
+            "another model's\n");
+}
+
+TEST(TensorsOfTrtllm, MayFollowWhatAHeaderSaysOfItself) {
+  const std::string about = R"("__metadata__": {"format": "pt"})";
+  EXPECT_EQ(told_of("trtllm", {{"rank0_raw.safetensors", tensors_with(about, {1, 2})}}),
+            "top 2 step 3 [1] 1: 4 5 2: 4 5 rank 0");
 }
 
 }  // namespace

@@ -174,6 +174,8 @@ TEST(ParquetByHand, ListsHaveTheWidthOfTheirLevels) {
   EXPECT_EQ(read_of(two, 1), " 3 4/2 5 6/2");
   EXPECT_EQ(read_all(file_with({two, two})), " 3 4 5 6 3 4 5 6/2");
   EXPECT_EQ(read_all(file_with({two, two}), 3), " 3 4 5 6 3 4/2 5 6/2");
+  EXPECT_EQ(read_all(file_with({two, {0, ""}, two}), 3), " 3 4 5 6 3 4/2 5 6/2")
+      << "an empty group";
   EXPECT_EQ(read_of(lists("011", "111", {1, 2, 3})), " 1 2 3/3") << "a single row";
   EXPECT_EQ(read_of(lists("00", "11", {1, 2})), " 1 2/1");
 }
@@ -339,6 +341,10 @@ TEST(ParquetByHand, SchemasAreWhole) {
   const Fields root = Fields().text(4, "root").number(5, 1);
   const Fields chunk = chunk_of(column, 4);
   EXPECT_EQ(read_schema({root, leaf_of(column)}, {chunk}), " 1 2/2");
+  Fields of_no_groups;
+  of_no_groups.list(2, {root, leaf_of(column)}).number(3, 0, ThriftReader::i64);
+  of_no_groups.head(4, ThriftReader::list).raw(std::string(1, '\0'));  // of no type
+  EXPECT_EQ(read_all(file_of("", of_no_groups)), "");
   EXPECT_EQ(read_schema({root}, {chunk}), "error: has a damaged schema");
   EXPECT_EQ(read_schema({root, leaf_of(column), leaf_of(column)}, {chunk}),
             "error: has a damaged schema");
