@@ -62,12 +62,11 @@ void explore(const ExploreOptions& options) {
   const std::string token = random_token();
   PageRoutes routes(Access(token, port), {options.version, drops.path(), options.choices}, runs);
   handler.take(routes);
-  int signal = 0;
-  {
+  const int signal = [&] {
     const Serving serving(*server);
     options.ready(fmt::format("http://127.0.0.1:{}/?token={}", port, token));
-    signal = runs.work();
-  }
+    return runs.work();
+  }();
   if (signal != 0) throw Interrupted(signal, "the page is closed");
 }
 
