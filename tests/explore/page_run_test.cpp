@@ -127,6 +127,9 @@ TEST(PageScenario, IsTheGivenOneWithItsChanges) {
   EXPECT_EQ(scenario.ep, 4) << "the page's instead of the command line's";
   asked.overrides = {{"set", "topology.nodes=2", "page"}, {"ep", "4", "page"}};
   EXPECT_EQ(scenario_of(asked, given).ep, 4) << "in any order";
+  GivenScenario unreadable = given;
+  unreadable.overrides[0].value = "[";
+  EXPECT_EQ(scenario_of(asked, unreadable).ep, 4) << "what it replaces is not read";
   EXPECT_EQ(scenario.overrides_of("topology", "hiermoe-a6000").size(), 2U) << "both";
   asked.text = small_run().text;
   EXPECT_TRUE(scenario_of(asked, given).overrides_of("topology", "hiermoe-a6000").size() == 1U);

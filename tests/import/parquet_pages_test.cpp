@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "sim/base/gzip.h"
@@ -43,7 +44,9 @@ class Fields {
   }
   Fields& list(int id, const std::vector<Fields>& items) {
     head(id, ThriftReader::list);
-    bytes_ += static_cast<char>(items.size() << 4 | ThriftReader::structure);
+    const std::size_t size = items.size();
+    bytes_ += static_cast<char>(std::min<std::size_t>(size, 15) << 4 | ThriftReader::structure);
+    if (size >= 15) bytes_ += varint_of(size);
     for (const Fields& item : items) bytes_ += item.end();
     return *this;
   }
@@ -314,6 +317,45 @@ TEST(ParquetByHand, ChecksumsAreOfThePage) {
       ::crc32_z(0, reinterpret_cast<const Bytef*>(body.data()), body.size()));
   EXPECT_THAT(with_sum(sum), HasSubstr("is of encoding -1")) << "the sum is right";
   EXPECT_EQ(with_sum(sum + 1), "error: has a page that fails its checksum");
+}
+
+TEST(ParquetByHand, ChunksBeginWithTheirDictionary) {
+  const std::string dictionary = dictionary_page();
+  const ColumnOf column = {4, dictionary + data_page(4, indices, 8), 1, 0, 0};
+  Fields about;
+  about.number(1, 1).number(4, 0).number(5, 4, ThriftReader::i64);
+  about.number(7, static_cast<std::int64_t>(column.pages.size()), ThriftReader::i64);
+  about.number(9, static_cast<std::int64_t>(4 + dictionary.size()), ThriftReader::i64);
+  Fields metadata;
+  metadata.list(2, {Fields().text(4, "root").number(5, 1), leaf_of(column)});
+  metadata.number(3, 4, ThriftReader::i64);
+  const Fields chunk = Fields().inner(3, about.number(11, 4, ThriftReader::i64));
+  EXPECT_EQ(read_all(file_of(column.pages, metadata.list(4, {Fields().list(1, {chunk})}))),
+            " 30 10 20 30/1");
+}
+
+TEST(ParquetByHand, RowsAndSchemasAreBounded) {
+  const auto row_of = [](std::size_t values) {
+    return read_of(lists("0" + std::string(values - 1, '1'), std::string(values, '1'),
+                         std::vector<std::int32_t>(values, 7)));
+  };
+  EXPECT_THAT(row_of(4096), ::testing::EndsWith(" 7 7/4096"));
+  EXPECT_EQ(row_of(4097), "error: has rows of different lengths");
+  const auto of_depth = [](int depth) {
+    const ColumnOf column = {2, data_page(2, ints({1, 2})), 1, 0, 0};
+    std::vector<Fields> schema = {Fields().text(4, "root").number(5, 1)};
+    for (int i = 1; i < depth; ++i) {
+      schema.push_back(Fields().number(3, 0).text(4, "ids").number(5, 1));
+    }
+    schema.push_back(leaf_of(column));
+    Fields metadata;
+    metadata.list(2, schema).number(3, 2, ThriftReader::i64);
+    return read_all(
+        file_of(column.pages, metadata.list(4, {Fields().list(1, {chunk_of(column, 4)})})));
+  };
+  EXPECT_EQ(of_depth(13), " 1 2/1");
+  EXPECT_EQ(of_depth(16), " 1 2/1");
+  EXPECT_EQ(of_depth(17), "error: has a damaged schema");
 }
 
 TEST(ParquetByHand, FilesAreWhole) {
