@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "sim/import/import_sink.h"
+#include "sim/import/layer_choice.h"
 #include "sim/import/repeated_ranks.h"
 #include "sim/trace/npy.h"
 #include "tests/import/told.h"
@@ -63,6 +64,65 @@ TEST(RanksThatRepeat, ChoseTheSameInEveryToken) {
   EXPECT_TRUE(same_choices(table({1, 2, 3}), table({1, 2, 3})));
   EXPECT_FALSE(same_choices(table({1, 2, 3}), table({0, 2, 3}))) << "the first token";
   EXPECT_FALSE(same_choices(table({1, 2, 3}), table({1, 2, 0}))) << "the last token";
+}
+
+/// Of two tokens of two choices in the first of three layers, which the model says is dense:
+/// "dense" if it is taken for that, else "router".
+std::string first_layer_as(std::vector<std::int32_t> ids) {
+  const NpyArray others = NpyArray::of(std::vector<std::int32_t>{1, 2, 3, 4}, {2, 2}, "ids");
+  RoutedPass pass{
+      "pass", ChoiceTable({NpyArray::of(std::move(ids), {2, 2}, "ids"), others, others}), {2}};
+  pass.of_routers = true;
+  ImportOptions options;
+  options.moe_layers = {1, 2};
+  return choose_layers(pass, options).mtp == 0 ? "dense" : "router";
+}
+
+TEST(RoutersBeyondThoseOfTheModel, AreOfADenseLayerIfNoTokenChose) {
+  EXPECT_EQ(first_layer_as({0, 0, 0, 0}), "dense");
+  EXPECT_EQ(first_layer_as({0, -1, -1, 0}), "dense");
+  for (const auto& ids : std::vector<std::vector<std::int32_t>>{
+           {5, 0, 0, 0}, {0, 5, 0, 0}, {0, 0, 5, 0}, {0, 0, 0, 5}, {0, 0, 0, 1}}) {
+    EXPECT_EQ(first_layer_as(ids), "router");
+  }
+}
+
+/// What is wrong with tokens [first, first + 2) of four, each with two choices in a dense layer and
+/// in layer 1, of which the model takes one.
+std::string left_out_of(std::vector<std::int32_t> dense, std::vector<std::int32_t> taken,
+                        std::int64_t first) {
+  const RoutedPass pass{"pass",
+                        ChoiceTable({NpyArray::of(std::move(dense), {4, 2}, "ids"),
+                                     NpyArray::of(std::move(taken), {4, 2}, "ids")}),
+                        {4}};
+  ImportOptions options;
+  options.moe_layers = {1}, options.top_k = 1;
+  const LayerChoice choice = choose_layers(pass, options);
+  const std::string error = error_text([&] { check_left_out(pass, choice, first, 2); });
+  return error.substr(0, error.find('\n'));
+}
+
+TEST(ChoicesThatAreLeftOut, AreNoneInEveryTokenThatIsRead) {
+  const std::vector<std::int32_t> none = {0, 0, 0, -1, -1, 0, 0, 0};
+  const std::vector<std::int32_t> one = {3, -1, 4, -1, 5, -1, 6, -1};
+  EXPECT_EQ(left_out_of(none, one, 1), "no error");
+  for (const std::size_t at : {0U, 1U, 6U, 7U}) {
+    std::vector<std::int32_t> dense = none, taken = one;
+    dense[at] = 7, taken[at] = 7;
+    EXPECT_EQ(left_out_of(dense, taken, 1), "no error") << "of other tokens";
+  }
+  for (const std::size_t at : {2U, 3U, 4U, 5U}) {
+    std::vector<std::int32_t> dense = none;
+    dense[at] = 7;
+    EXPECT_EQ(left_out_of(dense, one, 1),
+              fmt::format("pass: error: layer 0 is dense in the model but token {} chose expert 7",
+                          at / 2));
+  }
+  for (const std::size_t at : {3U, 5U}) {
+    std::vector<std::int32_t> taken = one;
+    taken[at] = 7;
+    EXPECT_EQ(left_out_of(none, taken, 1), "ids: error: has 2 choices per token but top-k is 1");
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "sim/import/input_hash.h"
 #include "sim/import/parquet/pages.h"
 #include "sim/trace/npy.h"
+#include "tests/import/parquet_by_hand.h"
 #include "tests/import/told.h"
 
 namespace moesim {
@@ -101,6 +102,35 @@ TEST(LayersOfFlame, AreNamedFromOne) {
   EXPECT_THAT(told_as("layer_2.parquet"), StartsWith("top 2 [9] 1: "));
   EXPECT_THAT(told_as("layer_0.parquet"),
               StartsWith("error: is not named layer_<number from 1>.parquet\n"));
+}
+
+TEST(LayersOfFlame, AreSequencesOf2048Tokens) {
+  using namespace parquet_by_hand;
+  const auto layer_of = [](int tokens, std::int64_t said) {
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens));
+    for (int t = 0; t < tokens; ++t) ids[static_cast<std::size_t>(t)] = t * 5 % 8;
+    return file_with({{tokens, data_page(tokens, ints(ids)), 1, 0, 0}}, "indices", said);
+  };
+  const ScratchFolder scratch;
+  const auto import_tokens = [&](int tokens, std::int64_t said) {
+    std::filesystem::remove_all(scratch / "out");
+    write_bytes(scratch / "in/layer_1.parquet", layer_of(tokens, said));
+    auto options = options_of(scratch / "in", scratch / "out");
+    options.top_k = 1, options.moe_layers = {};
+    std::vector<double> shares;
+    import_trace("flame", options, [&](double done) { shares.push_back(done * 8200); });
+    return shares;
+  };
+  // 8192 of them are read together.
+  EXPECT_THAT(import_tokens(8200, 8200), ElementsAre(8192, 8200));
+  const RoutingTrace trace = RoutingTrace::open(scratch / "out");
+  EXPECT_THAT(trace.step(0).sequence_lengths(), ElementsAre(2048, 2048, 2048, 2048, 8));
+  for (const int t : {0, 2047, 2048, 8191, 8192, 8199}) {
+    EXPECT_EQ(trace.step(0).ids(0).at(t, 0), t * 5 % 8) << t;
+  }
+  EXPECT_THAT(import_tokens(8192, 8192), ElementsAre(8200));
+  EXPECT_THAT(error_text([&] { import_tokens(8200, 8201); }),
+              HasSubstr("holds 8200 tokens but says 8201"));
 }
 
 TEST(FilesOfEsft, MayHaveOneChoiceAToken) {

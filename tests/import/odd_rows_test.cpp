@@ -119,6 +119,18 @@ TEST(RequestsOfGptOss, AreInTheFileOrInOneItem) {
             "error: router_data: 'layer_100001' is not a layer\n");
 }
 
+TEST(RequestsOfGptOss, MayLackTokensOrTopK) {
+  const auto of = [](const std::string& requests, int top_k) {
+    return told_of("gpt-oss", {{"a.json", "{\"router_data\": [" + requests + "]}"}},
+                   [&](ImportOptions& o) { o.moe_layers = {}, o.top_k = top_k; });
+  };
+  const std::string token =
+      R"({"token_3": {"layer_1": {"selected_experts": [3, 4], "selected_probs": [1, 0]}}})";
+  EXPECT_EQ(of("", 2), "error: has a request without tokens\n");
+  EXPECT_EQ(of(token, 0), "top 2 [1] 1: 3 4");
+  EXPECT_EQ(of(token, 1), "error: has 2 experts per token but top-k is 1\n");
+}
+
 TEST(SlotsOfSglang, TellTheExpertsWhereverTheLargestIs) {
   const auto of_map = [](const std::string& map) {
     return told_of("sglang-counts",
@@ -130,6 +142,27 @@ TEST(SlotsOfSglang, TellTheExpertsWhereverTheLargestIs) {
   };
   EXPECT_EQ(of_map("3, 2, 1, 0"), "top 2 [1] 0: 2 3 rank 0");
   EXPECT_EQ(of_map("0, 1, 2, 3"), "top 2 [1] 0: 0 1 rank 0");
+}
+
+TEST(SlotsOfSglang, MayBeFewerThanRanks) {
+  const auto counted_by = [](const std::string& records) {
+    return told_of("sglang-counts",
+                   {{"a.json", R"({"records": [)" + records +
+                                   R"(], "last_physical_to_logical_map": [[0, 1]]})"}},
+                   [](ImportOptions& o) {
+                     o.experts = 2, o.top_k = 1, o.moe_layers = {0}, o.model_layers = 1;
+                   });
+  };
+  const auto record = [](int rank, const std::string& counts) {
+    return fmt::format(R"({{"forward_pass_id": 3, "rank": {}, "global_physical_count": [[{}]]}})",
+                       rank, counts);
+  };
+  EXPECT_EQ(counted_by(record(0, "1, 0") + ", " + record(1, "0, 2") + ", " + record(2, "1, 0")),
+            "top 1 step 3 [1, 2, 1] 0: 0 1 1 0 rank 0");
+  EXPECT_EQ(counted_by(record(0, "1, 0") + ", " + record(1, "0, 2")),
+            "top 1 step 3 [1, 1, 1] 0: 0 1 1")
+      << "each in its own slot: what arrived there, of anyone's tokens";
+  EXPECT_THAT(counted_by(record(0, "0, 0")), StartsWith("error: holds no tokens\n"));
 }
 
 TEST(LinesOfEsft, AreText) {
