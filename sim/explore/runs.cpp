@@ -90,7 +90,7 @@ std::int64_t Runs::start(const std::string& client, std::int64_t asked,
   }
   queue_.push_back({run, request});
   changed_.notify_all();
-  [[maybe_unused]] const ssize_t written = ::write(wake_[1], "r", 1);
+  wake_up();
   return run;
 }
 
@@ -106,8 +106,10 @@ void Runs::cancel(std::int64_t run) {
     withdraw(run);
     changed_.notify_all();
   }
-  [[maybe_unused]] const ssize_t written = ::write(wake_[1], "c", 1);
+  wake_up();
 }
+
+void Runs::wake_up() const { [[maybe_unused]] const ssize_t written = ::write(wake_[1], "w", 1); }
 
 std::optional<RunState> Runs::wait(std::int64_t run, std::uint64_t seen,
                                    std::chrono::milliseconds longest) {

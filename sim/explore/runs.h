@@ -73,6 +73,7 @@ class Runs {
   void hand_out();
   bool is_overtaken(const std::string& client, std::int64_t asked) const;
   void withdraw(std::int64_t run);  // one that waits
+  void wake_up() const;             // the loop
   void cancel_asked();
   void process_died();
   void end(RunState::Stage stage);

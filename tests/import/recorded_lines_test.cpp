@@ -270,6 +270,8 @@ TEST(LinesOfMegatron, HaveTheirFields) {
   }
   EXPECT_EQ(wrong("\"rank\": 0", "\"rank\": 1048577"), at + "has no sound 'rank'");
   EXPECT_EQ(wrong("\"topk\": 2", "\"topk\": 65536"), at + "has no sound 'topk'");
+  EXPECT_EQ(wrong("\"step\": 3", "\"step\": 1099511627776"), "no error");
+  EXPECT_EQ(wrong("\"step\": 3", "\"step\": 1099511627777"), at + "has no sound 'step'");
   EXPECT_EQ(wrong("top_indices", "indices"), at + "has no 'top_indices'");
   EXPECT_EQ(wrong("\"num_tokens\": 2", "\"num_tokens\": 3"),
             at + "has 2 rows of 4 ids in all where 3 x 2 are due");
