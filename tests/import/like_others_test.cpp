@@ -32,19 +32,38 @@ RoutedPass microbatch_in_turn(std::int32_t tokens, std::int32_t period) {
   return {"pass", ChoiceTable(std::move(layers)), {tokens}};
 }
 
-/// The lengths of the sequences of microbatches.
-std::vector<std::int32_t> sequences_of_microbatches(const std::vector<RoutedPass>& passes) {
+using AddPass = void (ImportSink::*)(const RoutedPass&);
+
+/// The lengths of the sequences of passes of four layers.
+std::vector<std::int32_t> sequences_of_passes(const std::vector<RoutedPass>& passes, AddPass add) {
   const ScratchFolder scratch;
   ImportOptions options;
   options.output = scratch / "out", options.inputs = {"input"};
   options.experts = 8, options.layers = {0, 1, 2, 3};
   auto writer = TraceWriter::resume(options.output, "key");
   ImportSink sink(options, writer, {});
-  for (const RoutedPass& pass : passes) sink.add_microbatch(pass);
+  for (const RoutedPass& pass : passes) (sink.*add)(pass);
   sink.finish("kind", "[]");
   const RoutingTrace trace = RoutingTrace::open(options.output);
   const auto lengths = trace.step(0).sequence_lengths();
   return {lengths.begin(), lengths.end()};
+}
+
+std::vector<std::int32_t> sequences_of_microbatches(const std::vector<RoutedPass>& passes) {
+  return sequences_of_passes(passes, &ImportSink::add_microbatch);
+}
+
+TEST(LeadingTokensThatAreEqual, AreNoWarmUpBehindPadding) {
+  const RoutedPass equal = microbatch_in_turn(8, 1), text = microbatch_in_turn(3, 3);
+  RoutedPass padding = equal;
+  const NpyArray none = NpyArray::of(std::vector<std::int32_t>(8, -1), {8, 1}, "none");
+  padding.ids = ChoiceTable(std::vector<NpyArray>(4, none));
+  const auto sequences = [](const std::vector<RoutedPass>& passes) {
+    return sequences_of_passes(passes, &ImportSink::add);
+  };
+  EXPECT_THAT(sequences({equal, text}), ElementsAre(3));
+  EXPECT_THAT(sequences({equal, equal, text, equal}), ElementsAre(3, 8)) << "all that lead";
+  EXPECT_THAT(sequences({padding, equal, text}), ElementsAre(8, 3));
 }
 
 TEST(MicrobatchesThatAlternate, AreTakenApartAsTheFirstWithTokensSays) {
