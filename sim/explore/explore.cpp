@@ -45,7 +45,7 @@ class Serving {
 
 int bound(HttpServer& server, int asked) {
   const int port = server.bind(asked);
-  if (port > 0) return port;
+  if (port != -1) return port;
   throw Error(fmt::format("port {} is taken", asked),
               "--port N chooses another one, --port 0 any that is free");
 }
