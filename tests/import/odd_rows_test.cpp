@@ -165,6 +165,41 @@ TEST(SlotsOfSglang, MayBeFewerThanRanks) {
   EXPECT_THAT(counted_by(record(0, "0, 0")), StartsWith("error: holds no tokens\n"));
 }
 
+TEST(SlotsOfSglang, AreCountedOnceAPassAndRank) {
+  const auto recorded = [](int pass, int rank) {
+    const std::string record =
+        R"({"forward_pass_id": 3, "rank": 0, "global_physical_count": [[1]]})";
+    return told_of(
+        "sglang-counts",
+        {{"a.json",
+          R"({"records": [)" + record + ", " +
+              fmt::format(
+                  R"({{"forward_pass_id": {}, "rank": {}, "global_physical_count": [[2]]}})", pass,
+                  rank) +
+              R"(], "last_physical_to_logical_map": [[0]]})"}},
+        [](ImportOptions& o) {
+          o.experts = 1, o.top_k = 1, o.moe_layers = {0}, o.model_layers = 1;
+        });
+  };
+  EXPECT_EQ(recorded(4, 0), "top 1 step 3 [1] 0: 0 rank 0 step 4 [2] 0: 0 0 rank 0");
+  EXPECT_EQ(recorded(3, 1), "top 1 step 3 [1, 2] 0: 0 0 0 rank 0");
+  EXPECT_EQ(recorded(3, 0),
+            "error: pass 3 of rank 0 is recorded twice\n"
+            "hint: give the files of one recording, each once\n");
+}
+
+TEST(RequestsOfTables, AreOfARankThatThereMayBe) {
+  const auto of_rank = [](const std::string& rank) {
+    return rows_told("rank,layer,token,expert\n" + rank + ",1,0,3\n" + rank + ",1,0,4\n", {1});
+  };
+  EXPECT_EQ(of_rank("0"), "top 2 [1] 1: 3 4 rank 0");
+  EXPECT_EQ(of_rank("1048576"), "top 2 [1] 1: 3 4 rank 1048576");
+  EXPECT_EQ(of_rank("-1"), "top 2 [1] 1: 3 4") << "none";
+  for (const std::string rank : {"1048577", "4294967296"}) {
+    EXPECT_THAT(of_rank(rank), StartsWith("error: has rank " + rank + "\n"));
+  }
+}
+
 TEST(LinesOfEsft, AreText) {
   EXPECT_THAT(told_of("esft", {{"expert_weights_1.txt", "0\t1\t\t1\t\xff\n"}},
                       [](ImportOptions& options) { options.moe_layers = {}; }),
