@@ -114,17 +114,15 @@ void JsonItems::pass_line() {
 
 /// The end of a block may cut a mark, of which "event:" is one of the longest.
 void JsonItems::join_blocks() {
-  constexpr std::size_t longest_mark = 6;
-  if (rest_.size() >= longest_mark) return;
-  std::string joined(rest_);
-  joined += blocks_.next();
-  joined_ = std::move(joined);
+  if (rest_.size() >= std::string_view("event:").size()) return;
+  joined_ = std::string(rest_).append(blocks_.next());
   rest_ = joined_;
 }
 
 /// Passes what is outside of values: the mark of UTF-8, and around the events of a streamed
 /// response "data: {...}", "data: [DONE]" and lines such as "event: message", and HTTP headers.
 bool JsonItems::passes_mark() {
+  join_blocks();
   if (is_event_field(rest_)) {
     pass_line();
     return true;
@@ -154,10 +152,7 @@ bool JsonItems::find_item() {
       if (place_ != Place::outside) refuse("unexpected end of input");
       return false;
     }
-    if (place_ == Place::outside) {
-      join_blocks();
-      if (passes_mark()) continue;
-    }
+    if (place_ == Place::outside && passes_mark()) continue;
     const char c = rest_.front();
     if (place_ == Place::before_item && (c != ']' || listed_)) return true;
     if (place_ == Place::outside && c != '[') return true;
