@@ -37,8 +37,9 @@ std::optional<HttpAnswer> check_body(const HttpRequest& request) {
   if (given.size() != 1) return refusal(411, "a body needs its length, once");
   std::size_t length = 0;
   const std::string& text = given.front();
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), length);
-  if (failed != std::errc() || end != text.data() + text.size()) {
+  const char* const end = text.data() + text.size();
+  const auto [at, failed] = std::from_chars(text.data(), end, length);
+  if (failed != std::errc() || at != end) {
     return refusal(400, "the length of the body is not a number");
   }
   const bool is_file = request.path == "/api/drop" || request.path == "/api/report";

@@ -45,7 +45,7 @@ class Serving {
 
 int bound(HttpServer& server, int asked) {
   const int port = server.bind(asked);
-  if (port > 0) return port;
+  if (port != -1) return port;
   throw Error(fmt::format("port {} is taken", asked),
               "--port N chooses another one, --port 0 any that is free");
 }
@@ -62,12 +62,11 @@ void explore(const ExploreOptions& options) {
   const std::string token = random_token();
   PageRoutes routes(Access(token, port), {options.version, drops.path(), options.choices}, runs);
   handler.take(routes);
-  int signal = 0;
-  {
+  const int signal = [&] {
     const Serving serving(*server);
     options.ready(fmt::format("http://127.0.0.1:{}/?token={}", port, token));
-    signal = runs.work();
-  }
+    return runs.work();
+  }();
   if (signal != 0) throw Interrupted(signal, "the page is closed");
 }
 

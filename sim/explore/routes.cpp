@@ -37,8 +37,9 @@ HttpAnswer page_answer(std::string body, std::string type = "application/json") 
 /// -1 if a text is none.
 std::int64_t number_of(const std::string& text) {
   std::int64_t number = -1;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return failed == std::errc() && end == text.data() + text.size() ? number : -1;
+  const char* const end = text.data() + text.size();
+  const auto [at, failed] = std::from_chars(text.data(), end, number);
+  return failed == std::errc() && at == end ? number : -1;
 }
 
 std::int64_t number_in(const HttpRequest& request, const std::string& key) {

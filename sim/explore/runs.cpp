@@ -81,35 +81,35 @@ std::int64_t Runs::start(const std::string& client, std::int64_t asked,
     return run;
   }
   if (!client.empty()) {
-    std::erase_if(queue_, [&](std::int64_t before) {
-      if (states_[before].client != client) return false;
-      withdraw(before);
+    std::erase_if(queue_, [&](const Waiting& before) {
+      if (states_[before.run].client != client) return false;
+      withdraw(before.run);
       return true;
     });
     if (RunState* now = current(); now && now->client == client) cancel_wanted_ = true;
   }
-  requests_[run] = request;
-  queue_.push_back(run);
+  queue_.push_back({run, request});
   changed_.notify_all();
-  [[maybe_unused]] const ssize_t written = ::write(wake_[1], "r", 1);
+  wake_up();
   return run;
 }
 
 void Runs::withdraw(std::int64_t run) {
   states_[run].stage = RunState::Stage::cancelled;
   ++states_[run].change;
-  requests_.erase(run);
 }
 
 void Runs::cancel(std::int64_t run) {
   const std::lock_guard guard(mutex_);
   if (running_ == run) cancel_wanted_ = true;
-  if (std::erase(queue_, run) != 0) {
+  if (std::erase_if(queue_, [&](const Waiting& each) { return each.run == run; }) != 0) {
     withdraw(run);
     changed_.notify_all();
   }
-  [[maybe_unused]] const ssize_t written = ::write(wake_[1], "c", 1);
+  wake_up();
 }
+
+void Runs::wake_up() const { [[maybe_unused]] const ssize_t written = ::write(wake_[1], "w", 1); }
 
 std::optional<RunState> Runs::wait(std::int64_t run, std::uint64_t seen,
                                    std::chrono::milliseconds longest) {
@@ -199,11 +199,13 @@ void Runs::cancel_asked() {
 
 void Runs::hand_out() {
   if (running_ || queue_.empty()) return;
-  running_ = queue_.front();
+  const Waiting next = std::move(queue_.front());
   queue_.pop_front();
-  states_[*running_].stage = RunState::Stage::running;
-  ++states_[*running_].change;
-  if (!write_frame(process_.in, requests_.extract(*running_).mapped())) process_died();
+  running_ = next.run;
+  states_[next.run].stage = RunState::Stage::running;
+  ++states_[next.run].change;
+  changed_.notify_all();
+  if (!write_frame(process_.in, next.request)) process_died();
 }
 
 int Runs::work() {

@@ -61,6 +61,10 @@ class Runs {
     int in = -1, out = -1;
     std::string bytes = {};
   };
+  struct Waiting {
+    std::int64_t run;
+    std::string request;
+  };
 
   void start_process();
   void end_process();
@@ -69,6 +73,7 @@ class Runs {
   void hand_out();
   bool is_overtaken(const std::string& client, std::int64_t asked) const;
   void withdraw(std::int64_t run);  // one that waits
+  void wake_up() const;             // the loop
   void cancel_asked();
   void process_died();
   void end(RunState::Stage stage);
@@ -83,8 +88,7 @@ class Runs {
   std::condition_variable changed_;
   std::int64_t last_ = 0;
   std::map<std::int64_t, RunState> states_;
-  std::map<std::int64_t, std::string> requests_;  // of runs that wait
-  std::deque<std::int64_t> queue_;
+  std::deque<Waiting> queue_;
   std::optional<std::int64_t> running_;
   bool cancelling_ = false;  // the run was told to end
   std::chrono::steady_clock::time_point told_ = {};

@@ -93,6 +93,9 @@ NpyArray json_counts(const std::string& path) {
   std::vector<std::string> lists;
   std::string text;
   while (items.next()) {
+    if (!text.empty()) {
+      throw error_in(path, "holds more than one object of counts", counts_hint, items.line());
+    }
     if (items.item().is_object() && lists.empty()) text = lists_in(items.item(), items.where());
     lists.push_back(items.text());
   }

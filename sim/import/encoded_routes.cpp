@@ -82,8 +82,9 @@ NpyArray object_of_routes(const JsonElement& routes, const std::string& where) {
 /// The number of a part of "5x2x8", -1 for none.
 std::int64_t number_of(std::string_view text) {
   std::int64_t number = -1;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return status == std::errc() && end == text.data() + text.size() ? number : -1;
+  const char* const end = text.data() + text.size();
+  const auto [at, status] = std::from_chars(text.data(), end, number);
+  return status == std::errc() && at == end ? number : -1;
 }
 
 NpyArray nemo_rl_routes(std::string_view text, const std::string& where) {

@@ -17,11 +17,9 @@ namespace {
 
 int layer_number(std::string_view key, const std::string& where) {
   int layer = -1;
-  const auto [end, status] = std::from_chars(key.data(), key.data() + key.size(), layer);
-  if (status == std::errc() && end == key.data() + key.size() && layer >= 0 &&
-      layer <= max_layer_number) {
-    return layer;
-  }
+  const char* const end = key.data() + key.size();
+  const auto [at, status] = std::from_chars(key.data(), end, layer);
+  if (status == std::errc() && at == end && layer >= 0 && layer <= max_layer_number) return layer;
   throw error_in(where, fmt::format("'{}' is not a layer number", key.substr(0, 40)));
 }
 

@@ -121,14 +121,9 @@ std::vector<int> model_layers(const std::vector<int>& layers, const ImportOption
     }
     return numbers;
   }
-  std::optional<std::vector<int>> fitting;
   for (const std::string numbering : {"from-0", "from-1", "moe"}) {
-    const auto numbers = counted(numbering);
-    if (numbers != options.moe_layers) continue;
-    if (fitting && *fitting != numbers) fitting.reset();
-    fitting = numbers;
+    if (counted(numbering) == options.moe_layers) return options.moe_layers;
   }
-  if (fitting) return *fitting;
   throw error_in(
       where,
       fmt::format("has layers {}, and does not say how they are counted", fmt::join(layers, ", ")),

@@ -90,7 +90,13 @@ void add_pass(std::int64_t number, const PassCounts& pass, ImportSink& sink) {
 class RecordedPasses {
  public:
   void add(RankCounts counts, const NpyArray& map) {
-    passes_[counts.pass].emplace(counts.rank, std::move(counts.counts));
+    auto& of_rank = passes_[counts.pass];
+    if (of_rank.contains(counts.rank)) {
+      throw error_in(counts.counts.file(),
+                     fmt::format("pass {} of rank {} is recorded twice", counts.pass, counts.rank),
+                     "give the files of one recording, each once");
+    }
+    of_rank.emplace(counts.rank, std::move(counts.counts));
     map_ = map;
   }
   void hand_over(ImportSink& sink) const {

@@ -77,7 +77,6 @@ void ImportSink::begin(const RoutedPass& pass) {
     }
     info_.layers = choice.numbers;
     writer_.set_info(info_);
-    step_.begin(0, info_);
     begun_ = true;
   } else if (choice.numbers != info_.layers || choice.top_k != info_.top_k) {
     throw error_in(pass.where,
@@ -257,7 +256,6 @@ void ImportSink::flush() {
   weighted_ = weighted_ || step_.has_weights();
   writer_.append_step(step_);
   step_.begin(last_number_ + 1, info_);
-  open_step_.reset();
 }
 
 }  // namespace moesim

@@ -23,8 +23,8 @@ namespace {
 
 /// Where the loads of a layer in a microbatch are.
 struct LoadRecord {
-  std::size_t chunk = 0;
-  std::int64_t row = 0;
+  std::size_t chunk;
+  std::int64_t row;
 };
 
 NpyArray read_member(const ZipArchive& archive, const std::string& path, const std::string& name) {

@@ -112,9 +112,17 @@ void JsonItems::pass_line() {
   rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size()));
 }
 
+/// The end of a block may cut a mark, of which "event:" is one of the longest.
+void JsonItems::join_blocks() {
+  if (rest_.size() >= std::string_view("event:").size()) return;
+  joined_ = std::string(rest_).append(blocks_.next());
+  rest_ = joined_;
+}
+
 /// Passes what is outside of values: the mark of UTF-8, and around the events of a streamed
 /// response "data: {...}", "data: [DONE]" and lines such as "event: message", and HTTP headers.
 bool JsonItems::passes_mark() {
+  join_blocks();
   if (is_event_field(rest_)) {
     pass_line();
     return true;

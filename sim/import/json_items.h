@@ -43,6 +43,7 @@ class JsonItems {
   enum class Place { outside, before_item, after_item };
   bool find_item();
   void skip_blanks();
+  void join_blocks();
   bool passes_mark();
   void pass_line();
   void take_item();
@@ -53,7 +54,8 @@ class JsonItems {
   [[noreturn]] void refuse(const std::string& what) const;
 
   TextBlocks blocks_;
-  std::string_view rest_;  // of the block
+  std::string_view rest_;  // of the block, or of what is joined
+  std::string joined_;     // the end of a block and the next one
   Place place_ = Place::outside;
   bool listed_ = false;  // a list was opened: a comma promises an item
   bool cut_ = false;     // the file ends inside the item

@@ -24,8 +24,9 @@ std::int64_t layer_of_key(std::string_view key) {
     return -1;
   }
   std::int64_t layer = -1;
-  const auto [end, status] = std::from_chars(key.data() + digits, key.data() + key.size(), layer);
-  return status == std::errc() && end == key.data() + key.size() ? layer : -1;
+  const char* const end = key.data() + key.size();
+  const auto [at, status] = std::from_chars(key.data() + digits, end, layer);
+  return status == std::errc() && at == end ? layer : -1;
 }
 
 bool holds_numbers(const JsonElement& value) {

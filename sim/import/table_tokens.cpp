@@ -118,6 +118,9 @@ void LoggedTokens::add(const TableRow& row) {
                              single ? 1 : size / lists, single_ ? 1 : choices_),
                  "");
   }
+  if (row.rank.value_or(0) > 1 << 20) {
+    throw refuse(fmt::format("has rank {}", *row.rank), "--map rank=FIELD names another field");
+  }
   const Key key{row.step.value_or(0), file_, row.request, row.rank.value_or(-1)};
   const auto [at, is_new] = index_.emplace(key, requests_.size());
   if (is_new) {

@@ -86,6 +86,12 @@ TEST(Access, RefusesOtherSites) {
   EXPECT_EQ(status_of(sites), 200);
   sites.headers.emplace_back("Sec-Fetch-Site", "cross-site");
   EXPECT_EQ(status_of(sites), 403) << "each of them counts";
+  EXPECT_EQ(status_of(with(good_request(), "Sec-Fetch-Site", "none")), 200) << "typed by hand";
+  HttpRequest page = with(good_request(), "Sec-Fetch-Site", "cross-site");
+  page.path = "/";
+  EXPECT_EQ(status_of(page), 200) << "a link to the page may stand anywhere";
+  page.method = "POST";
+  EXPECT_EQ(status_of(page), 403);
 }
 
 TEST(Access, BoundsBodies) {
@@ -95,13 +101,17 @@ TEST(Access, BoundsBodies) {
   HttpRequest drop = post;
   drop.path = "/api/drop";
   EXPECT_EQ(status_of(with(drop, "Content-Length", std::to_string(5 << 20))), 200);
-  EXPECT_EQ(status_of(with(drop, "Content-Length", std::to_string(65 << 20))), 413);
+  EXPECT_EQ(status_of(with(drop, "Content-Length", std::to_string(64 << 20))), 200);
+  EXPECT_EQ(status_of(with(drop, "Content-Length", std::to_string((64 << 20) + 1))), 413);
+  drop.path = "/api/report";
+  EXPECT_EQ(status_of(with(drop, "Content-Length", std::to_string(64 << 20))), 200);
   for (const char* length : {"", "-1", "2x", "99999999999999999999999"}) {
     EXPECT_EQ(status_of(with(post, "Content-Length", length)), 400) << length;
   }
   EXPECT_EQ(status_of(with(post, "Content-Encoding", "gzip")), 400);
   EXPECT_EQ(status_of(with(post, "Transfer-Encoding", "chunked")), 400);
   EXPECT_EQ(status_of(with(good_request(), "Content-Length", "3")), 400);
+  EXPECT_EQ(status_of(with(good_request(), "Content-Length", "0")), 200);
   EXPECT_EQ(status_of(good_request("PUT")), 405);
 }
 
@@ -113,6 +123,8 @@ TEST(Access, TokensAreLongAndNew) {
   EXPECT_TRUE(equal_secrets(one, one));
   EXPECT_FALSE(equal_secrets(one, other));
   EXPECT_FALSE(equal_secrets(one, one.substr(1)));
+  EXPECT_FALSE(equal_secrets("abc", "xbc")) << "the first letter";
+  EXPECT_FALSE(equal_secrets("abc", "abx")) << "the last letter";
 }
 
 }  // namespace

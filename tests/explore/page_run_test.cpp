@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
@@ -86,6 +87,33 @@ TEST(PageDocument, SaysWhetherItsRoutingWasRecorded) {
   EXPECT_EQ(Json::parse(opened)["recorded"], false);
 }
 
+/// An iteration of a dense model, which plays no choices.
+TEST(PageDocument, OfADenseModelHasNoRecordedRouting) {
+  AskedRun asked;
+  asked.text =
+      "topology: hiermoe-a6000\nmodel: llama-3.1-8b\nparallel: {tp: 4}\n"
+      "batch: {global: 4, sequence: 128}\n";
+  asked.overrides = {{"set", "topology.nodes=1", "page"}};
+  std::string opened;
+  const Json said = Json::parse(document(asked, &opened));
+  EXPECT_EQ(said["cases"].size(), 1U);
+  EXPECT_EQ(Json::parse(opened)["recorded"], false);
+  asked.kind = AskedRun::Kind::explain;
+  EXPECT_THAT(Json::parse(document(asked))["text"].get<std::string>(),
+              HasSubstr("parts of the mean GPU of each pipeline stage"));
+}
+
+TEST(PageDocument, OfAComparisonTellsThatItIsDone) {
+  InputCache cache;
+  PageRunOptions options{"1.2"};
+  std::vector<double> told;
+  options.heard.progress = [&](double done) { told.push_back(done); };
+  page_document(small_run(), {}, options, cache);
+  ASSERT_FALSE(told.empty());
+  EXPECT_TRUE(std::ranges::is_sorted(told));
+  EXPECT_EQ(told.back(), 1);
+}
+
 TEST(PageScenario, IsTheGivenOneWithItsChanges) {
   const TemporaryFolder folder;
   const GivenScenario given{folder.path() + "/s.yaml",
@@ -97,6 +125,11 @@ TEST(PageScenario, IsTheGivenOneWithItsChanges) {
   asked.overrides = {{"ep", "4", "page"}, {"set", "topology.nodes=2", "page"}};
   const Scenario scenario = scenario_of(asked, given);
   EXPECT_EQ(scenario.ep, 4) << "the page's instead of the command line's";
+  asked.overrides = {{"set", "topology.nodes=2", "page"}, {"ep", "4", "page"}};
+  EXPECT_EQ(scenario_of(asked, given).ep, 4) << "in any order";
+  GivenScenario unreadable = given;
+  unreadable.overrides[0].value = "[";
+  EXPECT_EQ(scenario_of(asked, unreadable).ep, 4) << "what it replaces is not read";
   EXPECT_EQ(scenario.overrides_of("topology", "hiermoe-a6000").size(), 2U) << "both";
   asked.text = small_run().text;
   EXPECT_TRUE(scenario_of(asked, given).overrides_of("topology", "hiermoe-a6000").size() == 1U);

@@ -215,16 +215,20 @@ TEST(PageRuns, MayReadAllOfTheGivenTrace) {
   const std::string traces = MOESIM_ROOT "/traces";
   std::filesystem::copy(traces + "/tiny-moe-train", folder.path() + "/mine",
                         std::filesystem::copy_options::recursive);
-  const GivenScenario given{folder.path() + "/s.yaml", {{"set", "topology.nodes=1", "--set"}}};
+  const std::string file = folder.path() + "/s.yaml";
   std::string text = small_run().text;
-  write_file(given.file,
-             text.replace(text.find(traces), traces.size() + 15, folder.path() + "/mine"));
-  Page page(given);
-  page.while_it_simulates([&] {
-    const Json asked = {{"base", given_base}, {"flags", {{"policy", "alltoall"}, {"steps", "3"}}}};
-    const Json state = page.finish(page.answer("POST", "/api/run", asked.dump()));
-    EXPECT_EQ(state["state"], "done") << state;
-  });
+  write_file(file, text.replace(text.find(traces), traces.size() + 15, folder.path() + "/mine"));
+  for (const bool is_changed : {true, false}) {
+    GivenScenario given{file, {}};
+    if (is_changed) given.overrides = {{"set", "topology.nodes=1", "--set"}};
+    Page page(given);
+    page.while_it_simulates([&] {
+      const Json asked = {{"base", given_base},
+                          {"flags", {{"policy", "alltoall"}, {"steps", "3"}}}};
+      const Json state = page.finish(page.answer("POST", "/api/run", asked.dump()));
+      EXPECT_EQ(state["state"], "done") << state;
+    });
+  }
 }
 
 TEST(PageRuns, ThatHaveEndedAreToldOfAtOnce) {

@@ -109,6 +109,14 @@ TEST(CountsInJson, AreListsOrObjectsOfLayers) {
   }
 }
 
+TEST(CountsInJson, OfSeveralStepsAreLists) {
+  EXPECT_EQ(counts_in("[[[3, 1]], [[0, 2]]]"), "(2, 1, 2) 3 1 0 2");
+  EXPECT_EQ(counts_in("[[3, 1]]\n[[0, 2]]\n"), "(2, 2) 3 1 0 2") << "layers";
+  EXPECT_EQ(counts_in("{\"b1\": [3]}\n{\"b1\": [4]}\n"),
+            ":2: error: holds more than one object of counts");
+  EXPECT_EQ(counts_in("{\"b1\": [3]}\n[[4]]\n"), ":2: error: holds more than one object of counts");
+}
+
 TEST(CountsInRows, AreOfLayersOrOfExperts) {
   EXPECT_EQ(counts_in("# c\n3,1\n0,2\n# d\n4,5\n"), "(3, 2) 3 1 0 2 4 5");
   EXPECT_EQ(counts_in("3\n"), "(1, 1) 3");

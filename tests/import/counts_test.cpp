@@ -112,6 +112,13 @@ TEST_F(CountsTest, ThatAreNoTokensAreRefused) {
   EXPECT_EQ(refused({1, 1, 1, 1}), "no error");
 }
 
+TEST(Counts, OfAStepAreBounded) {
+  CountedStep step{"c"};
+  step.counts.assign(17, {{std::int64_t{1} << 24}});
+  EXPECT_THAT(error_text([&] { deal(step, 1); }),
+              HasSubstr("c: error: counts more than 268435456 choices in a step"));
+}
+
 /// The loads that LAER's authors measured on 32 GPUs, of one method: [iteration][layer][rank],
 /// 1,048,576 copies each.
 std::vector<std::int32_t> laer_copies(const std::string& csv, const std::string& method) {

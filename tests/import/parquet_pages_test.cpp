@@ -3,138 +3,16 @@
 #include <gmock/gmock.h>
 #include <zlib.h>
 
-#include <cstring>
-
 #include "sim/base/gzip.h"
 #include "sim/import/parquet/parquet_column.h"
-#include "sim/import/parquet/thrift.h"
+#include "tests/import/parquet_by_hand.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
 namespace {
 
-using testing::ElementsAre;
+using namespace parquet_by_hand;
 using testing::HasSubstr;
-
-std::string varint_of(std::uint64_t value) {
-  std::string bytes;
-  for (; value > 127; value >>= 7) bytes += static_cast<char>((value & 127) | 128);
-  return bytes + static_cast<char>(value);
-}
-
-/// Fields of a struct in Thrift's compact form.
-class Fields {
- public:
-  Fields& number(int id, std::int64_t value, ThriftReader::Type type = ThriftReader::i32) {
-    head(id, type);
-    bytes_ += varint_of((static_cast<std::uint64_t>(value) << 1) ^
-                        static_cast<std::uint64_t>(value >> 63));
-    return *this;
-  }
-  Fields& text(int id, const std::string& value) {
-    head(id, ThriftReader::binary);
-    bytes_ += varint_of(value.size()) + value;
-    return *this;
-  }
-  Fields& inner(int id, const Fields& value) {
-    head(id, ThriftReader::structure);
-    bytes_ += value.end();
-    return *this;
-  }
-  Fields& list(int id, const std::vector<Fields>& items) {
-    head(id, ThriftReader::list);
-    bytes_ += static_cast<char>(items.size() << 4 | ThriftReader::structure);
-    for (const Fields& item : items) bytes_ += item.end();
-    return *this;
-  }
-  Fields& head(int id, ThriftReader::Type type) {
-    bytes_ += static_cast<char>((id - last_) << 4 | type);
-    last_ = id;
-    return *this;
-  }
-  Fields& raw(const std::string& bytes) {
-    bytes_ += bytes;
-    return *this;
-  }
-  std::string end() const { return bytes_ + '\0'; }
-
- private:
-  std::string bytes_;
-  int last_ = 0;
-};
-
-template <class T>
-std::string packed(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-std::string ints(const std::vector<std::int32_t>& values) { return packed(values); }
-
-/// Levels of one bit, as packed numbers; behind their length in pages of version 1.
-std::string levels_of(const std::string& bits) {
-  std::string bytes = varint_of((bits.size() + 7) / 8 << 1 | 1);
-  for (std::size_t i = 0; i < bits.size(); ++i) {
-    if (i % 8 == 0) bytes += '\0';
-    if (bits[i] == '1') bytes.back() = static_cast<char>(bytes.back() | 1 << i % 8);
-  }
-  return bytes;
-}
-std::string with_size(const std::string& bytes) {
-  return packed(std::vector{static_cast<std::uint32_t>(bytes.size())}) + bytes;
-}
-
-std::string page_of(int type, const Fields& inner, int field, const std::string& body,
-                    std::int64_t size = -1) {
-  const auto length = static_cast<std::int64_t>(body.size());
-  Fields header;
-  header.number(1, type).number(2, size < 0 ? length : size).number(3, length);
-  return header.inner(field, inner).end() + body;
-}
-
-/// A page of version 1 of so many values.
-std::string data_page(int values, const std::string& body, int encoding = 0) {
-  return page_of(0, Fields().number(1, values).number(2, encoding), 5, body);
-}
-
-struct ColumnOf {
-  std::int64_t values = 0;
-  std::string pages = {};
-  int type = 1, codec = 0, repetition = 2, length = 0;  // type 1: int32; repetition 2: lists
-  bool half = false;
-};
-
-Fields chunk_of(const ColumnOf& column, std::int64_t first) {
-  Fields about;
-  about.number(1, column.type).number(4, column.codec).number(5, column.values, ThriftReader::i64);
-  about.number(7, static_cast<std::int64_t>(column.pages.size()), ThriftReader::i64);
-  return Fields().inner(3, about.number(9, first, ThriftReader::i64));
-}
-
-Fields leaf_of(const ColumnOf& column, const std::string& name = "ids") {
-  Fields leaf;
-  leaf.number(1, column.type).number(2, column.length).number(3, column.repetition).text(4, name);
-  if (column.half) leaf.inner(10, Fields().inner(15, {}));
-  return leaf;
-}
-
-std::string file_of(const std::string& pages, const Fields& metadata) {
-  const std::string end = metadata.end();
-  return "PAR1" + pages + end + packed(std::vector{static_cast<std::uint32_t>(end.size())}) +
-         "PAR1";
-}
-
-/// Row groups of one column.
-std::string file_with(const std::vector<ColumnOf>& groups) {
-  std::string pages;
-  std::vector<Fields> chunks;
-  for (const ColumnOf& group : groups) {
-    const auto first = static_cast<std::int64_t>(4 + pages.size());
-    chunks.push_back(Fields().list(1, {chunk_of(group, first)}));
-    pages += group.pages;
-  }
-  Fields metadata;
-  metadata.list(2, {Fields().text(4, "root").number(5, 1), leaf_of(groups[0])});
-  return file_of(pages, metadata.number(3, 2, ThriftReader::i64).list(4, chunks));
-}
 
 /// "WIDTH: values", read so many rows at a time; or what is wrong.
 std::string read_all(const std::string& bytes, std::int64_t rows = 100) {
@@ -160,20 +38,14 @@ std::string read_of(const ColumnOf& column, std::int64_t rows = 100) {
   return read_all(file_with({column}), rows);
 }
 
-/// A list column of one page of version 1; `repeated` and `present` are levels.
-ColumnOf lists(const std::string& repeated, const std::string& present,
-               const std::vector<std::int32_t>& values) {
-  const auto count = static_cast<int>(repeated.size());
-  return {count, data_page(count, with_size(levels_of(repeated)) + with_size(levels_of(present)) +
-                                      ints(values))};
-}
-
 TEST(ParquetByHand, ListsHaveTheWidthOfTheirLevels) {
   const ColumnOf two = lists("0101", "1111", {3, 4, 5, 6});
   EXPECT_EQ(read_of(two), " 3 4 5 6/2");
   EXPECT_EQ(read_of(two, 1), " 3 4/2 5 6/2");
   EXPECT_EQ(read_all(file_with({two, two})), " 3 4 5 6 3 4 5 6/2");
   EXPECT_EQ(read_all(file_with({two, two}), 3), " 3 4 5 6 3 4/2 5 6/2");
+  EXPECT_EQ(read_all(file_with({two, {0, ""}, two}), 3), " 3 4 5 6 3 4/2 5 6/2")
+      << "an empty group";
   EXPECT_EQ(read_of(lists("011", "111", {1, 2, 3})), " 1 2 3/3") << "a single row";
   EXPECT_EQ(read_of(lists("00", "11", {1, 2})), " 1 2/1");
 }
@@ -185,7 +57,7 @@ TEST(ParquetByHand, RowsMayGoOnInTheNextPage) {
 
 TEST(ParquetByHand, RowsOfDifferentLengthsAreRefused) {
   const std::string wrong = "error: has rows of different lengths";
-  for (const char* const levels : {"010", "001", "0011", "01011", "10", "011010"}) {
+  for (const char* const levels : {"010", "001", "0011", "01011", "01001", "10", "011010"}) {
     const std::string present(std::string(levels).size(), '1');
     EXPECT_EQ(read_of(lists(levels, present, std::vector<std::int32_t>(present.size()))), wrong)
         << levels;
@@ -314,6 +186,45 @@ TEST(ParquetByHand, ChecksumsAreOfThePage) {
   EXPECT_EQ(with_sum(sum + 1), "error: has a page that fails its checksum");
 }
 
+TEST(ParquetByHand, ChunksBeginWithTheirDictionary) {
+  const std::string dictionary = dictionary_page();
+  const ColumnOf column = {4, dictionary + data_page(4, indices, 8), 1, 0, 0};
+  Fields about;
+  about.number(1, 1).number(4, 0).number(5, 4, ThriftReader::i64);
+  about.number(7, static_cast<std::int64_t>(column.pages.size()), ThriftReader::i64);
+  about.number(9, static_cast<std::int64_t>(4 + dictionary.size()), ThriftReader::i64);
+  Fields metadata;
+  metadata.list(2, {Fields().text(4, "root").number(5, 1), leaf_of(column)});
+  metadata.number(3, 4, ThriftReader::i64);
+  const Fields chunk = Fields().inner(3, about.number(11, 4, ThriftReader::i64));
+  EXPECT_EQ(read_all(file_of(column.pages, metadata.list(4, {Fields().list(1, {chunk})}))),
+            " 30 10 20 30/1");
+}
+
+TEST(ParquetByHand, RowsAndSchemasAreBounded) {
+  const auto row_of = [](std::size_t values) {
+    return read_of(lists("0" + std::string(values - 1, '1'), std::string(values, '1'),
+                         std::vector<std::int32_t>(values, 7)));
+  };
+  EXPECT_THAT(row_of(4096), ::testing::EndsWith(" 7 7/4096"));
+  EXPECT_EQ(row_of(4097), "error: has rows of different lengths");
+  const auto of_depth = [](int depth) {
+    const ColumnOf column = {2, data_page(2, ints({1, 2})), 1, 0, 0};
+    std::vector<Fields> schema = {Fields().text(4, "root").number(5, 1)};
+    for (int i = 1; i < depth; ++i) {
+      schema.push_back(Fields().number(3, 0).text(4, "ids").number(5, 1));
+    }
+    schema.push_back(leaf_of(column));
+    Fields metadata;
+    metadata.list(2, schema).number(3, 2, ThriftReader::i64);
+    return read_all(
+        file_of(column.pages, metadata.list(4, {Fields().list(1, {chunk_of(column, 4)})})));
+  };
+  EXPECT_EQ(of_depth(13), " 1 2/1");
+  EXPECT_EQ(of_depth(16), " 1 2/1");
+  EXPECT_EQ(of_depth(17), "error: has a damaged schema");
+}
+
 TEST(ParquetByHand, FilesAreWhole) {
   const std::string sound = file_with({lists("01", "11", {1, 2})});
   EXPECT_EQ(read_all(sound), " 1 2/2");
@@ -339,6 +250,10 @@ TEST(ParquetByHand, SchemasAreWhole) {
   const Fields root = Fields().text(4, "root").number(5, 1);
   const Fields chunk = chunk_of(column, 4);
   EXPECT_EQ(read_schema({root, leaf_of(column)}, {chunk}), " 1 2/2");
+  Fields of_no_groups;
+  of_no_groups.list(2, {root, leaf_of(column)}).number(3, 0, ThriftReader::i64);
+  of_no_groups.head(4, ThriftReader::list).raw(std::string(1, '\0'));  // of no type
+  EXPECT_EQ(read_all(file_of("", of_no_groups)), "");
   EXPECT_EQ(read_schema({root}, {chunk}), "error: has a damaged schema");
   EXPECT_EQ(read_schema({root, leaf_of(column), leaf_of(column)}, {chunk}),
             "error: has a damaged schema");

@@ -219,6 +219,12 @@ TEST(TensorsOfTrtllm, AreTheSameLayersInEveryIterationOfEveryRank) {
               StartsWith("error: has 2 layers in iteration 8 but 1 in the first\n"));
   EXPECT_THAT(of({{"7_1"}, {"8_1"}}), StartsWith("error: has iteration 8, which "));
   EXPECT_THAT(of({{"7_1", "8_1"}, {"7_1"}}), StartsWith("error: has 1 iterations but "));
+  EXPECT_EQ(of({{"7_1", "7_2", "8_1", "8_2"}}),
+            "top 2 step 7 [1] 1: 0 1 2: 0 1 rank 0 step 8 [1] 1: 0 1 2: 0 1 rank 0")
+      << "an iteration may choose as the one before";
+  EXPECT_EQ(of({{"7_1", "7_2"}, {"7_1", "7_2"}}),
+            "top 2 step 7 [1] 1: 0 1 2: 0 1 rank 0\n"
+            "2 rows: of ranks that repeat another's tokens (tensor parallelism)\n");
 }
 
 /// Bytes as an array of that shape.

@@ -162,6 +162,9 @@ TEST(EncodedRoutes, ThatFillNoShapeAreRefused) {
             "holds 4 bytes of routes, which fill no shape 1x2");
   EXPECT_EQ(routes_of(R"({"data": "", "shape": [1, 1, 2]})"),
             "holds 0 characters of routes, which fill no shape (1, 1, 2)");
+  EXPECT_EQ(routes_of(R"({"data": "", "shape": [1048576, 1048576]})"),
+            "holds 0 characters of routes, which fill no shape (1048576, 1048576)")
+      << "as many as any response holds";
   for (const char* const shape : {"1x1xa", "1x1x2a", "1x1x2x1", "1xx2", "-1x1x-2"}) {
     EXPECT_EQ(routes_of(fmt::format(R"("nrlre1:int16:{}:AQACAA==")", shape)),
               fmt::format("holds 4 bytes of routes, which fill no shape {}", shape));
@@ -267,6 +270,8 @@ TEST(LinesOfMegatron, HaveTheirFields) {
   }
   EXPECT_EQ(wrong("\"rank\": 0", "\"rank\": 1048577"), at + "has no sound 'rank'");
   EXPECT_EQ(wrong("\"topk\": 2", "\"topk\": 65536"), at + "has no sound 'topk'");
+  EXPECT_EQ(wrong("\"step\": 3", "\"step\": 1099511627776"), "no error");
+  EXPECT_EQ(wrong("\"step\": 3", "\"step\": 1099511627777"), at + "has no sound 'step'");
   EXPECT_EQ(wrong("top_indices", "indices"), at + "has no 'top_indices'");
   EXPECT_EQ(wrong("\"num_tokens\": 2", "\"num_tokens\": 3"),
             at + "has 2 rows of 4 ids in all where 3 x 2 are due");

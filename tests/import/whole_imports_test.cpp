@@ -145,6 +145,12 @@ TEST(ProgressOfImports, IsTheShareOfWhatIsRead) {
   EXPECT_EQ(seen("trace-v1"), "0.000 ") << "of folders";
   EXPECT_EQ(seen("verl"), "0.000 ") << "of files";
   EXPECT_EQ(seen("hf-logits"), "0.000 ") << "of files";
+  EXPECT_EQ(seen("npz"), "0.000 0.556 ") << "of tokens, by sequence";
+  EXPECT_EQ(seen("trtllm-routes"), "0.000 0.500 ") << "of files";
+  for (const char* const kind : {"esft", "gpt-oss", "megatron-routes", "sglang-routes"}) {
+    EXPECT_EQ(seen(kind), "1.000 1.000 ") << "of what is read, which of small files is all";
+  }
+  EXPECT_EQ(seen("megatron-trace"), "1.000 ");
 }
 
 TEST(CountsOfLayers, AreOfThoseThatAreNamedOrTheModels) {
