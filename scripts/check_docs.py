@@ -7,6 +7,7 @@ usage: check_docs.py [ROOT]
 
 A link must lead to a file that is there and, behind a #, to a heading of it. Sources and scripts that pages name must be there
 (changelog and tutorials apart: they name what is gone or yet to be written), and so must pages that code, tests and data name.
+Figures of README.md's table of errors must be those of the page that a row leads to.
 A page has at most 3,000 words. README.md, CONTRIBUTING.md and all pages of docs/ together have at most so many words, long sentences,
 long lines and words to avoid as BOUNDS says. Prints file:line of each problem and exits 1 if there is any.
 """
@@ -34,6 +35,8 @@ CODE = re.compile(r"`[^`]*`")
 HEADING = re.compile(r"#{1,6} +(.*)")
 SOURCE = re.compile(r"`((?:sim|realhw|tests|scripts)/[\w./-]+)`")
 TIMELESS = re.compile(r"(?!CHANGELOG|docs/adding-a-)")
+RESULT_ROW = re.compile(r"\| (?P<quantity>.*) \| .* \| (?P<error>.*) \| \[.*\]\((?P<page>docs/results/.*\.md)\) \|")
+FIGURE = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
 NAMED = re.compile(r"\bdocs/[\w./-]*\w\.(?:md|svg|csv)\b")
 
 
@@ -75,6 +78,25 @@ def links_of(path, text):
             if not re.match(r"[a-z]+:", target):
                 name, _, anchor = target.partition("#")
                 yield number, target, (path.parent / name).resolve() if name else path, anchor
+
+
+def figures_of(text):
+    """Numbers but those of "90 % within", which all pages say."""
+    return [figure.replace(",", "") for figure in FIGURE.findall(re.sub(r"90 % (?:with)?in", "", text))]
+
+
+def untrue_figures(root):
+    """Clauses of README.md's rows whose figures, perhaps rounded, no line or paragraph of the page has together."""
+    for number, line in enumerate((root / "README.md").read_text(encoding="utf-8").splitlines(), 1):
+        row = RESULT_ROW.fullmatch(line)
+        if not row or not (root / row["page"]).exists():
+            continue
+        text = (root / row["page"]).read_text(encoding="utf-8")
+        parts = [[float(figure) for figure in figures_of(part)] for part in re.split(r"\n\n|\n(?=[|-])", text)]
+        for what, places in [(row["quantity"], [sum(parts, [])]), *((clause, parts) for clause in row["error"].split(";"))]:
+            figures = [(float(figure), 0.50001 * 10 ** -len(figure.partition(".")[2])) for figure in figures_of(what)]
+            if not any(all(any(abs(said - figure) <= half for said in part) for figure, half in figures) for part in places):
+                yield f"README.md:{number}: {row['page']} does not say '{what.strip()}'"
 
 
 def dead_links(root, path, text):
@@ -160,7 +182,7 @@ def check(root):
             problems.append(f"{name}:1: {len(text.split())} words, more than {MOST_WORDS}")
         if name.startswith("docs/") and name != INDEX and path not in indexed:
             problems.append(f"{name}:1: {INDEX} has no link to this page")
-    return problems + list(dead_names(root)) + list(over_bounds(counted(root), BOUNDS))
+    return problems + list(untrue_figures(root)) + list(dead_names(root)) + list(over_bounds(counted(root), BOUNDS))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,11 @@ import page_words  # noqa: E402
 
 BAD_TREE = {
     "sim/a.h": "// See docs/a.md and docs/" "gone.md.\n",
-    "README.md": "# Top\n[a](docs/a.md) [b](docs/b.md#two-words) [out](https://example.org/x.md)\n",
-    "docs/README.md": "[a](a.md) [c](adding-a-c.md)\n[here](#nowhere)\n",
+    "README.md": "# Top\n[a](docs/a.md) [b](docs/b.md#two-words) [out](https://example.org/x.md)\n"
+                 "| 1,024 times of H100 | published | median 6.9 %, 90 % within 20.2 %; -26 to 3 % | [r](docs/results/r.md) |\n"
+                 "| 12 loads | published | median 8.6 % | [r](docs/results/r.md) |\n",
+    "docs/results/r.md": "| times | 1024 | 6.8 % | 20.2 % |\n| loads | 11 | 6.9 % | 8.6 % |\nfrom -26.1 to 3.4\n",
+    "docs/README.md": "[a](a.md) [r](results/r.md) [c](adding-a-c.md)\n[here](#nowhere)\n",
     "docs/adding-a-c.md": "Write `sim/c.h`.\n",
     "docs/a.md": "# A page\n\n## `Two` words!\n\n[itself](#two-words) [again](#two-words-1) [top](../README.md#top)\n"
                  "`[](const Map&)` [none](none.md)\n\n```\n[](in code) # no heading\n```\n\n    [](indented)\n\n## Two words\n",
@@ -27,6 +30,8 @@ docs/b.md:1: a.md#no-heading has no such heading
 docs/b.md:1: there is no sim/b.h
 docs/b.md:1: 3004 words, more than 3000
 docs/b.md:1: docs/README.md has no link to this page
+README.md:3: docs/results/r.md does not say 'median 6.9 %, 90 % within 20.2 %'
+README.md:4: docs/results/r.md does not say '12 loads'
 sim/a.h:1: there is no docs/gone.md
 """
 
