@@ -118,6 +118,9 @@ void LoggedTokens::add(const TableRow& row) {
                              single ? 1 : size / lists, single_ ? 1 : choices_),
                  "");
   }
+  if (row.step.value_or(0) < 0) {
+    throw refuse(fmt::format("has step {}", *row.step), "--map step=FIELD names another field");
+  }
   if (row.rank.value_or(0) > 1 << 20) {
     throw refuse(fmt::format("has rank {}", *row.rank), "--map rank=FIELD names another field");
   }

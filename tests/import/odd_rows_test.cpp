@@ -200,6 +200,14 @@ TEST(RequestsOfTables, AreOfARankThatThereMayBe) {
   }
 }
 
+TEST(RequestsOfTables, AreOfStepsFromZeroOn) {
+  const auto of_step = [](const std::string& step) {
+    return rows_told("step,layer,token,expert\n" + step + ",1,0,3\n" + step + ",1,0,4\n", {1});
+  };
+  EXPECT_EQ(of_step("0"), "top 2 [1] 1: 3 4");
+  EXPECT_EQ(of_step("-1"), "error: has step -1\nhint: --map step=FIELD names another field\n");
+}
+
 TEST(LinesOfEsft, AreText) {
   EXPECT_THAT(told_of("esft", {{"expert_weights_1.txt", "0\t1\t\t1\t\xff\n"}},
                       [](ImportOptions& options) { options.moe_layers = {}; }),
