@@ -56,6 +56,7 @@ void explore(const ExploreOptions& options) {
   const TemporaryFolder drops;
   // Its process is made before there are threads and sockets, which it would inherit.
   Runs runs({options.version, options.given, drops.path(), options.workers});
+  const StopSignals from_here_on;  // who knows the address may end it
   LateHandler handler;
   const auto server = make_http_server(handler);
   const int port = bound(*server, options.port);

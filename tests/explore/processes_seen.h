@@ -40,10 +40,9 @@ inline std::string status_field(const std::string& process, const std::string& n
   return text.substr(from, text.find('\n', from) - from);
 }
 
-/// Whether SIGTERM is in a set of signals: "ShdPnd" of those that wait for a process, "SigCgt" of
-/// those that it has a handler for.
-inline bool has_sigterm(pid_t process, const std::string& set) {
-  const std::string signals = status_field(std::to_string(process), set);
+/// Whether SIGTERM waits for a process.
+inline bool waits_for_sigterm(pid_t process) {
+  const std::string signals = status_field(std::to_string(process), "ShdPnd");
   return !signals.empty() && (std::stoull(signals, nullptr, 16) >> (SIGTERM - 1) & 1U) != 0;
 }
 

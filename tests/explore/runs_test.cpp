@@ -151,7 +151,7 @@ TEST_F(WorkingRuns, ThatAreCancelledLeaveTheirProcessTime) {
     ASSERT_TRUE(stop_process(process));
     const auto told = std::chrono::steady_clock::now();
     runs_.cancel(run);
-    EXPECT_TRUE(comes_true([&] { return has_sigterm(process, "ShdPnd"); }));
+    EXPECT_TRUE(comes_true([&] { return waits_for_sigterm(process); }));
     runs_.cancel(run);  // the loop looks again
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     ::kill(process, SIGCONT);
@@ -180,7 +180,7 @@ TEST_F(WorkingRuns, WhoseProcessDiesFailUnlessTheyWereCancelled) {
     EXPECT_NE(second, first);
     ASSERT_TRUE(stop_process(second));
     runs_.cancel(run);
-    EXPECT_TRUE(comes_true([&] { return has_sigterm(second, "ShdPnd"); }));
+    EXPECT_TRUE(comes_true([&] { return waits_for_sigterm(second); }));
     ::kill(second, SIGKILL);
     const RunState cancelled = end_of(run);
     EXPECT_EQ(cancelled.stage, Stage::cancelled);
