@@ -53,16 +53,21 @@ void add_whatif_command(CommandLine& app) {
   options->scenario.add_to(command);
   add_allow_commands(command);
   command
-      .add_option("--scale", options->what.scale,
-                  "RESOURCE=FACTOR, times its size: gpu.flops, nic.bandwidth, nic.latency ...")
+      .add_option(
+          "--scale", options->what.scale,
+          "RESOURCE=FACTOR, times its size: gpu.flops, nic.bandwidth, nic.latency ...; several: "
+          "a,b")
+      .separated_by(',')
       .one_value_each();
   command
       .add_option("--slow", options->what.slow,
                   "TARGET=FACTOR, times its speed: gpu:RANK, host:N, link:A--B, device:NAME")
+      .separated_by(',')
       .one_value_each();
   command
       .add_option("--fail", options->what.fail,
                   "TARGET that is gone: link:A--B, device:NAME (a NIC or switch), gpu:RANK, host:N")
+      .separated_by(',')
       .one_value_each();
   options->output.add_to(command, "writes everything printed, and more, to a file");
   command.add_option("--workers", options->workers, "processes to use (default: all cores)")

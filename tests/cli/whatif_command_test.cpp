@@ -32,6 +32,13 @@ TEST(WhatIfCommand, PrintsBeforeAndAfter) {
             first["after"]["s"].get<double>() / first["before"]["s"].get<double>() - 1);
 }
 
+TEST(WhatIfCommand, TakesSeveralChangesWithCommasOrByFlags) {
+  const std::string said = "# what if: --scale gpu.flops=2 --scale nvlink.bandwidth=0.5\n";
+  EXPECT_THAT(what_if({"--scale", "gpu.flops=2,nvlink.bandwidth=0.5"}).out, HasSubstr(said));
+  EXPECT_THAT(what_if({"--scale", "gpu.flops=2", "--scale", "nvlink.bandwidth=0.5"}).out,
+              HasSubstr(said));
+}
+
 TEST(WhatIfCommand, NeedsAChangeThatThereIs) {
   const Outcome nothing = what_if({});
   EXPECT_EQ(nothing.code, 2);
