@@ -80,6 +80,16 @@ void remove_key(const YAML::Node& root, const std::string& path, const std::stri
   node.remove(part);
 }
 
+/// Where a second change begins: ",path.of.it=" behind a value that is no list, map or quotation.
+std::size_t second_change(const std::string& text, std::size_t value) {
+  if (text.find_first_of("[{'\"", value) != std::string::npos) return std::string::npos;
+  const std::size_t comma = text.find(',', value), equals = text.find('=', comma);
+  if (comma == std::string::npos || equals == std::string::npos) return std::string::npos;
+  const std::string_view path = std::string_view(text).substr(comma + 1, equals - comma - 1);
+  const bool dotted = path.find('.') != std::string_view::npos && is_path(path);
+  return dotted && path.find_first_of(", ") == std::string_view::npos ? comma : std::string::npos;
+}
+
 }  // namespace
 
 Override parse_override(const std::string& text) {
@@ -87,6 +97,10 @@ Override parse_override(const std::string& text) {
   if (equals == std::string::npos || !is_path(text.substr(0, equals))) {
     throw Error(fmt::format("--set {}: expected path=value", text),
                 "for example --set topology.nodes=8");
+  }
+  if (const auto comma = second_change(text, equals + 1); comma != std::string::npos) {
+    throw Error(fmt::format("--set {}: takes one change", text),
+                fmt::format("--set {} --set {}", text.substr(0, comma), text.substr(comma + 1)));
   }
   return {text.substr(0, equals), text.substr(equals + 1), ""};
 }

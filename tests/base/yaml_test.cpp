@@ -224,6 +224,21 @@ TEST(Yaml, OverridesWinAndAreNamedInErrors) {
   }
 }
 
+TEST(Yaml, OverridesAreOneChangeEach) {
+  try {
+    parse_override("topology.nodes=4,model.experts=8");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(),
+                 "error: --set topology.nodes=4,model.experts=8: takes one change\n"
+                 "hint: --set topology.nodes=4 --set model.experts=8\n");
+  }
+  for (const char* value : {"1,2", "a,b=2", "[1,c.d=2]", "{x: 1,c.d=2}", "'1,c.d=2'", "a, c.d=2",
+                            "a,b c.d=2", "1,.d=2"}) {
+    EXPECT_EQ(parse_override(std::string("a.b=") + value).value, value);
+  }
+}
+
 TEST(Yaml, OverridesLeaveOtherMistakesAtTheirLines) {
   const std::string text =
       "gone: 1\n"
