@@ -191,10 +191,10 @@ void Runs::cancel_asked() {
   if (cancel_wanted_ && !cancelling_) {
     cancelling_ = true;
     told_ = now;
-    ::kill(process_.id, SIGTERM);
-  } else if (cancelling_ && now - told_ > to_end) {
-    process_died();
   }
+  if (!cancelling_) return;
+  if (now - told_ > to_end) return process_died();
+  ::kill(process_.id, SIGTERM);  // at every look: it passes over one before it has read its request
 }
 
 void Runs::hand_out() {

@@ -165,6 +165,24 @@ TEST_F(WorkingRuns, ThatAreCancelledLeaveTheirProcessTime) {
   });
 }
 
+TEST_F(WorkingRuns, ThatAreCancelledBeforeTheyAreReadEndAllTheSame) {
+  while_they_work([&] {
+    bool stays = false;  // the process, which is replaced if it takes too long
+    for (int i = 0; i < 5 && !stays; ++i) {
+      const pid_t process = only_child();
+      ASSERT_TRUE(stop_process(process));
+      const std::int64_t run = runs_.start("", -1, endless_request);
+      EXPECT_EQ(runs_.wait(run, 0, very_long)->stage, Stage::running);
+      runs_.cancel(run);
+      EXPECT_TRUE(comes_true([&] { return waits_for_sigterm(process); }));
+      ::kill(process, SIGCONT);
+      EXPECT_EQ(end_of(run).stage, Stage::cancelled);
+      stays = only_child() == process;
+    }
+    EXPECT_TRUE(stays);
+  });
+}
+
 TEST_F(WorkingRuns, WhoseProcessDiesFailUnlessTheyWereCancelled) {
   while_they_work([&] {
     std::int64_t run = begin_endless();
