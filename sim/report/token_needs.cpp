@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/report/token_needs.h"
 
+#include <array>
 #include <bit>
 #include <utility>
 
@@ -8,36 +9,63 @@
 
 namespace moesim {
 
-std::map<int, std::vector<TokenNeeds>> needs_by_layer(const Plan& plan) {
+namespace {
+
+/// Where the choices of a layer's tokens end, row by row.
+class Journeys {
+ public:
+  void add(const RowMove& row) {
+    const std::size_t token = row.token.index();
+    if (token >= of_token_.size()) of_token_.resize(token + 1);
+    Journey& journey = of_token_[token];
+    if (journey.ended == 0) journey.source = row.from;
+    journey.ended |= row.choices;
+    for (Choices left = row.choices; left != 0; left &= left - 1) {
+      journey.holder[static_cast<std::size_t>(std::countr_zero(left))] = row.to;
+    }
+  }
+  std::vector<TokenNeeds> needs() const {
+    std::vector<TokenNeeds> needs;
+    for (const Journey& journey : of_token_) {
+      TokenNeeds need{journey.source, {}};
+      for (Choices left = journey.ended; left != 0; left &= left - 1) {
+        const GpuId holder = journey.holder[static_cast<std::size_t>(std::countr_zero(left))];
+        if (holder != journey.source) need.targets.push_back(holder);
+      }
+      if (need.targets.empty()) continue;
+      sort_once(need.targets);
+      needs.push_back(std::move(need));
+    }
+    return needs;
+  }
+
+ private:
   struct Journey {
     GpuId source;
-    std::map<int, GpuId> holder;  // by choice
+    Choices ended = 0;  // that rows have brought somewhere
+    std::array<GpuId, max_top_k> holder;
   };
-  std::map<int, std::map<TokenId, Journey>> layers;
+  std::vector<Journey> of_token_;  // [token] numbered from 0 on in a plan
+};
+
+}  // namespace
+
+std::map<int, std::vector<TokenNeeds>> needs_by_layer(const Plan& plan) {
+  std::map<int, Journeys> layers;
   for (const Op& op : plan.ops) {
     if (op.exchange() == nullptr || op.key.stage != Stage::dispatch ||
         op.key.pass != Pass::forward) {
       continue;
     }
-    auto& journeys = layers[op.key.layer];
+    Journeys& journeys = layers[op.key.layer];
     for (const RowMove& row : op.exchange()->rows) {
-      if (row.choices == 0) continue;  // nobody needs it
-      Journey& journey = journeys.try_emplace(row.token, Journey{row.from, {}}).first->second;
-      for (Choices left = row.choices; left != 0; left &= left - 1) {
-        journey.holder[std::countr_zero(left)] = row.to;
-      }
+      if (row.choices != 0) journeys.add(row);  // else nobody needs it
     }
   }
   std::map<int, std::vector<TokenNeeds>> needs;
   for (const auto& [layer, journeys] : layers) {
-    for (const auto& [token, journey] : journeys) {
-      TokenNeeds need{journey.source, {}};
-      for (const auto& [choice, gpu] : journey.holder) {
-        if (gpu != journey.source) need.targets.push_back(gpu);
-      }
-      sort_once(need.targets);
-      if (!need.targets.empty()) needs[layer].push_back(std::move(need));
-    }
+    auto of_layer = journeys.needs();
+    if (!of_layer.empty()) needs[layer] = std::move(of_layer);
   }
   return needs;
 }
