@@ -10,16 +10,17 @@
 
 namespace moesim {
 
-/// Nodes of GPUs on an NVLink switch, each with a NIC of its own that it reaches over PCIe.
-inline Topology switched_cluster(int nodes, int gpus) {
+/// Nodes of GPUs on an NVLink switch, each with a NIC of its own that it reaches over PCIe of so
+/// many GB/s.
+inline Topology switched_cluster(int nodes, int gpus, double pcie = 50) {
   std::string text =
       fmt::format("name: t\nnodes: {}\nnode:\n  gpu: h100-sxm\n  gpus: {}\n", nodes, gpus);
   if (gpus > 1) text += "  nvlink: {kind: switch, bandwidth: 100 GB/s, latency: 1 us}\n";
   if (nodes > 1) {
     text += fmt::format(
-        "  pcie: {{bandwidth: 50 GB/s, latency: 2 us}}\n"
+        "  pcie: {{bandwidth: {} GB/s, latency: 2 us}}\n"
         "  nics: {{count: {}, bandwidth: 25 GB/s, latency: 4 us}}\nfabric: {{kind: switch}}\n",
-        gpus);
+        pcie, gpus);
   }
   return parse_topology(text, "t.yaml").topology;
 }
