@@ -232,6 +232,9 @@ TEST_F(SavedCalibrationFile, TellsTheMultiprocessorsOfTheGpus) {
   const CalibrationFiles known = files("known"), unknown = files("unknown");
   fit_times(write_times(0, {84, 84, 82, 84}), known);
   EXPECT_EQ(read_gpu_model(known.gpu("a6000", true)).sms, 82);
+  const CalibrationFiles of_first = files("of_first");
+  fit_times(write_times(0, {80, 84, 82, 84}), of_first);
+  EXPECT_EQ(read_gpu_model(of_first.gpu("a6000", true)).sms, 80);
   fit_times(write_times(), unknown);
   EXPECT_EQ(read_gpu_model(unknown.gpu("a6000", true)).sms, 0);
   EXPECT_THAT(read_file(unknown.gpu("a6000", true)), HasSubstr("# sms is unknown"));

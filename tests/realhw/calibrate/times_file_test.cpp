@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -48,7 +49,8 @@ class FileOfTimes : public ::testing::Test {
     }
     return "";
   }
-  std::filesystem::path folder_ = std::filesystem::path(::testing::TempDir()) / "moesim_times_file";
+  std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) / fmt::format("moesim_times_file_{}", getpid());
   std::string path_ = (folder_ / "t.times.jsonl").string();
   MeasuredCalibration calibration_;
 };
