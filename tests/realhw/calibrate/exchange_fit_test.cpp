@@ -154,6 +154,22 @@ TEST(ExchangeFit, LooksAtAGpuThatSends) {
   EXPECT_NEAR(f.of("nvlink").latency.value, 3e-6 / 2, 1e-9);
 }
 
+TEST(ExchangeFit, GivesTheWholeLatencyToTheOnlyLinkOfARoute) {
+  const Topology mesh = parse_topology(
+                            "nodes: 1\nnode:\n  gpu: h100-sxm\n  gpus: 3\n"
+                            "  nvlink: {kind: mesh, bandwidth: 100 GB/s, latency: 1 us}\n",
+                            "t.yaml")
+                            .topology;
+  const FittedFormula f(mesh, {.exchange = 10e-6,
+                               .peer = 2e-6,
+                               .outside = 0,
+                               .inside = 3e-6,
+                               .outside_rate = 1,
+                               .inside_rate = 80e9});
+  EXPECT_EQ(f.of("nvlink").links, 1);
+  EXPECT_NEAR(f.of("nvlink").latency.value, 3e-6, 1e-9);
+}
+
 TEST(ExchangeFit, IsOfTheClassThatTakesLongest) {
   const Formula formula{.exchange = 10e-6,
                         .peer = 2e-6,

@@ -65,6 +65,11 @@ TEST(KernelPlans, LeaveTheRowsOfARankWithItsOwnExperts) {
       if (op.key.kind == OpKind::token_exchange) {
         EXPECT_EQ(op.exchange()->traffic.off_diagonal(), Bytes(0)) << op.label.text();
       }
+      if (op.label == "dispatch-counts") {
+        const auto experts = static_cast<std::int64_t>(4 * m.size());
+        EXPECT_EQ(op.exchange()->traffic.at(GpuId(0), GpuId(1)), Bytes(8 * experts))
+            << "a count of each expert of the step";
+      }
     }
     EXPECT_EQ(products, 1);
     EXPECT_EQ(micro->layers.size(), 1u);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "realhw/calibrate/kernel_plans.h"
@@ -45,7 +46,7 @@ class CountingBackend : public HardwareBackend {
     return std::make_unique<Runner>(*this, step.plan.ops.size());
   }
   int runners = 0, runs = 0, fault = -1, sms_of_gpu = 0, compared = 0;
-  std::int64_t wrong = 0;
+  std::int64_t wrong = 0;  // bytes, when they are compared next
 
  private:
   class Runner : public StepRunner {
@@ -60,7 +61,7 @@ class CountingBackend : public HardwareBackend {
     Comparison compare(const CompareOptions& options) override {
       backend_.compared = options.tokens;
       Comparison c;
-      c.wrong_bytes = backend_.wrong;
+      c.wrong_bytes = std::exchange(backend_.wrong, 0);
       return c;
     }
 

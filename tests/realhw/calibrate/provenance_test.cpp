@@ -136,7 +136,7 @@ TEST(Rounds, NameThePlanWithWrongNumbers) {
     c.measure(false);
     FAIL();
   } catch (const std::runtime_error& e) {
-    EXPECT_THAT(e.what(), HasSubstr(" wrong elements in '" + c.plans[0]->name + "'"));
+    EXPECT_THAT(e.what(), HasSubstr("1 wrong element in '" + c.plans[0]->name + "'"));
   }
   EXPECT_THAT(c.told, ElementsAre(std::pair(c.plans[0]->name, 0)));
 }
