@@ -33,8 +33,9 @@ TEST(KernelPlans, GoFromOneRowToTheMostOfARanksExpertsTogether) {
 }
 
 TEST(KernelPlans, TakeAnExpertOfEachRankIfThereAreMoreRanksThanExperts) {
-  EXPECT_THAT(names_of_kernel_plans(switched_cluster(8, 8), {.rows = 1}),
-              ElementsAre("step of 1 experts with 1 row", "memory-bound kernels"));
+  EXPECT_THAT(names_of_kernel_plans(switched_cluster(8, 8), {.rows = 4}),
+              ElementsAre("step of 1 experts with 1 row", "step of 1 experts with 4 rows",
+                          "memory-bound kernels"));
 }
 
 /// The kernels of an op are the same on all its GPUs.

@@ -111,6 +111,7 @@ TEST(PlannedCalibration, MeasuresWhatHappensAtOnceLastAndOnlyOfSeveralGpus) {
   in.topology = "a100-nccl";
   in.set = {"topology.nodes=1", "topology.node.gpus=1"};
   const PlannedCalibration one(in);
+  EXPECT_EQ(one.gpus().size(), 1u);
   EXPECT_EQ(one.plans().size(), 2u);
   EXPECT_EQ(one.plans().back()->name, "memory-bound kernels");
 }

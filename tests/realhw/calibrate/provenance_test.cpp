@@ -37,14 +37,12 @@ Provenance of_this_process(Job& job, int sms) {
 TEST(Provenance, HasTheCommandWithoutTheFolderOfItsProgram) {
   LoneJob job;
   const std::string command = of_this_process(job, 0).command;
-  std::string program = std::filesystem::read_symlink("/proc/self/exe").filename();
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
   std::string word;
   std::getline(in, word, '\0');
   std::string expected = std::filesystem::path(word).filename();
   while (std::getline(in, word, '\0')) expected += " " + word;
   EXPECT_EQ(command, expected);
-  EXPECT_THAT(command, ::testing::StartsWith(program));
 }
 
 TEST(Provenance, HasTheReleaseAndTheTimeOfTheMeasurement) {
