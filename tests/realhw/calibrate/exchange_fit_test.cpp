@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 #include "tests/realhw/calibrate/clusters.h"
 
@@ -246,6 +247,29 @@ TEST(ExchangeFit, ListsItsSizesByTheBytesOnTheLinkAndTheirErrors) {
   EXPECT_GT(bent.worst, 0.01);
   EXPECT_EQ(bent.worst, std::ranges::max(errors));
   EXPECT_NEAR(bent.typical, robust_median(errors).value, 1e-12);
+}
+
+TEST(ExchangeFit, PoolsSizesThatTakeLessTimeThanSmallerOnes) {
+  const Topology topology = switched_cluster(1, 2);
+  FittedFormula f(topology, {.exchange = 10e-6,
+                             .peer = 2e-6,
+                             .outside = 0,
+                             .inside = 3e-6,
+                             .outside_rate = 1,
+                             .inside_rate = 80e9});
+  const MicroPlan& micro = f.plans.at(1).micro;
+  const std::size_t last = micro.plan.ops.size() - 1;
+  std::vector<double> seconds;
+  for (std::size_t op = 0; op <= last; ++op) {
+    seconds.push_back(f.times.at(micro.name).at(0)[0].ops[op][0].end.value);
+  }
+  std::swap(seconds[last - 4], seconds[last - 2]);
+  take_times(micro, seconds, 1, f.times);
+  const auto residuals = fit_exchanges(topology, f.plans, f.times).classes.at(0).fit.residuals;
+  ASSERT_EQ(residuals.size(), (last + 1) / 2);
+  const Seconds pooled((seconds[last - 4] + seconds[last - 2]) / 2);
+  EXPECT_EQ(residuals[residuals.size() - 3].time, pooled);
+  EXPECT_EQ(residuals[residuals.size() - 2].time, pooled);
 }
 
 TEST(ExchangeFit, KnowsTheSpreadOfItsMedians) {

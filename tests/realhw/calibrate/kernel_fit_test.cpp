@@ -118,6 +118,7 @@ TEST(KernelFit, LeavesOutWhatTookNoTimeAndWhatIsNoKernelOfATable) {
   ops.add_kernels(kind_key(OpKind::planning), Kernel(HostWork{500}), lasting({1, 1, 1, 1}));
   const GpuFit fit = fit_on_four(ops);
   EXPECT_EQ(fit.kept, 3);
+  EXPECT_EQ(fit.rejected, 0) << "it is not even an outlier";
   EXPECT_NEAR(fit.model.tables.gemm.at(0).groups.at(1).points().at(6).value, 12e-6, 1e-12);
   EXPECT_TRUE(fit.model.tables.memory_bound.empty());
 }
