@@ -100,6 +100,17 @@ TEST(ExchangePlans, SendToOnePeerOnlyWhereThereAreMore) {
   }
 }
 
+TEST(ExchangePlans, BringAllRanksTogetherBeforeEveryExchangeOrTwoAtOnce) {
+  for (const ExchangePlan& plan : exchange_plans(switched_cluster(2, 3), {})) {
+    const std::size_t at_once = plan.purpose == ExchangePurpose::together ? 2 : 1;
+    const auto& ops = plan.micro.plan.ops;
+    ASSERT_EQ(ops.size() % (at_once + 1), 0u) << plan.micro.name;
+    for (std::size_t op = 0; op < ops.size(); ++op) {
+      EXPECT_EQ(ops[op].key.kind == OpKind::settle, op % (at_once + 1) == 0) << plan.micro.name;
+    }
+  }
+}
+
 TEST(ExchangePlans, CountPeersInPowersOfTwoAndAllOfThem) {
   struct Case {
     int gpus;
