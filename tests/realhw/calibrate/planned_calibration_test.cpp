@@ -182,6 +182,15 @@ TEST_F(WrittenCalibration, NamesTheFilesNextToIt) {
   EXPECT_THAT(read_file(files_.gpu("h100", false)), HasSubstr("\nname: \"mine-h100\"\n"));
 }
 
+TEST_F(WrittenCalibration, IsTakenByTheTopologyThatWasMeasured) {
+  cluster_text({}, {{"a6000", GpuFit()}});
+  const PlannedCalibration planned(of_two_gpus());
+  EXPECT_EQ(planned.topology().gpu_model(GpuId(1)), "a6000");
+  const Topology calibrated = planned.calibrated(files_);
+  EXPECT_EQ(calibrated.gpu_model(GpuId(1)), files_.gpu("a6000", true));
+  EXPECT_EQ(calibrated.gpu_count(), 2) << "with what was set of it";
+}
+
 TEST_F(WrittenCalibration, HasOneGpuFileIfThereIsOneModel) {
   const std::string text = cluster_text({}, {{"h100", GpuFit()}});
   EXPECT_THAT(text, HasSubstr("  \"h100\": \"mine.gpu.yaml\"\n"));

@@ -256,6 +256,15 @@ TEST_F(SavedCalibrationFile, IsNotFittedInPart) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "x"));
 }
 
+TEST_F(SavedCalibrationFile, IsNotFittedToTimesOfOtherRuns) {
+  const std::string times = write_times();
+  std::string text = read_file(times);
+  const std::string runs = "\"ns\":[";
+  write_file(times, text.insert(text.find(runs) + runs.size(), "[],"));
+  EXPECT_THAT(why_not([&] { fit_times(times, files("x")); }),
+              HasSubstr("the times of 'overhead between nodes' in round 1 do not fit the plan"));
+}
+
 TEST_F(SavedCalibrationFile, IsNotFittedToAnotherTopologyOrModel) {
   const std::string times = write_times(), text = read_file(times);
   const auto with = [&](const std::string& from, const std::string& to) {
