@@ -27,8 +27,8 @@ std::vector<Bytes> sizes_of(const Topology& topology, const PeerSets& set, int p
   const Bytes probe(1 << 20);
   const Seconds time = price(topology, set.traffic(peers, probe))->alone.transfer;
   const double by_time = sizes.longest / time * static_cast<double>(probe.value);
-  const double most =
-      std::clamp(by_time, 16384.0, static_cast<double>(sizes.most.value / std::max(1, peers)));
+  const auto cap = static_cast<double>(sizes.most.value / std::max(1, peers));
+  const double most = std::clamp(by_time, std::min(16384.0, cap), cap);
   std::vector<Bytes> list;
   for (double size = 64; size <= most; size *= size < 1024 ? coarse : step) {
     list.emplace_back(std::llround(size));

@@ -91,7 +91,8 @@ std::string kernel_report(const std::string& name, const GpuFit& fit) {
 std::string overlap_report(const OverlapFit& fit) {
   const auto one = [](double factor, const Robust& r) {
     if (r.kept == 0) return std::string("not measured (they did not meet for long enough)");
-    return fmt::format("{:.3f} times as long (+-{}, {} runs)", factor, percent(r.spread), r.kept);
+    return fmt::format("{:.3f} times as long (+-{}, {})", factor, percent(r.spread),
+                       counted(r.kept, "run"));
   };
   return fmt::format("kernels during exchanges take {}\nexchanges during kernels take {}\n",
                      one(fit.factors.compute, fit.compute),

@@ -21,12 +21,9 @@ namespace {
 /// One step in which token t of a rank goes to the rank's expert t % experts.
 RoutingTrace local_trace(int ranks, int experts, std::int64_t rows) {
   TraceInfo info;
-  info.name = "local";
   info.experts = ranks * experts;
   info.top_k = 1;
   info.layers = {0};
-  info.phase = Phase::synthetic;
-  info.provenance = "{}";
   const std::int64_t tokens = rows * experts;
   StepArrays arrays;
   arrays.ids = IdArray(info.experts, ranks * tokens);
@@ -44,15 +41,12 @@ MicroPlan step_plan(const Topology& topology, MoeModel model, int experts, std::
   const int ranks = topology.gpu_count();
   const RoutingTrace trace = local_trace(ranks, experts, rows);
   model.experts = ranks * experts;
-  model.top_k = 1;
-  model.gate_groups = model.gate_kept_groups = 1;
-  const Batches batches = make_batches(trace, {ranks, rows * experts, 1});
+  const Batches batches = make_batches(trace, {.ranks = ranks, .tokens_per_rank = rows * experts});
   PlannerOptions options;
   options.ep = ranks;
   options.layers = {0};
   options.explicit_rows = true;
   options.attention = false;
-  options.batches = batches.batches;
   Planner planner(read_system(data_file("models/system", "megatron")), topology, model, trace,
                   options);
   const PlannedStep planned = planner.plan(batches.batches[0], 0);

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/plan/check.h"
@@ -85,7 +86,8 @@ void measure_rounds(Job& job, HardwareBackend& backend, const std::vector<const 
       const MeasuredStep measured = measure_step(
           job, backend, step, {.warmup = 1, .repeats = options.repeats, .compared = 1});
       if (const auto wrong = measured.compared.wrong(); wrong > 0) {
-        throw std::runtime_error(fmt::format("{} wrong elements in '{}'", wrong, plan->name));
+        throw std::runtime_error(
+            fmt::format("{} in '{}'", counted(wrong, "wrong element"), plan->name));
       }
       times[plan->name][round] = measured.repeats;
       if (first) keep(plan->name, round, measured.repeats);

@@ -40,7 +40,7 @@ Timeline timeline_of(const Json& ops) {
   Timeline timeline;
   for (const Json& op : ops) {
     std::vector<Interval> intervals;
-    for (std::size_t i = 0; i + 1 < op.size(); i += 2) {
+    for (std::size_t i = 0; i < op.size(); i += 2) {
       const auto seconds = [&](std::size_t at) {
         return Seconds(static_cast<double>(op.at(at).get<std::int64_t>()) * 1e-9);
       };
@@ -110,10 +110,10 @@ void at_line(int number, const std::string& file, Action action) {
 TimesRead parse_times(const std::string& text, const std::string& file) {
   TimesRead read;
   int number = 0;
-  for (std::size_t at = 0, end = 0; at < text.size(); at = end + 1) {
-    end = text.find('\n', at);
-    if (end == std::string::npos) break;
+  std::size_t at = 0;
+  for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n', at)) {
     const std::string line = text.substr(at, end - at);
+    at = end + 1;
     at_line(++number, file, [&] {
       if (number == 1) {
         read.head = read_head(line, file);

@@ -200,7 +200,8 @@ TEST_F(SavedCalibrationFile, RefusesWhatDoesNotFit) {
        "lists more plans than there are"},
       {0, [](Json& j) { j["plans"][1]["name"] = j["plans"][0]["name"]; },
        "two plans are named 'overhead between nodes'"},
-      {0, [](Json& j) { j["rounds"] = 3; }, "the plans are not the ones that line 1 names"},
+      {0, [](Json& j) { j["rounds"] = 3; },
+       ":1: error: the plans are not the ones that line 1 names"},
       {1, [](Json& j) { j["plan"] = "moesim"; }, "line 2, the plan 'overhead between nodes'"},
       {step, [](Json& j) { j["layers"].clear(); }, "but the layer has no routing"},
       {step, [](Json& j) { j["layers"][0]["slot"][0] = 77; }, "is served by slot 77"},
@@ -232,6 +233,9 @@ TEST_F(SavedCalibrationFile, TellsTheMultiprocessorsOfTheGpus) {
   const CalibrationFiles known = files("known"), unknown = files("unknown");
   fit_times(write_times(0, {84, 84, 82, 84}), known);
   EXPECT_EQ(read_gpu_model(known.gpu("a6000", true)).sms, 82);
+  const CalibrationFiles of_first = files("of_first");
+  fit_times(write_times(0, {80, 84, 82, 84}), of_first);
+  EXPECT_EQ(read_gpu_model(of_first.gpu("a6000", true)).sms, 80);
   fit_times(write_times(), unknown);
   EXPECT_EQ(read_gpu_model(unknown.gpu("a6000", true)).sms, 0);
   EXPECT_THAT(read_file(unknown.gpu("a6000", true)), HasSubstr("# sms is unknown"));
@@ -250,6 +254,15 @@ TEST_F(SavedCalibrationFile, IsNotFittedInPart) {
                                     "in round 2\n",
                                     2 * planned().plans().size())));
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "x"));
+}
+
+TEST_F(SavedCalibrationFile, IsNotFittedToTimesOfOtherRuns) {
+  const std::string times = write_times();
+  std::string text = read_file(times);
+  const std::string runs = "\"ns\":[";
+  write_file(times, text.insert(text.find(runs) + runs.size(), "[],"));
+  EXPECT_THAT(why_not([&] { fit_times(times, files("x")); }),
+              HasSubstr("the times of 'overhead between nodes' in round 1 do not fit the plan"));
 }
 
 TEST_F(SavedCalibrationFile, IsNotFittedToAnotherTopologyOrModel) {
