@@ -5,6 +5,7 @@
 #include <array>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "sim/plan/plan.h"
 #include "sim/trace/id_counts.h"
@@ -68,6 +69,7 @@ void SwapCounts::take_shared(const IdRows& ids, std::span<const TokenRun> runs) 
   bit_of_.assign(columns_, 0);
   shared_.resize(static_cast<std::size_t>(rows_at_once * ids.top_k() + 1));
   crowded_.resize(rows_at_once + 1);
+  inside_.resize(groups_);
   for (std::size_t e = 0; e < experts_; ++e) bit_of_[e] = std::uint64_t{1} << group_of_[e] % 64;
   const int k = ids.top_k();
   for (const TokenRun& run : runs) {
@@ -90,7 +92,9 @@ void SwapCounts::take_rows(const Id* ids, std::int64_t rows, int top_k) {
 #pragma GCC unroll 8
       for (int k = 0; k < choices; ++k) --alone[column(row[k])];
     }
-    for (const std::uint16_t row : std::span(crowded_).first(crowds_)) add_excess(ids + row, top_k);
+    for (const std::uint16_t row : std::span(crowded_).first(crowds_)) {
+      add_excess<fixed_k>(ids + row, top_k);
+    }
   }
 }
 
@@ -141,20 +145,21 @@ SwapCounts::Groups SwapCounts::groups_of_row(const Id* row, int top_k) const {
   return groups;
 }
 
-template <class Id>
+/// Counts of an expert with its own group are not used (sum_groups).
+template <int fixed_k, class Id>
 void SwapCounts::add_excess(const Id* row, int top_k) {
-  const Groups groups = groups_of_row(row, top_k);
-  for (int k = 0; k < top_k; ++k) {
-    int inside = 0, before = 0;
-    for (int other = 0; other < top_k; ++other) {
-      inside += groups[other] == groups[k] ? 1 : 0;
-      before += other < k && groups[other] == groups[k] ? 1 : 0;
-    }
-    const int excess = inside - 2;
-    if (excess <= 0 || before > 0) continue;
+  const int choices = fixed_k > 0 ? fixed_k : top_k;
+  const Groups groups = groups_of_row(row, choices);
+  for (int k = 0; k < choices; ++k) {
+    if (groups[k] >= 0) ++inside_[groups[k]];
+  }
+  for (int k = 0; k < choices; ++k) {
+    if (groups[k] < 0) continue;
+    const int excess = std::exchange(inside_[groups[k]], 0) - 2;  // at its first choice
+    if (excess <= 0) continue;
     touching_[groups[k]] += excess;
-    for (int other = 0; other < top_k; ++other) {
-      if (groups[other] == groups[k] || groups[other] < 0) continue;
+    for (int other = 0; other < choices; ++other) {
+      if (groups[other] < 0) continue;
       with_group_[column(row[other]) * groups_ + static_cast<std::size_t>(groups[k])] += excess;
     }
   }

@@ -85,7 +85,7 @@ class SwapCounts {
   void list_shared(const Id* ids, int rows, int top_k);
   template <class Id>
   Groups groups_of_row(const Id* row, int top_k) const;
-  template <class Id>
+  template <int fixed_k, class Id>
   void add_excess(const Id* row, int top_k);
   template <class Id>
   std::size_t column(Id id) const {
@@ -109,6 +109,7 @@ class SwapCounts {
   std::vector<SharedChoice> shared_;
   std::size_t shares_ = 0;
   std::vector<std::uint16_t> crowded_;  // rows that may have three of a group
+  std::vector<int> inside_;             // [group] choices of a row, else 0
   std::size_t crowds_ = 0;
 };
 
