@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -44,6 +45,21 @@ PairedChoices::PairedChoices(int experts, const IdRows& ids, std::span<const Tok
   }
 }
 
+namespace {
+
+bool any_shares(const std::vector<int>& group_of, std::size_t groups) {
+  std::vector<std::uint32_t> held(groups);
+  for (const int group : group_of) ++held[group];
+  return std::any_of(held.begin(), held.end(), [](std::uint32_t n) { return n > 1; });
+}
+
+/// Whether less than half of the choices of even routing are the only ones of their groups.
+bool few_alone(std::size_t groups, int top_k) {
+  return std::pow(1 - 1.0 / static_cast<double>(groups), top_k - 1) < 0.5;
+}
+
+}  // namespace
+
 SwapCounts::SwapCounts(std::vector<int> group_of, int groups, const IdRows& ids,
                        std::span<const TokenRun> runs, const PairedChoices& choices)
     : group_of_(std::move(group_of)),
@@ -53,21 +69,20 @@ SwapCounts::SwapCounts(std::vector<int> group_of, int groups, const IdRows& ids,
       touching_(groups_),
       with_group_(experts_ * groups_),
       alone_with_(experts_ * columns_) {
-  for (std::size_t e = 0; e < experts_; ++e) {
+  const bool shares = any_shares(group_of_, groups_);
+  adds_alone_ = shares && groups_ <= 64 && few_alone(groups_, ids.top_k());
+  for (std::size_t e = 0; e < experts_ && !adds_alone_; ++e) {
     for (std::size_t f = 0; f < experts_; ++f) {
       alone_with_[e * columns_ + f] = choices.both(e, f);
     }
   }
-  take_shared(ids, runs);
+  if (shares) count_rows(ids, runs);
   sum_groups(choices);
 }
 
-void SwapCounts::take_shared(const IdRows& ids, std::span<const TokenRun> runs) {
-  std::vector<std::uint32_t> held(groups_);
-  for (const int group : group_of_) ++held[group];
-  if (std::all_of(held.begin(), held.end(), [](std::uint32_t n) { return n < 2; })) return;
+void SwapCounts::count_rows(const IdRows& ids, std::span<const TokenRun> runs) {
   bit_of_.assign(columns_, 0);
-  shared_.resize(static_cast<std::size_t>(rows_at_once * ids.top_k() + 1));
+  listed_.resize(static_cast<std::size_t>(rows_at_once * ids.top_k() + 1));
   crowded_.resize(rows_at_once + 1);
   inside_.resize(groups_);
   for (std::size_t e = 0; e < experts_; ++e) bit_of_[e] = std::uint64_t{1} << group_of_[e] % 64;
@@ -80,17 +95,18 @@ void SwapCounts::take_shared(const IdRows& ids, std::span<const TokenRun> runs) 
 }
 
 /// Whether choices share a group is as often true as not, at which branches are slow: those that do
-/// are listed without any, for some rows, and then taken back.
+/// are listed without any, for some rows, and then taken back (or the others, and then added).
 template <int fixed_k, class Id>
 void SwapCounts::take_rows(const Id* ids, std::int64_t rows, int top_k) {
   const int choices = fixed_k > 0 ? fixed_k : top_k;
+  const std::uint32_t each = adds_alone_ ? 1 : ~std::uint32_t{0};
   for (; rows > 0; rows -= rows_at_once, ids += rows_at_once * choices) {
-    list_shared<fixed_k>(ids, static_cast<int>(std::min<std::int64_t>(rows, rows_at_once)), top_k);
-    for (const SharedChoice& shared : std::span(shared_).first(shares_)) {
-      const Id* const row = ids + shared.row;
-      std::uint32_t* const alone = alone_with_.data() + column(row[shared.k]) * columns_;
+    list_choices<fixed_k>(ids, static_cast<int>(std::min<std::int64_t>(rows, rows_at_once)), top_k);
+    for (const Choice& choice : std::span(listed_).first(listed_choices_)) {
+      const Id* const row = ids + choice.row;
+      std::uint32_t* const alone = alone_with_.data() + column(row[choice.k]) * columns_;
 #pragma GCC unroll 8
-      for (int k = 0; k < choices; ++k) --alone[column(row[k])];
+      for (int k = 0; k < choices; ++k) alone[column(row[k])] += each;
     }
     for (const std::uint16_t row : std::span(crowded_).first(crowds_)) {
       add_excess<fixed_k>(ids + row, top_k);
@@ -99,10 +115,11 @@ void SwapCounts::take_rows(const Id* ids, std::int64_t rows, int top_k) {
 }
 
 template <int fixed_k, class Id>
-void SwapCounts::list_shared(const Id* ids, int rows, int top_k) {
+void SwapCounts::list_choices(const Id* ids, int rows, int top_k) {
   const int choices = fixed_k > 0 ? fixed_k : top_k;
   const std::uint64_t* const bit_of = bit_of_.data();
-  std::size_t shares = 0, crowds = 0;
+  const std::uint64_t others = adds_alone_ ? ~std::uint64_t{0} : 0;
+  std::size_t listed = 0, crowds = 0;
   for (int row = 0; row < rows * choices; row += choices) {
     std::array<std::uint64_t, max_top_k> bits;
     std::uint64_t once = 0, twice = 0, thrice = 0;
@@ -115,22 +132,22 @@ void SwapCounts::list_shared(const Id* ids, int rows, int top_k) {
     }
 #pragma GCC unroll 8
     for (int k = 0; k < choices; ++k) {
-      shared_[shares] = {static_cast<std::uint16_t>(row), static_cast<std::uint16_t>(k)};
-      shares += (bits[k] & twice) != 0 ? 1 : 0;
+      listed_[listed] = {static_cast<std::uint16_t>(row), static_cast<std::uint16_t>(k)};
+      listed += (bits[k] & (twice ^ others)) != 0 ? 1 : 0;
     }
     crowded_[crowds] = static_cast<std::uint16_t>(row);
     crowds += thrice != 0 ? 1 : 0;
   }
   if (groups_ > 64) {  // some share only a bit
-    const auto other = [&](const SharedChoice& choice) {
+    const auto other = [&](const Choice& choice) {
       const Groups groups = groups_of_row(ids + choice.row, top_k);
       return std::count(groups.begin(), groups.begin() + top_k, groups[choice.k]) < 2;
     };
-    const auto end = shared_.begin() + static_cast<std::ptrdiff_t>(shares);
-    shares =
-        static_cast<std::size_t>(std::remove_if(shared_.begin(), end, other) - shared_.begin());
+    const auto end = listed_.begin() + static_cast<std::ptrdiff_t>(listed);
+    listed =
+        static_cast<std::size_t>(std::remove_if(listed_.begin(), end, other) - listed_.begin());
   }
-  shares_ = shares;
+  listed_choices_ = listed;
   crowds_ = crowds;
 }
 

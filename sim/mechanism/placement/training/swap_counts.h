@@ -71,18 +71,18 @@ class SwapCounts {
 
  private:
   using Groups = std::array<int, max_top_k>;
-  /// A choice that is not the only one of its group in its row.
-  struct SharedChoice {
+  /// A choice that is not the only one of its group in its row; or one that is (adds_alone_).
+  struct Choice {
     std::uint16_t row;  // where its ids begin
     std::uint16_t k;
   };
   static constexpr int rows_at_once = 128;
 
-  void take_shared(const IdRows& ids, std::span<const TokenRun> runs);
+  void count_rows(const IdRows& ids, std::span<const TokenRun> runs);
   template <int fixed_k, class Id>
   void take_rows(const Id* ids, std::int64_t rows, int top_k);
   template <int fixed_k, class Id>
-  void list_shared(const Id* ids, int rows, int top_k);
+  void list_choices(const Id* ids, int rows, int top_k);
   template <class Id>
   Groups groups_of_row(const Id* row, int top_k) const;
   template <int fixed_k, class Id>
@@ -97,17 +97,18 @@ class SwapCounts {
   std::size_t experts_;
   std::size_t columns_;  // a column for every expert and one for dropped choices
   std::size_t groups_;
+  bool adds_alone_ = false;
   /// First the excess of tokens with m > 2 experts in a group: m - 2.
   std::vector<std::int64_t> touching_;
   std::vector<std::int64_t> with_group_;  // [expert][group]
   /// First tokens that choose both. Tokens in which e is not the only one of its group are then
-  /// taken back.
+  /// taken back; or none, and tokens in which e is the only one are added, if these are fewer.
   std::vector<std::uint32_t> alone_with_;  // [expert][column]
   std::vector<std::uint64_t> bit_of_;      // [column] one of 64 bits for its group, 0 if dropped
 
   // Of the rows at hand; each list has one entry more than is ever counted.
-  std::vector<SharedChoice> shared_;
-  std::size_t shares_ = 0;
+  std::vector<Choice> listed_;
+  std::size_t listed_choices_ = 0;
   std::vector<std::uint16_t> crowded_;  // rows that may have three of a group
   std::vector<int> inside_;             // [group] choices of a row, else 0
   std::size_t crowds_ = 0;
