@@ -5,10 +5,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "sim/import/counts.h"
-#include "sim/import/input_hash.h"
-#include "sim/import/microbatch.h"
-#include "sim/import/repeated_ranks.h"
+#include "tests/import/passes_by_hand.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -16,24 +13,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using Ids = std::vector<std::int32_t>;
-
-/// Of one layer per list, with so many choices a token.
-ChoiceTable table_of_layers(const std::vector<Ids>& layers, std::int64_t choices) {
-  std::vector<NpyArray> arrays;
-  for (const Ids& ids : layers) {
-    const auto tokens = std::ssize(ids) / choices;
-    arrays.push_back(NpyArray::of(Ids(ids), {tokens, choices}, "ids"));
-  }
-  return ChoiceTable(std::move(arrays));
-}
-
-RoutedPass pass_of_layers(const std::vector<Ids>& layers, std::int64_t choices,
-                          const std::vector<std::int32_t>& lengths = {}) {
-  RoutedPass pass{"pass", table_of_layers(layers, choices), lengths};
-  if (lengths.empty()) pass.lengths = {static_cast<std::int32_t>(pass.ids.tokens())};
-  return pass;
-}
 
 class SinkTest : public testing::Test {
  protected:
@@ -293,169 +272,6 @@ TEST_F(SinkTest, ProgressEndsAtOne) {
   sink.progress(1.5);
   EXPECT_THAT(seen, ElementsAre(0, 0.25, 1));
   writer.abandon();
-}
-
-TEST(Alternation, SequencesAreTakenApartOnlyIfThereAreSeveral) {
-  const RoutedPass pass = pass_of_layers({{0, 1, 2, 3, 4, 5}}, 1);
-  EXPECT_EQ(without_alternation(pass, 1).size(), 1U);
-  EXPECT_EQ(without_alternation(pass, 0).size(), 1U);
-  EXPECT_EQ(without_alternation(pass_of_layers({{}}, 1), 4).size(), 1U) << "no tokens";
-  RoutedPass weighted = pass;
-  weighted.weights = ChoiceTable({NpyArray::of(std::vector<float>{0, 1, 2, 3, 4, 5}, {6, 1}, "w")});
-  const auto apart = without_alternation(weighted, 2);
-  ASSERT_EQ(apart.size(), 2U);
-  EXPECT_THAT(apart[1].lengths, ElementsAre(3));
-  EXPECT_EQ(apart[1].ids.at(2, 0, 0), 5);
-  EXPECT_EQ(apart[1].weights->real(1, 0, 0), 3);
-  EXPECT_THAT(error_text([&] { without_alternation(pass, 4); }),
-              HasSubstr("has 6 tokens, which are not 4 sequences of one length"));
-}
-
-TEST(RepeatedRanksOfAPass, HaveEveryChoiceInCommon) {
-  const ChoiceTable table = table_of_layers({{1, 2, 3, 4}, {5, 6, 7, 0}}, 2);
-  EXPECT_TRUE(same_choices(table, table));
-  for (const auto& other :
-       {table_of_layers({{0, 2, 3, 4}, {5, 6, 7, 0}}, 2),
-        table_of_layers({{1, 2, 3, 4}, {5, 6, 7, 1}}, 2), table_of_layers({{1, 2, 3, 4}}, 2),
-        table_of_layers({{1, 2}, {5, 6}}, 2), table_of_layers({{1, 3}, {5, 7}}, 1),
-        table_of_layers({{1, 7, 3, 4}, {5, 6, 7, 0}}, 2)}) {
-    EXPECT_FALSE(same_choices(table, other));
-  }
-  RepeatedRanks seen;
-  seen.begin(3);
-  EXPECT_FALSE(seen.repeats(table));
-  EXPECT_TRUE(seen.repeats(table));
-  seen.begin(3);
-  EXPECT_TRUE(seen.repeats(table)) << "the same pass";
-  seen.begin(4);
-  EXPECT_FALSE(seen.repeats(table));
-  EXPECT_FALSE(seen.repeats(table_of_layers({{}}, 1))) << "nothing repeats nothing";
-  EXPECT_FALSE(seen.repeats(table_of_layers({{}}, 1)));
-}
-
-TEST(AxesOfIds, AreTokensLayersAndChoices) {
-  const NpyArray values = NpyArray::of(Ids{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {2, 3, 2}, "v");
-  const ChoiceTable by_token(values, 2, ""), by_layer(values, 3, ""), told(values, {}, "ltk");
-  EXPECT_EQ(by_token.at(1, 2, 1), 11);
-  EXPECT_EQ(by_token.at(0, 1, 0), 2);
-  EXPECT_EQ(by_layer.tokens(), 3);
-  EXPECT_EQ(by_layer.at(2, 0, 1), 5);
-  EXPECT_EQ(told.at(0, 1, 0), 6);
-  const ChoiceTable single(values.reshaped({6, 2}), {}, "");
-  EXPECT_EQ(single.layers(), 1);
-  EXPECT_EQ(single.at(5, 0, 1), 11);
-  const auto refused = [](std::vector<std::int64_t> shape, std::optional<std::int64_t> tokens) {
-    std::int64_t count = 1;
-    for (const std::int64_t n : shape) count *= n;
-    const NpyArray array = NpyArray::of(Ids(static_cast<std::size_t>(count)), shape, "v");
-    const std::string text = error_text([&] { ChoiceTable(array, tokens, ""); });
-    return text.substr(0, text.find('\n'));
-  };
-  EXPECT_EQ(refused({2, 0, 2}, 2), "v: error: holds no ids");
-  EXPECT_EQ(refused({2, 3, 0}, 2), "v: error: holds no ids");
-  EXPECT_EQ(refused({0, 3, 2}, 0), "no error");
-  EXPECT_THAT(refused({3, 3, 2}, 3), HasSubstr("which axis is the tokens?"));
-  EXPECT_THAT(refused({2, 3, 2}, 5), HasSubstr("which axis is the tokens?"));
-  EXPECT_THAT(refused({6}, 6), HasSubstr("has shape (6,); ids have three axes"));
-  EXPECT_THAT(refused({1, 1, 1, 1}, 1), HasSubstr("has shape (1, 1, 1, 1); ids have three axes"));
-}
-
-TEST(DealtCounts, GiveEachTokenDifferentExperts) {
-  // 3 tokens of 2 choices: steps of floor(3 x 0.618) = 1; 0 0 0 | 1 2 3 in turn.
-  CountedStep step{"c"};
-  step.counts = {{{3, 1, 1, 1}}};
-  const auto passes = deal(step, 2);
-  ASSERT_EQ(passes.size(), 1U);
-  EXPECT_EQ(passes[0].source_rank, 0);
-  EXPECT_THAT(passes[0].lengths, ElementsAre(3));
-  for (int t = 0; t < 3; ++t) {
-    EXPECT_EQ(passes[0].ids.at(t, 0, 0), 0);
-    EXPECT_EQ(passes[0].ids.at(t, 0, 1), t + 1);
-  }
-  EXPECT_FALSE(passes[0].warm_up_first);
-  // 8 tokens: 0.618 x 8 is 4, which shares a factor with 8, so that steps are of 3.
-  step.counts = {{{1, 1, 1, 1, 1, 1, 1, 1}}};
-  step.source = CountedSource::unknown;
-  const RoutedPass eight = deal(step, 1)[0];
-  EXPECT_EQ(eight.source_rank, -1);
-  EXPECT_THAT(eight.lengths, ElementsAre(1, 1, 1, 1, 1, 1, 1, 1));
-  for (int i = 0; i < 8; ++i) EXPECT_EQ(eight.ids.at(3 * i % 8, 0, 0), i);
-  step.counts = {{{0, 0}, {1, 0}}};
-  step.source = CountedSource::sequence;
-  ASSERT_EQ(deal(step, 1).size(), 1U) << "a source without counts";
-  EXPECT_THAT(deal(step, 1)[0].lengths, ElementsAre(1));
-  step.counts.clear();
-  EXPECT_TRUE(deal(step, 1).empty());
-}
-
-TEST(DealtCounts, AreOfWholeTokens) {
-  const auto refused = [](std::vector<std::vector<std::vector<std::int64_t>>> counts, int top_k) {
-    CountedStep step{"c"};
-    step.counts = std::move(counts);
-    EXPECT_EQ(can_be_dealt({"c", {}, {}, step.counts}, top_k),
-              error_text([&] { deal(step, top_k); }) == "no error");
-    const std::string text = error_text([&] { deal(step, top_k); });
-    return text.substr(0, text.find('\n'));
-  };
-  EXPECT_EQ(refused({{{2, 1, 1}}}, 2), "no error");
-  EXPECT_EQ(refused({{{3, 1, 0}}}, 2),
-            "c: error: layer 0 of the file has counts that 2 different experts a token cannot "
-            "have: source 0 has 2 tokens but expert 0 is chosen 3 times");
-  EXPECT_EQ(refused({{{2, 1, 0}}}, 2),
-            "c: error: the counts of source 0 add up to 3 in layer 0 of the file and to 3 in the "
-            "first: not whole tokens of 2 choices");
-  CountedStep step{"c"};
-  const auto said = [&] {
-    const std::string text = error_text([&] { deal(step, 2); });
-    return text.substr(text.find("error: ") + 7);
-  };
-  step.counts = {{{1, 1}}, {{2, 2}}}, step.layers = {5, 6};
-  EXPECT_THAT(said(), HasSubstr("source 0 add up to 4 in layer 6 and to 2 in the first"));
-  EXPECT_THAT(said(), HasSubstr("hint: a layer dropped tokens"));
-  step.counts = {{{1, 0}}};
-  EXPECT_THAT(said(), HasSubstr("hint: a layer dropped tokens")) << "of the first layer";
-  step.counts = {{{0, 0}}, {{2, 2}}};
-  EXPECT_THAT(said(), HasSubstr("hint: are layers without counts dense?"));
-  step.counts = {{{-1, 1}}};
-  EXPECT_THAT(said(), HasSubstr("source 0 has a count of -1"));
-  step.counts = {{{(1LL << 40) + 1, 1}}};
-  EXPECT_THAT(said(), HasSubstr("source 0 has a count of 1099511627777"));
-  step.counts = {{{1LL << 40, 1LL << 40}}};
-  EXPECT_THAT(said(), HasSubstr("counts too many tokens"));
-  step.counts = {{{(1LL << 24) + 1, (1LL << 24) + 1}}};
-  EXPECT_THAT(said(), HasSubstr("counts too many tokens"));
-}
-
-TEST(CountsOfReals, AreWholeAndBelowATenthOfAQuadrillion) {
-  const auto count = [](double value) {
-    std::string text;
-    const auto kept = std::make_shared<std::vector<double>>(1, value);
-    const auto array =
-        NpyArray::view({'f', 8}, {1}, std::as_bytes(std::span(*kept)), kept, "counts");
-    const std::string error = error_text([&] { text = std::to_string(count_at(array, 0)); });
-    return error == "no error" ? text : "refused";
-  };
-  EXPECT_EQ(count(0), "0");
-  EXPECT_EQ(count(999'999'999'999'999), "999999999999999");
-  EXPECT_EQ(count(1e15), "refused");
-  EXPECT_EQ(count(2.5), "refused");
-}
-
-TEST(InputHashes, AreOfAllFilesInFoldersByTheirNames) {
-  const ScratchFolder scratch;
-  write_bytes(scratch / "in/b", "x");
-  write_bytes(scratch / "in/a/c", "x");
-  write_bytes(scratch / "d", "y");
-  const std::string hashes = input_hashes({scratch / "d", scratch / "in"});
-  std::vector<std::string> names;
-  for (std::size_t at = 0; (at = hashes.find("\"file\":\"", at)) != std::string::npos; at += 8) {
-    names.push_back(hashes.substr(at + 8, hashes.find('"', at + 8) - at - 8));
-  }
-  EXPECT_THAT(names, ElementsAre("d", "a/c", "b"));
-  EXPECT_THAT(input_files({scratch / "in", scratch / "d"}),
-              ElementsAre(scratch / "in/b", scratch / "d"));
-  write_bytes(scratch / "in/a/c", "z");
-  EXPECT_NE(input_hashes({scratch / "d", scratch / "in"}), hashes);
 }
 
 }  // namespace

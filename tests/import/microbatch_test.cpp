@@ -9,6 +9,7 @@
 
 #include "sim/trace/statistics.h"
 #include "tests/import/formats.h"
+#include "tests/import/passes_by_hand.h"
 
 namespace moesim {
 namespace {
@@ -151,6 +152,22 @@ TEST(Microbatch, FlamesCapturesAreReadAsTheyAreWritten) {
   EXPECT_EQ(trace.step(0).source_rank(6), 1);
   EXPECT_EQ(trace.step(0).weight(1, 6, 0), 0.75F);
   for (int t = 0; t < 9; ++t) EXPECT_EQ(trace.step(0).ids(1).at(t, 0), choice(t, 2)[0]);
+}
+
+TEST(Alternation, SequencesAreTakenApartOnlyIfThereAreSeveral) {
+  const RoutedPass pass = pass_of_layers({{0, 1, 2, 3, 4, 5}}, 1);
+  EXPECT_EQ(without_alternation(pass, 1).size(), 1U);
+  EXPECT_EQ(without_alternation(pass, 0).size(), 1U);
+  EXPECT_EQ(without_alternation(pass_of_layers({{}}, 1), 4).size(), 1U) << "no tokens";
+  RoutedPass weighted = pass;
+  weighted.weights = ChoiceTable({NpyArray::of(std::vector<float>{0, 1, 2, 3, 4, 5}, {6, 1}, "w")});
+  const auto apart = without_alternation(weighted, 2);
+  ASSERT_EQ(apart.size(), 2U);
+  EXPECT_THAT(apart[1].lengths, ElementsAre(3));
+  EXPECT_EQ(apart[1].ids.at(2, 0, 0), 5);
+  EXPECT_EQ(apart[1].weights->real(1, 0, 0), 3);
+  EXPECT_THAT(error_text([&] { without_alternation(pass, 4); }),
+              HasSubstr("has 6 tokens, which are not 4 sequences of one length"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/import/input_hash.h"
 #include "sim/trace/npy.h"
 #include "tests/import/told.h"
 
@@ -65,6 +66,23 @@ TEST(ImportedTraces, AreOfFilesThatStayWhatTheyWere) {
   };
   EXPECT_EXIT(import_while_it_changes(), ::testing::ExitedWithCode(2),
               "ids.npy: error: was changed while it was read");
+}
+
+TEST(InputHashes, AreOfAllFilesInFoldersByTheirNames) {
+  const ScratchFolder scratch;
+  write_bytes(scratch / "in/b", "x");
+  write_bytes(scratch / "in/a/c", "x");
+  write_bytes(scratch / "d", "y");
+  const std::string hashes = input_hashes({scratch / "d", scratch / "in"});
+  std::vector<std::string> names;
+  for (std::size_t at = 0; (at = hashes.find("\"file\":\"", at)) != std::string::npos; at += 8) {
+    names.push_back(hashes.substr(at + 8, hashes.find('"', at + 8) - at - 8));
+  }
+  EXPECT_THAT(names, ::testing::ElementsAre("d", "a/c", "b"));
+  EXPECT_THAT(input_files({scratch / "in", scratch / "d"}),
+              ::testing::ElementsAre(scratch / "in/b", scratch / "d"));
+  write_bytes(scratch / "in/a/c", "z");
+  EXPECT_NE(input_hashes({scratch / "d", scratch / "in"}), hashes);
 }
 
 }  // namespace
