@@ -58,6 +58,20 @@ struct Formula {
   }
 };
 
+/// Exchanges inside a node, and between nodes, too.
+const Formula inside_a_node{.exchange = 10e-6,
+                            .peer = 2e-6,
+                            .outside = 0,
+                            .inside = 3e-6,
+                            .outside_rate = 1,
+                            .inside_rate = 80e9};
+const Formula between_nodes{.exchange = 10e-6,
+                            .peer = 2e-6,
+                            .outside = 12e-6,
+                            .inside = 3e-6,
+                            .outside_rate = 20e9,
+                            .inside_rate = 80e9};
+
 struct FittedFormula {
   FittedFormula(const Topology& topology, const Formula& formula)
       : plans(exchange_plans(topology, {})) {
@@ -82,12 +96,7 @@ struct FittedFormula {
 
 TEST(ExchangeFit, DividesFixedTimesIntoOverheadsAndTheLatenciesOfARoute) {
   // Between nodes: two links each of NICs and, of 2 us, of PCIe.
-  const FittedFormula f(switched_cluster(2, 2), {.exchange = 10e-6,
-                                                 .peer = 2e-6,
-                                                 .outside = 12e-6,
-                                                 .inside = 3e-6,
-                                                 .outside_rate = 20e9,
-                                                 .inside_rate = 80e9});
+  const FittedFormula f(switched_cluster(2, 2), between_nodes);
   EXPECT_NEAR(f.fit.exchange_overhead.value, 10e-6, 1e-12);
   EXPECT_EQ(f.fit.exchange_overhead.kept, 2 * 2 * 4) << "runs, levels, and exchanges of nothing";
   EXPECT_NEAR(f.fit.peer_overhead, 2e-6, 1e-9);
@@ -143,12 +152,7 @@ TEST(ExchangeFit, HasNoTimesBelowZero) {
 
 TEST(ExchangeFit, LooksAtAGpuThatSends) {
   // The first GPU is alone on its node: it sends to three of the other node, and to none inside.
-  const FittedFormula f(unequal_nodes(1, 3), {.exchange = 10e-6,
-                                              .peer = 2e-6,
-                                              .outside = 12e-6,
-                                              .inside = 3e-6,
-                                              .outside_rate = 20e9,
-                                              .inside_rate = 80e9});
+  const FittedFormula f(unequal_nodes(1, 3), between_nodes);
   EXPECT_EQ(f.of("nic").peers, 3);
   EXPECT_EQ(f.of("nvlink").peers, 2);
   EXPECT_EQ(f.of("nvlink").links, 2);
@@ -161,12 +165,7 @@ TEST(ExchangeFit, GivesTheWholeLatencyToTheOnlyLinkOfARoute) {
                             "  nvlink: {kind: mesh, bandwidth: 100 GB/s, latency: 1 us}\n",
                             "t.yaml")
                             .topology;
-  const FittedFormula f(mesh, {.exchange = 10e-6,
-                               .peer = 2e-6,
-                               .outside = 0,
-                               .inside = 3e-6,
-                               .outside_rate = 1,
-                               .inside_rate = 80e9});
+  const FittedFormula f(mesh, inside_a_node);
   EXPECT_EQ(f.of("nvlink").links, 1);
   EXPECT_NEAR(f.of("nvlink").latency.value, 3e-6, 1e-9);
 }
@@ -212,12 +211,7 @@ TEST(ExchangeFit, TakesTheFirstPlanOfAClassAndGoesOnWithOthers) {
 
 TEST(ExchangeFit, ListsItsSizesByTheBytesOnTheLinkAndTheirErrors) {
   const Topology topology = switched_cluster(1, 3);
-  FittedFormula f(topology, {.exchange = 10e-6,
-                             .peer = 2e-6,
-                             .outside = 0,
-                             .inside = 3e-6,
-                             .outside_rate = 1,
-                             .inside_rate = 80e9});
+  FittedFormula f(topology, inside_a_node);
   EXPECT_LT(f.of("nvlink").worst, 1e-4) << "of a straight line";
   // Every third size takes a tenth longer, and one of its four runs seven times as long.
   const MicroPlan& micro = f.plans.at(1).micro;
@@ -251,12 +245,7 @@ TEST(ExchangeFit, ListsItsSizesByTheBytesOnTheLinkAndTheirErrors) {
 
 TEST(ExchangeFit, PoolsSizesThatTakeLessTimeThanSmallerOnes) {
   const Topology topology = switched_cluster(1, 2);
-  FittedFormula f(topology, {.exchange = 10e-6,
-                             .peer = 2e-6,
-                             .outside = 0,
-                             .inside = 3e-6,
-                             .outside_rate = 1,
-                             .inside_rate = 80e9});
+  FittedFormula f(topology, inside_a_node);
   const MicroPlan& micro = f.plans.at(1).micro;
   const std::size_t last = micro.plan.ops.size() - 1;
   std::vector<double> seconds;
@@ -274,12 +263,7 @@ TEST(ExchangeFit, PoolsSizesThatTakeLessTimeThanSmallerOnes) {
 
 TEST(ExchangeFit, KnowsTheSpreadOfItsMedians) {
   const Topology topology = switched_cluster(1, 2);
-  FittedFormula f(topology, {.exchange = 10e-6,
-                             .peer = 2e-6,
-                             .outside = 0,
-                             .inside = 3e-6,
-                             .outside_rate = 1,
-                             .inside_rate = 80e9});
+  FittedFormula f(topology, inside_a_node);
   EXPECT_EQ(f.of("nvlink").spread, 0);
   const MicroPlan& micro = f.plans.at(1).micro;
   auto& timelines = f.times.at(micro.name).at(0);
