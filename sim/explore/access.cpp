@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "sim/base/parse_integer.h"
 #include "sim/base/platform.h"
 #include "sim/html/explore_page.h"
 
@@ -35,15 +35,10 @@ std::optional<HttpAnswer> check_body(const HttpRequest& request) {
                                                  : std::optional(refusal(400, "GET has no body"));
   }
   if (given.size() != 1) return refusal(411, "a body needs its length, once");
-  std::size_t length = 0;
-  const std::string& text = given.front();
-  const char* const end = text.data() + text.size();
-  const auto [at, failed] = std::from_chars(text.data(), end, length);
-  if (failed != std::errc() || at != end) {
-    return refusal(400, "the length of the body is not a number");
-  }
+  const auto length = parse_integer<std::size_t>(given.front());
+  if (!length) return refusal(400, "the length of the body is not a number");
   const bool is_file = request.path == "/api/drop" || request.path == "/api/report";
-  if (length > (is_file ? most_body_bytes : most_request_bytes)) {
+  if (*length > (is_file ? most_body_bytes : most_request_bytes)) {
     return refusal(413, "the body is too long");
   }
   return std::nullopt;

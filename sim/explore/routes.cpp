@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -13,6 +12,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "sim/base/parse_integer.h"
 #include "sim/html/explore_page.h"
 #include "sim/html/report_page.h"
 
@@ -36,10 +36,7 @@ HttpAnswer page_answer(std::string body, std::string type = "application/json") 
 
 /// -1 if a text is none.
 std::int64_t number_of(const std::string& text) {
-  std::int64_t number = -1;
-  const char* const end = text.data() + text.size();
-  const auto [at, failed] = std::from_chars(text.data(), end, number);
-  return failed == std::errc() && at == end ? number : -1;
+  return parse_integer<std::int64_t>(text).value_or(-1);
 }
 
 std::int64_t number_in(const HttpRequest& request, const std::string& key) {

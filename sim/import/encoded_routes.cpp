@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <memory>
 
 #include "sim/base/error.h"
+#include "sim/base/parse_integer.h"
 #include "sim/import/base64.h"
 #include "sim/import/returned_routes.h"
 
@@ -81,10 +81,7 @@ NpyArray object_of_routes(const JsonElement& routes, const std::string& where) {
 
 /// The number of a part of "5x2x8", -1 for none.
 std::int64_t number_of(std::string_view text) {
-  std::int64_t number = -1;
-  const char* const end = text.data() + text.size();
-  const auto [at, status] = std::from_chars(text.data(), end, number);
-  return status == std::errc() && at == end ? number : -1;
+  return parse_integer<std::int64_t>(text).value_or(-1);
 }
 
 NpyArray nemo_rl_routes(std::string_view text, const std::string& where) {

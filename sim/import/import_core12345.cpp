@@ -3,10 +3,10 @@
 // list of {"<layer>": null or [[ids of a token] ...]}, the prefill first, then one token each.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <map>
 
 #include "sim/base/most.h"
+#include "sim/base/parse_integer.h"
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
 #include "sim/import/input_hash.h"
@@ -16,10 +16,8 @@ namespace moesim {
 namespace {
 
 int layer_number(std::string_view key, const std::string& where) {
-  int layer = -1;
-  const char* const end = key.data() + key.size();
-  const auto [at, status] = std::from_chars(key.data(), end, layer);
-  if (status == std::errc() && at == end && layer >= 0 && layer <= max_layer_number) return layer;
+  const int layer = parse_integer<int>(key).value_or(-1);
+  if (layer >= 0 && layer <= max_layer_number) return layer;
   throw error_in(where, fmt::format("'{}' is not a layer number", key.substr(0, 40)));
 }
 

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
+#include "sim/base/parse_integer.h"
 #include "sim/import/table_values.h"
 
 namespace moesim {
@@ -23,10 +23,7 @@ std::int64_t layer_of_key(std::string_view key) {
   if (!stem.empty() && stem != "layer" && stem != "layers" && stem != "l" && stem != "blk") {
     return -1;
   }
-  std::int64_t layer = -1;
-  const char* const end = key.data() + key.size();
-  const auto [at, status] = std::from_chars(key.data() + digits, end, layer);
-  return status == std::errc() && at == end ? layer : -1;
+  return parse_integer<std::int64_t>(key.substr(digits)).value_or(-1);
 }
 
 bool holds_numbers(const JsonElement& value) {

@@ -26,8 +26,8 @@ struct FewerDrafts {
 struct ServingChoices {
   std::vector<std::string> overlaps;  // other than the scenario's
   std::set<std::string> exchanging;   // policies whose exchanges they overlap
-  std::function<int(int tp)>
-      key_copies;  // of which GPUs of a tensor group share one; none: may not
+  /// GPUs of a tensor group that hold the same keys: so many may share them. None: they may not.
+  std::function<int(int tp)> key_copies;
   std::vector<FewerDrafts> drafts;
 };
 
