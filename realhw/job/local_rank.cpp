@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 
 #include "sim/base/error.h"
+#include "sim/base/parse_integer.h"
 
 namespace moesim {
 namespace {
@@ -19,11 +19,8 @@ int local_rank_of_launcher() {
     const char* value = std::getenv(name);
     if (value == nullptr || *value == '\0') continue;
     const std::string_view text = value;
-    int number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || number < 0) {
-      throw Error(fmt::format("{}={}: expected a whole number from 0", name, text));
-    }
+    const int number = parse_integer<int>(text).value_or(-1);
+    if (number < 0) throw Error(fmt::format("{}={}: expected a whole number from 0", name, text));
     return number;
   }
   return -1;

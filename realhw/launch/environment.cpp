@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdlib>
 
 #include "sim/base/error.h"
+#include "sim/base/parse_integer.h"
 
 namespace moesim {
 
@@ -19,10 +19,8 @@ std::optional<std::string> variable(const char* name) {
 std::optional<int> number_in(const char* name, int least) {
   const auto text = variable(name);
   if (!text) return std::nullopt;
-  int number = 0;
-  const char* end = text->data() + text->size();
-  const auto [at, error] = std::from_chars(text->data(), end, number);
-  if (error != std::errc() || at != end || number < least) {
+  const auto number = parse_integer<int>(*text);
+  if (!number || *number < least) {
     throw Error(fmt::format("{}={}: expected a whole number from {}", name, *text, least));
   }
   return number;

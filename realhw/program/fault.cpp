@@ -5,10 +5,10 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 #include "sim/base/error.h"
+#include "sim/base/parse_integer.h"
 
 namespace moesim {
 
@@ -24,10 +24,8 @@ Fault parse_fault(const std::string& text) {
                : kind == "stop" ? Fault::Kind::stop
                                 : Fault::Kind::nan;
   fault.op = text.substr(colon + 1, at - colon - 1);
-  int rank = -1;
-  const char* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data() + at + 1, end, rank);
-  if (read.ec != std::errc() || read.ptr != end || rank < 0 || fault.op.empty()) throw unreadable;
+  const int rank = parse_integer<int>(std::string_view(text).substr(at + 1)).value_or(-1);
+  if (rank < 0 || fault.op.empty()) throw unreadable;
   fault.rank = GpuId(rank);
   return fault;
 }

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
 #include "sim/base/files.h"
 #include "sim/base/no_such_key.h"
+#include "sim/base/parse_integer.h"
 #include "sim/base/yaml_load.h"
 #include "sim/base/yaml_state.h"
 
@@ -30,13 +30,12 @@ std::vector<std::string> split_lines(const std::string& text) {
 YAML::Node child(YAML::Node& node, const std::string& part, const std::string& where,
                  bool is_default) {
   if (node.IsSequence()) {
-    std::size_t index = 0;
-    const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), index);
-    if (failure != std::errc() || end != part.data() + part.size() || index >= node.size()) {
+    const auto index = parse_integer<std::size_t>(part);
+    if (!index || *index >= node.size()) {
       throw error_in(where, fmt::format("no item '{}' in a list of {}", part, node.size()),
                      "list items count from 0");
     }
-    return node[index];
+    return node[*index];
   }
   if (node.IsScalar() && is_default) {
     YAML::Node map(YAML::NodeType::Map);

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdio>
 #include <memory>
 
@@ -12,6 +11,7 @@
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "sim/base/parse_integer.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
 #include "sim/flags/output_file.h"
@@ -24,10 +24,8 @@ namespace moesim {
 namespace {
 
 int whole_number(const std::string& flag, std::string_view text) {
-  int value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end != text.data() + text.size() || value < 0)
-    throw Error(fmt::format("{}: '{}' is not a whole number", flag, text));
+  const int value = parse_integer<int>(text).value_or(-1);
+  if (value < 0) throw Error(fmt::format("{}: '{}' is not a whole number", flag, text));
   return value;
 }
 

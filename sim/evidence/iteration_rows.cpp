@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "sim/base/counted.h"
+#include "sim/base/parse_integer.h"
 #include "sim/base/units.h"
 #include "sim/evidence/shared_rows.h"
 #include "sim/planner/iteration/iteration_spec.h"
@@ -48,11 +48,7 @@ RowKeys common_of(const YamlMap& root, const RowSources& of) {
 std::int64_t integer_flag(const YamlValue& row, const RowKeys& keys, const std::string& path) {
   constexpr std::int64_t most = 1 << 30;
   const std::string* text = keys.flags.find(path);
-  std::int64_t value = 0;
-  if (text != nullptr) {
-    const char* const end = text->data() + text->size();
-    if (std::from_chars(text->data(), end, value).ptr != end) value = 0;
-  }
+  const auto value = text == nullptr ? 0 : parse_integer<std::int64_t>(*text).value_or(0);
   if (value >= 1 && value <= most) return value;
   row.error(fmt::format("a row needs '{}', a whole number from 1 to {}", path, most));
   return 1;

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 #include <utility>
 
+#include "sim/base/parse_integer.h"
 #include "sim/run/workers.h"
 #include "sim/trace/memory_step.h"
 #include "sim/trace/writer.h"
@@ -20,10 +20,7 @@ constexpr std::int64_t widest = 1 << 16;  // hidden of a token of an even exchan
 
 int ranks_of(const PaperSetting& setting) {
   const auto found = std::ranges::find(setting.flags, "ep", &Override::path);
-  int ranks = 0;
-  if (found != setting.flags.end()) {
-    std::from_chars(found->value.data(), found->value.data() + found->value.size(), ranks);
-  }
+  const int ranks = found == setting.flags.end() ? 0 : parse_integer<int>(found->value).value_or(0);
   if (ranks < 1) throw Error(fmt::format("setting '{}': 'all_to_all' needs 'ep'", setting.name));
   return ranks;
 }

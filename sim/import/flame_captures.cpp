@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 
 #include "sim/base/error.h"
 #include "sim/base/most.h"
+#include "sim/base/parse_integer.h"
 #include "sim/import/torch_file.h"
 
 namespace moesim {
@@ -26,11 +26,9 @@ struct CaptureName {
 
 using LayerFiles = std::map<CaptureName, std::string>;
 
-/// A whole number that is all of a text, -1 for anything else.
+/// -1 for what is no whole number.
 std::int64_t whole_name(std::string_view text) {
-  std::int64_t number = -1;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return status == std::errc() && end == text.data() + text.size() ? number : -1;
+  return parse_integer<std::int64_t>(text).value_or(-1);
 }
 
 CaptureName capture_name(const fs::path& path) {

@@ -12,6 +12,7 @@
 #include "sim/base/counted.h"
 #include "sim/base/line_file.h"
 #include "sim/base/most.h"
+#include "sim/base/parse_integer.h"
 #include "sim/base/read_number.h"
 #include "sim/base/text.h"
 #include "sim/import/formats.h"
@@ -36,11 +37,8 @@ std::optional<int> layer_of(std::string_view name) {
   constexpr std::string_view stem = "expert_weights_";
   const auto at = name.rfind(stem);
   if (at == std::string_view::npos) return std::nullopt;
-  const std::string_view digits = name.substr(at + stem.size());
-  int layer = 0;
-  const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), layer);
-  const bool whole = status == std::errc() && end == digits.data() + digits.size();
-  if (!whole || layer < 0 || layer > max_layer_number) return std::nullopt;
+  const int layer = parse_integer<int>(name.substr(at + stem.size())).value_or(-1);
+  if (layer < 0 || layer > max_layer_number) return std::nullopt;
   return layer;
 }
 

@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <memory>
 
 #include "sim/base/counted.h"
 #include "sim/base/most.h"
+#include "sim/base/parse_integer.h"
 #include "sim/import/file_content.h"
 #include "sim/import/flame_captures.h"
 #include "sim/import/formats.h"
@@ -30,11 +30,9 @@ constexpr std::int64_t flame_block = 4 * flame_sequence;
 /// The number in layer_<LL>.parquet, -1 for other names.
 int flame_layer(const std::string& path) {
   const std::string name = std::filesystem::path(path).stem().string();
-  int layer = -1;
   if (!name.starts_with("layer_")) return -1;
-  const char* const end = name.data() + name.size();
-  const auto [at, status] = std::from_chars(name.data() + 6, end, layer);
-  return status == std::errc() && at == end && layer <= max_layer_number ? layer : -1;
+  const int layer = parse_integer<int>(std::string_view(name).substr(6)).value_or(-1);
+  return layer <= max_layer_number ? layer : -1;
 }
 
 struct FlameLayer {

@@ -5,13 +5,13 @@
 // megabytes.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <map>
 
 #include "sim/base/counted.h"
 #include "sim/base/json_events.h"
 #include "sim/base/most.h"
+#include "sim/base/parse_integer.h"
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
 #include "sim/import/input_hash.h"
@@ -36,10 +36,7 @@ using Request = std::vector<Token>;
 /// The number after `prefix`, or -1.
 std::int64_t number_after(std::string_view key, std::string_view prefix) {
   if (!key.starts_with(prefix)) return -1;
-  std::int64_t value = -1;
-  const char* const end = key.data() + key.size();
-  const auto [at, status] = std::from_chars(key.data() + prefix.size(), end, value);
-  return status == std::errc() && at == end ? value : -1;
+  return parse_integer<std::int64_t>(key.substr(prefix.size())).value_or(-1);
 }
 
 /// Takes router_data out of the stream; knows where it is by the keys of the open containers:

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "sim/base/json.h"
 #include "sim/base/line_file.h"
 #include "sim/base/most.h"
+#include "sim/base/parse_integer.h"
 #include "sim/import/counts.h"
 #include "sim/import/formats.h"
 #include "sim/import/input_hash.h"
@@ -28,10 +28,7 @@ using LayerCounts = std::map<int, IterationCounts>;                         // b
 
 /// The number that all of `text` is, -1 otherwise.
 std::int64_t whole_number(std::string_view text) {
-  std::int64_t value = -1;
-  const char* const end = text.data() + text.size();
-  const auto [at, status] = std::from_chars(text.data(), end, value);
-  return status == std::errc() && at == end ? value : -1;
+  return parse_integer<std::int64_t>(text).value_or(-1);
 }
 
 /// "[12, 166, 134]".

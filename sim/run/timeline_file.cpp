@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <utility>
 
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/parse_integer.h"
 #include "sim/base/sort_once.h"
 #include "sim/base/units.h"
 
@@ -22,11 +22,8 @@ Error wrong_ranks(const std::string& text) {
 }
 
 int rank_of(const std::string& all, std::string_view text) {
-  int rank = -1;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), rank);
-  if (status != std::errc() || end != text.data() + text.size() || rank < 0) {
-    throw wrong_ranks(all);
-  }
+  const int rank = parse_integer<int>(text).value_or(-1);
+  if (rank < 0) throw wrong_ranks(all);
   return rank;
 }
 

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 
+#include "sim/base/parse_integer.h"
 #include "sim/base/read_number.h"
 #include "sim/run/cluster_changes.h"
 
@@ -60,27 +60,21 @@ class Targets {
   const std::string& name_of(VertexId vertex) const {
     return topology_.vertices()[vertex.index()].name;
   }
-  static std::optional<int> number(const std::string& text) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size() ? std::optional(value)
-                                                                    : std::nullopt;
-  }
 
   GpuId gpu(const std::string& target, const std::string& name) const {
     std::vector<std::string> names;
     for (const GpuId gpu : topology_.all_gpus()) {
       names.push_back(name_of(topology_.vertex_of(gpu)));
-      if (name == names.back() || number(name) == gpu.value) return gpu;
+      if (name == names.back() || parse_integer<int>(name) == gpu.value) return gpu;
     }
     const std::string ranks = fmt::format("ranks are 0 to {}", topology_.gpu_count() - 1);
     throw error(target, fmt::format("{} has no such GPU", topology_.name()),
-                number(name) ? ranks : did_you_mean(name, names));
+                parse_integer<int>(name) ? ranks : did_you_mean(name, names));
   }
   std::vector<GpuId> host(const std::string& target, const std::string& name) const {
     std::vector<GpuId> gpus;
     for (const GpuId gpu : topology_.all_gpus()) {
-      if (number(name) == topology_.host_of(gpu)) gpus.push_back(gpu);
+      if (parse_integer<int>(name) == topology_.host_of(gpu)) gpus.push_back(gpu);
     }
     if (!gpus.empty()) return gpus;
     throw error(target, fmt::format("{} has no such host", topology_.name()),

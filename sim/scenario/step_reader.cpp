@@ -4,14 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "sim/base/parse_integer.h"
 
 namespace moesim {
 namespace {
 
-bool parse_int(const std::string& text, int& out) {
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return failure == std::errc() && end == text.data() + text.size() && out >= 0 && out < 1 << 30;
+/// -1 for what is no number of a step.
+int step_in(const std::string& text) {
+  const int step = parse_integer<int>(text).value_or(-1);
+  return step < 1 << 30 ? step : -1;
 }
 
 }  // namespace
@@ -43,10 +45,9 @@ StepRange read_step_range(const YamlMap& map) {
   if (text == "all" || !value->is_scalar()) return range;
   const auto colon = text.find(':');
   const bool one = colon == std::string::npos;
-  const bool ok = parse_int(text.substr(0, colon), range.first) &&
-                  (one || parse_int(text.substr(colon + 1), range.last));
-  if (one) range.last = range.first + 1;
-  if (!ok || range.last <= range.first) {
+  range.first = step_in(text.substr(0, colon));
+  range.last = one ? range.first + 1 : step_in(text.substr(colon + 1));
+  if (range.first < 0 || range.last <= range.first) {
     value->error(fmt::format("'steps' cannot be '{}'", text),
                  "all, one step such as 3, or a range such as 0:10 (the last excluded)");
   }

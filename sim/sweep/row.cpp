@@ -2,10 +2,10 @@
 #include "sim/sweep/row.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "sim/base/parse_integer.h"
 #include "sim/base/read_number.h"
 
 namespace moesim {
@@ -15,12 +15,8 @@ SweepValue real_value(double value) { return {SweepValue::Kind::real, 0, value};
 SweepValue text_value(const std::string& text) { return {SweepValue::Kind::text, 0, 0, text}; }
 
 SweepValue value_of(const std::string& text) {
+  if (const auto integer = parse_integer<std::int64_t>(text)) return integer_value(*integer);
   const char *begin = text.data(), *end = begin + text.size();
-  std::int64_t integer = 0;
-  if (const auto read = std::from_chars(begin, end, integer);
-      read.ec == std::errc() && read.ptr == end) {
-    return integer_value(integer);
-  }
   double real = 0;
   const bool digits =
       !text.empty() && text.find_first_not_of("+-.0123456789eE") == std::string::npos;

@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <stdexcept>
 
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/files.h"
+#include "sim/base/parse_integer.h"
 #include "sim/sweep/statement.h"
 
 namespace moesim {
@@ -27,9 +27,7 @@ constexpr const char* format_version = "1";
 
 /// The count in `about`; -1: none.
 std::int64_t count_of(const std::string& text) {
-  std::int64_t count = -1;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), count);
-  return status == std::errc() && end == text.data() + text.size() ? count : -1;
+  return parse_integer<std::int64_t>(text).value_or(-1);
 }
 
 [[noreturn]] void refuse_file(const std::string& path) {

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <optional>
 
+#include "sim/base/parse_integer.h"
 #include "sim/trace/npy.h"
 
 namespace moesim {
@@ -192,10 +192,8 @@ std::optional<std::int64_t> step_number(std::string_view name) {
   constexpr std::string_view prefix = "step-";
   if (!name.starts_with(prefix)) return std::nullopt;
   name.remove_prefix(prefix.size());
-  std::int64_t number = 0;
-  const auto [end, status] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (status != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  if (name != fmt::format("{:08}", number)) return std::nullopt;
+  const auto number = parse_integer<std::int64_t>(name);
+  if (!number || name != fmt::format("{:08}", *number)) return std::nullopt;
   return number;
 }
 

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <utility>
+
+#include "sim/base/parse_integer.h"
 
 namespace moesim {
 namespace {
@@ -79,13 +80,6 @@ std::vector<std::string> words_of(std::string_view line) {
   return words;
 }
 
-std::optional<long long> whole_in(std::string_view word) {
-  long long value = 0;
-  const auto [stop, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (problem != std::errc() || stop != word.data() + word.size()) return std::nullopt;
-  return value;
-}
-
 std::string plain_line(const std::string& line) {
   std::string plain;
   for (std::size_t at = 0; at < line.size(); ++at) {
@@ -138,7 +132,8 @@ std::optional<RankLine> rank_line(const std::string& line) {
   const std::vector<std::string> words = words_of(line);
   const auto value = [&](std::string_view key) -> std::optional<long long> {
     for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-      if (words[i] == key || words[i] == "#" + std::string(key)) return whole_in(words[i + 1]);
+      if (words[i] == key || words[i] == "#" + std::string(key))
+        return parse_integer<long long>(words[i + 1]);
     }
     return std::nullopt;
   };
@@ -178,8 +173,8 @@ std::optional<RowWords> row_words(const std::string& line, bool has_root) {
     const std::string& first = words[i - 2];
     const std::string size = first.substr(first.find_last_not_of("0123456789") + 1);  // of a prefix
     if (size.empty()) continue;
-    const auto count = whole_in(words[i - 1]);
-    const auto bytes = whole_in(size);
+    const auto count = parse_integer<long long>(words[i - 1]);
+    const auto bytes = parse_integer<long long>(size);
     const bool whole = count && bytes && *bytes % width == 0 && *bytes / width == *count;
     RowWords row{size, whole, "", "", {}};
     std::size_t next = i + 1;

@@ -12,9 +12,6 @@ namespace moesim {
 
 std::vector<std::string> words_of(std::string_view line);
 
-/// The whole number that all of the word is.
-std::optional<long long> whole_in(std::string_view word);
-
 /// Without escape sequences of terminals and without tags of mpirun ("[1,0]<stdout>:"), which are
 /// also inside a row that was printed in pieces.
 std::string plain_line(const std::string& line);

@@ -8,6 +8,7 @@
 
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/parse_integer.h"
 #include "sim/base/text.h"
 #include "sim/linkfit/logs/formats.h"
 #include "sim/linkfit/logs/nccl_lines.h"
@@ -98,8 +99,9 @@ class TextLog {
       test().nvlink_between_hosts = spans == "1";
     }
     const std::string of = word_after(output.text, " nranks ");
-    const auto ranks = whole_in(of.empty() ? word_after(output.text, " nRanks ") : of);
-    const auto rank = whole_in(word_after(output.text, " rank "));
+    const auto ranks =
+        parse_integer<long long>(of.empty() ? word_after(output.text, " nRanks ") : of);
+    const auto rank = parse_integer<long long>(word_after(output.text, " rank "));
     if (!ranks || !rank || output.host.empty()) return;
     if (*rank < 0 || *rank >= *ranks || *ranks > (1 << 24)) return;
     test().ranks.tell(static_cast<int>(*rank), static_cast<int>(*ranks), output.host);
@@ -155,8 +157,8 @@ class TextLog {
       if (test().program.empty() || test().program_line == 0) name(word_after(line, "concluded:"));
     } else if (has("nThread ") && has("nGpus ")) {
       preamble();
-      const auto threads = whole_in(word_after(line, "nThread "));
-      const auto gpus = whole_in(word_after(line, "nGpus "));
+      const auto threads = parse_integer<long long>(word_after(line, "nThread "));
+      const auto gpus = parse_integer<long long>(word_after(line, "nGpus "));
       const auto sound = [](long long n) { return n > 0 && n <= 1024; };
       if (threads && gpus && sound(*threads) && sound(*gpus) && sound(*threads * *gpus)) {
         test().ranks.set_local(static_cast<int>(*threads * *gpus));

@@ -3,9 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "sim/base/error.h"
+#include "sim/base/parse_integer.h"
 
 namespace moesim {
 namespace {
@@ -30,10 +29,8 @@ std::vector<std::string_view> parts_of(std::string_view list) {
 }
 
 long number_of(std::string_view text, std::string_view all) {
-  long number = -1;
-  const auto end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  if (text.size() > 9 || read.ec != std::errc() || read.ptr != end || number < 0) {
+  const long number = parse_integer<long>(text).value_or(-1);
+  if (text.size() > 9 || number < 0) {
     throw Error(fmt::format("'{}': '{}' is not a number", all, text));
   }
   return number;
