@@ -35,13 +35,22 @@ nlohmann::ordered_json to_json(const YAML::Node& node) {
              : nlohmann::ordered_json(text);
 }
 
+/// The beginning of a long text, by whole characters.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t most_bytes = 80;
+  if (text.size() <= most_bytes) return text;
+  std::size_t end = most_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
 }  // namespace
 
 std::string found_in(const YAML::Node& node) {
   if (node.IsMap()) return "a mapping";
   if (node.IsSequence()) return "a list";
   if (node.IsNull()) return "empty";
-  return node.Scalar().empty() ? "an empty text" : fmt::format("'{}'", node.Scalar());
+  return node.Scalar().empty() ? "an empty text" : fmt::format("'{}'", shortened(node.Scalar()));
 }
 
 YamlValue::YamlValue(YamlDocument& doc, const YAML::Node& node, std::string path)

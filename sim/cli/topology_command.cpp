@@ -217,7 +217,8 @@ void add_import(CommandLine& topology) {
       "import", "Makes a topology of what a cluster says of itself: docs/topology-import.md");
   command
       .add_option("FILE", options->files,
-                  "dumps of NCCL, nvidia-smi topo -m, ibnetdiscover, Slurm, topograph, lstopo, "
+                  "dumps of NCCL, nvidia-smi topo -m, rocm-smi --showtopo, ibnetdiscover, Slurm, "
+                  "topograph, lstopo, "
                   "kubectl; several describe one cluster")
       .required();
   command.add_option("--gpu", options->gpu, "GPU model: a name of `moesim list gpus`");

@@ -360,6 +360,16 @@ TEST(Yaml, ChoicesSuggest) {
             "hint: did you mean 'rail'?\n");
 }
 
+TEST(Yaml, LongTextsAreQuotedByTheirBeginning) {
+  const std::string eighty(80, 'x'), accents = std::string(79, 'x') + "\xc3\xa9";
+  const auto message = [](const std::string& text) {
+    return errors("count: " + text + "\n", [](const YamlMap& m) { m.integer("count", {}); });
+  };
+  EXPECT_THAT(message(eighty), testing::HasSubstr("not '" + eighty + "'\n"));
+  EXPECT_THAT(message(eighty + "y"), testing::HasSubstr("not '" + eighty + "...'\n"));
+  EXPECT_THAT(message(accents), testing::HasSubstr("not '" + std::string(79, 'x') + "...'\n"));
+}
+
 TEST(Yaml, JsonKeepsTypes) {
   const auto doc = YamlDocument::from_text(R"({"a": [1, "2", 2.5, true, null, {"b": "x"}]})", "t");
   EXPECT_EQ(doc->root().json(), R"({"a":[1,"2",2.5,true,null,{"b":"x"}]})");

@@ -8,24 +8,16 @@
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/units.h"
-#include "sim/topology/import/gpu_families.h"
 #include "sim/topology/import/import.h"
-#include "sim/topology/import/merged.h"
+#include "sim/topology/import/stated_gpu.h"
 
 namespace moesim {
 namespace {
 
-std::string read_in(const std::string& file, const std::string& more = "") {
-  return fmt::format("read: {}{}{}", file, more.empty() ? "" : ": ", more);
-}
-std::string assumed(const std::string& why) { return "assumed: " + why; }
-
 class TopologyText {
  public:
   TopologyText(const std::vector<ClusterFacts>& files, const std::string& gpu)
-      : files_(files), facts_(merged(files)), gpu_(gpu) {
-    find_family();
-  }
+      : files_(files), facts_(merged(files)), gpu_(stated_gpu(facts_, gpu)), family_(gpu_.family) {}
 
   std::string write() {
     gpus_ = facts_.gpus.known() ? facts_.gpus.value : 8;
@@ -43,43 +35,6 @@ class TopologyText {
   /// A line of a mapping, or with `key` the first of one.
   void line(const std::string& key, const std::string& value, const std::string& comment) {
     out_ += fmt::format("{}: {}  # {}\n", key, value, comment);
-  }
-
-  void find_family() {
-    if (!gpu_.empty()) {
-      family_ = family_named(gpu_);
-      gpu_comment_ = "stated: --gpu";
-      return;
-    }
-    if (facts_.gpu_name.known()) {
-      family_ = family_named(facts_.gpu_name.value);
-      gpu_ = family_ ? family_->model : lower_words(facts_.gpu_name.value);
-      gpu_comment_ = read_in(facts_.gpu_name.file, facts_.gpu_name.value);
-      return;
-    }
-    const bool mesh = facts_.nvlink.value == NvlinkShape::mesh && facts_.gpus.value > 1;
-    const int links = facts_.nvlinks.value * (mesh ? facts_.gpus.value - 1 : 1);
-    const bool counts = facts_.nvlink.value == NvlinkShape::behind_switch || mesh;
-    family_ = family_with(facts_.sm.value, counts ? links : 0);
-    if (facts_.sm.known()) {
-      gpu_comment_ =
-          assumed(fmt::format("{} says compute capability {}.{}, {} NVLinks", facts_.sm.file,
-                              facts_.sm.value / 10, facts_.sm.value % 10, links));
-    } else if (counts && links > 0 && family_ != nullptr) {
-      gpu_comment_ = assumed(fmt::format("{} NVLinks; --gpu says which", links));
-    } else {
-      gpu_comment_ = assumed("no file says; --gpu does");
-    }
-    if (family_ == nullptr) family_ = family_named("h100");
-    gpu_ = family_->model;
-  }
-
-  static std::string lower_words(std::string name) {
-    for (char& c : name) {
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-      if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9')) c = '-';
-    }
-    return name;
   }
 
   int node_count() const {
@@ -123,7 +78,7 @@ class TopologyText {
   void node() {
     const int gpus = gpus_ * per_domain_;
     // "-" and "null" would be no names.
-    line("  gpu", family_ ? gpu_ : fmt::format("'{}'", quoted(gpu_)), gpu_comment_);
+    line("  gpu", family_ ? gpu_.model : fmt::format("'{}'", quoted(gpu_.model)), gpu_.comment);
     line("  gpus", std::to_string(gpus),
          !facts_.gpus.known() ? assumed("no file says")
          : per_domain_ > 1
@@ -138,7 +93,9 @@ class TopologyText {
   bool nvlink() {
     NvlinkShape shape = facts_.nvlink.value;
     if (!facts_.nvlink.known() || per_domain_ > 1) {
-      shape = has_nvlink() ? NvlinkShape::behind_switch : NvlinkShape::none;
+      shape = family_ && family_->mesh ? NvlinkShape::mesh
+              : has_nvlink()           ? NvlinkShape::behind_switch
+                                       : NvlinkShape::none;
     }
     if (gpus_ * per_domain_ == 1 || shape == NvlinkShape::none) return false;
     const std::string kind = shape == NvlinkShape::mesh    ? "mesh"
@@ -157,7 +114,9 @@ class TopologyText {
   bool has_nvlink() const { return family_ != nullptr && family_->nvlinks > 4; }
 
   void nvlink_rate(bool behind_switch) {
-    const GpuFamily* family = family_ && family_->nvlink > 0 ? family_ : family_named("h100");
+    const GpuFamily* family = family_ && family_->nvlink > 0
+                                  ? family_
+                                  : family_named(facts_.amd.known() ? "mi300x" : "h100");
     if (facts_.nvlink_rate.known()) {
       line("    bandwidth", to_string(facts_.nvlink_rate.value),
            read_in(facts_.nvlink_rate.file, "what NCCL plans with, less than the data sheet"));
@@ -285,8 +244,9 @@ class TopologyText {
 
   const std::vector<ClusterFacts>& files_;
   MergedFacts facts_;
-  std::string gpu_, gpu_comment_, out_;
-  const GpuFamily* family_ = nullptr;
+  StatedGpu gpu_;
+  const GpuFamily* family_;  // null: not known
+  std::string out_;
   int gpus_ = 8, per_domain_ = 1, nodes_ = 1, nics_ = 0;
 };
 

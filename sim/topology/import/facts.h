@@ -13,14 +13,15 @@
 
 namespace moesim {
 
-/// How NVLink joins the GPUs of a node. `mesh`: all pairs with as many links; `mixed`: some pairs,
-/// or not all alike.
+/// How NVLink or XGMI joins the GPUs of a node. `mesh`: all pairs with as many links; `mixed`: some
+/// pairs, or not all alike.
 enum class NvlinkShape { unknown, none, behind_switch, mesh, pairs, mixed };
 
 /// One node as a file has it; 0 or empty: the file does not say.
 struct NodeFacts {
   int gpus = 0;
   std::string gpu_name;  // "NVIDIA H100 80GB HBM3"
+  bool amd = false;      // GPUs of AMD, whose links are XGMI
   int sm = 0;            // compute capability x 10
   NvlinkShape nvlink = NvlinkShape::unknown;
   int nvlinks = 0;               // of a GPU to its switch, of a pair in a mesh

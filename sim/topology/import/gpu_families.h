@@ -13,10 +13,11 @@ struct GpuFamily {
   const char* word;   // in the names of its devices
   const char* model;  // a name in models/gpu
   int sm;             // compute capability x 10; 0: none
-  int nvlinks;
-  double nvlink;  // of one link, bytes per second
-  double pcie;    // of its slot
-  double nic;     // of the NIC that its nodes usually have one of per GPU
+  int nvlinks;        // of a GPU to its switch; of a pair in a mesh
+  double nvlink;      // of one link, bytes per second
+  double pcie;        // of its slot
+  double nic;         // of the NIC that its nodes usually have one of per GPU
+  bool mesh = false;  // no switch: links between all pairs of GPUs
 };
 
 /// The family of a device by its name; else by capability and links, of equals the first. Null if

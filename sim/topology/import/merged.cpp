@@ -56,6 +56,7 @@ void take_node(const NodeFacts& node, const std::string& file, MergedFacts& all)
   ++all.node_files;
   take(all.gpus, node.gpus, file, "GPUs of a node:");
   take_first(all.gpu_name, node.gpu_name, file);
+  take_first(all.amd, node.amd, file);
   take(all.sm, node.sm, file, "compute capability:");
   take(all.nvlink, node.nvlink, file, "NVLink", NvlinkShape::unknown);
   take_first(all.nvlinks, node.nvlinks, file);

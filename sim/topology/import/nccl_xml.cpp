@@ -31,9 +31,11 @@ struct LinksOfGpu {
 
 LinksOfGpu links_of(const pugi::xml_node& gpu) {
   LinksOfGpu links;
-  for (const pugi::xml_node& link : gpu.children("nvlink")) {
+  for (const pugi::xml_node& link : gpu.children()) {
+    const std::string kind = link.name();
+    if (kind != "nvlink" && kind != "xgmi") continue;
     const int count = std::clamp(link.attribute("count").as_int(0), 0, 1000);
-    if (text_of(link, "tclass").starts_with("0x03")) {
+    if (kind == "xgmi" || text_of(link, "tclass").starts_with("0x03")) {
       links.to_gpus.push_back(count);
     } else {
       links.to_switch += count;
@@ -93,7 +95,12 @@ NodeFacts nccl_system_facts(const pugi::xml_node& system) {
       ++gpus;
       const pugi::xml_node gpu = element.child("gpu");
       links.push_back(links_of(gpu));
-      node.sm = std::max(node.sm, gpu.attribute("sm").as_int(0));
+      if (const std::string gcn = text_of(gpu, "gcn"); !gcn.empty()) {
+        node.amd = true;
+        node.gpu_name = gcn.starts_with("gfx") ? gcn : "gfx" + gcn;  // of RCCL
+      } else {
+        node.sm = std::max(node.sm, gpu.attribute("sm").as_int(0));
+      }
       node.pcie_rate = std::max(node.pcie_rate, slot_rate(element));
     });
     node.gpus += gpus;

@@ -29,6 +29,8 @@ ClusterFacts parse_facts(const std::string& text, const std::string& name) {
       return slurm_conf_facts(text, name);
     case ForeignForm::ibnetdiscover:
       return ibnetdiscover_facts(text, name);
+    case ForeignForm::amd_smi:
+      return amd_smi_facts(text, name);
     case ForeignForm::smi:
       return smi_facts(text, name);
     case ForeignForm::yaml:

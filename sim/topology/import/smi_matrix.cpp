@@ -7,30 +7,11 @@
 #include <sstream>
 
 #include "sim/base/error.h"
+#include "sim/topology/import/smi_text.h"
 #include "sim/topology/import/text_forms.h"
 
 namespace moesim {
 namespace {
-
-/// What terminals do with text, such as underlining, left out.
-std::string without_escapes(const std::string& text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\x1b' && i + 1 < text.size() && text[i + 1] == '[') {
-      while (i < text.size() && !(text[i] >= '@' && text[i] <= '~' && text[i] != '[')) ++i;
-      continue;
-    }
-    out += text[i];
-  }
-  return out;
-}
-
-std::vector<std::string> words_of(const std::string& line) {
-  std::istringstream in(line);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
-  return words;
-}
 
 bool is_device(const std::string& word, const std::string& kind) {
   return word.size() > kind.size() && word.starts_with(kind) &&
@@ -88,7 +69,7 @@ std::vector<SmiMatrix> matrices_in(const std::string& text, const std::string& n
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
-    auto words = words_of(line);
+    auto words = smi_words(line);
     if (words.empty()) continue;
     const std::string machine = machine_in(words);
     if (are_columns(words)) {
@@ -111,38 +92,10 @@ int nvlinks_of(const std::string& cell) {
   return std::stoi(cell.substr(2));
 }
 
-/// Two GPUs, and the NVLinks between them.
-struct GpuPair {
-  std::string first, second;
-  int links = 0;
-};
-
-/// Whether every GPU is joined to exactly one other one, all of them by as many links.
-bool are_two_by_two(const std::vector<GpuPair>& pairs, int gpus, int links) {
-  std::set<std::string> joined;
-  for (const GpuPair& pair : pairs) {
-    if (pair.links == 0) continue;
-    const bool first_peer = joined.insert(pair.first).second && joined.insert(pair.second).second;
-    if (!first_peer || pair.links != links) return false;
-  }
-  return std::ssize(joined) == gpus;
-}
-
-/// By the links of all pairs of GPUs.
-void set_nvlink(const std::vector<GpuPair>& pairs, NodeFacts& node) {
-  if (pairs.empty()) return;
-  const auto [fewest, busiest] = std::ranges::minmax(pairs, {}, &GpuPair::links);
-  const int least = fewest.links, most = busiest.links;
-  node.nvlinks = most;
-  if (most == 0) {
-    node.nvlink = NvlinkShape::none;
-  } else if (least == most) {
-    // Through a switch every pair has all links of a GPU; those of a mesh are shared out.
-    node.nvlink = most >= 8 || node.gpus > 4 ? NvlinkShape::behind_switch : NvlinkShape::mesh;
-  } else {
-    const bool two_by_two = are_two_by_two(pairs, node.gpus, most);
-    node.nvlink = two_by_two ? NvlinkShape::pairs : NvlinkShape::mixed;
-  }
+/// Through a switch every pair has all links of a GPU; those of a mesh are shared out.
+NvlinkShape shape_of_all_alike(const std::vector<GpuPair>& pairs, int gpus) {
+  const bool many = !pairs.empty() && pairs.front().links >= 8;
+  return many || gpus > 4 ? NvlinkShape::behind_switch : NvlinkShape::mesh;
 }
 
 /// The NUMA node of a row: the second affinity.
@@ -189,23 +142,10 @@ NodeFacts node_of(const SmiMatrix& matrix, const std::string& name) {
     throw error_in(name, fmt::format("rows of {} GPUs for {} columns", node.gpus, columns),
                    "the whole output of nvidia-smi topo -m");
   }
-  set_nvlink(pairs, node);
+  set_shape(pairs, shape_of_all_alike(pairs, node.gpus), node);
   set_nics(matrix, node);
   node.sockets = static_cast<int>(numa.size());
   return node;
-}
-
-/// The machines must be alike.
-void check_alike(const NodeFacts& first, const NodeFacts& other, const std::string& name) {
-  if (first.gpus == other.gpus && first.nvlink == other.nvlink && first.nvlinks == other.nvlinks &&
-      first.nics == other.nics) {
-    return;
-  }
-  throw error_in(
-      name,
-      fmt::format("its machines differ: {} GPUs of {} NVLinks and {} NICs, {} of {} and {}",
-                  first.gpus, first.nvlinks, first.nics, other.gpus, other.nvlinks, other.nics),
-      "nodes of a topology are alike: give the matrices of those");
 }
 
 }  // namespace
@@ -217,11 +157,9 @@ ClusterFacts smi_facts(const std::string& text, const std::string& name) {
                    "the whole output of nvidia-smi topo -m");
   }
   ClusterFacts facts{name, "nvidia-smi topo -m"};
-  for (const SmiMatrix& matrix : matrices) {
-    const NodeFacts node = node_of(matrix, name);
-    if (facts.node) check_alike(*facts.node, node, name);
-    facts.node = node;
-  }
+  std::vector<NodeFacts> machines;
+  for (const SmiMatrix& matrix : matrices) machines.push_back(node_of(matrix, name));
+  facts.node = only_node(machines, name);
   if (matrices.size() > 1) facts.hosts = static_cast<int>(matrices.size());
   return facts;
 }

@@ -14,6 +14,9 @@ ClusterFacts slurm_conf_facts(const std::string& text, const std::string& name);
 /// The matrix of `nvidia-smi topo -m`.
 ClusterFacts smi_facts(const std::string& text, const std::string& name);
 
+/// The tables of `rocm-smi --showtopo` and `amd-smi topology`, or their JSON.
+ClusterFacts amd_smi_facts(const std::string& text, const std::string& name);
+
 /// What ibnetdiscover prints: switches and channel adapters, a line per connected port.
 ClusterFacts ibnetdiscover_facts(const std::string& text, const std::string& name);
 

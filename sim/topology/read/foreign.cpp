@@ -32,6 +32,15 @@ bool is_smi(const std::string& text) {
          (text.find(" X ") != std::string::npos || text.find("\tX") != std::string::npos);
 }
 
+/// A table of AMD's tools, or a line of their JSON.
+bool is_amd_smi(const std::string& text) {
+  for (const char* const words : {" between two GPUs", "LINK TYPE TABLE:", "HOPS TABLE:",
+                                  "(Topology) Link type between", "\"link_type\""}) {
+    if (text.find(words) != std::string::npos) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 ForeignForm foreign_form(const std::string& text) {
@@ -44,6 +53,7 @@ ForeignForm foreign_form(const std::string& text) {
   if (has_line_of(head, {"switchguid=", "caguid="}) && has_line_of(head, {"Switch\t", "Ca\t"})) {
     return ForeignForm::ibnetdiscover;
   }
+  if (is_amd_smi(head)) return ForeignForm::amd_smi;
   if (is_smi(head)) return ForeignForm::smi;
   if (has_line_of(head, {"- topology:", "capacity_blocks:", "kind: Node", "kind: List",
                          "\"kind\": \"Node", "\"kind\": \"List"})) {
@@ -62,6 +72,8 @@ std::string name_of(ForeignForm form) {
       return "Slurm's topology.conf";
     case ForeignForm::ibnetdiscover:
       return "ibnetdiscover's output";
+    case ForeignForm::amd_smi:
+      return "what AMD's tools say of links";
     case ForeignForm::smi:
       return "the matrix of nvidia-smi topo -m";
     case ForeignForm::yaml:

@@ -228,7 +228,7 @@ TEST(TopologyImport, DumpsWithoutDriversSayNothingOfNvlink) {
 }
 
 TEST(TopologyImport, NvlinkOfAGpuWithoutIsThatOfH100s) {
-  EXPECT_THAT(topology_text({parse_facts(four_gpus, "f0")}, "mi300x"),
+  EXPECT_THAT(topology_text({parse_facts(four_gpus, "f0")}, "a-gpu-of-ours"),
               HasSubstr("bandwidth: 450 GB/s  # read: f0: 18 links of 25 GB/s"));
 }
 

@@ -168,11 +168,13 @@ nodes: 1  # assumed: the files describe one node
 node:
   gpu: mi300x  # read: hwloc: AMD Instinct MI300X
   gpus: 2  # read: hwloc
+  nvlink:
+    kind: mesh  # assumed: no file says
+    bandwidth: 64 GB/s  # assumed: 1 link of 64 GB/s by data sheet
+    latency: 0.5 us  # assumed: per hop
   pcie:
     bandwidth: 63 GB/s  # read: hwloc
     latency: 0.5 us  # assumed: per hop
-    sockets: 2  # read: hwloc
-    socket_link: {bandwidth: 20 GB/s, latency: 0.5 us}  # assumed: between sockets
   nics:
     count: 1  # read: hwloc
     bandwidth: 50 GB/s  # assumed: usual with this GPU
@@ -237,6 +239,10 @@ nodes: 3  # read: k8s
 node:
   gpu: mi300x  # read: k8s: AMD_Instinct_MI300X
   gpus: 8  # read: k8s
+  nvlink:
+    kind: mesh  # assumed: no file says
+    bandwidth: 64 GB/s  # assumed: 1 link of 64 GB/s by data sheet
+    latency: 0.5 us  # assumed: per hop
   pcie:
     bandwidth: 64 GB/s  # assumed: x16 by data sheet
     latency: 0.5 us  # assumed: per hop

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the outputs of nvidia-smi and of AMD's tools share: a table of all pairs of GPUs per
+// machine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/topology/import/facts.h"
+
+namespace moesim {
+
+/// Without what terminals do with text, such as underlining.
+std::string without_escapes(const std::string& text);
+
+std::vector<std::string> smi_words(const std::string& line);
+
+/// Two GPUs, and the links between them.
+struct GpuPair {
+  std::string first, second;
+  int links = 0;
+};
+
+/// The shape of the links of all pairs of the node's GPUs; `alike`: what it is if every pair has as
+/// many.
+void set_shape(const std::vector<GpuPair>& pairs, NvlinkShape alike, NodeFacts& node);
+
+/// The node of all machines; throws unless they are alike.
+NodeFacts only_node(const std::vector<NodeFacts>& machines, const std::string& name);
+
+}  // namespace moesim
