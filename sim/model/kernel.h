@@ -20,7 +20,8 @@ namespace moesim {
 /// together take the time of its whole products; a wave has its part of the tiles.
 struct Wave {
   std::vector<std::int64_t> rows;     // of each group in the whole kernel
-  std::int64_t tile = 1;              // rows of a tile; every group fills its last one
+  std::int64_t tile = 1;              // rows of a tile
+  std::int64_t fill = 1;              // to a multiple of which every group fills its last one
   std::int64_t tiles = 0, of = 0;     // of this wave, and of the whole kernel
   DataType weights = DataType::bf16;  // as the kernel reads them
   bool starts = false;                // the kernel, whose launch only this wave pays

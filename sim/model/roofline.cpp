@@ -52,6 +52,15 @@ Bytes of_decode(const Roofline& roofline, const Kernel& kernel) {
   return Bytes(std::llround(keys * tiles + queries * roofline.query_passes));
 }
 
+/// The rows of a group, with those that fill its last tile; kernels that do not fill it up compute
+/// `more` besides in every tile.
+std::int64_t rows_computed(std::int64_t rows, const Wave& wave, double more) {
+  const std::int64_t filled = (rows + wave.fill - 1) / wave.fill * wave.fill;
+  if (wave.fill == wave.tile) return filled;
+  const std::int64_t tiles = (rows + wave.tile - 1) / wave.tile;
+  return filled + std::llround(static_cast<double>(tiles) * more);
+}
+
 Seconds together(Seconds compute, Seconds memory, double sharpness) {
   const Seconds longer = std::max(compute, memory);
   if (std::isinf(sharpness)) return longer;
@@ -76,12 +85,11 @@ KernelTime Roofline::time_of_wave(const GroupedGemm& gemm, const OpType& op, Flo
                                   BytesPerSecond bandwidth) const {
   const GroupedGemm whole = whole_of(gemm);
   GroupedGemm filled = whole;
-  const std::int64_t tile = whole.wave->tile;
-  if (op.role != Role::wgrad) {  // these sum over the rows, which fill nothing
-    for (std::int64_t& m : filled.m) m = (m + tile - 1) / tile * tile;
-  }
   Roofline exact = *this;
   exact.group_rows = 0;
+  if (op.role != Role::wgrad) {  // these sum over the rows, which fill nothing
+    for (std::int64_t& m : filled.m) m = rows_computed(m, *whole.wave, group_rows);
+  }
   const double part = static_cast<double>(gemm.wave->tiles) / static_cast<double>(gemm.wave->of);
   KernelTime time;
   time.launch = gemm.wave->starts ? launch : Seconds(0);

@@ -31,7 +31,8 @@ struct Roofline {
   double sharpness = std::numeric_limits<double>::infinity();  // of the corner; the larger of both
   // GEMMs:
   double half_sum = 0;    // by the length of their sums: k, or the rows for weight gradients
-  double group_rows = 0;  // that each group with rows computes besides, if there are many
+  double group_rows = 0;  // that each group with rows computes besides, if there are many; of a
+                          // wave each tile, if the last ones are not filled up
   double wgrad = 1;       // efficiency of weight gradients / of other products
   // Attention:
   double half_keys = 0;     // by the keys per query; decode reads more of them as well
@@ -45,8 +46,8 @@ struct Roofline {
   /// those of its operands.
   KernelTime time(const Kernel& kernel, const OpType& op, FlopsPerSecond peak,
                   BytesPerSecond bandwidth, Bytes more = Bytes(0)) const;
-  /// The same for a wave: its part, by tiles, of what the whole kernel takes, whose groups compute
-  /// whole tiles; the launch if it starts the kernel.
+  /// The same for a wave: its part, by tiles, of what the whole kernel takes, whose groups fill
+  /// their last tiles; the launch if it starts the kernel.
   KernelTime time_of_wave(const GroupedGemm& gemm, const OpType& op, FlopsPerSecond peak,
                           BytesPerSecond bandwidth) const;
 };

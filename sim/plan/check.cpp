@@ -108,6 +108,9 @@ class Checker {
   }
 
   void check_wave(const GroupedGemm& gemm, const Wave& wave) {
+    if (wave.fill < 1 || wave.fill > wave.tile) {
+      mistake(fmt::format(": tiles of {} rows that are filled to {}", wave.tile, wave.fill));
+    }
     if (wave.tile < 1 || wave.tiles < 0 || wave.of < 1 || wave.tiles > wave.of) {
       mistake(fmt::format(": a wave of {} of {} tiles with {} rows each", wave.tiles, wave.of,
                           wave.tile));
@@ -248,7 +251,8 @@ bool differ_in_sizes_alone(const Kernel& a, const Kernel& b) {
   const auto& other = std::get<GroupedGemm>(b);
   if (gemm->wave.has_value() != other.wave.has_value()) return false;
   const auto alike = [](const Wave& one, const Wave& two) {
-    return one.tile == two.tile && one.weights == two.weights && one.starts == two.starts;
+    return one.tile == two.tile && one.fill == two.fill && one.weights == two.weights &&
+           one.starts == two.starts;
   };
   return gemm->n == other.n && gemm->k == other.k && gemm->type == other.type &&
          (!gemm->wave || alike(*gemm->wave, *other.wave));

@@ -90,9 +90,10 @@ std::string wave_text(const Kernels& kernels, const Wave& shape) {
     tiles.push_back(wave_of(kernel).tiles);
     of.push_back(wave_of(kernel).of);
   }
-  return fmt::format(" wave {} of {} tile {} weights {} rows {}{}", sizes_text(tiles),
-                     sizes_text(of), shape.tile, name_of(shape.weights), rows,
-                     shape.starts ? " starts" : "");
+  return fmt::format(" wave {} of {} tile {}{} weights {} rows {}{}", sizes_text(tiles),
+                     sizes_text(of), shape.tile,
+                     shape.fill == shape.tile ? "" : fmt::format(" fill {}", shape.fill),
+                     name_of(shape.weights), rows, shape.starts ? " starts" : "");
 }
 
 void read_wave(LineReader& reader, std::vector<Kernel>& each) {
@@ -112,6 +113,8 @@ void read_wave(LineReader& reader, std::vector<Kernel>& each) {
   Wave wave;
   reader.expect("tile");
   wave.tile = reader.integer("rows of a tile", 1, most_size);
+  wave.fill =
+      reader.accept("fill") ? reader.integer("rows that fill a tile", 1, wave.tile) : wave.tile;
   reader.expect("weights");
   wave.weights = read_type(reader);
   reader.expect("rows");

@@ -65,7 +65,7 @@ std::vector<int> read_heights(const YamlValue& value) {
 }
 
 /// The keys `tile`, `weights` and `products` of a schedule, whose products fill tiles of rows, and
-/// `tile_columns`, `types` and `dies` for chunks of tiles.
+/// `fill`, `tile_columns`, `types` and `dies` for chunks of tiles.
 TiledKernel read_tiled_kernel(const YamlMap& params, bool tiles) {
   TiledKernel kernel;
   const auto has = [&](const char* key) {
@@ -78,6 +78,14 @@ TiledKernel read_tiled_kernel(const YamlMap& params, bool tiles) {
   };
   const auto heights = params.find("tile");
   if (heights) kernel.rows = read_heights(*heights);
+  if (const auto fill = has("fill")) {
+    kernel.fill = static_cast<int>(fill->integer({1, 4096}));
+    const auto odd = [&](int height) { return height % kernel.fill != 0; };
+    if (std::ranges::any_of(kernel.rows, odd)) {
+      fill->error(
+          fmt::format("'schedule.fill' is {}, of which not all tiles are multiples", kernel.fill));
+    }
+  }
   if (const auto columns = has("tile_columns")) {
     kernel.columns = static_cast<int>(columns->integer({1, 4096}));
   }

@@ -85,7 +85,7 @@ TEST(Roofline, WavesShareTheTimeOfTheirKernel) {
   const GpuModel gpu = fitted_gpu(
       "  gemm:\n    bf16: {efficiency: 0.5, memory: 0.5, launch: 7 us, group_rows: 99}\n");
   // Groups of 3 and 9 rows fill 4 and 12: 3 + 1 tiles of 4.
-  Wave wave{{3, 9}, 4, 1, 4, DataType::bf16, true};
+  Wave wave{{3, 9}, 4, 4, 1, 4, DataType::bf16, true};
   const GroupedGemm first{{3, 0}, 64, 128, DataType::bf16, wave};
   const double compute = 2 * 16 * 64 * 128 / 0.5;
   const double memory = 2 * (12 * (64 + 128) + 2 * 64 * 128) / 0.5;
@@ -96,16 +96,29 @@ TEST(Roofline, WavesShareTheTimeOfTheirKernel) {
   EXPECT_NEAR(us_on(gpu, GroupedGemm{{0, 9}, 64, 128, DataType::bf16, wave}), compute * 3 / 4,
               1e-6);
   // Weights of fp4 take 9 bits of 16, and bind a kernel of few rows.
-  wave = {{1, 1}, 1, 2, 2, DataType::fp4, false};
+  wave = {{1, 1}, 1, 1, 2, 2, DataType::fp4, false};
   const double of_weights = 2 * (64.0 * 128) * 9 / 16 + 2 * 2 * (64 + 128);
   const GpuModel slow_memory = fitted_gpu("  gemm:\n    bf16: {efficiency: 1, memory: 0.01}\n");
   EXPECT_NEAR(us_on(slow_memory, GroupedGemm{{1, 1}, 64, 128, DataType::bf16, wave}),
               of_weights / 0.01, 1e-6);
   // Sums over rows fill nothing.
-  wave = {{3, 9}, 4, 4, 4, DataType::bf16, false};
+  wave = {{3, 9}, 4, 4, 4, 4, DataType::bf16, false};
   EXPECT_NEAR(us_on(gpu, GroupedGemm{{3, 9}, 64, 128, DataType::bf16, wave},
                     {OpKind::fc1, Role::wgrad, Pass::backward}),
               std::max(2.0 * 12 * 64 * 128, memory * 0.5) / 0.5, 1e-6);
+}
+
+/// MegaMoE's products are as wide as the rows of a tile, to 16 (DeepGEMM 891d57b,
+/// scheduler/mega_moe.cuh, get_valid_m).
+TEST(Roofline, TilesThatAreNotFilledUpComputeTheirRowsAndSomeMore) {
+  const GpuModel gpu = fitted_gpu("  tiles:\n    bf16: {efficiency: 0.5, group_rows: 10}\n");
+  // 3 rows compute 4 in one tile, 17 compute 20 in three: 24 and 4 x 10 more.
+  const Wave wave{{3, 17}, 8, 4, 1, 4, DataType::bf16, false};
+  const GroupedGemm gemm{{3, 0}, 640, 1280, DataType::bf16, wave};
+  EXPECT_NEAR(us_on(gpu, gemm), 2.0 * (24 + 40) * 640 * 1280 / 0.5 / 4, 1e-6);
+  GroupedGemm full = gemm;
+  full.wave->fill = 8;  // 8 and 24 rows
+  EXPECT_NEAR(us_on(gpu, full), 2.0 * 32 * 640 * 1280 / 0.5 / 4, 1e-6);
 }
 
 TEST(Roofline, TilesMayHaveOneOfTheirOwn) {
@@ -113,7 +126,7 @@ TEST(Roofline, TilesMayHaveOneOfTheirOwn) {
       fitted_gpu("  gemm:\n    bf16: {efficiency: 1}\n  tiles:\n    bf16: {efficiency: 0.25}\n");
   const GroupedGemm gemm{{64}, 64, 64, DataType::bf16};
   GroupedGemm wave = gemm;
-  wave.wave = Wave{{64}, 16, 4, 4, DataType::bf16, false};
+  wave.wave = Wave{{64}, 16, 16, 4, 4, DataType::bf16, false};
   EXPECT_NEAR(us_on(gpu, wave) / us_on(gpu, gemm), 4, 1e-9);
 }
 

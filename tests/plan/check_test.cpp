@@ -200,14 +200,17 @@ TEST(CheckGpus, OfAPlanAreThoseOfTheCluster) {
 }
 
 TEST(KernelsOfMembers, WavesDifferInSizesAlone) {
-  const Wave wave{.rows = {8}, .tile = 4, .tiles = 1, .of = 2};
+  const Wave wave{.rows = {8}, .tile = 4, .fill = 4, .tiles = 1, .of = 2};
   const auto alike = [&](const std::optional<Wave>& other) {
     return differ_in_sizes_alone(GroupedGemm{{4}, 2, 2, DataType::bf16, wave},
                                  GroupedGemm{{3}, 2, 2, DataType::bf16, other});
   };
-  Wave other{.rows = {9}, .tile = 4, .tiles = 2, .of = 3};
+  Wave other{.rows = {9}, .tile = 4, .fill = 4, .tiles = 2, .of = 3};
   EXPECT_TRUE(alike(other));
   other.tile = 8;
+  EXPECT_FALSE(alike(other));
+  other = wave;
+  other.fill = 2;
   EXPECT_FALSE(alike(other));
   other = wave;
   other.weights = DataType::fp8;

@@ -3,6 +3,7 @@
 #include "sim/plan/text.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,7 +56,7 @@ TEST(PlanText, KeepsWavesOfFusedKernels) {
   Op fc1 = kernel("fc1-wave-1", 0, {}, MemoryBound{});
   fc1.group = Group({GpuId(0), GpuId(1)});
   const auto wave = [](std::vector<std::int64_t> rows, std::int64_t tiles, std::int64_t of) {
-    return Wave{std::move(rows), 64, tiles, of, DataType::fp4, true};
+    return Wave{std::move(rows), 64, 64, tiles, of, DataType::fp4, true};
   };
   fc1.work = Kernels(
       std::vector<Kernel>{GroupedGemm{{64, 10}, 256, 128, DataType::fp8, wave({64, 80}, 2, 3)},
@@ -70,6 +71,15 @@ TEST(PlanText, KeepsWavesOfFusedKernels) {
   EXPECT_NE(text.find("memory read 8 written 4 goes-on"), std::string::npos) << text;
   EXPECT_EQ(parse_plan(text, "t"), plan);
   check_plan(plan);
+  GroupedGemm part{{64}, 256, 128, DataType::fp8, wave({64}, 1, 1)};
+  part.wave->fill = 16;
+  plan.ops[0].work = Kernels(Kernel(part));
+  EXPECT_THAT(to_text(plan), testing::HasSubstr("tile 64 fill 16 weights fp4"));
+  EXPECT_EQ(parse_plan(to_text(plan), "t"), plan);
+  check_plan(plan);
+  part.wave->fill = 65;
+  plan.ops[0].work = Kernels(Kernel(part));
+  EXPECT_THROW(check_plan(plan), Error);
   plan.ops[0].work = Kernels(Kernel(GroupedGemm{{64}, 256, 128, DataType::fp8, wave({64}, 2, 1)}));
   EXPECT_THROW(check_plan(plan), Error);  // two tiles of one
 }

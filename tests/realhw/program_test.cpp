@@ -56,7 +56,7 @@ TEST(Program, WavesOfAFusedKernelAreRefusedByName) {
   for (Op& op : c.planned->plan.ops) {
     if (op.key.type() != OpType{OpKind::fc2, Role::plain, Pass::forward}) continue;
     auto gemm = std::get<GroupedGemm>(op.kernels()->each().front());
-    gemm.wave = Wave{gemm.m, 16, 1, 1, DataType::fp32, true};
+    gemm.wave = Wave{gemm.m, 16, 16, 1, 1, DataType::fp32, true};
     op.work = Kernels(Kernel(gemm));
   }
   EXPECT_THAT([&] { c.ranks(); },

@@ -58,7 +58,7 @@ class FusedMemoryTest : public testing::Test {
   void product(const std::string& name, int wave, std::int64_t m, int n, int k,
                std::initializer_list<int> after, double start, double end) {
     GroupedGemm gemm{{m}, n, k, DataType::bf16};
-    gemm.wave = Wave{{6}, 2, m / 2, 3, DataType::bf16, wave == 0};
+    gemm.wave = Wave{{6}, 2, 2, m / 2, 3, DataType::bf16, wave == 0};
     Op op = kernel(name, 1, after, gemm);
     op.key.stage = Stage::experts;
     add(std::move(op), wave, start, end);

@@ -26,7 +26,8 @@ struct TwoHostsStep {
     plan.gpus = 2;
     for (const int gpu : {0, 1}) {
       GroupedGemm products{{6 - 4 * gpu, 1}, 8, 16, DataType::bf16};
-      if (gpu == 0) products.wave = Wave{.rows = {6, 1}, .tile = 128, .tiles = 2, .of = 2};
+      if (gpu == 0)
+        products.wave = Wave{.rows = {6, 1}, .tile = 128, .fill = 128, .tiles = 2, .of = 2};
       add({"fc1",
            OpKey{.kind = OpKind::fc1,
                  .pass = Pass::forward,

@@ -25,7 +25,7 @@ TEST(FusedLayers, AreRefusedByHardware) {
   fc1.work = Kernels(Kernel(gemm));
   plan.add(fc1);
   EXPECT_NO_THROW(check_can_execute(plan));
-  gemm.wave = Wave{{8}, 8, 1, 1, DataType::fp32, true};
+  gemm.wave = Wave{{8}, 8, 8, 1, 1, DataType::fp32, true};
   plan.ops[0].work = Kernels(Kernel(gemm));
   try {
     check_can_execute(plan);

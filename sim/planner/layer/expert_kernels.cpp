@@ -15,7 +15,7 @@ void fill_tiles(GroupedGemm& product, const ProductTiles& tiles) {
   if (all == 0) return;
   const DataType weights = tiles.weights.value_or(product.type);
   product.type = tiles.multiplied.value_or(weights);
-  product.wave = Wave{product.m, tiles.rows, all, all, weights, true};
+  product.wave = Wave{product.m, tiles.rows, tiles.rows, all, all, weights, true};
 }
 
 }  // namespace
@@ -65,6 +65,7 @@ GroupedGemm LayerOps::expert_product(const Step& s, const ExpertWork& work, GpuI
   product.type = wave.kernel->products.value_or(weights);
   product.wave = Wave{{of_gpu, of_gpu + placement.slots_on(gpu)},
                       wave.kernel->tile,
+                      wave.kernel->fill,
                       wave.tiles(gpu),
                       wave.kernel->tiles[gpu.index()],
                       weights,

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -201,13 +202,12 @@ int sms_for(const TiledKernel& kernel, DataType of_model, const EpGroups& groups
   return least;
 }
 
-int tile_rows(const TiledKernel& kernel, const LayerWork& work) {
-  const std::vector<std::int64_t>& slots = work.counts.slots;
-  const std::int64_t rows = std::accumulate(slots.begin(), slots.end(), std::int64_t{0});
-  const auto experts = static_cast<std::int64_t>(slots.size());
-  const auto holds = [&](int height) { return std::int64_t{height} * experts >= rows; };
-  const auto least = std::ranges::find_if(kernel.rows, holds);
-  return least == kernel.rows.end() ? kernel.rows.back() : *least;
+int tile_rows(const TiledKernel& kernel, const std::vector<std::int64_t>& slot_rows) {
+  const std::int64_t rows = std::accumulate(slot_rows.begin(), slot_rows.end(), std::int64_t{0});
+  const double mean = static_cast<double>(rows) / static_cast<double>(slot_rows.size());
+  const double covered = mean + std::sqrt(mean);
+  const double tiles = std::max(1.0, std::ceil(covered / kernel.rows.back()));
+  return *std::ranges::find_if(kernel.rows, [&](int height) { return height * tiles >= covered; });
 }
 
 std::optional<ProductTiles> product_tiles(const Chunking& chunking, const LayerWork& work,
@@ -217,7 +217,7 @@ std::optional<ProductTiles> product_tiles(const Chunking& chunking, const LayerW
     throw Unsuitable("schedule.tile is of forward passes, or of fused kernels",
                      "pass: forward, or chunk: tiles");
   }
-  return ProductTiles{tile_rows(chunking.kernel, work), chunking.kernel.weights,
+  return ProductTiles{tile_rows(chunking.kernel, work.counts.slots), chunking.kernel.weights,
                       chunking.kernel.products};
 }
 
@@ -225,7 +225,8 @@ std::vector<LayerWork> waves_of(const LayerWork& work, const LayerTokens& tokens
                                 const EpGroups& groups, const WaveShape& shape) {
   check_rows(work);
   auto kernel = std::make_shared<TiledLayer>();
-  kernel->tile = tile_rows(shape.chunking.kernel, work);
+  kernel->tile = tile_rows(shape.chunking.kernel, work.counts.slots);
+  kernel->fill = shape.chunking.kernel.fill > 0 ? shape.chunking.kernel.fill : kernel->tile;
   const RowTiles tiles(tokens, groups, kernel->tile);
   kernel->tiles = tiles.tiles();
   kernel->slot_rows = tiles.slot_rows();

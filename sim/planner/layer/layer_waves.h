@@ -14,8 +14,8 @@ namespace moesim {
 /// and for GPUs of these models. Returns the least multiprocessors of them.
 int sms_for(const TiledKernel& kernel, DataType of_model, const EpGroups& groups);
 
-/// The height of the tiles of a layer.
-int tile_rows(const TiledKernel& kernel, const LayerWork& work);
+/// The height of the tiles of a layer whose experts have so many rows.
+int tile_rows(const TiledKernel& kernel, const std::vector<std::int64_t>& slot_rows);
 
 /// Those of a layer whose experts' products are no waves of a fused kernel, if the schedule says
 /// so. Throws Unsuitable in training: what casts and sums of weight gradients move is not known of

@@ -21,6 +21,7 @@ namespace moesim {
 /// A layer that one kernel exchanges and computes, tile by tile.
 struct TiledLayer {
   int tile = 1;                         // rows of one
+  int fill = 1;                         // of the last of an expert, a multiple of these
   std::vector<std::int64_t> slot_rows;  // [slot] of the whole layer
   std::vector<std::int64_t> tiles;      // [gpu]
   std::optional<DataType> weights;      // as it reads them; none: the model's

@@ -39,9 +39,11 @@ enum class ChunkBy { tokens, partners, tiles, results };
 
 /// The kernel whose waves are chunks; without dies and columns also of products by themselves.
 struct TiledKernel {
-  /// Rows of a tile, ascending: it takes the least that hold an expert's mean rows, else the last.
+  /// Rows of a tile, ascending: the least with which an expert has as few tiles as with the last,
+  /// if it has a standard deviation more rows than the mean one.
   std::vector<int> rows = {128};
-  int columns = 128;                      // of a tile
+  int fill = 0;       // the rows of an expert's last tile are a multiple; 0: all of the tile
+  int columns = 128;  // of a tile
   std::vector<DataType> types = {};       // of weights that it takes; empty: any
   std::optional<DataType> weights = {};   // as it reads them; default: as the model's
   std::optional<DataType> products = {};  // that it multiplies in; default: the weights'

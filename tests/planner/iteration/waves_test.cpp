@@ -185,6 +185,46 @@ TEST(Waves, ProductsByThemselvesFillTiles) {
                Unsuitable);
 }
 
+/// Of DeepGEMM 891d57b, csrc/jit_kernels/heuristics/mega_moe.hpp, whose borders are within a few
+/// rows of these.
+TEST(Waves, HaveTheLeastTilesThatHoldAnExpertAndADeviationMore) {
+  TiledKernel kernel;
+  kernel.rows = {16, 32, 64, 96, 128, 192};
+  const auto height = [&](std::int64_t rows) {
+    return tile_rows(kernel, {2 * rows, 0, rows, rows});
+  };
+  EXPECT_EQ(height(0), 16);
+  EXPECT_EQ(height(8), 16);
+  EXPECT_EQ(height(16), 32);  // 20 rows
+  EXPECT_EQ(height(49), 64);
+  EXPECT_EQ(height(64), 96);
+  EXPECT_EQ(height(128), 192);
+  EXPECT_EQ(height(225), 128);  // 240 in two
+  EXPECT_EQ(height(256), 192);
+  EXPECT_EQ(height(6144), 192);
+  kernel.rows = {128};
+  EXPECT_EQ(height(1), 128);
+  EXPECT_EQ(height(1000), 128);
+}
+
+TEST(Waves, FillTheLastTileToWhatTheirKernelSays) {
+  const MoeModel model = test::tiny();
+  const RoutingTrace trace = uneven_trace(model, 8 * 64);
+  for (const auto& [keys, fill] : {std::pair(", tile: 8, fill: 4", 4), std::pair(", tile: 8", 8)}) {
+    const Plan plan = wave_plan(test::in_chunks("fused", 6, std::string(", chunk: tiles") + keys),
+                                model, trace, 64, false, false);
+    int products = 0;
+    for (const Op& op : plan.ops) {
+      if (op.kernels() == nullptr || op.key.stage != Stage::experts) continue;
+      const auto* gemm = std::get_if<GroupedGemm>(&op.kernels()->of(0));
+      if (gemm == nullptr) continue;
+      ++products;
+      EXPECT_EQ(gemm->wave->fill, fill);
+    }
+    EXPECT_GT(products, 0);
+  }
+}
+
 void expect_unsuitable(const std::string& dispatch, const std::string& keys,
                        const std::string& what) {
   const MoeModel model = test::tiny();
