@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "sim/base/error.h"
-#include "sim/base/regular_file.h"
+#include "sim/base/file_claims.h"
 
 namespace moesim {
 namespace {
@@ -26,9 +26,7 @@ std::size_t size_of_file(const std::string& path) {
 }
 
 gzFile opened(const std::string& path) {
-  if (path == "-") return ::gzdopen(::dup(STDIN_FILENO), "rb");
-  check_regular_file(path);
-  return ::gzopen(path.c_str(), "rb");
+  return ::gzdopen(path == "-" ? ::dup(STDIN_FILENO) : open_input(path), "rb");
 }
 
 }  // namespace

@@ -82,8 +82,7 @@ TiledKernel read_tiled_kernel(const YamlMap& params, bool tiles) {
     kernel.fill = static_cast<int>(fill->integer({1, 4096}));
     const auto odd = [&](int height) { return height % kernel.fill != 0; };
     if (std::ranges::any_of(kernel.rows, odd)) {
-      fill->error(
-          fmt::format("'schedule.fill' is {}, of which not all tiles are multiples", kernel.fill));
+      fill->error(fmt::format("not all tiles are multiples of 'schedule.fill', {}", kernel.fill));
     }
   }
   if (const auto columns = has("tile_columns")) {

@@ -57,6 +57,57 @@ TEST(RequestLogs, TablesByTheNamesOfTheirColumns) {
               ElementsAre(ServingRequest{Seconds(0), 12, 34}));
 }
 
+TEST(RequestLogs, TablesOfPublishedTraces) {
+  const auto expected =
+      ElementsAre(ServingRequest{Seconds(0), 374, 44}, ServingRequest{Seconds(0.25), 396, 109});
+  for (const char* const table :
+       {"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 23:59:59.8750000,374,44\n"
+        "2023-11-17 00:00:00.1250000,396,109\n",  // Azure, 2023
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-02-29T00:00:00.500000+00:00,374,44\n"
+        "2024-02-29 02:00:00.750000+02:00,396,109\n",  // as of 2024
+        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+        "5,ChatGPT,374,44,418,API log\n5.25,GPT-4,396,109,505,API log\n",  // BurstGPT
+        "request_id,request_type,application_id,arrival_timestamp,batch_size,prompt_size,"
+        "token_size\n0,2,0,1.0,1,374,44\n1,2,0,1.25,1,396,109\n"}) {  // Splitwise
+    EXPECT_THAT(log_of(table).requests, expected) << table;
+  }
+}
+
+TEST(RequestLogs, TimesThatAreNone) {
+  for (const char* const time :
+       {"2023-02-29 00:00:00", "2023-13-01 00:00:00", "2023-11-16 24:00:00", "2023-11-16 00:60:00",
+        "2023-11-16 00:00:61", "2023-11-16 00:00", "2023-11-16", "2023-11-16 00:00:00+2",
+        "2023-11-16 00:00:00 UTC", "noon", ""}) {
+    EXPECT_THAT(error_of(std::string("arrival,input,output\n") + time + ",1,1\n"),
+                HasSubstr(":2: error: column 1 is not a number"))
+        << time;
+  }
+  const auto second = [](const std::string& time) {
+    return log_of("arrival,input,output\n1970-01-01 00:00:00,1,1\n" + time + ",1,1\n")
+        .requests.back()
+        .arrival.value;
+  };
+  EXPECT_EQ(second("1970-01-02T01:01:01.5Z"), 86400 + 3661.5);
+  EXPECT_EQ(second("1970-01-01 00:00:00-01:30"), 5400);
+}
+
+TEST(RequestLogs, LinesOfOtherServices) {
+  EXPECT_THAT(log_of(R"({"arrival_time": 1.5, "prompt_tokens": 10, "completion_tokens": 4})"
+                     "\n"
+                     R"({"arrival_time": 2, "prompt_tokens": 20, "completion_tokens": 8})")
+                  .requests,
+              ElementsAre(ServingRequest{Seconds(0), 10, 4}, ServingRequest{Seconds(0.5), 20, 8}));
+  const RequestLog log =
+      log_of(R"({"chat_id": 1, "parent_chat_id": -1, "timestamp": 1.5, "input_length": 20, )"
+             R"("output_length": 4, "type": "text", "turn": 1, "hash_ids": [5, 6]})"
+             "\n"
+             R"({"chat_id": 2, "parent_chat_id": 1, "timestamp": 61.5, "input_length": 3, )"
+             R"("output_length": 1, "type": "text", "turn": 2, "hash_ids": [7]})");
+  EXPECT_THAT(log.requests,
+              ElementsAre(ServingRequest{Seconds(0), 20, 4}, ServingRequest{Seconds(60), 3, 1}));
+  EXPECT_EQ(log.prefix_tokens, 16);
+}
+
 TEST(RequestLogs, WhatIsPackedIsReadAndOnlyAsMuchAsIsAskedFor) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/log.gz";

@@ -13,12 +13,19 @@
 #include "sim/base/error.h"
 #include "sim/base/json.h"
 #include "sim/base/line_file.h"
-#include "sim/base/read_number.h"
+#include "sim/serving/requests/log_time.h"
 
 namespace moesim {
 namespace {
 
-constexpr std::int64_t mooncake_block = 512;
+/// Tokens of a hash, and seconds of a unit of `timestamp`.
+struct LogForm {
+  std::int64_t block;
+  double unit;
+};
+constexpr LogForm mooncake{512, 1e-3};
+constexpr LogForm bailian{16, 1};  // Qwen's on Alibaba Cloud, whose lines name their chat
+
 /// Longer than any context: a length above it is a time or an id in the wrong column.
 constexpr std::int64_t most_tokens = 1'000'000'000;
 constexpr const char* log_hint =
@@ -60,19 +67,49 @@ class RequestSink {
   double first_ = 0, last_ = 0;
 };
 
-double number_member(const nlohmann::ordered_json& item, const char* key, const RequestSink& sink) {
-  const auto at = item.find(key);
-  if (at == item.end()) sink.fail(fmt::format("has no {}", key));
-  if (!at->is_number()) sink.fail(fmt::format("{} is not a number", key));
-  return at->get<double>();
+/// Without blanks, underscores and capitals.
+std::string plain_name(std::string_view field) {
+  std::string name;
+  for (const char c : field) {
+    if (c == ' ' || c == '_') continue;
+    name += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return name;
+}
+
+/// Names of Vidur's, Splitwise's, Azure's and BurstGPT's tables, and of OpenAI's API; earlier ones
+/// win.
+const std::array<std::vector<std::string_view>, 3> column_names = {
+    {{"arrival", "arrivedat", "arrivaltime", "arrivaltimestamp", "timestamp"},
+     {"input", "numprefilltokens", "contexttokens", "requesttokens", "promptsize", "inputlength",
+      "inputtokens", "prompttokens"},
+     {"output", "numdecodetokens", "generatedtokens", "responsetokens", "tokensize", "outputlength",
+      "outputtokens", "completiontokens"}}};
+
+enum Quantity { arrival, input, output };
+
+/// The number of a line that has one of the names of a quantity; `missing`: the name that it lacks.
+double number_member(const nlohmann::ordered_json& item, Quantity quantity, const char* missing,
+                     const RequestSink& sink) {
+  for (const std::string_view name : column_names[quantity]) {
+    for (const auto& [key, value] : item.items()) {
+      if (plain_name(key) != name) continue;
+      if (!value.is_number()) sink.fail(fmt::format("{} is not a number", key));
+      return value.get<double>();
+    }
+  }
+  sink.fail(fmt::format("has no {}", missing));
 }
 
 void read_json_line(const std::string& line, const LineFile& lines, RequestSink& sink,
                     RequestLog& log) {
   const auto item = parse_json(line, {lines.path(), lines.line_number(), log_hint});
   if (!item.is_object()) sink.fail("is not an object");
-  sink.add(number_member(item, "timestamp", sink) * 1e-3, number_member(item, "input_length", sink),
-           number_member(item, "output_length", sink));
+  const LogForm form = item.contains("parent_chat_id") ? bailian : mooncake;
+  const double unit = item.contains("timestamp") ? form.unit : 1;
+  sink.add(number_member(item, arrival, "timestamp", sink) * unit,
+           number_member(item, input, "input_length", sink),
+           number_member(item, output, "output_length", sink));
   std::vector<std::uint64_t> hashes;
   if (const auto at = item.find("hash_ids"); at != item.end()) {
     if (!at->is_array()) sink.fail("hash_ids is not a list");
@@ -81,11 +118,11 @@ void read_json_line(const std::string& line, const LineFile& lines, RequestSink&
       hashes.push_back(static_cast<std::uint64_t>(hash.get<std::int64_t>()));
     }
     const std::int64_t input = log.requests.back().input;
-    if (std::ssize(hashes) > (input + mooncake_block - 1) / mooncake_block) {
+    if (std::ssize(hashes) > (input + form.block - 1) / form.block) {
       sink.fail(fmt::format("has {} hash_ids of {} tokens each, but {} tokens of input",
-                            hashes.size(), mooncake_block, input));
+                            hashes.size(), form.block, input));
     }
-    log.prefix_tokens = mooncake_block;
+    log.prefix_tokens = form.block;
   }
   log.prefixes.add_row(hashes);
 }
@@ -108,16 +145,15 @@ std::vector<std::string_view> fields_of(std::string_view line) {
 using RequestColumns = std::array<std::size_t, 3>;
 
 RequestColumns columns_of(const std::string& heading, const RequestSink& sink) {
-  constexpr std::array<std::array<std::string_view, 2>, 3> names = {
-      {{"arrival", "arrived_at"},
-       {"input", "num_prefill_tokens"},
-       {"output", "num_decode_tokens"}}};
   const auto fields = fields_of(heading);
   RequestColumns columns{};
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto at = std::ranges::find_first_of(fields, names[i]);
-    if (at == fields.end()) sink.fail(fmt::format("names no column {}", names[i][0]));
-    columns[i] = static_cast<std::size_t>(at - fields.begin());
+  for (std::size_t i = 0; i < column_names.size(); ++i) {
+    auto found = fields.end();
+    for (const std::string_view name : column_names[i]) {
+      if (found == fields.end()) found = std::ranges::find(fields, name, plain_name);
+    }
+    if (found == fields.end()) sink.fail(fmt::format("names no column {}", column_names[i][0]));
+    columns[i] = static_cast<std::size_t>(found - fields.begin());
   }
   return columns;
 }
@@ -127,11 +163,9 @@ void read_row(const std::string& line, const RequestColumns& columns, RequestSin
   std::array<double, 3> values{};
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (columns[i] >= fields.size()) sink.fail("has too few columns");
-    const std::string_view text = fields[columns[i]];
-    const auto [end, status] = read_number(text.data(), text.data() + text.size(), values[i]);
-    if (status != std::errc() || end != text.data() + text.size()) {
-      sink.fail(fmt::format("column {} is not a number", columns[i] + 1));
-    }
+    const auto value = seconds_in(fields[columns[i]]);
+    if (!value) sink.fail(fmt::format("column {} is not a number", columns[i] + 1));
+    values[i] = *value;
   }
   sink.add(values[0], values[1], values[2]);
 }

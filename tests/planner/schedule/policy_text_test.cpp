@@ -83,6 +83,8 @@ TEST(PolicyTexts, SayWhatHasNoEffect) {
   EXPECT_EQ(said(", chunk: tiles, streamed: false"),
             "'streamed: false' with chunks of tiles or results\n");
   EXPECT_EQ(said(", chunk: tiles, streamed: true"), "");
+  EXPECT_EQ(said(", chunk: tiles, tile: [16, 24], fill: 16"),
+            "not all tiles are multiples of 'schedule.fill', 16\n");
   EXPECT_EQ(said(", tile: [64, 16]"), "'schedule.tile' does not ascend\n");
   EXPECT_EQ(said(", tile: []"), "'schedule.tile' does not ascend\n");
   for (const char* const key : {"weights", "products"}) {
