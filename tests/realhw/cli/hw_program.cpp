@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/realhw/cli/hw_program.h"
 
-#include <gtest/gtest.h>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
 
 #include "realhw/cli/program.h"
 #include "realhw/mpi/mpi_job.h"
@@ -58,6 +61,22 @@ std::vector<std::string> one_step() {
 
 std::vector<std::string> run_one_step() {
   return with(with({"run"}, one_step()), {"--warmup-runs", "0", "--repeats", "1"});
+}
+
+void HardwareInFolder::SetUp() {
+  folder_ = testing::TempDir() + "moesim-hw-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+}
+
+void HardwareInFolder::TearDown() { std::filesystem::remove_all(folder_); }
+
+std::vector<std::string> HardwareInFolder::files() const {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    names.push_back(entry.path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
 }
 
 }  // namespace moesim

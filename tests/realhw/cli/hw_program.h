@@ -2,6 +2,8 @@
 // moesim-hw in this process: as one rank of MPI, for clusters of one GPU.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
@@ -30,5 +32,18 @@ std::vector<std::string> one_gpu();
 std::vector<std::string> one_step();
 /// `run`, that step, and one timed repeat.
 std::vector<std::string> run_one_step();
+
+/// Tests with a folder of their own. Its name is new: a process writes a file only once.
+class HardwareInFolder : public testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+  std::string in_folder(const std::string& name) const { return folder_ + "/" + name; }
+  /// Names of the files there.
+  std::vector<std::string> files() const;
+
+ private:
+  std::string folder_;
+};
 
 }  // namespace moesim
