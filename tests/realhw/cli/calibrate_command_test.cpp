@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "sim/base/files.h"
 #include "tests/realhw/cli/hw_program.h"
@@ -101,6 +102,9 @@ TEST_F(HardwareCalibration, DoesNotResumeOtherTimes) {
   refused("plans", "in round 8 do not fit the plan");
   write_times("something else\n");
   refused("plans", "this is not a file of times");
+  std::filesystem::remove(in_folder("mine.times.jsonl"));
+  std::filesystem::create_directory(in_folder("mine.times.jsonl"));
+  refused("plans", "mine.times.jsonl: error: is a folder");
 }
 
 TEST_F(HardwareCalibration, CountsProcessesOnlyWhereItMeasures) {

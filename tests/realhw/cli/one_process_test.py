@@ -59,8 +59,8 @@ class Ends(InFolder):
     def test_a_run_that_fails_says_where(self):
         done = run("run", *STEP, "--fault", "nan:fc1@0")
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr, "moesim-hw: the run failed: rank 0, op .* 'fc1' of layer 1: a number in its results "
-                                      "is not finite")
+        self.assertRegex(done.stderr, "moesim-hw: the run failed: rank 0, op .* 'fc1' of layer 1: "
+                                      "a number in its results is not finite")
 
     def test_the_header_outlives_a_rank_that_is_killed(self):
         done = run("run", *STEP, "--fault", "kill:fc1@0")
@@ -92,8 +92,8 @@ class Progress(InFolder):
             time.sleep(0.001)
 
     def calibrate(self, already, *flags):
-        """How many plans there are, and what is told of progress: round, plan and share. A stop makes it a work of more
-        than two seconds, of which terminals are told. Ends when a round is measured."""
+        """How many plans there are, and what is told of progress: round, plan and share. A stop makes it a work of
+        more than two seconds, of which terminals are told. Ends when a round is measured."""
         ours, theirs = pty.openpty()
         self.addCleanup(os.close, ours)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
@@ -168,8 +168,8 @@ class Validate(InFolder):
         kept, result = str(self.folder / "kept.json"), str(self.folder / "validation.json")
         done = self.validate("--tolerance", "5%", "--json", result, "--measured", kept)
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertEqual(self.words(), [str(self.folder / "bin/moesim"), "validate", kept, "--tolerance", "5%", "--json",
-                                        result])
+        self.assertEqual(self.words(), [str(self.folder / "bin/moesim"), "validate", kept, "--tolerance", "5%",
+                                        "--json", result])
         case = json.loads(pathlib.Path(kept).read_text())["cases"][0]
         # first and last run of 16 of 32 tokens in a layer of 16 columns
         self.assertEqual(case["compared"]["outputs"], 2 * 16 * 16)

@@ -8,6 +8,7 @@
 #include "realhw/cli/measuring.h"
 #include "sim/base/files.h"
 #include "sim/scenario/executable_steps.h"
+#include "tests/flags/said_by.h"
 #include "tests/realhw/cli/hw_program.h"
 #include "tests/realhw/nccl/thread_job.h"
 
@@ -71,6 +72,7 @@ TEST_F(HardwareRun, ReadsItsFlagsBeforeItMeasures) {
       {{"--warmup-runs", "-1"}, "not in range 0 to 1000000"},
       {{"--repeats", "0"}, "not in range 1 to 1000000"},
       {{"--check", "-1"}, "not in range 0 to 1000000000"},
+      {{"--set", "topology.node.gpus=4"}, "has 4 GPUs, but 1 process runs"},
       {{"--backend", "gpu"}, "--backend gpu is not known"},
       {{"--fault", "kill:fc1@1"}, "there is no rank 1"},
       {{"--fault", "kill:fc3@0"}, "rank 0 has no op 'fc3'"},
@@ -197,6 +199,10 @@ TEST_F(HardwareRun, ResultsThatCannotBeWrittenAreAFailure) {
 TEST_F(HardwareRun, HelpTellsHowManyTokensAreCompared) {
   EXPECT_THAT(said_by_hw({"run", "--help"}).out, HasSubstr("(default: all)"));
   EXPECT_THAT(said_by_hw({"validate", "--help"}).out, HasSubstr("(default: 16)"));
+  CommandLine none("prog", "");
+  Measuring measuring;
+  measuring.add_to(none, 0);
+  EXPECT_THAT(said_by(none, {"--help"}), HasSubstr("(default: 0)"));
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ TEST(HardwareSourceFlags, RefuseWhatHasNoEffectOnHardware) {
 }
 
 TEST(HardwareSourceFlags, RefuseIterationsThatNobodyCanExecute) {
-  const HwSaid said = said_by_hw(
-      {"run", MOESIM_ROOT "/scenarios/iteration-hardware.yaml", "--zero", "3", "--local"});
+  const HwSaid said =
+      said_by_hw({"run", MOESIM_ROOT "/scenarios/iteration-hardware.yaml", "--zero", "3"});
   EXPECT_EQ(said.code, 2);
   EXPECT_THAT(said.err, HasSubstr("hardware cannot execute zero = 3 yet"));
   EXPECT_EQ(said.out, "");
