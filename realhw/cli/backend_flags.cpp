@@ -5,11 +5,9 @@
 
 #include "realhw/cli/commands.h"
 #include "realhw/mpi/mpi_backend.h"
+#include "realhw/nccl/nccl_backend.h"
 #ifdef MOESIM_MPI
 #include "realhw/mpi/mpi_job.h"
-#endif
-#ifdef MOESIM_NCCL
-#include "realhw/nccl/nccl_backend.h"
 #endif
 
 namespace moesim {
@@ -30,15 +28,7 @@ void add_choice(CommandLine& command, const std::string& flag, std::string& valu
 
 #ifdef MOESIM_NCCL
 std::unique_ptr<HardwareBackend> open_nccl(Job& job, const BackendFlags& flags) {
-  NcclOptions options;
-  options.timeout = Seconds(flags.timeout);
-  options.graphs = !flags.no_graph;
-  if (flags.matrices == "bfloat16") options.compile.matrices = RowFormat::bfloat16;
-  CudaOptions cuda;
-  if (flags.gemm == "grouped") cuda.gemm = CudaOptions::Gemm::grouped;
-  if (flags.gemm == "one-by-one") cuda.gemm = CudaOptions::Gemm::one_by_one;
-  if (flags.gemm == "on-streams") cuda.gemm = CudaOptions::Gemm::on_streams;
-  return make_nccl_backend(job, options, cuda);
+  return make_nccl_backend(job, flags.nccl_options(), flags.cuda_options());
 }
 #else
 std::unique_ptr<HardwareBackend> open_nccl(Job&, const BackendFlags&) {
@@ -52,16 +42,8 @@ std::unique_ptr<HardwareBackend> open_nccl(Job&, const BackendFlags&) {
 void BackendFlags::add_to(CommandLine& command) {
   add_choice(command, "--backend", backend, {"mpi", "nccl"},
              "mpi (default): CPUs over MPI; nccl: GPUs over NCCL");
-  const auto keep_calls = [this](const std::string& name) {
-    if (name != "p2p" && name != "alltoallv") {
-      throw Error(fmt::format("--mpi-calls {} is not known", name),
-                  did_you_mean(name, {"p2p", "alltoallv"}));
-    }
-    mpi_calls = name;
-  };
-  command.add_option(
-      "--mpi-calls", keep_calls,
-      "p2p (default): a send and a receive per peer; or alltoallv: one MPI_Ialltoallv");
+  add_choice(command, "--mpi-calls", mpi_calls, {"p2p", "alltoallv"},
+             "p2p (default): a send and a receive per peer; or alltoallv: one MPI_Ialltoallv");
   command.add_flag(
       "--together", together,
       "mpi: exchanges begin and end for all their ranks at once, as simulated at port");
@@ -76,6 +58,22 @@ void BackendFlags::add_to(CommandLine& command) {
              "one-by-one or on-streams");
   command.add_flag("--no-graph", no_graph,
                    "nccl: puts timed steps on the GPU op by op instead of replaying a CUDA graph");
+}
+
+NcclOptions BackendFlags::nccl_options() const {
+  NcclOptions options;
+  options.timeout = Seconds(timeout);
+  options.graphs = !no_graph;
+  if (matrices == "bfloat16") options.compile.matrices = RowFormat::bfloat16;
+  return options;
+}
+
+CudaOptions BackendFlags::cuda_options() const {
+  CudaOptions options;
+  if (gemm == "grouped") options.gemm = CudaOptions::Gemm::grouped;
+  if (gemm == "one-by-one") options.gemm = CudaOptions::Gemm::one_by_one;
+  if (gemm == "on-streams") options.gemm = CudaOptions::Gemm::on_streams;
+  return options;
 }
 
 std::unique_ptr<HardwareBackend> BackendFlags::open(Job& job) const {

@@ -75,7 +75,8 @@ bool CalibrateMeasuring::measure(Job& job, const CalibrationRun& what,
     std::fflush(stdout);
   }
   Times known = before ? std::move(before->times) : Times{};
-  const double all = static_cast<double>(what.plans().size()) * origin.rounds.rounds;
+  double left = static_cast<double>(what.plans().size()) * origin.rounds.rounds;
+  for (const auto& [plan, rounds] : known) left -= static_cast<double>(rounds.size());
   int begun = 0;
   ProgressLine line;
   measure_rounds(
@@ -85,7 +86,7 @@ bool CalibrateMeasuring::measure(Job& job, const CalibrationRun& what,
       },
       [&](const std::string& plan, int round) {
         line.show(fmt::format("round {} of {}: {};", round + 1, origin.rounds.rounds, plan),
-                  begun++ / all);
+                  begun++ / left);
       });
   return true;
 }

@@ -12,10 +12,16 @@
 
 namespace moesim {
 
+struct CudaOptions;
+struct NcclOptions;
+
 /// Flags of every command that measures.
 struct BackendFlags {
   void add_to(CommandLine& command);
   std::unique_ptr<HardwareBackend> open(Job& job) const;
+  /// What the flags ask of GPUs, also in a program that was built without them.
+  NcclOptions nccl_options() const;
+  CudaOptions cuda_options() const;
 
   std::string backend = "mpi";
   std::string mpi_calls = "p2p";

@@ -43,10 +43,10 @@ bool any_suits(const std::vector<Case>& cases, bool told) {
 
 }  // namespace
 
-std::int64_t Measurement::wrong() const {
-  std::int64_t sum = 0;
-  for (const Measured& m : cases) sum += m.compared.wrong();
-  return sum;
+int code_of(std::int64_t wrong, bool told) {
+  if (wrong == 0) return 0;
+  if (told) fmt::print(stderr, "moesim-hw: the run failed: {} wrong elements\n", wrong);
+  return run_failed;
 }
 
 void Measuring::add_to(CommandLine& command, int compared) {
@@ -105,7 +105,8 @@ std::optional<Measurement> Measuring::measure(Job& job, const std::function<void
     }
     if (timeline) timeline->finish();
   });
-  if (!planned || !any_suits(m.cases, first)) return std::nullopt;
+  if (!planned) return std::nullopt;
+  if (!any_suits(m.cases, first)) return std::nullopt;
   return m;
 }
 
@@ -118,7 +119,8 @@ std::optional<std::vector<Numerics>> Measuring::compute(Job& job) const {
       cases.push_back(local_numerics(*source, i, {options_.compared}));
     }
   });
-  if (!done || !any_suits(cases, true)) return std::nullopt;
+  if (!done) return std::nullopt;
+  if (!any_suits(cases, true)) return std::nullopt;
   return cases;
 }
 

@@ -22,7 +22,6 @@ struct Measurement {
   std::unique_ptr<StepSource> source;
   std::vector<Measured> cases;
 
-  std::int64_t wrong() const;  // elements, over all policies
   std::string json() const {
     return hardware_json(about, source->origin(), source->cluster(), cases);
   }
@@ -49,6 +48,17 @@ class Measuring {
   std::string timeline_;
   std::FILE* out_ = stdout;
 };
+
+/// Wrong elements of all policies, Measured or Numerics.
+template <class Case>
+std::int64_t wrong_elements(const std::vector<Case>& cases) {
+  Comparison sum;
+  for (const Case& each : cases) sum += each.compared;
+  return sum.wrong();
+}
+
+/// The exit code of a run that computed so many wrong elements; says how many if `told`.
+int code_of(std::int64_t wrong, bool told);
 
 /// Writes results on rank 0; throws std::runtime_error naming it when that fails.
 void write_result(const OutputFile& file, const std::string& content);

@@ -11,6 +11,13 @@
 namespace moesim {
 namespace {
 
+template <class Case>
+void tell_unsuitable(const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    if (!c.unsuitable.empty()) fmt::print(stderr, "{}: {}", c.policy, c.unsuitable);
+  }
+}
+
 class RunCommand : public Command {
  public:
   explicit RunCommand(CommandLine& app) {
@@ -32,7 +39,7 @@ class RunCommand : public Command {
     });
     if (!measured) return bad_input;
     if (job.rank() == 0) report(*measured);
-    return measured->wrong() > 0 ? run_failed : 0;
+    return code_of(wrong_elements(measured->cases), job.rank() == 0);
   }
 
  private:
@@ -41,23 +48,14 @@ class RunCommand : public Command {
     if (!cases) return bad_input;
     fmt::print("# all ranks in one process on the CPU: only numbers, no times\n{}",
                numerics_table(*cases));
-    std::int64_t wrong = 0;
-    for (const Numerics& n : *cases) {
-      if (!n.unsuitable.empty()) fmt::print(stderr, "{}: {}", n.policy, n.unsuitable);
-      wrong += n.compared.wrong();
-    }
-    if (wrong > 0) fmt::print(stderr, "moesim-hw: the run failed: {} wrong elements\n", wrong);
-    return wrong > 0 ? run_failed : 0;
+    tell_unsuitable(*cases);
+    return code_of(wrong_elements(*cases), true);
   }
 
   void report(const Measurement& m) const {
     fmt::print(output_.beside(), "{}\n{}", hardware_table(m.cases), op_table(m.cases));
-    for (const Measured& c : m.cases) {
-      if (!c.unsuitable.empty()) fmt::print(stderr, "{}: {}", c.policy, c.unsuitable);
-    }
+    tell_unsuitable(m.cases);
     write_result(output_, m.json());
-    if (m.wrong() == 0) return;
-    fmt::print(stderr, "moesim-hw: the run failed: {} wrong elements\n", m.wrong());
   }
 
   Measuring measuring_;

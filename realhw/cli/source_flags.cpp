@@ -18,9 +18,6 @@ std::unique_ptr<StepSource> planned(const Scenario& scenario) {
   if (scenario.fidelities != std::vector{Fidelity::port}) {
     throw Error("'fidelity' has no effect on hardware", "leave it out");
   }
-  if (scenario.p2p_order != P2pOrder::all_at_once) {
-    throw Error("'p2p_order' has no effect on hardware", "leave it out");
-  }
   Inputs inputs = open_inputs(scenario);
   if (scenario.iteration) check_can_execute(scenario, inputs.model);
   return planned_source(scenario, std::move(inputs));
