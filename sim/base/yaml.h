@@ -79,6 +79,8 @@ class YamlValue {
 
   void error(const std::string& message, const std::string& hint = "") const;
   void warning(const std::string& message, const std::string& hint = "") const;
+  /// Notes a file that the value names, whose content counts as that of the document.
+  void note_file(const std::string& path) const;
 
  private:
   friend class YamlMap;
@@ -148,6 +150,8 @@ class YamlDocument {
   void finish();
   const std::vector<Diagnostic>& diagnostics() const;
   std::vector<Diagnostic> warnings() const;
+  /// Those that values noted, in their order.
+  const std::vector<std::string>& noted_files() const;
 
  private:
   friend class YamlValue;

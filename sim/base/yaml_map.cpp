@@ -216,6 +216,8 @@ void YamlDocument::finish() {
   throw Error(errors);
 }
 
+const std::vector<std::string>& YamlDocument::noted_files() const { return state_->noted_files; }
+
 std::vector<Diagnostic> YamlDocument::warnings() const {
   std::vector<Diagnostic> result;
   for (const auto& d : state_->diagnostics) {

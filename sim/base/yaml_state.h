@@ -36,6 +36,7 @@ struct YamlDocument::State {
   std::vector<Diagnostic> diagnostics;
   std::map<std::string, std::shared_ptr<YamlKeys>> maps;  // by path
   std::set<std::string> failed;                           // paths with errors
+  std::vector<std::string> noted_files;
   /// The keys of values that are empty, by path: yaml-cpp places such a value in the next line.
   std::map<std::string, std::shared_ptr<YAML::Node>> empty_values;
   /// Bytes that diagnostics may still repeat: a file may be one line of a million mistakes.

@@ -56,6 +56,10 @@ std::string found_in(const YAML::Node& node) {
 YamlValue::YamlValue(YamlDocument& doc, const YAML::Node& node, std::string path)
     : doc_(&doc), node_(std::make_shared<const YAML::Node>(node)), path_(std::move(path)) {}
 
+void YamlValue::note_file(const std::string& path) const {
+  doc_->state_->noted_files.push_back(path);
+}
+
 bool YamlValue::is_scalar() const { return node_->IsScalar(); }
 bool YamlValue::is_list() const { return node_->IsSequence(); }
 bool YamlValue::is_map() const { return node_->IsMap(); }

@@ -148,6 +148,8 @@ Json document_of_cases(const std::string& format, const Scenario& scenario, cons
                    {"topologies", topologies},
                    {"set", changes_json(scenario)}};
   add_transports(document, inputs);
+  if (!inputs.engine_file.name.empty()) document["engine"] = file_json(inputs.engine_file);
+  if (!inputs.request_file.name.empty()) document["requests"] = file_json(inputs.request_file);
   return document;
 }
 

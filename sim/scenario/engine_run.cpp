@@ -103,7 +103,10 @@ void read_engine_of(const YamlMap& serving, const ServingSpec& pass, const std::
   const std::string preset =
       value->is_scalar() ? value->string() : value->map().string("preset", "");
   try {
-    if (!preset.empty()) run.engine = engine_named(preset, file, software);
+    if (!preset.empty()) {
+      run.engine_file = data_file("models/engine", preset, file);
+      run.engine = read_engine(run.engine_file, software);
+    }
   } catch (const Error& e) {
     value->error(e.diagnostics().front().message, e.diagnostics().front().hint);
   }

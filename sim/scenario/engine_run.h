@@ -25,6 +25,7 @@ struct Scenario;
 /// keys.
 struct EngineRun {
   EngineModel engine;
+  std::string engine_file;         // of its preset; empty: it has none
   bool states_gained = false;      // engine.drafts, not an average of accepted ones
   std::string request_file;        // a recorded log; empty: they are drawn
   std::int64_t most_requests = 0;  // of the log; 0: all

@@ -55,7 +55,7 @@ class Memo {
 /// For one thread. Keys hold paths, and what a scenario changes in the files.
 struct InputCache {
   Memo<RoutingTrace> traces{16};
-  Memo<std::string> trace_hashes{64};
+  Memo<std::string> hashes{64};  // of traces and request logs
   Memo<bool> checked_ids{64};
   Memo<SomeBatches> batches{16};
   Memo<std::string> files{256};

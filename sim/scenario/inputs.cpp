@@ -13,6 +13,7 @@
 #include "sim/base/unreadable.h"
 #include "sim/scenario/changes.h"
 #include "sim/scenario/dense_model.h"
+#include "sim/scenario/engine_run.h"
 #include "sim/scenario/fit_trace.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/open_cluster.h"
@@ -184,6 +185,15 @@ RoutingTrace trace_of(const Scenario& scenario, const MoeModel& model, InputCach
           {}};
 }
 
+void add_engine_files(const EngineRun& run, Inputs& inputs, InputCache& cache) {
+  if (const std::string& path = run.engine_file; !path.empty()) {
+    inputs.engine_file = input_file(run.engine.name, path, {}, cache);
+  }
+  if (const std::string& path = run.request_file; !path.empty()) {
+    inputs.request_file = {path, cache.hashes.get(path, [&] { return hash_of(read_file(path)); })};
+  }
+}
+
 /// All but how the trace fits the clusters.
 Inputs open_all(const Scenario& scenario, InputCache& cache) {
   check_names(scenario);
@@ -227,6 +237,7 @@ Inputs open_all(const Scenario& scenario, InputCache& cache) {
   check_distinct(inputs);
   warn_of_gpu_changes(scenario, inputs);
   inputs.transport_files = open_transports(scenario, inputs.systems, inputs.warnings, cache);
+  if (scenario.engine_run) add_engine_files(*scenario.engine_run, inputs, cache);
   return inputs;
 }
 
@@ -252,7 +263,7 @@ PlannerOptions Inputs::planner_options(const Scenario& scenario,
 InputFile shared_trace_file(const Scenario& scenario, const Inputs& inputs, InputCache& cache) {
   const TraceInfo& info = inputs.trace.info();
   if (!scenario.plays_choices()) return inputs.trace_file();
-  return {info.name, cache.trace_hashes.get(inputs.trace_key, [&] { return inputs.trace.hash(); })};
+  return {info.name, cache.hashes.get(inputs.trace_key, [&] { return inputs.trace.hash(); })};
 }
 
 Inputs open_shared_inputs(const Scenario& scenario, InputCache& cache) {

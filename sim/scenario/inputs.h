@@ -50,7 +50,8 @@ struct Inputs {
   std::vector<InputFile> transport_files = {};  // of what carries exchanges, by name
   Software software = {};                       // of iterations
   InputFile software_file = {};
-  std::string trace_key = {};  // tells the trace from others in a cache
+  InputFile engine_file = {}, request_file = {};  // of runs of engines, if they have such
+  std::string trace_key = {};                     // tells the trace from others in a cache
   /// [policy] its own scenario and inputs, if it differs from the others in more than its file;
   /// else null. Empty if no policy does.
   std::vector<std::shared_ptr<PolicyInputs>> own = {};

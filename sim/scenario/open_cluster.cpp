@@ -24,6 +24,13 @@ InputFile input_file(const std::string& name, const std::string& path,
   return {name, hash_of(content)};
 }
 
+InputFile whole_input(InputFile file, const std::vector<std::string>& named, InputCache& cache) {
+  for (const std::string& path : named) {
+    file.hash = hash_of(file.hash + input_file(path, path, {}, cache).hash);
+  }
+  return file;
+}
+
 std::string find_file(const std::string& key, const std::string& kind, const std::string& name) {
   try {
     return data_file(kind, name);
@@ -96,8 +103,8 @@ TopologyFile topology_of(const std::string& path, const std::vector<Override>& o
                          InputCache& cache) {
   const TopologyFile& known = cache.topologies.get(changed_file(path, overrides),
                                                    [&] { return read_topology(path, overrides); });
-  TopologyFile copy{copy_of(known.topology), known.warnings, known.resolved, known.connections,
-                    known.costs};
+  TopologyFile copy{copy_of(known.topology), known.warnings, known.resolved,
+                    known.connections,       known.costs,    known.calibrations};
   return is_same(copy.topology, known.topology) ? std::move(copy) : read_topology(path, overrides);
 }
 
@@ -111,7 +118,14 @@ ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
                                    [&] { return topology_of(path, overrides, cache); });
   warnings.insert(warnings.end(), file.warnings.begin(), file.warnings.end());
   ClusterInput cluster{
-      input_file(name, path, overrides, cache), std::move(file.topology), {}, {}, 0, {}, 0, {}};
+      whole_input(input_file(name, path, overrides, cache), file.calibrations, cache),
+      std::move(file.topology),
+      {},
+      {},
+      0,
+      {},
+      0,
+      {}};
   cluster.connections = std::move(file.connections);
   cluster.costs = file.costs;
   open_gpus(scenario, cluster, warnings, cache);

@@ -19,6 +19,9 @@ std::string changed_file(const std::string& path, const std::vector<Override>& o
 InputFile input_file(const std::string& name, const std::string& path,
                      const std::vector<Override>& overrides, InputCache& cache);
 
+/// The same with the content of files that it names.
+InputFile whole_input(InputFile file, const std::vector<std::string>& named, InputCache& cache);
+
 /// data_file, with the scenario's own word for what is looked up in the message.
 std::string find_file(const std::string& key, const std::string& kind, const std::string& name);
 

@@ -38,11 +38,8 @@ void open_policy(const Scenario& scenario, const std::string& name, Inputs& inpu
   inputs.systems.push_back(cache.systems.get(changed_file(path, overrides),
                                              [&] { return read_system(path, overrides); }));
   refuse_commands(name, inputs.systems.back());
-  InputFile file = input_file(name, path, overrides, cache);
-  for (const std::string& more : inputs.systems.back().sources.files) {
-    file.hash = hash_of(file.hash + input_file(more, more, {}, cache).hash);
-  }
-  inputs.system_files.push_back(std::move(file));
+  inputs.system_files.push_back(whole_input(input_file(name, path, overrides, cache),
+                                            inputs.systems.back().sources.files, cache));
 }
 
 /// Warns of the changes that only some of the policies have a key for; a change that none has a key

@@ -55,6 +55,8 @@ void add_inputs(SweepRow& row, const Inputs& inputs, const InputFile& trace, Sce
     add("software", inputs.software_file.name);
     add("software_xxh3", inputs.software_file.hash);
   }
+  if (!inputs.engine_file.name.empty()) add("engine_xxh3", inputs.engine_file.hash);
+  if (!inputs.request_file.name.empty()) add("requests_xxh3", inputs.request_file.hash);
   add("scenario", scenario_line(scenario));
 }
 

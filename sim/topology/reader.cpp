@@ -82,7 +82,9 @@ std::optional<ClusterCalibration> find_calibration(const YamlValue& name, const 
     return std::nullopt;
   }
   try {
-    return read_cluster_calibration(path);
+    ClusterCalibration calibration = read_cluster_calibration(path);
+    for (const std::string& file : calibration.files) name.note_file(file);
+    return calibration;
   } catch (const Error& error) {
     for (const Diagnostic& d : error.diagnostics()) {
       const std::string place = d.line > 0 ? fmt::format("{}:{}", text, d.line) : text;
@@ -161,7 +163,8 @@ TopologyFile topology_of(YamlDocument& document, const ClusterLimits& limits) {
   parts.measured_with = spec.measured_with;
   if (calibration) apply(document, *calibrated, *calibration, parts);
   Topology topology = made_at(document, place, [&] { return Topology(std::move(parts)); });
-  return {std::move(topology), document.warnings(), root.json(), std::move(stated), costs};
+  return {std::move(topology),   document.warnings(), root.json(), std::move(stated), costs,
+          document.noted_files()};
 }
 
 /// A description by others gets a hint in place of all the keys that it lacks.

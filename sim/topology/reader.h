@@ -20,6 +20,7 @@ struct TopologyFile {
   std::string resolved;              // the file with its overrides, as JSON, for reports
   std::shared_ptr<const Connections> connections = {};  // none if the file states none
   GpuCosts costs = {};                                  // of each GPU
+  std::vector<std::string> calibrations = {};           // files that it names
 };
 
 /// Reads a topology file with overrides; throws Error with all its mistakes.

@@ -168,10 +168,11 @@ TEST(Headers, OfAPassSayWhatItsBatchHoldsAndWhichTokensItTakes) {
 std::string engine_lines(const std::function<void(EngineRun&)>& change) {
   Scenario scenario = serving_scenario(
       "engine: {preset: vllm}\n  requests: {count: 8, concurrency: 8, input: 300, output: 3}");
+  const Inputs inputs = open_inputs(scenario);  // before the change names a log that is not there
   auto run = std::make_shared<EngineRun>(*scenario.engine_run);
   change(*run);
   scenario.engine_run = run;
-  return engine_header(scenario, open_inputs(scenario), "1");
+  return engine_header(scenario, inputs, "1");
 }
 
 TEST(Headers, OfAnEngineSayItsLimitsPoolsAndRequests) {

@@ -53,7 +53,7 @@ TEST(EngineFiles, HostsOfPassesWithoutGraphs) {
   HostModel software;
   software.grouped = true;
   software.graphs = {GraphModule::mlp};
-  const HostModel host = *engine_named("sglang", "", software).host;
+  const HostModel host = *engine_named("sglang", software).host;
   EXPECT_EQ(host.per_kernel, Seconds(36e-6));
   EXPECT_TRUE(host.grouped && host.graphs == software.graphs) << "what it does not say";
   EXPECT_EQ(model_of("host: {per_kernel: 2 us, per_module: 3 us}\n").host->per_module,

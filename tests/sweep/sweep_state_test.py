@@ -122,6 +122,31 @@ class SweepState(unittest.TestCase):
         self.assertRegex(self.sweep("s.sqlite", code=2), "moesim, which was 0.1.9")
         self.assertTrue(trace.exists())
 
+    def test_files_that_inputs_name_are_inputs(self):
+        for name, text in {
+            "engine.yaml": (ROOT / "models/engine/vllm.yaml").read_text(encoding="utf-8"),
+            "log.csv": "arrival,input,output\n0,200,20\n0.05,300,30\n",
+            "nic.calib.yaml": "latency: 2 us\nbandwidth: [{size: 1 MiB, rate: 40 GB/s}]\n",
+            "c.yaml": "exchange_overhead: 12 us\nnodes: 2\nnode:\n  gpu: h100-measured\n  gpus: 8\n"
+                      "  nvlink: {kind: switch, bandwidth: 450 GB/s, latency: 0.5 us}\n"
+                      "  pcie: {bandwidth: 64 GB/s, latency: 0.5 us}\n  nics: {count: 8, calibration: ./nic.calib.yaml}\n"
+                      "fabric: {kind: rail, cross_rail: pxn}\n",
+            "grid.yaml": "topology: ./c.yaml\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: deepep-low-latency\n"
+                         "parallel: {tp: 1, ep: 16}\nserving: {engine: ./engine.yaml, requests: {file: ./log.csv}}\n"
+                         "routing: balanced\nsteps: 12:13\naxes: {topology.nodes: [2]}\n"}.items():
+            (self.folder / name).write_text(text, encoding="utf-8")
+        self.sweep("s.sqlite")
+        self.sweep("s.sqlite")
+        for name, old, new, noun in (("log.csv", ",30", ",31", "requests"), ("nic.calib.yaml", "2 us", "3 us", "topology"),
+                                     ("engine.yaml", "name: vllm", "name: own", "engine")):
+            path = self.folder / name
+            text = path.read_text(encoding="utf-8")
+            self.assertIn(old, text)
+            path.write_text(text.replace(old, new), encoding="utf-8")
+            self.assertRegex(self.sweep("s.sqlite", code=2), f"1 of its rows .*the {noun}.* changed since")
+            path.write_text(text, encoding="utf-8")
+        self.sweep("s.sqlite")
+
     def test_parts_of_other_inputs_are_not_merged(self):
         self.write_small_grid()
         self.sweep("s.sqlite", "--shard", "0/2")

@@ -208,9 +208,8 @@ EngineModel read_engine(const std::string& path, const HostModel& software) {
   return model;
 }
 
-EngineModel engine_named(const std::string& name, const std::string& from,
-                         const HostModel& software) {
-  return read_engine(data_file("models/engine", name, from), software);
+EngineModel engine_named(const std::string& name, const HostModel& software) {
+  return read_engine(data_file("models/engine", name), software);
 }
 
 }  // namespace moesim

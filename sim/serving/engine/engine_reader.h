@@ -57,8 +57,7 @@ struct EngineModel {
 /// mistakes.
 EngineModel read_engine(const std::string& path, const HostModel& software = {});
 /// The preset of a name, or a file.
-EngineModel engine_named(const std::string& name, const std::string& from = "",
-                         const HostModel& software = {});
+EngineModel engine_named(const std::string& name, const HostModel& software = {});
 
 /// Reads the keys of an engine over what `model` has. Mistakes are recorded.
 void read_engine_keys(const YamlMap& map, const HostModel& software, EngineModel& model);

@@ -21,7 +21,9 @@ void read_links(const YamlMap& map, const std::string& path, ClusterCalibration&
   for (const std::string& name : map.keys()) {
     const auto file = map.find(name);
     try {
-      result.links[name] = read_calibration(beside(path, file->string()));
+      const std::string table = beside(path, file->string());
+      result.links[name] = read_calibration(table);
+      result.files.push_back(table);
     } catch (const Error& error) {
       for (const Diagnostic& d : error.diagnostics()) {
         file->error(fmt::format("{}: {}", file->string(), d.message), d.hint);
@@ -53,6 +55,7 @@ void apply_to(Link& link, const LinkCalibration& measured) {
 ClusterCalibration read_cluster_calibration(const std::string& path) {
   const auto document = YamlDocument::from_file(path);
   ClusterCalibration result;
+  result.files = {path};
   {
     const YamlMap map = document->root().map();
     result.name = map.string("name");

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "sim/base/yaml.h"
 #include "sim/topology/read/calibration_reader.h"
@@ -17,6 +18,7 @@ struct ClusterCalibration {
   Seconds exchange_overhead, peer_overhead;
   std::map<std::string, LinkCalibration> links;  // by link class
   std::map<std::string, std::string> gpus;  // GPU model of the topology -> file of the measured one
+  std::vector<std::string> files;           // it, and those of its links
 };
 
 /// Reads a file and the files that it names, which are next to it. Throws Error with all its

@@ -95,6 +95,7 @@ Wire read_calibrated(const YamlMap& map, const YamlValue& name) {
     return wire;
   }
   const LinkCalibration calibration = read_calibration(path);
+  name.note_file(path);
   use(wire, bandwidth ? scaled_to(*bandwidth, calibration) : calibration.bandwidth);
   const auto latency = map.find("latency");
   wire.latency = latency ? latency->seconds(possible_latency) : calibration.latency;
