@@ -2,6 +2,7 @@
 // moesim model: model files of what others write.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <sstream>
 
@@ -36,7 +37,10 @@ std::string with_sources(const std::string& model) {
 
 /// The same that --model reads of a config.json.
 void import_model(const ModelImport& options) {
-  const std::string file = data_file("models", options.file);
+  // Without a slash it would be a name of those in models.
+  const bool name = options.file.find('/') == std::string::npos && is_there(options.file);
+  const std::string file =
+      data_file("models", name ? std::filesystem::canonical(options.file).string() : options.file);
   const std::string text = read_file(file);
   if (!is_hf_config(file, text)) {
     throw error_in(file, "is not a config.json of Hugging Face",

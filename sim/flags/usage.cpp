@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 namespace moesim {
 namespace {
@@ -66,6 +68,18 @@ Error misplaced(const std::string& command, const std::vector<std::string>& word
       fmt::format("flags follow it: {} --flag value", command));
 }
 
+/// Keys that are often taken for flags.
+struct KeyOfFlag {
+  std::string_view flag, key;
+};
+constexpr std::array keys_of_flags = {KeyOfFlag{"--nodes", "topology.nodes=N"},
+                                      KeyOfFlag{"--num-nodes", "topology.nodes=N"},
+                                      KeyOfFlag{"--gpus-per-node", "topology.node.gpus=N"},
+                                      KeyOfFlag{"--gpu", "topology.node.gpu=NAME"},
+                                      KeyOfFlag{"--hidden", "model.hidden=N"},
+                                      KeyOfFlag{"--experts", "model.experts=N"},
+                                      KeyOfFlag{"--top-k", "model.top_k=N"}};
+
 /// What to write in place of a flag that a command lacks; else `help`.
 std::string instead_of(const std::string& flag, const std::vector<std::string>& flags,
                        const std::string& help) {
@@ -73,6 +87,8 @@ std::string instead_of(const std::string& flag, const std::vector<std::string>& 
   if (sets && flag.starts_with("--") && flag.find('.') != std::string::npos) {
     return fmt::format("keys of files are changed by --set {}=VALUE", flag.substr(2));
   }
+  const auto key = std::ranges::find(keys_of_flags, flag, &KeyOfFlag::flag);
+  if (sets && key != keys_of_flags.end()) return fmt::format("--set {} changes it", key->key);
   const std::string close = nearest(flag, flags);
   return close.empty() ? help : fmt::format("did you mean '{}'?", close);
 }

@@ -16,11 +16,11 @@ using Json = nlohmann::ordered_json;
 const HfNames heads_key = {"num_attention_heads", "n_heads"};
 
 /// Every how many layers one is full, if the file lists kinds of layers in such a rhythm; 0 if it
-/// does not.
-std::int64_t full_every(HfKeys& keys, std::int64_t layers) {
+/// does not. `unlisted`: what the architecture has without a list.
+std::int64_t full_every(HfKeys& keys, std::int64_t layers, std::int64_t unlisted) {
   const Json* types = keys.find({"layer_types"});
   if (types == nullptr || !types->is_array()) {
-    return keys.number({"full_attention_interval"}, 2).value_or(0);
+    return keys.number({"full_attention_interval"}, 2).value_or(unlisted);
   }
   for (std::int64_t every = 2; every <= layers; ++every) {
     bool fits = std::ssize(*types) == layers;
@@ -72,8 +72,8 @@ std::string compressed(HfKeys& keys, std::int64_t heads, std::int64_t layers) {
 }
 
 /// The layers that do not attend to all tokens before.
-std::string other_layers(HfKeys& keys, std::int64_t layers) {
-  const std::int64_t every = full_every(keys, layers);
+std::string other_layers(HfKeys& keys, const HfArchitecture& is, std::int64_t layers) {
+  const std::int64_t every = full_every(keys, layers, is.type == "gpt_oss" ? 2 : 0);
   if (every < 2) {
     if (names_windows(keys)) {
       keys.note("layers with windows have no rhythm: every layer attends to all tokens before");
@@ -122,7 +122,7 @@ std::string hf_attention(HfKeys& keys, const HfArchitecture& is, std::int64_t hi
   if (type == "gpt_oss" || type == "gpt_neox") shape += ", output_bias: true";
   if (type == "gpt_oss") shape += ", sinks: true";
   if (is.output_gate) shape += ", output_gate: true";
-  return "attention: {" + shape + other_layers(keys, layers) + "}\n";
+  return "attention: {" + shape + other_layers(keys, is, layers) + "}\n";
 }
 
 }  // namespace moesim

@@ -172,7 +172,8 @@ HfArchitecture architecture_by_keys(HfKeys& keys, const std::string& type) {
 }
 
 HfArchitecture architecture_of(HfKeys& keys, const HfKeys& outer, const std::string& path) {
-  if (outer.flag({"is_encoder_decoder"}, false)) {
+  const bool encodes = outer.has({"num_sparse_encoder_layers", "encoder_ffn_dim"});
+  if (encodes || outer.flag({"is_encoder_decoder"}, false)) {
     throw error_in(path, "is of an encoder and a decoder, which model files cannot say",
                    "models/README.md describes model files: decoders");
   }
@@ -226,6 +227,27 @@ std::string model_of(HfKeys& keys, const HfKeys& outer, const HfArchitecture& is
                      fmt::join(says, "; "), model);
 }
 
+/// The text without what Python writes and JSON lacks: NaN, Infinity and -Infinity, as null.
+std::string without_infinities(const std::string& text) {
+  std::string out;
+  bool quoted = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    std::size_t taken = 1;
+    if (text[at] == '"') quoted = !quoted;
+    if (quoted && text[at] == '\\') taken = std::min<std::size_t>(2, rest.size());
+    std::string_view word = rest.substr(0, taken);
+    for (const std::string_view odd : {"NaN", "Infinity", "-Infinity"}) {
+      if (quoted || !rest.starts_with(odd)) continue;
+      taken = odd.size();
+      word = "null";
+    }
+    out += word;
+    at += taken;
+  }
+  return out;
+}
+
 }  // namespace
 
 bool is_hf_config(const std::string& path, const std::string& text) {
@@ -235,10 +257,10 @@ bool is_hf_config(const std::string& path, const std::string& text) {
 }
 
 std::string model_text_of_hf_config(const std::string& path, const std::string& text) {
-  Json root = parse_json(text, {path, 1, ""});
+  Json root = parse_json(without_infinities(text), {path, 1, ""});
   if (!root.is_object())
     throw error_in(path, "is not a config.json of Hugging Face: it is not an object");
-  if (is_mistral_params(root)) root = config_of_mistral_params(root);
+  root = config_of_params(root);
   const HfKeys outer(root, path);
   HfKeys keys(text_part(root), path);
   const std::string model = model_of(keys, outer, architecture_of(keys, outer, path), path);

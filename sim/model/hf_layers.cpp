@@ -91,6 +91,7 @@ std::vector<int> layers_by_rule(HfKeys& keys, HfLayers rule, std::int64_t layers
       first = keys.need({"num_dense_layers"}, 0);
       break;
     default:
+      first = of({"moe_layer_num_skipped"}, 0);
       every = of({"moe_layer_frequency"}, 1, 1);
       offset = 1;
   }

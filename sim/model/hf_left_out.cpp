@@ -43,7 +43,11 @@ bool lists_other(const Json* kinds, std::initializer_list<const char*> usual) {
 
 void note_quantization(HfKeys& keys, const HfKeys& outer, const std::string& rows) {
   const HfNames method_key = {"quantization_config.quant_method", "quantization.qformat_weight"};
-  const std::string method = (keys.has(method_key) ? keys : outer).text(method_key);
+  std::string method = (keys.has(method_key) ? keys : outer).text(method_key);
+  const HfNames bits_key = {"quantization.bits", "quantization_config.bits"};
+  if (const Json* bits = outer.find(bits_key); method.empty() && bits != nullptr) {
+    method = bits->dump() + "-bit";  // of MLX
+  }
   if (method.empty()) return;
   keys.note(fmt::format("weights are {}, as computed; the file stores {} (--set model.weights)",
                         rows, hf_harmless(method)));

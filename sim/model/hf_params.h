@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The params.json that Mistral writes next to its weights.
+// Files that makers of models write next to their weights, in keys of their own.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 
 namespace moesim {
 
-/// Whether the keys are those of a params.json: no model_type, and `dim` for the width.
-bool is_mistral_params(const nlohmann::ordered_json& root);
-
-/// The same as a config.json says it.
-nlohmann::ordered_json config_of_mistral_params(const nlohmann::ordered_json& root);
+/// What a config.json says that Mistral's params.json, OpenAI's file of gpt-oss or DeepSeek's files
+/// for its own inference say; anything else as it is.
+nlohmann::ordered_json config_of_params(const nlohmann::ordered_json& root);
 
 }  // namespace moesim

@@ -44,8 +44,14 @@ class Targets {
   TargetPart find(const std::string& target) const {
     const auto colon = target.find(':');
     const std::string kind = target.substr(0, colon);
-    if (std::ranges::find(target_kinds, kind) == target_kinds.end() || colon == std::string::npos) {
+    if (colon == std::string::npos) {
       throw error(target, "it needs KIND:NAME", did_you_mean(kind, target_kinds));
+    }
+    if (std::ranges::find(target_kinds, kind) == target_kinds.end()) {
+      const bool is_device = kind == "nic" || kind == "switch";
+      throw error(target, fmt::format("'{}' is no kind of part", kind),
+                  is_device ? "NICs and switches are devices: device:NAME"
+                            : did_you_mean(kind, target_kinds));
     }
     const std::string name = target.substr(colon + 1);
     if (kind == "gpu") return {{gpu(target, name)}, {}};
@@ -98,11 +104,14 @@ class Targets {
                 names.empty() ? fmt::format("links are called {}--{} and the like",
                                             name_of(topology_.links().front().from),
                                             name_of(topology_.links().front().to))
-                              : nearest_link(name, names));
+                              : nearest_part(name, names));
   }
-  static std::string nearest_link(const std::string& name, const std::vector<std::string>& names) {
+  static std::string nearest_part(const std::string& name, const std::vector<std::string>& names) {
     const std::string close = nearest(name, names);
-    return close.empty() ? fmt::format("links are called {} and the like", names.front())
+    const auto nic = std::ranges::find_if(
+        names, [](const std::string& known) { return known.find("nic") != std::string::npos; });
+    const std::string& one = nic == names.end() ? names.front() : *nic;
+    return close.empty() ? fmt::format("they are called {} and the like", one)
                          : fmt::format("did you mean '{}'?", close);
   }
   /// All links of a NIC or a switch.
@@ -120,7 +129,7 @@ class Targets {
     if (!found.empty() && std::ranges::find(names, name) != names.end()) return found;
     if (!found.empty()) throw error(target, "it is a GPU", "say gpu:" + name);
     throw error(target, fmt::format("{} has no such NIC or switch", topology_.name()),
-                nearest_link(name, names));
+                nearest_part(name, names));
   }
 
   const Topology& topology_;

@@ -31,7 +31,7 @@ void require_flags(const std::vector<Override>& flags) {
   }
   if (missing.empty()) return;
   throw Error(fmt::format("no scenario file, and no {}", fmt::join(missing, ", ")),
-              "name a scenario file, or give these flags");
+              "name a scenario file, or give these flags; --synth draws a trace");
 }
 
 }  // namespace moesim

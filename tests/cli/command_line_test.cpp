@@ -216,6 +216,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "error: moesim run has no flag '--fidelty'\nhint: did you mean '--fidelity'?\n"},
         Mistake{"plan --zzz",
                 "error: moesim plan has no flag '--zzz'\nhint: moesim plan --help tells more\n"},
+        Mistake{"compare quickstart --nodes 2",
+                "error: moesim compare has no flag '--nodes'\n"
+                "hint: --set topology.nodes=N changes it\n"},
         Mistake{"plan --parallel.ep 4 s.yaml",
                 "error: moesim plan has no flag '--parallel.ep'\n"
                 "hint: keys of files are changed by --set parallel.ep=VALUE\n"},
@@ -241,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "hint: moesim compare --help tells more\n"},
         Mistake{"compare --model hand --policy dedup",
                 "error: no scenario file, and no --topology, --trace\n"
-                "hint: name a scenario file, or give these flags\n"},
+                "hint: name a scenario file, or give these flags; --synth draws a trace\n"},
         Mistake{"topology show two-by-two --set gpu.memory=1",
                 "--set gpu.memory=1: error: nothing but a topology is read here, no gpu\n"
                 "hint: topology.PATH=VALUE changes it\n"},

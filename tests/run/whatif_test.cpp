@@ -149,6 +149,13 @@ TEST(WhatIf, SaysWhatWasMeant) {
   EXPECT_THAT(refused({.slow = {"gpu:3"}}), HasSubstr("hint: for example --slow gpu:7=0.8"));
   EXPECT_THAT(refused({.slow = {"gpu=0.5"}}), HasSubstr("it needs KIND:NAME"));
   EXPECT_THAT(refused({.slow = {"gpus:3=0.5"}}), HasSubstr("did you mean 'gpu'?"));
+  for (const std::string kind : {"nic", "switch"}) {
+    EXPECT_THAT(refused({.fail = {kind + ":0"}}),
+                HasSubstr("'" + kind +
+                          "' is no kind of part\nhint: NICs and switches are devices: "
+                          "device:NAME"));
+  }
+  EXPECT_THAT(refused({.fail = {"device:xyzzy"}}), HasSubstr("they are called node0.nic"));
   EXPECT_THAT(refused({.slow = {"gpu:16=0.5"}}), HasSubstr("ranks are 0 to 15"));
   EXPECT_THAT(refused({.fail = {"gpu:node1.gpu9"}}), HasSubstr("did you mean 'node1.gpu"));
   EXPECT_THAT(refused({.fail = {"host:2"}}), HasSubstr("hosts are 0 to 1"));

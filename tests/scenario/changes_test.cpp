@@ -117,7 +117,7 @@ TEST(RequiredFlags, AreThoseThatNameInputs) {
   };
   EXPECT_EQ(missing({}),
             "error: no scenario file, and no --topology, --model, --trace, --policy\n"
-            "hint: name a scenario file, or give these flags\n");
+            "hint: name a scenario file, or give these flags; --synth draws a trace\n");
   const auto with = [&](const Override& more) {
     return missing({{"topology", "t", ""}, {"model", "tiny-moe", ""}, {"policy", "p", ""}, more});
   };
