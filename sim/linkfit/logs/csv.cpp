@@ -41,6 +41,12 @@ Csv::Csv(const std::string& text, std::string file)
 
 bool Csv::has(const std::string& name) const { return std::ranges::count(names_, name) > 0; }
 
+bool Csv::is_rule(int line) const {
+  const std::string& text = lines_[static_cast<std::size_t>(line) - 1];
+  return is_blank(text) || (text.find("--") != std::string::npos &&
+                            text.find_first_not_of("|-:+ \t") == std::string::npos);
+}
+
 Csv::Row Csv::row(int line) const {
   Row row{line, cells_of(lines_[static_cast<std::size_t>(line) - 1], separator_)};
   if (row.cells.size() != names_.size()) {
@@ -68,6 +74,7 @@ void take_rows(const Csv& csv, const LogChoice& choice, const ReadExchange& read
   std::set<std::string> settings, others;
   std::optional<LinkShare> share;
   for (int line = csv.first() + 1; line <= csv.size(); ++line) {
+    if (csv.is_rule(line)) continue;
     const std::optional<TimedExchange> entry = read(csv.row(line));
     if (!entry) continue;
     if (!chosen(entry->setting, choice)) {

@@ -26,6 +26,8 @@ class Csv {
     int line;
     std::vector<std::string> cells;
   };
+  /// Whether a line is blank, or a rule below the names as in Markdown: "|---|--:|".
+  bool is_rule(int line) const;
   Row row(int line) const;
   std::string text(const Row& row, const std::string& name) const;
   double number(const Row& row, const std::string& name, double least = 1e-12) const;

@@ -143,7 +143,11 @@ std::optional<RankLine> rank_line(const std::string& line) {
   if (!sound || *rank < 0 || *rank > (1 << 24)) return std::nullopt;
   const std::size_t name = line.find("] ", line.find("device "));
   RankLine found{static_cast<int>(*rank), static_cast<int>(value("Group").value_or(0)), *(on + 1),
-                 ""};
+                 "", ""};
+  const std::size_t bracket = line.rfind('[', name);
+  if (name != std::string::npos && bracket != std::string::npos) {
+    found.address = line.substr(bracket + 1, name - bracket - 1);
+  }
   if (name != std::string::npos) {
     found.gpu = line.substr(name + 2);
     found.gpu.resize(found.gpu.find_last_not_of(blanks) + 1);

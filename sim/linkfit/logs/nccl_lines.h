@@ -29,6 +29,7 @@ std::optional<LibraryOutput> library_output(const std::string& line);
 struct RankLine {
   int rank, group;
   std::string host, gpu;
+  std::string address = {};  // of the GPU on the PCI bus; empty: not said
 };
 std::optional<RankLine> rank_line(const std::string& line);
 

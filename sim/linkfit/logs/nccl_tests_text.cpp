@@ -167,7 +167,7 @@ class TextLog {
       preamble();
     } else if (const auto rank = rank_line(line)) {
       if (test().has_table) start();
-      test().ranks.list(rank->rank, rank->group, rank->host);
+      test().ranks.list(rank->rank, rank->group, rank->host, rank->address);
       test().gpu = rank->gpu;
     } else if (has("Out of bounds values")) {
       summary(has("FAILED"));

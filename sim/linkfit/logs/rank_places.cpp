@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/linkfit/logs/rank_places.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
 namespace moesim {
 
-void RankPlaces::list(int rank, int group, const std::string& host) {
+void RankPlaces::list(int rank, int group, const std::string& host, const std::string& address) {
   const bool is_new = listed_.try_emplace(rank, Place{group, host}).second;
   repeated_ = repeated_ || !is_new;
+  if (!is_new || address.empty()) return;
+  const bool own = gpus_.insert(fmt::format("{} {} {}", group, host, address)).second;
+  names_are_shared_ = names_are_shared_ || !own;
 }
 
 void RankPlaces::tell(int rank, int ranks, const std::string& host) {
@@ -39,7 +44,7 @@ std::map<int, std::string> RankPlaces::placed() const {
 
 std::optional<int> RankPlaces::hosts() const {
   const std::map<int, std::string> known = placed();
-  if (known.empty()) return std::nullopt;
+  if (known.empty() || names_are_shared_) return std::nullopt;
   std::set<std::string> names;
   const auto one_group = [&](const auto& one) {
     return one.second.group == listed_.begin()->second.group;

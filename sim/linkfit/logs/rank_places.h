@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace moesim {
@@ -15,8 +16,9 @@ class RankPlaces {
  public:
   /// Ranks that a process has: threads x GPUs of each. They are consecutive.
   void set_local(int ranks) { local_ = ranks; }
-  /// A rank that the test lists. Ranks of other groups than the first run tests of their own.
-  void list(int rank, int group, const std::string& host);
+  /// A rank that the test lists. Ranks of other groups than the first run tests of their own. Two
+  /// of a group at one address of a host: several hosts have its name, as containers often do.
+  void list(int rank, int group, const std::string& host, const std::string& address = "");
   /// A rank of whose communicator NCCL itself tells.
   void tell(int rank, int ranks, const std::string& host);
 
@@ -37,6 +39,8 @@ class RankPlaces {
   int local_ = 1;
   std::map<int, Place> listed_;
   bool repeated_ = false;
+  std::set<std::string> gpus_;
+  bool names_are_shared_ = false;
   std::map<int, std::string> told_;
   int told_ranks_ = 0;
 };

@@ -28,12 +28,16 @@ bool is_nccl_text(const std::string& text) {
 
 /// Refuses what other programs print, by something that only they do.
 void check_program(const std::string& text, const std::string& file) {
-  static constexpr std::array<std::pair<const char*, const char*>, 5> programs = {{
+  static constexpr std::array<std::pair<const char*, const char*>, 8> programs = {{
       {"#bytes     #iterations", "perftest, which moves bytes between two NICs"},
+      {"#bytes #iterations", "perftest, which moves bytes between two NICs"},
       {"# OSU ", "the OSU micro-benchmarks"},
       {"nvbandwidth Version", "nvbandwidth, which copies between two GPUs"},
       {"P2P (Peer-to-Peer) GPU", "p2pBandwidthLatencyTest, which copies between two GPUs"},
       {"[tuning]", "DeepEP's test, whose bytes per link depend on the routing"},
+      {"Dispatch + combine bandwidth: ",
+       "DeepEP's test, whose bytes per link depend on the routing"},
+      {"Memory type: ", "ucc_perftest"},
   }};
   for (const auto& [mark, name] : programs) {
     if (text.find(mark) == std::string::npos) continue;

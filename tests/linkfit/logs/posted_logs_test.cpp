@@ -163,6 +163,13 @@ TEST(PostedLog, IsTextAndHasItsHash) {
 TEST(PostedLog, OfAnotherProgramIsNamed) {
   EXPECT_THAT(refusal_of("# OSU MPI-CUDA All-to-All Latency Test v7.2\n# Size  Avg Latency(us)\n"),
               HasSubstr("is the output of the OSU micro-benchmarks, not of nccl-tests"));
+  EXPECT_THAT(
+      refusal_of(" #bytes #iterations    t_min[usec]    t_max[usec]\n 2       1000   1.70\n"),
+      HasSubstr("is the output of perftest"));
+  EXPECT_THAT(refusal_of("[rank 0] Dispatch + combine bandwidth: 85.11 GB/s, avg_t=258.05 us\n"),
+              HasSubstr("is the output of DeepEP's test"));
+  EXPECT_THAT(refusal_of("Collective:             Alltoall\nMemory type:            cuda\n"),
+              HasSubstr("is the output of ucc_perftest"));
   EXPECT_THAT(refusal_of("[config] num_tokens=4096, hidden=7168\n[tuning] SMs 24: 43.26 GB/s\n"),
               HasSubstr("DeepEP's test, whose bytes per link depend on the routing"));
 }

@@ -182,6 +182,9 @@ TEST(LogTables, MayBeRowsOfNcclTestsBetweenSeparators) {
   ASSERT_EQ(log.samples.size(), 2U);
   EXPECT_DOUBLE_EQ(log.samples[1].time.value, 150e-6);
   EXPECT_DOUBLE_EQ(read("msg_size;latency_ms\n1048576;0.1\n").samples.at(0).time.value, 1e-4);
+  EXPECT_EQ(read("| size | time (us) |\n|---|--:|\n\n| 1048576 | 100 |\n| 2097152 | 150 |\n")
+                .samples.size(),
+            2U);
   EXPECT_THAT(
       refusal("size,time,algbw\n1048576,0.1,10.49\n", choice),
       testing::HasSubstr("1048576 bytes in 0.1 us are 10485.76 GB/s, but 'algbw' is 10.49"));

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/linkfit/logs/rank_places.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "sim/linkfit/logs/nccl_lines.h"
+
+namespace moesim {
+namespace {
+
+TEST(RankPlaces, HostsThatShareANameAreNotCounted) {
+  RankPlaces places;
+  for (int rank = 0; rank < 16; ++rank) {
+    places.list(rank, 0, "localhost", "0000:0" + std::to_string(rank % 8) + ":00");
+  }
+  EXPECT_EQ(places.ranks(), 16);
+  EXPECT_FALSE(places.hosts());
+}
+
+TEST(RankPlaces, OtherHostsAndGroupsHaveGpusAtTheSameAddress) {
+  RankPlaces hosts, groups, unsaid;
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string address = "0000:0" + std::to_string(rank % 2) + ":00";
+    hosts.list(rank, 0, rank < 2 ? "a" : "b", address);
+    groups.list(rank, rank / 2, "a", address);
+    unsaid.list(rank, 0, "a", "");
+  }
+  EXPECT_EQ(hosts.hosts(), 2);
+  EXPECT_EQ(groups.hosts(), 1);
+  EXPECT_EQ(unsaid.hosts(), 1);
+}
+
+TEST(RankPlaces, AddressesAreThoseOfTheLine) {
+  EXPECT_EQ(rank_line("#  Rank 17 Group  2 Pid   4000 on   n1 device  3 [0000:10:00] NVIDIA H100")
+                ->address,
+            "0000:10:00");
+  EXPECT_EQ(rank_line("#   Rank  0 Pid  47 on n1 device  0 [0x8a] Tesla V100")->address, "0x8a");
+  EXPECT_EQ(rank_line("#Rank 0 on n1 device 3")->address, "");
+}
+
+}  // namespace
+}  // namespace moesim
