@@ -49,7 +49,7 @@ class Targets {
     }
     if (std::ranges::find(target_kinds, kind) == target_kinds.end()) {
       const bool is_device = kind == "nic" || kind == "switch";
-      throw error(target, fmt::format("'{}' is no kind of part", kind),
+      throw error(target, fmt::format("'{}' is not a kind of part", kind),
                   is_device ? "NICs and switches are devices: device:NAME"
                             : did_you_mean(kind, target_kinds));
     }

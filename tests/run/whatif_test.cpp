@@ -152,7 +152,7 @@ TEST(WhatIf, SaysWhatWasMeant) {
   for (const std::string kind : {"nic", "switch"}) {
     EXPECT_THAT(refused({.fail = {kind + ":0"}}),
                 HasSubstr("'" + kind +
-                          "' is no kind of part\nhint: NICs and switches are devices: "
+                          "' is not a kind of part\nhint: NICs and switches are devices: "
                           "device:NAME"));
   }
   EXPECT_THAT(refused({.fail = {"device:xyzzy"}}), HasSubstr("they are called node0.nic"));
