@@ -13,7 +13,7 @@ void RankPlaces::list(int rank, int group, const std::string& host, const std::s
   repeated_ = repeated_ || !is_new;
   if (!is_new || address.empty()) return;
   const bool own = gpus_.insert(fmt::format("{} {} {}", group, host, address)).second;
-  names_are_shared_ = names_are_shared_ || !own;
+  share_a_gpu_ = share_a_gpu_ || !own;
 }
 
 void RankPlaces::tell(int rank, int ranks, const std::string& host) {
@@ -44,7 +44,7 @@ std::map<int, std::string> RankPlaces::placed() const {
 
 std::optional<int> RankPlaces::hosts() const {
   const std::map<int, std::string> known = placed();
-  if (known.empty() || names_are_shared_) return std::nullopt;
+  if (known.empty() || (share_a_gpu_ && gpus_.size() > 1)) return std::nullopt;
   std::set<std::string> names;
   const auto one_group = [&](const auto& one) {
     return one.second.group == listed_.begin()->second.group;

@@ -17,7 +17,8 @@ class RankPlaces {
   /// Ranks that a process has: threads x GPUs of each. They are consecutive.
   void set_local(int ranks) { local_ = ranks; }
   /// A rank that the test lists. Ranks of other groups than the first run tests of their own. Two
-  /// of a group at one address of a host: several hosts have its name, as containers often do.
+  /// of a group at one address of a host: several hosts have its name, as containers often do,
+  /// unless all share one GPU.
   void list(int rank, int group, const std::string& host, const std::string& address = "");
   /// A rank of whose communicator NCCL itself tells.
   void tell(int rank, int ranks, const std::string& host);
@@ -40,7 +41,7 @@ class RankPlaces {
   std::map<int, Place> listed_;
   bool repeated_ = false;
   std::set<std::string> gpus_;
-  bool names_are_shared_ = false;
+  bool share_a_gpu_ = false;
   std::map<int, std::string> told_;
   int told_ranks_ = 0;
 };

@@ -19,6 +19,12 @@ TEST(RankPlaces, HostsThatShareANameAreNotCounted) {
   EXPECT_FALSE(places.hosts());
 }
 
+TEST(RankPlaces, ManyRanksMayRunOnOneGpu) {
+  RankPlaces places;
+  for (int rank = 0; rank < 4; ++rank) places.list(rank, 0, "a", "0000:02:00");
+  EXPECT_EQ(places.hosts(), 1);
+}
+
 TEST(RankPlaces, OtherHostsAndGroupsHaveGpusAtTheSameAddress) {
   RankPlaces hosts, groups, unsaid;
   for (int rank = 0; rank < 4; ++rank) {
