@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <sstream>
@@ -38,6 +39,12 @@ bool are_columns(const std::vector<std::string>& words) {
   return words.size() < 2 || is_device(words[1], "GPU") || is_nic(words[1]) || words[1] == "CPU";
 }
 
+/// Answers of nvidia-smi topo -p2p.
+bool is_answer(const std::string& cell) {
+  constexpr std::array<const char*, 8> answers = {"OK", "NS", "CNS", "TNS", "GNS", "DR", "U", "?"};
+  return std::ranges::find(answers, cell) != answers.end();
+}
+
 void add_row(const std::vector<std::string>& words, SmiMatrix& matrix, const std::string& name,
              int line) {
   const bool device = is_device(words[0], "GPU") || is_nic(words[0]);
@@ -49,6 +56,10 @@ void add_row(const std::vector<std::string>& words, SmiMatrix& matrix, const std
                    "the whole output of nvidia-smi topo -m", line);
   }
   const auto begin = words.begin() + 1, end = begin + static_cast<std::ptrdiff_t>(cells);
+  if (std::any_of(begin, end, is_answer)) {
+    throw error_in(name, "is of nvidia-smi topo -p2p, which does not say how GPUs are joined",
+                   "nvidia-smi topo -m does", line);
+  }
   matrix.rows.push_back({words[0], {begin, end}, {end, words.end()}, line});
 }
 

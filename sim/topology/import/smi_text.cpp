@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -21,6 +22,17 @@ bool are_two_by_two(const std::vector<GpuPair>& pairs, int gpus, int links) {
     if (!first_peer || pair.links != links) return false;
   }
   return std::ssize(joined) == gpus;
+}
+
+int most_of_a_gpu(const std::vector<GpuPair>& pairs) {
+  std::map<std::string, int> links;
+  int most = 0;
+  for (const GpuPair& pair : pairs) {
+    for (const std::string& gpu : {pair.first, pair.second}) {
+      most = std::max(most, links[gpu] += pair.links);
+    }
+  }
+  return most;
 }
 
 bool are_alike(const NodeFacts& a, const NodeFacts& b) {
@@ -60,6 +72,7 @@ void set_shape(const std::vector<GpuPair>& pairs, NvlinkShape alike, NodeFacts& 
   } else {
     const bool two_by_two = are_two_by_two(pairs, node.gpus, most);
     node.nvlink = two_by_two ? NvlinkShape::pairs : NvlinkShape::mixed;
+    if (!two_by_two) node.nvlinks = most_of_a_gpu(pairs);
   }
 }
 
