@@ -5,6 +5,7 @@
 #include "sim/base/files.h"
 #include "sim/base/pasted_text.h"
 #include "sim/topology/import/import.h"
+#include "sim/topology/import/other_outputs.h"
 #include "sim/topology/import/text_forms.h"
 #include "sim/topology/import/xml_forms.h"
 #include "sim/topology/import/yaml_forms.h"
@@ -40,6 +41,8 @@ ClusterFacts parse_facts(const std::string& text, const std::string& name) {
       return slurm_conf_facts(printed, name);
     case ForeignForm::ibnetdiscover:
       return ibnetdiscover_facts(printed, name);
+    case ForeignForm::iblinkinfo:
+      return iblinkinfo_facts(printed, name);
     case ForeignForm::amd_smi:
       return amd_smi_facts(printed, name);
     case ForeignForm::smi:
@@ -49,7 +52,12 @@ ClusterFacts parse_facts(const std::string& text, const std::string& name) {
       break;
   }
   check_one_machine(printed, name);
-  return yaml_facts(printed, name);
+  try {
+    return yaml_facts(printed, name);
+  } catch (const Error&) {
+    refuse_other_outputs(printed, name);
+    throw;
+  }
 }
 
 }  // namespace moesim

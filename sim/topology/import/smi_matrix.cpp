@@ -171,6 +171,10 @@ ClusterFacts smi_facts(const std::string& text, const std::string& name) {
   std::vector<NodeFacts> machines;
   for (const SmiMatrix& matrix : matrices) machines.push_back(node_of(matrix, name));
   facts.node = only_node(machines, name);
+  std::istringstream lines(without_escapes(text));
+  for (std::string line; facts.node->gpu_name.empty() && std::getline(lines, line);) {
+    facts.node->gpu_name = gpu_named_in(smi_words(line));
+  }
   if (matrices.size() > 1) facts.hosts = static_cast<int>(matrices.size());
   return facts;
 }

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "sim/base/error.h"
+#include "sim/base/parse_integer.h"
 
 namespace moesim {
 namespace {
@@ -58,6 +59,18 @@ std::vector<std::string> smi_words(const std::string& line) {
   std::vector<std::string> words;
   for (std::string word; in >> word;) words.push_back(word);
   return words;
+}
+
+std::string gpu_named_in(const std::vector<std::string>& words) {
+  const bool table = words.size() > 3 && words[0] == "|" && parse_integer<int>(words[1]);
+  const bool list = words.size() > 3 && words[0] == "GPU" && words[1].back() == ':';
+  std::string name;
+  for (std::size_t i = 2; (table || list) && i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "On" || word == "Off" || word == "|" || word == "N/A" || word[0] == '(') break;
+    name += (name.empty() ? "" : " ") + word;
+  }
+  return name.find_first_of("0123456789") == 0 ? "" : name;
 }
 
 void set_shape(const std::vector<GpuPair>& pairs, NvlinkShape alike, NodeFacts& node) {

@@ -53,6 +53,9 @@ ForeignForm foreign_form(const std::string& text) {
   if (has_line_of(head, {"switchguid=", "caguid="}) && has_line_of(head, {"Switch\t", "Ca\t"})) {
     return ForeignForm::ibnetdiscover;
   }
+  if (head.find("==(") != std::string::npos && head.find(")==>") != std::string::npos) {
+    return ForeignForm::iblinkinfo;
+  }
   if (is_amd_smi(head)) return ForeignForm::amd_smi;
   if (is_smi(head)) return ForeignForm::smi;
   if (has_line_of(head, {"- topology:", "capacity_blocks:", "kind: Node", "kind: List",
@@ -72,6 +75,8 @@ std::string name_of(ForeignForm form) {
       return "Slurm's topology.conf";
     case ForeignForm::ibnetdiscover:
       return "ibnetdiscover's output";
+    case ForeignForm::iblinkinfo:
+      return "iblinkinfo's output";
     case ForeignForm::amd_smi:
       return "what AMD's tools say of links";
     case ForeignForm::smi:

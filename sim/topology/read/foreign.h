@@ -11,6 +11,7 @@ enum class ForeignForm {
   xml,            // of NCCL, lstopo
   slurm_conf,     // topology.conf
   ibnetdiscover,  // what it prints
+  iblinkinfo,     // the same
   amd_smi,        // rocm-smi --showtopo, amd-smi topology
   smi,            // nvidia-smi topo -m
   yaml            // of Slurm, topograph, Kubernetes
