@@ -100,7 +100,8 @@ Instance instance_of(const YamlTree& node) {
     const std::string of = *kind.gpu ? fmt::format("{} of {}", kind.gpu, type) : type;
     if (kind.gpus > 0 || !type.ends_with('g')) return {of, kind.gpus};
     const std::string count = type.substr(type.rfind('-') + 1);
-    return {of, parse_integer<int>(count.substr(0, count.size() - 1)).value_or(0)};
+    const int gpus = parse_integer<int>(count.substr(0, count.size() - 1)).value_or(0);
+    return {of, gpus >= 1 && gpus <= 16 ? gpus : 0};
   }
   return {family_named(type) ? type : "", 0};
 }

@@ -86,8 +86,7 @@ class SlurmReader {
     }
     hosts_.insert(one.hosts.begin(), one.hosts.end());
     if (upper && one.switches.empty()) {
-      facts_.left_out.push_back(
-          fmt::format("switch {}, which is above others but names none", name));
+      facts_.left_out.push_back("a switch above others that names none of them");
       return;
     }
     if (!fabric_.switches.emplace(name, std::move(one)).second) {

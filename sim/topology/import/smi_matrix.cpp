@@ -76,7 +76,7 @@ std::string machine_in(std::vector<std::string>& words) {
 std::vector<SmiMatrix> matrices_in(const std::string& text, const std::string& name) {
   std::vector<SmiMatrix> matrices;
   std::map<std::string, std::size_t> of_machine;  // its last one
-  std::istringstream lines(without_escapes(text));
+  std::istringstream lines(text);
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
@@ -171,7 +171,7 @@ ClusterFacts smi_facts(const std::string& text, const std::string& name) {
   std::vector<NodeFacts> machines;
   for (const SmiMatrix& matrix : matrices) machines.push_back(node_of(matrix, name));
   facts.node = only_node(machines, name);
-  std::istringstream lines(without_escapes(text));
+  std::istringstream lines(text);
   for (std::string line; facts.node->gpu_name.empty() && std::getline(lines, line);) {
     facts.node->gpu_name = gpu_named_in(smi_words(line));
   }

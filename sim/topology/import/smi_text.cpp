@@ -70,7 +70,8 @@ std::string gpu_named_in(const std::vector<std::string>& words) {
     if (word == "On" || word == "Off" || word == "|" || word == "N/A" || word[0] == '(') break;
     name += (name.empty() ? "" : " ") + word;
   }
-  return name.find_first_of("0123456789") == 0 ? "" : name;
+  const bool shown = std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
+  return !shown || name.find_first_of("0123456789") == 0 ? "" : name;
 }
 
 void set_shape(const std::vector<GpuPair>& pairs, NvlinkShape alike, NodeFacts& node) {

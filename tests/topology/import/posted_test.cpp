@@ -50,7 +50,7 @@ TEST(PostedTopology, UpperSwitchesWithoutSwitchesBelowAreLeftOut) {
   const std::string text = posted_topology(
       "SwitchName=s0 Level=0 Nodes=n[0-3]\nSwitchName=s1 Level=0 Nodes=n[4-7]\n"
       "SwitchName=top Level=1 Nodes=n[0-7]\n");
-  EXPECT_THAT(text, HasSubstr("# left out: f: switch top, which is above others but names none\n"));
+  EXPECT_THAT(text, HasSubstr("# left out: f: a switch above others that names none of them\n"));
   EXPECT_THAT(text, HasSubstr("  nodes_per_leaf: 4  # read: f\n"));
 }
 
@@ -84,7 +84,8 @@ TEST(PostedTopology, BareInfinibandDevicesAreNics) {
   const std::string one_more = "# left out: f: 1 more NICs, slower or farther from the GPUs\n";
   EXPECT_THAT(
       posted_topology(node("0x020700")),
-      AllOf(HasSubstr("    count: 2  # read: f\n    bandwidth: 50 GB/s  # assumed: usual with"),
+      AllOf(HasSubstr("    count: 2  # read: f\n    bandwidth: 25 GB/s  # assumed: usual with"),
+            HasSubstr("  gpu: a100-measured  # assumed: f has such PCIe; --gpu says which\n"),
             HasSubstr(one_more)));
   EXPECT_THAT(posted_topology(node("0x020000")),
               AllOf(HasSubstr("    count: 2  # read: f\n"), HasSubstr(one_more)));
@@ -121,6 +122,26 @@ TEST(PostedTopology, ComputeCapabilityNamesTheDeviceOfUnknownFamilies) {
   EXPECT_THAT(text, HasSubstr("    bandwidth: 150 GB/s  # read: f: 6 links of 25 GB/s"));
   EXPECT_THAT(posted_topology(dgx1_of_nccl("60")), HasSubstr("  gpu: 'p100'  # assumed: f says"));
   EXPECT_THAT(posted_topology(dgx1_of_nccl("110")), HasSubstr("  gpu: 'sm110'  # assumed: f says"));
+}
+
+TEST(PostedTopology, SlotsOfOldPcieAreOfOldGpus) {
+  EXPECT_THAT(posted_topology(R"(<system version="1"><cpu numaid="0">
+<pci class="0x030200" link_speed="8 GT/s" link_width="16"/></cpu></system>)"),
+              HasSubstr("  gpu: v100  # assumed: f has such PCIe; --gpu says which\n"));
+}
+
+TEST(PostedTopology, CapabilityCountsMoreThanADomainOfSeveralHosts) {
+  const std::string gpu =
+      R"(<system version="1"><cpu numaid="0"><pci class="0x030200"><gpu dev="0" sm="90"/></pci></cpu></system>)";
+  const std::string text = topology_text(
+      {parse_facts(gpu, "f"), parse_facts("BlockName=b Nodes=n[1-32]\n", "blocks")}, "");
+  EXPECT_THAT(text, HasSubstr("  gpu: h100-measured  # assumed: f says compute capability 9.0"));
+}
+
+TEST(PostedTopology, NamesOfGpusStayInTheirLine) {
+  EXPECT_THAT(posted_topology(R"({"kind": "Node", "metadata": {"name": "a", "labels":
+{"nvidia.com/gpu.product": "H200\nx: y"}}, "status": {"capacity": {"nvidia.com/gpu": "8"}}})"),
+              HasSubstr("  gpu: h200-measured  # read: f: H200 x: y\n"));
 }
 
 TEST(PostedTopology, SixLinksToSomePairsAreOfAV100) {
