@@ -52,6 +52,29 @@ bool skip_date(std::string_view& rest) {
   return !skip(rest, {"0000-00-00", "0000/00/00"}) || skip(rest, {"T", " "});
 }
 
+/// "INFO ", "[INFO] ", "- root - INFO - " and the like, with one blank behind them.
+void skip_level(std::string_view& rest) {
+  constexpr std::size_t longest = 40;
+  for (const std::string_view level : {"INFO", "DEBUG", "WARNING", "ERROR"}) {
+    const std::size_t at = rest.substr(0, longest).find(level);
+    if (at == rest.npos) continue;
+    const bool dashes = rest.starts_with("- ");
+    rest.remove_prefix(at + level.size());
+    skip(rest, {"]", ":"});
+    if (dashes) skip(rest, {" -"});
+    skip(rest, {" "});
+    return;
+  }
+}
+
+/// "    12\t", as cat -n prints it.
+std::size_t number_before(std::string_view line) {
+  std::string_view rest = line.substr(std::min(line.find_first_not_of(' '), line.size()));
+  if (!skip(rest, {"0"})) return 0;
+  while (skip(rest, {"0"})) continue;
+  return skip(rest, {"\t"}) ? line.size() - rest.size() : 0;
+}
+
 /// The length of "2026-01-03T10:22:33.1Z stdout F ", "[10:22:33] INFO " and the like.
 std::size_t time_before(std::string_view line) {
   std::string_view rest = line;
@@ -65,7 +88,7 @@ std::size_t time_before(std::string_view line) {
   skip(rest, {":"});
   if (!rest.empty() && !skip(rest, {" ", "\t"})) return 0;
   skip(rest, {"stdout F ", "stdout P ", "stderr F ", "stderr P ", "stdout F", "stderr F"});
-  skip(rest, {"INFO ", "DEBUG ", "WARNING ", "ERROR "});
+  skip_level(rest);
   return line.size() - rest.size();
 }
 
@@ -209,7 +232,8 @@ void take_marks_off(Lines& lines) {
   take_prompts_off(lines);
   for (int i = 0; i < most_nested; ++i) {
     take_indent_off(lines);
-    const bool any = take_quote_off(lines) || take_off(lines, time_before) || take_name_off(lines);
+    const bool any = take_quote_off(lines) || take_off(lines, time_before) ||
+                     take_off(lines, number_before) || take_name_off(lines);
     if (!any) break;
   }
 }

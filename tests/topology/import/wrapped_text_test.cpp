@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -78,6 +79,32 @@ TEST(WrappedText, WhatIsBeforeEachLineIsTakenOff) {
   }
 }
 
+TEST(WrappedText, LevelsFollowTimes) {
+  for (const char* level : {"INFO ", "[INFO] ", "INFO: ", "- root - INFO - ", "[main] WARNING: "}) {
+    SCOPED_TRACE(level);
+    expect_that_all_forms_survive([&](const std::string& text) {
+      return with_lines(text, after(std::string("2026-01-03 10:22:33,123 ") + level));
+    });
+  }
+}
+
+TEST(WrappedText, LinesAreNumbered) {
+  expect_that_all_forms_survive([&](const std::string& text) {
+    return with_lines(text, [](const std::string& line, int number) {
+      return fmt::format("{:6}\t{}", number + 1, line);
+    });
+  });
+}
+
+TEST(WrappedText, ContainersKeepLinesAsJson) {
+  expect_that_all_forms_survive([&](const std::string& text) {
+    return with_lines(text, [](const std::string& line, int) {
+      return fmt::format(R"({{"log":{},"stream":"stdout"}})",
+                         nlohmann::json("n1: " + line + "\n").dump());
+    });
+  });
+}
+
 TEST(WrappedText, TimesDiffer) {
   expect_that_all_forms_survive([&](const std::string& text) {
     return with_lines(text, [](const std::string& line, int number) {
@@ -134,9 +161,9 @@ TEST(WrappedText, WhatIsOfTheTextStays) {
   for (const std::string text :
        {"[1]\t\"H\"\n[1]\t\"S\"\n", "SwitchName=a Nodes=b\nSwitchName=a Nodes=c\n",
         "key: value\nother: [a]\nthird: 3\n", "| a |\n| b |\n", "- a: b\n- a: c\n", "a\n",
-        "18:00.0 NIC\n18:00.1 NIC\n", "2026-01-03 a\n2026-01-03 b\n", "[10:22:33 a\n[10:22:33 b\n",
-        "GPU0 # 1\nGPU1 # 2\n", "[a b\n[a b\n", "Foo  1 10:00:00 a\nFoo  1 10:00:00 b\n",
-        "@b> c\n\"a@b\": #\n", "(a b\n(a b\n"}) {
+        "1 a\n2 b\n", "18:00.0 NIC\n18:00.1 NIC\n", "2026-01-03 a\n2026-01-03 b\n",
+        "[10:22:33 a\n[10:22:33 b\n", "GPU0 # 1\nGPU1 # 2\n", "[a b\n[a b\n",
+        "Foo  1 10:00:00 a\nFoo  1 10:00:00 b\n", "@b> c\n\"a@b\": #\n", "(a b\n(a b\n"}) {
     EXPECT_EQ(as_printed(text), text);
   }
 }
