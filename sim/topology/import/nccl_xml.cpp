@@ -13,7 +13,7 @@ std::string text_of(const pugi::xml_node& element, const char* key) {
 }
 
 /// "0x0302": displays and 3D controllers.
-bool is_gpu(const pugi::xml_node& pci) {
+bool is_gpu_slot(const pugi::xml_node& pci) {
   return pci.child("gpu") || text_of(pci, "class").starts_with("0x03");
 }
 bool is_bridge(const pugi::xml_node& pci) { return text_of(pci, "class").starts_with("0x0604"); }
@@ -94,7 +94,7 @@ void add_bare_nics(const pugi::xml_node& system, NodeFacts& node) {
     if (!device.starts_with("0x0200")) return;
     const auto beside = element.parent().children("pci");
     const bool at_switch = std::string(element.parent().name()) == "pci";
-    at_switch&& std::ranges::any_of(beside, is_gpu) ? ++near : ++far;
+    at_switch&& std::ranges::any_of(beside, is_gpu_slot) ? ++near : ++far;
   });
   node.nics = infiniband > 0 ? infiniband : near;
   node.other_nics = infiniband > 0 ? near + far : far;
@@ -113,7 +113,7 @@ NodeFacts nccl_system_facts(const pugi::xml_node& system) {
     for_elements(cpu, [&](const pugi::xml_node& element) {
       const std::string kind = element.name();
       if (kind == "net") add_net(element, node);
-      if (kind != "pci" || !is_gpu(element)) return;
+      if (kind != "pci" || !is_gpu_slot(element)) return;
       ++gpus;
       const pugi::xml_node gpu = element.child("gpu");
       links.push_back(links_of(gpu));

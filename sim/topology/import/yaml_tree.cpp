@@ -32,7 +32,7 @@ bool says_something(const YamlPart& part) {
 }
 
 /// Documents end at markers, and objects of JSON where the next one begins.
-std::vector<YamlPart> parts_of(const std::string& text) {
+std::vector<YamlPart> documents_in(const std::string& text) {
   std::vector<YamlPart> parts(1);
   std::istringstream lines(text);
   int number = 0;
@@ -83,7 +83,7 @@ YamlTree list_of(const std::vector<YamlPart>& parts, const std::string& name) {
 }  // namespace
 
 YamlTree yaml_tree(const std::string& text, const std::string& name) {
-  if (const auto parts = parts_of(text); parts.size() > 1) {
+  if (const auto parts = documents_in(text); parts.size() > 1) {
     if (YamlTree list = list_of(parts, name); !list.is_null()) return list;
   }
   return parsed(text, name);
