@@ -184,14 +184,16 @@ void take_indent_off(Lines& lines) {
 
 /// "$ cat f", "root@n1:~# cat f", "[root@n1 ~]# cat f", "(base) n1:~$".
 bool is_prompt(std::string_view line) {
-  if (line.starts_with("$ ") || line == "$") return true;
+  for (const std::string_view sign : {"$ ", "+ ", "\xe2\x9e\x9c ", "\xe2\x9d\xaf "}) {
+    if (line.starts_with(sign) || line == sign.substr(0, sign.size() - 1)) return true;
+  }
   if (line.starts_with("(") && line.find(") ") != line.npos)
     line.remove_prefix(line.find(") ") + 2);
   std::size_t sign = line.find_first_of("#$%>");
   if (sign == 0 || sign == line.npos) return false;
   if (sign + 1 < line.size() && line[sign + 1] != ' ') return false;
   const std::string_view before = line.substr(0, sign);
-  if (before.starts_with("PS ")) return true;
+  if (before.starts_with("PS ") || before.find(":\\") == 1) return true;
   if (before.find_first_of("\"'<={}") != before.npos) return false;
   const std::size_t at = before.find('@');
   const bool host = (at != before.npos && at > 0) || before.find(":~") != before.npos;
@@ -227,6 +229,17 @@ void take_fences_off(Lines& lines) {
   }
 }
 
+/// Three lines before the output of each machine, as clush -b and dshbak print them.
+void take_headings_off(Lines& lines) {
+  const auto is_rule = [](const std::string& line) {
+    return line.size() >= 8 && trimmed_end(line).find_first_not_of('-') == line.npos;
+  };
+  for (std::size_t i = 2; i < lines.size(); ++i) {
+    if (!is_rule(lines[i - 2]) || is_rule(lines[i - 1]) || !is_rule(lines[i])) continue;
+    for (std::size_t back = 0; back < 3; ++back) lines[i - back].clear();
+  }
+}
+
 void take_marks_off(Lines& lines) {
   constexpr int most_nested = 8;
   take_prompts_off(lines);
@@ -250,6 +263,7 @@ Lines plain_lines(const std::string& text) {
 std::string as_printed(const std::string& text) {
   Lines lines = plain_lines(text);
   if (lines.size() < 2) return text;
+  take_headings_off(lines);
   take_marks_off(lines);
   take_fences_off(lines);
   take_marks_off(lines);

@@ -113,6 +113,7 @@ ClusterFacts slurm_conf_facts(const std::string& text, const std::string& name) 
   std::istringstream lines(text);
   std::string joined;
   int number = 0;
+  bool began = false;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     line.erase(std::min(line.find('#'), line.size()));
@@ -121,7 +122,9 @@ ClusterFacts slurm_conf_facts(const std::string& text, const std::string& name) 
     if (continues) line.pop_back();
     joined += line + ' ';
     if (continues) continue;
-    const SlurmPairs pairs = pairs_in(joined, name, number);
+    // What people write before a file that they post.
+    began = began || joined.find('=') != std::string::npos;
+    const SlurmPairs pairs = began ? pairs_in(joined, name, number) : SlurmPairs();
     if (!pairs.empty()) reader.read_line(pairs, number);
     joined.clear();
   }

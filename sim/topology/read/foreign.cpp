@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/topology/read/foreign.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <sstream>
 
@@ -12,7 +13,7 @@ constexpr std::size_t looked_at = 1 << 16;
 
 bool is_xml(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
-  return first != std::string::npos && text[first] == '<';
+  return first != std::string::npos && (text[first] == '<' || xml_begins(text) > 0);
 }
 
 bool has_line_of(const std::string& text, std::initializer_list<const char*> beginnings) {
@@ -42,6 +43,14 @@ bool is_amd_smi(const std::string& text) {
 }
 
 }  // namespace
+
+std::size_t xml_begins(const std::string& text) {
+  std::size_t first = text.size();
+  for (const char* const root : {"\n<?xml ", "\n<system ", "\n<graphs ", "\n<topology "}) {
+    first = std::min(first, text.find(root));
+  }
+  return first < text.size() ? first + 1 : 0;
+}
 
 ForeignForm foreign_form(const std::string& text) {
   const std::string head = text.substr(0, looked_at);

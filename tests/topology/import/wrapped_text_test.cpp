@@ -129,6 +129,11 @@ TEST(WrappedText, PromptsAndFencesAreTakenOff) {
       {"root@n1:~# cat f\n", "root@n1:~# \n"},
       {"[root@n1 ~]# cat f\n", "[root@n1 ~]#\n"},
       {"(base) n1:~/a$ cat f\n", "(base) n1:~/a$ exit\n"},
+      {"PS C:\\> cat f\n", "PS C:\\>\n"},
+      {"C:\\Users\\a> type f\n", "C:\\Users\\a>\n"},
+      {"+ cat f\n", "+ exit\n"},
+      {"\xe2\x9e\x9c  ~ cat f\n", "\xe2\x9e\x9c\n"},
+      {"---------------\nn1\n---------------\n", ""},
       {"```xml\n", "```\n"},
       {"```\n", ""},
       {"That is what it says:\n\n~~~\n", "~~~\nAny ideas?\n"},
@@ -146,6 +151,18 @@ TEST(WrappedText, MailsHaveMoreThanTheirQuotes) {
   expect_that_all_forms_survive([](const std::string& text) {
     return "On Monday A wrote:\n" + with_lines(text, after("> ")) + "\nThanks: B\n";
   });
+}
+
+TEST(WrappedText, WordsBeforeXmlAndSlurmAreNone) {
+  const std::string words = "Hi,\nthat is what <a> gives:\n";
+  for (const std::string& text :
+       {bare_descriptions[0], bare_descriptions[1], bare_descriptions[2], bare_descriptions[4]}) {
+    EXPECT_EQ(unwrapped_topology(words + text), topology_text({parse_facts(text, "f")}, ""));
+  }
+  EXPECT_THAT(unwrapped_topology(words + "<system version=\"1\">\n<cpu numaid=\n"),
+              HasSubstr("f:4: error: not XML"));
+  EXPECT_THAT(unwrapped_topology("SwitchName=a Nodes=n1\nThanks\n"),
+              HasSubstr("f:2: error: 'Thanks' is not KEY=VALUE"));
 }
 
 TEST(WrappedText, CommandsOfRootBeforeXmlAreTakenOff) {
