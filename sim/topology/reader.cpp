@@ -11,6 +11,7 @@
 #include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
+#include "sim/base/pasted_text.h"
 #include "sim/topology/generate/builder.h"
 #include "sim/topology/read/cluster_calibration.h"
 #include "sim/topology/read/connections_reader.h"
@@ -170,7 +171,7 @@ TopologyFile topology_of(YamlDocument& document, const ClusterLimits& limits) {
 /// A description by others gets a hint in place of all the keys that it lacks.
 void refuse_foreign(const std::string& path) {
   if (!is_there(path) || is_folder(path)) return;
-  const ForeignForm form = foreign_form(read_file(path));
+  const ForeignForm form = foreign_form(as_printed(read_file(path)));
   if (form == ForeignForm::none) return;
   throw error_in(path, fmt::format("{}, not a topology", name_of(form)),
                  fmt::format("moesim topology import {} -o cluster.yaml", path));

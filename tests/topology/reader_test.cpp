@@ -37,8 +37,10 @@ TEST(Reader, DescriptionsByOthersAreToBeImported) {
     }
     return std::string();
   };
-  EXPECT_NE(mistakes_in("SwitchName=leaf Nodes=n[1-2]\n").find(", not a topology\nhint: moesim "),
-            std::string::npos);
+  for (const char* text :
+       {"SwitchName=leaf Nodes=n[1-2]\n", "> SwitchName=a Nodes=n1\n> \n> # b\n"}) {
+    EXPECT_NE(mistakes_in(text).find(", not a topology\nhint: moesim "), std::string::npos);
+  }
   EXPECT_EQ(mistakes_in("nodes: 2\n" + node),
             "/t.yaml: error: nothing joins the 2 nodes\n"
             "hint: add 'fabric', such as fabric: {kind: switch}\n");

@@ -12,10 +12,6 @@ namespace moesim {
 
 std::vector<std::string> words_of(std::string_view line);
 
-/// Without escape sequences of terminals and without tags of mpirun ("[1,0]<stdout>:"), which are
-/// also inside a row that was printed in pieces.
-std::string plain_line(const std::string& line);
-
 /// Output of NCCL itself: "host:pid:tid [0] NCCL INFO ...".
 struct LibraryOutput {
   std::size_t at;     // where it begins: before it may be a part of a row

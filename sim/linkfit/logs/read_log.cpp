@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
+#include "sim/base/container_log.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/gzip.h"
-#include "sim/base/json.h"
 #include "sim/base/text.h"
 #include "sim/linkfit/logs/csv.h"
 #include "sim/linkfit/logs/formats.h"
@@ -51,22 +51,6 @@ bool is_object(const std::string& text, std::size_t first) {
   const std::size_t next = text.find_first_not_of(" \t\r\n", first + 1);
   return text[first] == '{' &&
          (next == std::string::npos || text[next] == '"' || text[next] == '}');
-}
-
-/// The lines that a container printed, if each is kept as JSON: {"log":"...\\n","stream":"stdout"}.
-std::optional<std::string> container_lines(const std::string& text, const std::string& file) {
-  if (!text.starts_with("{\"log\":")) return std::nullopt;
-  std::string lines;
-  int number = 0;
-  for (const std::string& line : lines_of(text)) {
-    ++number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const auto kept = parse_json(line, {file, number, "each line of a container's log is JSON"});
-    const auto log = kept.find("log");
-    if (log == kept.end() || !log->is_string()) return std::nullopt;
-    lines += log->get<std::string>();
-  }
-  return lines;
 }
 
 /// Decides by the content, because files of all kinds have all kinds of names: JSON begins with a

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "sim/base/plain_line.h"
 #include "sim/linkfit/logs/nccl_lines.h"
 
 namespace moesim {

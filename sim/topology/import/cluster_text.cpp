@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
@@ -20,8 +21,8 @@ class TopologyText {
       : files_(files), facts_(merged(files)), gpu_(stated_gpu(facts_, gpu)), family_(gpu_.family) {}
 
   std::string write() {
-    gpus_ = facts_.gpus.known() ? facts_.gpus.value : 8;
     per_domain_ = facts_.hosts_each.known() ? facts_.hosts_each.value : 1;
+    gpus_ = facts_.gpus.known() ? facts_.gpus.value : is_rack() ? 4 : 8;
     nodes_ = node_count();
     head();
     line("nodes", std::to_string(nodes_), nodes_comment());
@@ -35,6 +36,10 @@ class TopologyText {
   /// A line of a mapping, or with `key` the first of one.
   void line(const std::string& key, const std::string& value, const std::string& comment) {
     out_ += fmt::format("{}: {}  # {}\n", key, value, comment);
+  }
+
+  bool is_rack() const {
+    return per_domain_ > 1 && family_ && std::string_view(family_->word).starts_with("gb");
   }
 
   int node_count() const {
@@ -80,7 +85,8 @@ class TopologyText {
     // "-" and "null" would be no names.
     line("  gpu", family_ ? gpu_.model : fmt::format("'{}'", quoted(gpu_.model)), gpu_.comment);
     line("  gpus", std::to_string(gpus),
-         !facts_.gpus.known() ? assumed("no file says")
+         !facts_.gpus.known()
+             ? assumed(is_rack() ? "4 of each host, as in racks of NVL72" : "no file says")
          : per_domain_ > 1
              ? read_in(facts_.gpus.file, fmt::format("{} of each host, one NVLink domain", gpus_))
              : read_in(facts_.gpus.file));

@@ -159,9 +159,23 @@ void set_upper_levels(const FabricFacts& fabric, FabricShape& shape) {
   shape.cores = (cores + shape.spines - 1) / shape.spines * shape.spines;
 }
 
+/// Slurm repeats at upper switches the hosts of all that are below.
+FabricFacts without_repeats(FabricFacts fabric) {
+  SwitchNames on_leaves;
+  for (const auto& [name, one] : fabric.switches) {
+    if (one.switches.empty()) on_leaves.insert(one.hosts.begin(), one.hosts.end());
+  }
+  for (auto& [name, one] : fabric.switches) {
+    if (one.switches.empty()) continue;
+    std::erase_if(one.hosts, [&](const std::string& host) { return on_leaves.contains(host); });
+  }
+  return fabric;
+}
+
 }  // namespace
 
-FabricShape shape_of(const FabricFacts& fabric) {
+FabricShape shape_of(const FabricFacts& stated) {
+  const FabricFacts fabric = stated.is_tree ? without_repeats(stated) : stated;
   FabricShape shape;
   set_hosts(fabric, shape);
   if (fabric.is_tree) check_tree(fabric);

@@ -24,7 +24,7 @@ struct NodeFacts {
   bool amd = false;      // GPUs of AMD, whose links are XGMI
   int sm = 0;            // compute capability x 10
   NvlinkShape nvlink = NvlinkShape::unknown;
-  int nvlinks = 0;               // of a GPU to its switch, of a pair in a mesh
+  int nvlinks = 0;               // of a pair, or of a GPU if behind a switch or mixed
   BytesPerSecond nvlink_rate{};  // the same, if the file has a rate
   BytesPerSecond pcie_rate{};    // of a GPU's slot
   int sockets = 0;               // that have GPUs

@@ -54,11 +54,6 @@ std::string quoted_in(const std::string& line, int n) {
 
 bool is_host_id(const std::string& id) { return id.starts_with("H-"); }
 
-/// "node01 mlx5_0" and "node01 HCA-1" are of one host.
-std::string host_in(const std::string& description) {
-  return description.substr(0, description.find(' '));
-}
-
 class DiscoveredFabric {
  public:
   void read(const std::string& line) {
@@ -67,7 +62,7 @@ class DiscoveredFabric {
       fabric_.switches[current_];
     } else if (line.starts_with("Ca")) {
       current_.clear();
-      hosts_[quoted_in(line, 0)] = host_in(quoted_in(line, 1));
+      hosts_[quoted_in(line, 0)] = host_of_adapter(quoted_in(line, 1));
     } else if (line.starts_with("Rt")) {
       current_.clear();
     } else if (line.starts_with("[") && !current_.empty()) {
@@ -77,7 +72,6 @@ class DiscoveredFabric {
 
   /// Adapters have descriptions in blocks of their own; those without are hosts by themselves.
   FabricFacts finish() {
-    fabric_.is_tree = false;
     for (auto& [name, one] : fabric_.switches) {
       for (std::string& host : one.hosts) {
         if (const auto known = hosts_.find(host); known != hosts_.end() && !known->second.empty()) {
@@ -100,9 +94,9 @@ class DiscoveredFabric {
       return;
     }
     if (const std::string description = quoted_in(line, 1); !description.empty()) {
-      // The subnet manager of a switch shows as a host of its own.
-      if (description.find("Aggregation Node") != std::string::npos) return;
-      hosts_.try_emplace(peer, host_in(description));
+      const std::string host = host_of_adapter(description);
+      if (host.empty()) return;
+      hosts_.try_emplace(peer, host);
     }
     one.hosts.push_back(peer);
     one.host_rate = BytesPerSecond(one.host_rate.value + rate.value);
@@ -116,22 +110,31 @@ class DiscoveredFabric {
 
 }  // namespace
 
+std::string host_of_adapter(const std::string& description) {
+  if (description.find("Aggregation Node") != std::string::npos) return "";
+  return description.substr(0, description.find(' '));
+}
+
+ClusterFacts infiniband_facts(FabricFacts fabric, const std::string& form,
+                              const std::string& name) {
+  ClusterFacts facts{name, form};
+  fabric.is_tree = false;
+  std::set<std::string> hosts;
+  for (const auto& [id, one] : fabric.switches) hosts.insert(one.hosts.begin(), one.hosts.end());
+  if (hosts.empty()) {
+    throw error_in(name, "no switch with hosts",
+                   fmt::format("the whole output of {}: blocks that begin with Switch", form));
+  }
+  facts.hosts = static_cast<int>(hosts.size());
+  facts.fabric = std::move(fabric);
+  return facts;
+}
+
 ClusterFacts ibnetdiscover_facts(const std::string& text, const std::string& name) {
   DiscoveredFabric discovered;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) discovered.read(line);
-  ClusterFacts facts{name, "ibnetdiscover"};
-  facts.fabric = discovered.finish();
-  std::set<std::string> hosts;
-  for (const auto& [id, one] : facts.fabric->switches) {
-    hosts.insert(one.hosts.begin(), one.hosts.end());
-  }
-  if (facts.fabric->switches.empty() || hosts.empty()) {
-    throw error_in(name, "no switch with hosts",
-                   "the whole output of ibnetdiscover: blocks that begin with Switch and Ca");
-  }
-  facts.hosts = static_cast<int>(hosts.size());
-  return facts;
+  return infiniband_facts(discovered.finish(), "ibnetdiscover", name);
 }
 
 }  // namespace moesim

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What NCCL dumps of a node: its tree of CPUs, PCI devices, GPUs and NICs, and its graphs.
 #include <algorithm>
+#include <numeric>
 
 #include "sim/topology/import/xml_tree.h"
 
@@ -12,7 +13,7 @@ std::string text_of(const pugi::xml_node& element, const char* key) {
 }
 
 /// "0x0302": displays and 3D controllers.
-bool is_gpu(const pugi::xml_node& pci) {
+bool is_gpu_slot(const pugi::xml_node& pci) {
   return pci.child("gpu") || text_of(pci, "class").starts_with("0x03");
 }
 bool is_bridge(const pugi::xml_node& pci) { return text_of(pci, "class").starts_with("0x0604"); }
@@ -27,6 +28,7 @@ BytesPerSecond slot_rate(const pugi::xml_node& pci) {
 struct LinksOfGpu {
   int to_switch = 0;
   std::vector<int> to_gpus;
+  int all() const { return std::accumulate(to_gpus.begin(), to_gpus.end(), to_switch); }
 };
 
 LinksOfGpu links_of(const pugi::xml_node& gpu) {
@@ -64,6 +66,10 @@ void set_nvlink(const std::vector<LinksOfGpu>& all, NodeFacts& node) {
     node.nvlink = alike(all.size() - 1) ? (all.size() == 2 ? NvlinkShape::pairs : NvlinkShape::mesh)
                   : alike(1) && all.size() % 2 == 0 ? NvlinkShape::pairs
                                                     : NvlinkShape::mixed;
+    if (node.nvlink != NvlinkShape::mixed) return;
+    for (const LinksOfGpu& gpu : all) {
+      node.nvlinks = std::max(node.nvlinks, gpu.all());
+    }
   }
 }
 
@@ -76,6 +82,22 @@ void add_net(const pugi::xml_node& net, NodeFacts& node) {
     node.nic_rate = rate;
   }
   rate == node.nic_rate ? ++node.nics : ++node.other_nics;
+}
+
+/// Files that clouds ship for NCCL have PCI devices without what is in them: InfiniBand by its
+/// class, else Ethernet next to a GPU.
+void add_bare_nics(const pugi::xml_node& system, NodeFacts& node) {
+  int infiniband = 0, near = 0, far = 0;
+  for_elements(system, [&](const pugi::xml_node& element) {
+    const std::string device = text_of(element, "class");
+    infiniband += device.starts_with("0x0207");
+    if (!device.starts_with("0x0200")) return;
+    const auto beside = element.parent().children("pci");
+    const bool at_switch = std::string(element.parent().name()) == "pci";
+    at_switch&& std::ranges::any_of(beside, is_gpu_slot) ? ++near : ++far;
+  });
+  node.nics = infiniband > 0 ? infiniband : near;
+  node.other_nics = infiniband > 0 ? near + far : far;
 }
 
 }  // namespace
@@ -91,7 +113,7 @@ NodeFacts nccl_system_facts(const pugi::xml_node& system) {
     for_elements(cpu, [&](const pugi::xml_node& element) {
       const std::string kind = element.name();
       if (kind == "net") add_net(element, node);
-      if (kind != "pci" || !is_gpu(element)) return;
+      if (kind != "pci" || !is_gpu_slot(element)) return;
       ++gpus;
       const pugi::xml_node gpu = element.child("gpu");
       links.push_back(links_of(gpu));
@@ -107,6 +129,7 @@ NodeFacts nccl_system_facts(const pugi::xml_node& system) {
     node.sockets += gpus > 0;
     node.switches = std::max(node.switches, switches);
   }
+  if (count_elements(system, "net") == 0) add_bare_nics(system, node);
   const bool known = std::ranges::any_of(
       links, [](const LinksOfGpu& gpu) { return gpu.to_switch > 0 || !gpu.to_gpus.empty(); });
   if (known || count_elements(system, "gpu") > 0) set_nvlink(links, node);

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "sim/base/error.h"
+#include "sim/base/parse_integer.h"
 #include "sim/topology/import/host_list.h"
 #include "sim/topology/import/text_forms.h"
 
@@ -46,11 +47,13 @@ class SlurmReader {
     };
     try {
       if (pairs.contains("switchname")) {
-        add_switch(text("switchname"), text("nodes"), text("switches"), number);
+        const bool upper = parse_integer<int>(text("level")).value_or(0) > 0;
+        add_switch(text("switchname"), text("nodes"), text("switches"), upper, number);
       } else if (pairs.contains("blockname")) {
         add_block(text("nodes"));
-      } else if (!pairs.contains("blocksizes")) {
-        throw Error("a line begins with SwitchName, BlockName or BlockSizes");
+      } else if (!pairs.contains("blocksizes") && !pairs.contains("aggregatedblock")) {
+        throw Error("a line begins with SwitchName, BlockName or BlockSizes",
+                    "topology.conf, or what scontrol show topology prints");
       }
     } catch (const Error& e) {
       const Diagnostic& d = e.diagnostics().front();
@@ -75,13 +78,17 @@ class SlurmReader {
 
  private:
   void add_switch(const std::string& name, const std::string& nodes, const std::string& switches,
-                  int number) {
+                  bool upper, int number) {
     SwitchFacts one{expand_hosts(nodes), expand_hosts(switches)};
     if (one.hosts.empty() && one.switches.empty()) {
       throw error_in(facts_.file, fmt::format("switch '{}' has no nodes and no switches", name), "",
                      number);
     }
     hosts_.insert(one.hosts.begin(), one.hosts.end());
+    if (upper && one.switches.empty()) {
+      facts_.left_out.push_back("a switch above others that names none of them");
+      return;
+    }
     if (!fabric_.switches.emplace(name, std::move(one)).second) {
       throw error_in(facts_.file, fmt::format("switch '{}' is there twice", name), "", number);
     }
@@ -106,6 +113,7 @@ ClusterFacts slurm_conf_facts(const std::string& text, const std::string& name) 
   std::istringstream lines(text);
   std::string joined;
   int number = 0;
+  bool began = false;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     line.erase(std::min(line.find('#'), line.size()));
@@ -114,7 +122,9 @@ ClusterFacts slurm_conf_facts(const std::string& text, const std::string& name) 
     if (continues) line.pop_back();
     joined += line + ' ';
     if (continues) continue;
-    const SlurmPairs pairs = pairs_in(joined, name, number);
+    // What people write before a file that they post.
+    began = began || joined.find('=') != std::string::npos;
+    const SlurmPairs pairs = began ? pairs_in(joined, name, number) : SlurmPairs();
     if (!pairs.empty()) reader.read_line(pairs, number);
     joined.clear();
   }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <sstream>
@@ -38,6 +39,12 @@ bool are_columns(const std::vector<std::string>& words) {
   return words.size() < 2 || is_device(words[1], "GPU") || is_nic(words[1]) || words[1] == "CPU";
 }
 
+/// Answers of nvidia-smi topo -p2p.
+bool is_answer(const std::string& cell) {
+  constexpr std::array<const char*, 8> answers = {"OK", "NS", "CNS", "TNS", "GNS", "DR", "U", "?"};
+  return std::ranges::find(answers, cell) != answers.end();
+}
+
 void add_row(const std::vector<std::string>& words, SmiMatrix& matrix, const std::string& name,
              int line) {
   const bool device = is_device(words[0], "GPU") || is_nic(words[0]);
@@ -49,6 +56,10 @@ void add_row(const std::vector<std::string>& words, SmiMatrix& matrix, const std
                    "the whole output of nvidia-smi topo -m", line);
   }
   const auto begin = words.begin() + 1, end = begin + static_cast<std::ptrdiff_t>(cells);
+  if (std::any_of(begin, end, is_answer)) {
+    throw error_in(name, "is of nvidia-smi topo -p2p, which does not say how GPUs are joined",
+                   "nvidia-smi topo -m does", line);
+  }
   matrix.rows.push_back({words[0], {begin, end}, {end, words.end()}, line});
 }
 
@@ -65,7 +76,7 @@ std::string machine_in(std::vector<std::string>& words) {
 std::vector<SmiMatrix> matrices_in(const std::string& text, const std::string& name) {
   std::vector<SmiMatrix> matrices;
   std::map<std::string, std::size_t> of_machine;  // its last one
-  std::istringstream lines(without_escapes(text));
+  std::istringstream lines(text);
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
@@ -160,6 +171,10 @@ ClusterFacts smi_facts(const std::string& text, const std::string& name) {
   std::vector<NodeFacts> machines;
   for (const SmiMatrix& matrix : matrices) machines.push_back(node_of(matrix, name));
   facts.node = only_node(machines, name);
+  std::istringstream lines(text);
+  for (std::string line; facts.node->gpu_name.empty() && std::getline(lines, line);) {
+    facts.node->gpu_name = gpu_named_in(smi_words(line));
+  }
   if (matrices.size() > 1) facts.hosts = static_cast<int>(matrices.size());
   return facts;
 }

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <sstream>
 
 #include "sim/base/error.h"
+#include "sim/base/parse_integer.h"
 
 namespace moesim {
 namespace {
@@ -21,6 +23,17 @@ bool are_two_by_two(const std::vector<GpuPair>& pairs, int gpus, int links) {
     if (!first_peer || pair.links != links) return false;
   }
   return std::ssize(joined) == gpus;
+}
+
+int most_of_a_gpu(const std::vector<GpuPair>& pairs) {
+  std::map<std::string, int> links;
+  int most = 0;
+  for (const GpuPair& pair : pairs) {
+    for (const std::string& gpu : {pair.first, pair.second}) {
+      most = std::max(most, links[gpu] += pair.links);
+    }
+  }
+  return most;
 }
 
 bool are_alike(const NodeFacts& a, const NodeFacts& b) {
@@ -48,6 +61,19 @@ std::vector<std::string> smi_words(const std::string& line) {
   return words;
 }
 
+std::string gpu_named_in(const std::vector<std::string>& words) {
+  const bool table = words.size() > 3 && words[0] == "|" && parse_integer<int>(words[1]);
+  const bool list = words.size() > 3 && words[0] == "GPU" && words[1].back() == ':';
+  std::string name;
+  for (std::size_t i = 2; (table || list) && i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "On" || word == "Off" || word == "|" || word == "N/A" || word[0] == '(') break;
+    name += (name.empty() ? "" : " ") + word;
+  }
+  const bool shown = std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
+  return !shown || name.find_first_of("0123456789") == 0 ? "" : name;
+}
+
 void set_shape(const std::vector<GpuPair>& pairs, NvlinkShape alike, NodeFacts& node) {
   if (pairs.empty()) return;
   const auto [fewest, busiest] = std::ranges::minmax(pairs, {}, &GpuPair::links);
@@ -60,6 +86,7 @@ void set_shape(const std::vector<GpuPair>& pairs, NvlinkShape alike, NodeFacts& 
   } else {
     const bool two_by_two = are_two_by_two(pairs, node.gpus, most);
     node.nvlink = two_by_two ? NvlinkShape::pairs : NvlinkShape::mixed;
+    if (!two_by_two) node.nvlinks = most_of_a_gpu(pairs);
   }
 }
 

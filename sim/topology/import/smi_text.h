@@ -15,6 +15,10 @@ std::string without_escapes(const std::string& text);
 
 std::vector<std::string> smi_words(const std::string& line);
 
+/// The name in "|   0  NVIDIA H200   On  |" and "GPU 0: NVIDIA H200 (UUID: ...)" of nvidia-smi;
+/// empty in other lines.
+std::string gpu_named_in(const std::vector<std::string>& words);
+
 /// Two GPUs, and the links between them.
 struct GpuPair {
   std::string first, second;

@@ -20,4 +20,12 @@ ClusterFacts amd_smi_facts(const std::string& text, const std::string& name);
 /// What ibnetdiscover prints: switches and channel adapters, a line per connected port.
 ClusterFacts ibnetdiscover_facts(const std::string& text, const std::string& name);
 
+/// What iblinkinfo prints: the ports of each switch.
+ClusterFacts iblinkinfo_facts(const std::string& text, const std::string& name);
+
+/// The host in how an adapter describes itself: "node01 mlx5_0" and "node01 HCA-1" are of one;
+/// empty for the adapter of a switch's own, which shows as a host.
+std::string host_of_adapter(const std::string& description);
+ClusterFacts infiniband_facts(FabricFacts fabric, const std::string& form, const std::string& name);
+
 }  // namespace moesim

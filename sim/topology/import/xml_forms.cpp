@@ -8,6 +8,7 @@
 
 #include "sim/base/error.h"
 #include "sim/topology/import/xml_tree.h"
+#include "sim/topology/read/foreign.h"
 
 namespace moesim {
 
@@ -18,10 +19,13 @@ double leading_number(const std::string& text) {
 
 ClusterFacts xml_facts(const std::string& text, const std::string& name) {
   pugi::xml_document document;
-  const auto parsed =
-      document.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
+  const std::size_t begin = xml_begins(text);
+  const auto parsed = document.load_buffer(text.data() + begin, text.size() - begin,
+                                           pugi::parse_default, pugi::encoding_utf8);
   if (!parsed) {
-    const auto end = text.begin() + std::clamp<std::ptrdiff_t>(parsed.offset, 0, std::ssize(text));
+    const auto end =
+        text.begin() + std::clamp<std::ptrdiff_t>(
+                           static_cast<std::ptrdiff_t>(begin) + parsed.offset, 0, std::ssize(text));
     throw error_in(name, fmt::format("not XML: {}", parsed.description()), "is it whole?",
                    1 + static_cast<int>(std::count(text.begin(), end, '\n')));
   }

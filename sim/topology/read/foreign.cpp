@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/topology/read/foreign.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <sstream>
 
@@ -12,7 +13,7 @@ constexpr std::size_t looked_at = 1 << 16;
 
 bool is_xml(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
-  return first != std::string::npos && text[first] == '<';
+  return first != std::string::npos && (text[first] == '<' || xml_begins(text) > 0);
 }
 
 bool has_line_of(const std::string& text, std::initializer_list<const char*> beginnings) {
@@ -43,6 +44,14 @@ bool is_amd_smi(const std::string& text) {
 
 }  // namespace
 
+std::size_t xml_begins(const std::string& text) {
+  std::size_t first = text.size();
+  for (const char* const root : {"\n<?xml ", "\n<system ", "\n<graphs ", "\n<topology "}) {
+    first = std::min(first, text.find(root));
+  }
+  return first < text.size() ? first + 1 : 0;
+}
+
 ForeignForm foreign_form(const std::string& text) {
   const std::string head = text.substr(0, looked_at);
   if (is_xml(head)) return ForeignForm::xml;
@@ -52,6 +61,9 @@ ForeignForm foreign_form(const std::string& text) {
   }
   if (has_line_of(head, {"switchguid=", "caguid="}) && has_line_of(head, {"Switch\t", "Ca\t"})) {
     return ForeignForm::ibnetdiscover;
+  }
+  if (head.find("==(") != std::string::npos && head.find(")==>") != std::string::npos) {
+    return ForeignForm::iblinkinfo;
   }
   if (is_amd_smi(head)) return ForeignForm::amd_smi;
   if (is_smi(head)) return ForeignForm::smi;
@@ -72,6 +84,8 @@ std::string name_of(ForeignForm form) {
       return "Slurm's topology.conf";
     case ForeignForm::ibnetdiscover:
       return "ibnetdiscover's output";
+    case ForeignForm::iblinkinfo:
+      return "iblinkinfo's output";
     case ForeignForm::amd_smi:
       return "what AMD's tools say of links";
     case ForeignForm::smi:

@@ -2,6 +2,7 @@
 // Descriptions of clusters by others, told apart by their text.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace moesim {
@@ -11,6 +12,7 @@ enum class ForeignForm {
   xml,            // of NCCL, lstopo
   slurm_conf,     // topology.conf
   ibnetdiscover,  // what it prints
+  iblinkinfo,     // the same
   amd_smi,        // rocm-smi --showtopo, amd-smi topology
   smi,            // nvidia-smi topo -m
   yaml            // of Slurm, topograph, Kubernetes
@@ -18,6 +20,9 @@ enum class ForeignForm {
 
 /// What a text looks like.
 ForeignForm foreign_form(const std::string& text);
+
+/// Where a root of XML that is known follows other lines; 0 if none does.
+std::size_t xml_begins(const std::string& text);
 
 /// "Slurm's topology.conf".
 std::string name_of(ForeignForm form);

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "sim/base/error.h"
+#include "sim/base/plain_line.h"
 #include "sim/linkfit/logs/formats.h"
 
 namespace moesim {

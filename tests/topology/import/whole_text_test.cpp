@@ -96,7 +96,7 @@ source: 'nccl (NCCL''s topology dump)'
 exchange_overhead: 12 us  # assumed: as h100-rail; measure it
 nodes: 1  # assumed: the files describe one node
 node:
-  gpu: h100-measured  # assumed: nccl says compute capability 8.6, 0 NVLinks
+  gpu: a6000  # assumed: nccl says compute capability 8.6, 0 NVLinks
   gpus: 8  # read: nccl
   pcie:
     bandwidth: 32 GB/s  # read: nccl
@@ -125,22 +125,22 @@ TEST(WholeText, BlocksOfTheDefaultTopologyAreNodes) {
   flat: true
 )"}}),
             R"(# left out: blocks: 2 other topologies of the file
-description: 3 nodes of 144 GPUs
+description: 3 nodes of 72 GPUs
 source: 'blocks (Slurm''s topology.yaml)'
 exchange_overhead: 12 us  # assumed: as h100-rail; measure it
 nodes: 3  # read: blocks: 45 hosts in NVLink domains of 18
 node:
-  gpu: h100-measured  # assumed: no file says; --gpu does
-  gpus: 144  # assumed: no file says
+  gpu: gb200-measured  # assumed: NVLink joins 18 hosts, as in racks; --gpu says which
+  gpus: 72  # assumed: 4 of each host, as in racks of NVL72
   nvlink:
     kind: switch  # assumed: no file says
-    bandwidth: 450 GB/s  # assumed: 18 links of 25 GB/s by data sheet
+    bandwidth: 900 GB/s  # assumed: 18 links of 50 GB/s by data sheet
     latency: 0.5 us  # assumed: per hop
   pcie:
     bandwidth: 64 GB/s  # assumed: x16 by data sheet
     latency: 0.5 us  # assumed: per hop
   nics:
-    count: 144  # assumed: one per GPU
+    count: 72  # assumed: one per GPU
     bandwidth: 50 GB/s  # assumed: usual with this GPU
     latency: 1 us  # assumed: to the first switch
 fabric:

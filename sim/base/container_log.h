@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Logs as containers keep them.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace moesim {
+
+/// The lines that a container printed, if each is kept as JSON: {"log":"...\\n","stream":"stdout"}.
+std::optional<std::string> container_lines(const std::string& text, const std::string& file);
+
+}  // namespace moesim

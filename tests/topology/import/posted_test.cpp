@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptions in the forms in which people post them.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "sim/base/error.h"
+#include "sim/topology/import/import.h"
+#include "sim/topology/reader.h"
+
+namespace moesim {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string posted_topology(const std::string& text, const std::string& gpu = "") {
+  return topology_text({parse_facts(text, "f")}, gpu);
+}
+
+std::string posted_mistake(const std::string& text) {
+  try {
+    topology_text({parse_facts(text, "f")}, "");
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(PostedTopology, UpperSwitchesThatRepeatAllHostsAreNoLeaves) {
+  const std::string text = posted_topology(
+      "SwitchName=s0 Level=0 LinkSpeed=1 Nodes=tux[0-3]\n"
+      "SwitchName=s1 Level=0 LinkSpeed=1 Nodes=tux[4-7]\n"
+      "SwitchName=s2 Level=1 LinkSpeed=1 Nodes=tux[0-7] Switches=s[0-1]\n");
+  EXPECT_THAT(text, HasSubstr("nodes: 8  # read: f\n"));
+  EXPECT_THAT(text, HasSubstr("  nodes_per_leaf: 4  # read: f\n  spines: 1  #"));
+}
+
+TEST(PostedTopology, HostsOfAnUpperSwitchAloneStay) {
+  const std::string text =
+      posted_topology("SwitchName=s0 Nodes=n[0-3]\nSwitchName=s1 Switches=s0 Nodes=n[0-3],login\n");
+  EXPECT_THAT(text, HasSubstr("nodes: 5  # read: f\n"));
+  EXPECT_THAT(text, HasSubstr("leaves have 1 to 4 hosts"));
+}
+
+TEST(PostedTopology, UpperSwitchesWithoutSwitchesBelowAreLeftOut) {
+  const std::string text = posted_topology(
+      "SwitchName=s0 Level=0 Nodes=n[0-3]\nSwitchName=s1 Level=0 Nodes=n[4-7]\n"
+      "SwitchName=top Level=1 Nodes=n[0-7]\n");
+  EXPECT_THAT(text, HasSubstr("# left out: f: a switch above others that names none of them\n"));
+  EXPECT_THAT(text, HasSubstr("  nodes_per_leaf: 4  # read: f\n"));
+}
+
+TEST(PostedTopology, AggregatedBlocksOnlyRepeatBlocks) {
+  const std::string text = posted_topology(
+      "BlockName=b1 BlockIndex=0 Nodes=n[001-018] BlockSize=18\n"
+      "BlockName=b2 BlockIndex=1 Nodes=n[019-036] BlockSize=18\n"
+      "AggregatedBlock=b[1-2] BlockIndex=2 Nodes=n[001-036] BlockSize=36\n");
+  EXPECT_THAT(text, HasSubstr("nodes: 2  # read: f: 36 hosts in NVLink domains of 18\n"));
+}
+
+TEST(PostedTopology, NvlinkOfSeveralHostsIsARackUnlessAFileSaysWhich) {
+  const std::string blocks = "BlockName=b1 Nodes=n[1-18]\nBlockName=b2 Nodes=n[19-36]\n";
+  EXPECT_THAT(
+      posted_topology(blocks),
+      HasSubstr("  gpu: gb200-measured  # assumed: NVLink joins 18 hosts, as in racks; --gpu says "
+                "which\n  gpus: 72  # assumed: 4 of each host, as in racks of NVL72\n"));
+  EXPECT_THAT(posted_topology(blocks, "gb300-measured"), HasSubstr("  gpus: 72  # assumed"));
+  EXPECT_THAT(posted_topology(blocks, "h100-measured"),
+              HasSubstr("  gpus: 144  # assumed: no file says\n"));
+}
+
+TEST(PostedTopology, BareInfinibandDevicesAreNics) {
+  const auto node = [](const char* nic) {
+    return fmt::format(R"(<system version="1"><cpu numaid="0"><pci class="0x060400">
+<pci busid="1" class="0x030200" link_speed="16 GT/s" link_width="16"/><pci busid="2" class="{0}"/>
+<pci busid="3" class="0x030200" link_speed="16 GT/s" link_width="16"/><pci busid="4" class="{0}"/>
+</pci><pci busid="5" class="0x020000"/></cpu></system>)",
+                       nic);
+  };
+  const std::string one_more = "# left out: f: 1 more NICs, slower or farther from the GPUs\n";
+  EXPECT_THAT(
+      posted_topology(node("0x020700")),
+      AllOf(HasSubstr("    count: 2  # read: f\n    bandwidth: 25 GB/s  # assumed: usual with"),
+            HasSubstr("  gpu: a100-measured  # assumed: f has such PCIe; --gpu says which\n"),
+            HasSubstr(one_more)));
+  EXPECT_THAT(posted_topology(node("0x020000")),
+              AllOf(HasSubstr("    count: 2  # read: f\n"), HasSubstr(one_more)));
+  EXPECT_THAT(posted_topology(node("0x010802")), Not(HasSubstr("  nics:\n")));
+}
+
+const std::string half_of_dgx1 =
+    "      GPU0 GPU1 GPU2 GPU3 CPU Affinity\nGPU0   X   NV1  NV2  SYS  0-19\n"
+    "GPU1  NV1   X   SYS  NV2  0-19\nGPU2  NV2  SYS   X   NV1  0-19\nGPU3  SYS  NV2  NV1   X   "
+    "0-19\n";
+
+TEST(PostedTopology, LinksToSomeGpusAddUpForTheAssumedSwitch) {
+  EXPECT_THAT(posted_topology(half_of_dgx1),
+              HasSubstr("    kind: switch  # assumed: f joins only some pairs, which no kind has\n"
+                        "    bandwidth: 75 GB/s  # read: f: 3 links of 25 GB/s by data sheet\n"));
+}
+
+std::string dgx1_of_nccl(const char* sm) {
+  std::string xml = R"(<system version="1"><cpu numaid="0">)";
+  for (const char* gpu : {"a", "b", "c", "d"}) {
+    xml += fmt::format(R"(<pci busid="{}" class="0x030200"><gpu dev="0" sm="{}">)", gpu, sm);
+    for (const int links : {1, 1, 2, 2}) {
+      xml += fmt::format(R"(<nvlink target="x" count="{}" tclass="0x030200"/>)", links);
+    }
+    xml += "</gpu></pci>";
+  }
+  return xml + "</cpu></system>";
+}
+
+TEST(PostedTopology, ComputeCapabilityNamesTheDeviceOfUnknownFamilies) {
+  const std::string text = posted_topology(dgx1_of_nccl("70"));
+  EXPECT_THAT(text,
+              HasSubstr("  gpu: v100  # assumed: f says compute capability 7.0, 6 NVLinks\n"));
+  EXPECT_THAT(text, HasSubstr("    bandwidth: 150 GB/s  # read: f: 6 links of 25 GB/s"));
+  EXPECT_THAT(posted_topology(dgx1_of_nccl("60")), HasSubstr("  gpu: 'p100'  # assumed: f says"));
+  EXPECT_THAT(posted_topology(dgx1_of_nccl("110")), HasSubstr("  gpu: 'sm110'  # assumed: f says"));
+}
+
+TEST(PostedTopology, SlotsOfOldPcieAreOfOldGpus) {
+  EXPECT_THAT(posted_topology(R"(<system version="1"><cpu numaid="0">
+<pci class="0x030200" link_speed="8 GT/s" link_width="16"/></cpu></system>)"),
+              HasSubstr("  gpu: v100  # assumed: f has such PCIe; --gpu says which\n"));
+}
+
+TEST(PostedTopology, CapabilityCountsMoreThanADomainOfSeveralHosts) {
+  const std::string gpu =
+      R"(<system version="1"><cpu numaid="0"><pci class="0x030200"><gpu dev="0" sm="90"/></pci></cpu></system>)";
+  const std::string text = topology_text(
+      {parse_facts(gpu, "f"), parse_facts("BlockName=b Nodes=n[1-32]\n", "blocks")}, "");
+  EXPECT_THAT(text, HasSubstr("  gpu: h100-measured  # assumed: f says compute capability 9.0"));
+}
+
+TEST(PostedTopology, NamesOfGpusStayInTheirLine) {
+  EXPECT_THAT(posted_topology(R"({"kind": "Node", "metadata": {"name": "a", "labels":
+{"nvidia.com/gpu.product": "H200\nx: y"}}, "status": {"capacity": {"nvidia.com/gpu": "8"}}})"),
+              HasSubstr("  gpu: h200-measured  # read: f: H200 x: y\n"));
+}
+
+TEST(PostedTopology, SixLinksToSomePairsAreOfAV100) {
+  std::string matrix = "GPU0 GPU1 GPU2 GPU3 GPU4 CPU Affinity\n";
+  for (int a = 0; a < 5; ++a) {
+    matrix += fmt::format("GPU{}", a);
+    for (int b = 0; b < 5; ++b) {
+      const int apart = (b - a + 5) % 5;
+      matrix += a == b ? " X" : apart == 1 || apart == 4 ? " NV2" : " NV1";
+    }
+    matrix += " 0-19\n";
+  }
+  EXPECT_THAT(posted_topology(matrix),
+              HasSubstr("  gpu: v100  # assumed: 6 NVLinks; --gpu says which\n"));
+}
+
+TEST(PostedTopology, AnswersOnPeerAccessAreRefused) {
+  for (const char* answer : {"OK", "NS", "CNS"}) {
+    EXPECT_EQ(posted_mistake(fmt::format(" \tGPU0\tGPU1\n GPU0\tX\t{0}\n GPU1\t{0}\tX\n", answer)),
+              "f:2: error: is of nvidia-smi topo -p2p, which does not say how GPUs are joined\n"
+              "hint: nvidia-smi topo -m does\n");
+  }
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// What iblinkinfo and nvidia-smi print, and what programs print that is of no use.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/base/error.h"
+#include "sim/topology/import/import.h"
+#include "sim/topology/read/foreign.h"
+
+namespace moesim {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string printed_topology(const std::string& text) {
+  try {
+    return topology_text({parse_facts(text, "f")}, "");
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+std::string port_of(int lid, int port, const std::string& signal, int peer_lid,
+                    const std::string& peer) {
+  return fmt::format(
+      "   {:9} {:4}[  ] ==( 4X {:>12} Gbps Active/  LinkUp)==> {:7} {:4}[  ] \"{}\" ( )\n", lid,
+      port, signal, peer_lid, port, peer);
+}
+
+const std::string two_leaves =
+    "CA: n1 HCA-1:\n      0x1      10    1[  ] ==( 4X      106.25 Gbps Active/  LinkUp)==>       1 "
+    "  "
+    " 1[  ] \"leaf\" ( )\n"
+    "Switch: 0xa leaf:\n" +
+    port_of(1, 1, "106.25", 10, "n1 HCA-1") + port_of(1, 2, "106.25", 11, "n2 HCA-1") +
+    "           1    3[  ] ==(                Down/ Polling)==>             [  ] \"\" ( )\n" +
+    port_of(1, 4, "53.125", 3, "spine") + port_of(1, 41, "53.125", 9, "Mellanox Aggregation Node") +
+    "Switch: 0xb leaf:\n" + port_of(2, 1, "106.25", 12, "n3 mlx5_0") +
+    port_of(2, 4, "53.125", 3, "spine") + "Switch: 0xc spine:\n" +
+    port_of(3, 1, "53.125", 1, "leaf") + port_of(3, 2, "53.125", 2, "leaf");
+
+TEST(PrintedFabric, IblinkinfoHasSwitchesHostsAndRates) {
+  const std::string topology = printed_topology(two_leaves);
+  EXPECT_THAT(topology, HasSubstr("source: 'f (iblinkinfo)'"));
+  EXPECT_THAT(topology, HasSubstr("nodes: 3  # read: f\n"));
+  EXPECT_THAT(topology, HasSubstr("    count: 1  # read: f\n    bandwidth: 50 GB/s  # read: f\n"));
+  EXPECT_THAT(topology, HasSubstr("  kind: leaf-spine  # read: f\n"));
+  EXPECT_THAT(topology, HasSubstr("  oversubscription: 3  # read: f"));
+  EXPECT_EQ(name_of(foreign_form(two_leaves)), "iblinkinfo's output");
+}
+
+TEST(PrintedFabric, SignalsOfLanesCarryData) {
+  const std::vector<std::pair<std::string, std::string>> rates = {
+      {"2.5", "1 GB/s"},       {"5.0", "2 GB/s"},         {"10.0", "4 GB/s"},
+      {"14.0625", "6.8 GB/s"}, {"25.78125", "12.5 GB/s"}, {"53.125", "25 GB/s"},
+      {"106.25", "50 GB/s"},   {"212.5", "100 GB/s"}};
+  for (const auto& [signal, rate] : rates) {
+    EXPECT_THAT(printed_topology("Switch: 0xa s:\n" + port_of(1, 1, signal, 2, "n1 HCA-1") +
+                                 port_of(1, 2, signal, 3, "n2 HCA-1")),
+                HasSubstr(fmt::format("    bandwidth: {}  # read: f\n", rate)));
+  }
+}
+
+TEST(PrintedFabric, SwitchesWithoutHostsAreRefused) {
+  EXPECT_THAT(printed_topology("Switch: 0xa s:\n" + port_of(1, 1, "53.125", 2, "t") +
+                               "Switch: 0xb t:\n" + port_of(2, 1, "53.125", 1, "s")),
+              HasSubstr("f: error: no switch with hosts\nhint: the whole output of iblinkinfo"));
+}
+
+const std::string matrix_of_two =
+    "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV18\t0-31\nGPU1\tNV18\t X \t0-31\n";
+
+TEST(PrintedFabric, TheTableBeforeAMatrixNamesTheGpu) {
+  for (const char* before :
+       {"|   0  NVIDIA H200                    On  |   00000000:0A:00.0 Off |      0 |\n"
+        "| N/A   30C    P0             75W /  700W |       1MiB / 143771MiB |\n",
+        "GPU 0: NVIDIA H200 (UUID: GPU-1)\n", "|   0  NVIDIA H200   |\n"}) {
+    EXPECT_THAT(printed_topology(before + matrix_of_two),
+                HasSubstr("  gpu: h200-measured  # read: f: NVIDIA H200\n"));
+  }
+  EXPECT_THAT(
+      printed_topology(matrix_of_two + "|    0   N/A  N/A      1234      C   python    1MiB |\n"
+                                       "|    0      1234      C   python    1MiB |\n"),
+      HasSubstr("  gpu: h100-measured  # assumed: 18 NVLinks"));
+}
+
+TEST(PrintedFabric, OtherOutputsAreNamedWithWhatToGiveInstead) {
+  const std::vector<std::array<std::string, 3>> outputs = {
+      {"CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n", "ibstat", "ibnetdiscover"},
+      {"hca_id: mlx5_0\n\ttransport:\t\t\tInfiniBand (0)\n", "ibv_devinfo", "ibnetdiscover"},
+      {"SW   3  1 0x1 4x NDR - CA   10  1 0x2 ( 'leaf' - 'n1 mlx5_0' )\n", "ibnetdiscover -p",
+       "ibnetdiscover without -p"},
+      {"| NVIDIA-SMI 560.35.03   Driver Version: 560.35.03   CUDA Version: 12.6 |\n", "nvidia-smi",
+       "nvidia-smi topo -m"},
+      {"GPU 0: NVIDIA H200 (UUID: GPU-1)\nGPU 1: NVIDIA H200 (UUID: GPU-2)\n",
+       "nvidia-smi -L or nvlink", "nvidia-smi topo -m"},
+      {"18:00.0 3D controller: NVIDIA Corporation (rev a1)\n", "lspci",
+       "nvidia-smi topo -m or lstopo --of xml"},
+      {"Name:  a\nLabels: b=c\nCapacity:\n  cpu: 1\n", "kubectl describe",
+       "kubectl get nodes -o yaml"},
+      {"NAME   STATUS   ROLES    AGE\ngpu-0  Ready    <none>   10d\n", "kubectl get nodes",
+       "kubectl get nodes -o yaml"},
+      {"NodeName=n1 Arch=x86_64 CPUTot=8\n", "Slurm about its nodes", "scontrol show topology"}};
+  for (const auto& [text, program, instead] : outputs) {
+    EXPECT_EQ(
+        printed_topology(text),
+        fmt::format("f: error: is the output of {}, which is not read\nhint: give that of {}\n",
+                    program, instead));
+  }
+}
+
+}  // namespace
+}  // namespace moesim
