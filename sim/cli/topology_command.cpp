@@ -204,8 +204,7 @@ void import_topology(const TopologyImport& options) {
   const std::string text = topology_text(facts, options.gpu);
   const TopologyFile file =
       parse_topology(text, options.out.printed() ? "imported" : options.out.path());
-  options.out.write(text);
-  for (const Diagnostic& w : file.warnings) fmt::print(stderr, "{}", w.str());
+  options.out.write(text);  // NICs of one node are for whoever sets more: no warning
   fmt::print(options.out.beside(), "{} on {}, {} assumed\n",
              counted(file.topology.gpu_count(), "GPU"), counted(file.topology.host_count(), "host"),
              counted(assumed_in(text).size(), "value"));

@@ -45,11 +45,10 @@ TEST(ImportCommands, TopologiesSayHowMuchIsAssumed) {
   };
   const Outcome printed = imported({"--gpu", "h100"});
   EXPECT_THAT(printed.out, HasSubstr("\n  gpus: 2  # read: matrix.txt\n"));
-  EXPECT_THAT(printed.err, AllOf(StartsWith("imported:"), HasSubstr("'node.nics' has no effect"),
-                                 testing::EndsWith("\n2 GPUs on 1 host, 7 values assumed\n")));
+  EXPECT_EQ(printed.err, "2 GPUs on 1 host, 7 values assumed\n");
   const Outcome written = imported({"--gpu", "h100", "-o", scratch.file("mine.yaml")});
   EXPECT_EQ(written.out, "2 GPUs on 1 host, 7 values assumed\n");
-  EXPECT_THAT(written.err, HasSubstr("mine.yaml:"));
+  EXPECT_EQ(written.err, "");
   EXPECT_EQ(content(scratch.file("mine.yaml")), printed.out);
 }
 

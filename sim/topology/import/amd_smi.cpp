@@ -167,14 +167,13 @@ NodeFacts node_of_json(const std::string& text, const std::string& name) {
 
 ClusterFacts amd_smi_facts(const std::string& text, const std::string& name) {
   ClusterFacts facts{name, "link types of AMD's tools"};
-  const std::string plain = without_escapes(text);
-  const std::size_t first = plain.find_first_not_of(" \t\r\n");
-  if (first != std::string::npos && (plain[first] == '{' || plain[first] == '[')) {
-    facts.node = node_of_json(plain, name);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && (text[first] == '{' || text[first] == '[')) {
+    facts.node = node_of_json(text, name);
     return facts;
   }
   LinkTables tables(name);
-  std::istringstream lines(plain);
+  std::istringstream lines(text);
   int number = 0;
   for (std::string line; std::getline(lines, line);) tables.add(line, ++number);
   std::vector<NodeFacts> machines;

@@ -42,18 +42,6 @@ bool are_alike(const NodeFacts& a, const NodeFacts& b) {
 
 }  // namespace
 
-std::string without_escapes(const std::string& text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\x1b' && i + 1 < text.size() && text[i + 1] == '[') {
-      while (i < text.size() && !(text[i] >= '@' && text[i] <= '~' && text[i] != '[')) ++i;
-      continue;
-    }
-    out += text[i];
-  }
-  return out;
-}
-
 std::vector<std::string> smi_words(const std::string& line) {
   std::istringstream in(line);
   std::vector<std::string> words;

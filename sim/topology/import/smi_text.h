@@ -10,9 +10,6 @@
 
 namespace moesim {
 
-/// Without what terminals do with text, such as underlining.
-std::string without_escapes(const std::string& text);
-
 std::vector<std::string> smi_words(const std::string& line);
 
 /// The name in "|   0  NVIDIA H200   On  |" and "GPU 0: NVIDIA H200 (UUID: ...)" of nvidia-smi;
