@@ -149,6 +149,12 @@ void read_costs(const YamlMap& map, Transport& transport) {
       value->error(fmt::format("'{}' has no effect without 'start_up'", key), "state 'start_up'");
     }
   }
+  if (const auto value = map.find("first_row")) {
+    transport.first_row = value->bandwidth(positive);
+    if (!transport.start_up) {
+      value->error("'first_row' has no effect without 'start_up'", "state 'start_up'");
+    }
+  }
   if (const auto value = map.find("per_row")) transport.per_row = read_start_up(*value);
   if (const auto links = map.find("links")) transport.links = read_links(*links);
 }

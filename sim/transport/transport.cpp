@@ -115,6 +115,9 @@ void carry(const Transport& transport, bool goes_on, const Topology& topology,
     loads.overhead = Seconds(0);
   } else if (transport.start_up) {
     loads.overhead = transport.start_up->of(tier);
+    if (transport.first_row > BytesPerSecond(0)) {
+      loads.overhead += traffic.matrix.unit() / transport.first_row;
+    }
     const Seconds per_peer = transport.per_peer.of(tier);
     if (per_peer > Seconds(0)) {
       loads.overhead += std::max(per_peer, topology.peer_overhead()) * most_peers(traffic.matrix);

@@ -38,6 +38,7 @@ struct StartUp {
 struct Transport {
   std::string name, description, source;
   std::optional<StartUp> start_up;  // else the overheads of the topology
+  BytesPerSecond first_row{};       // a kernel takes its first row at this rate; 0: at once
   StartUp per_peer = {};            // times the largest number of peers that a GPU has
   StartUp per_row = {};             // times the most rows that a GPU has for a peer, mean over them
   StartUp flags = {};  // of all experts, before their rows: times the part of the group farther off
@@ -65,12 +66,12 @@ Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandw
 ///  - a use takes time_on its link in place of bytes / bandwidth, crowding besides, and per_message
 ///    for each row on the link. If it is a part of a fused kernel, it has its share of the time
 ///    for all the bytes that the kernel puts on the link, kernel_bytes [link];
-///  - overhead = start-up of the farthest tier reached + per_peer x the most peers of a GPU (the
-///    topology's peer_overhead if its hosts are slower; none if messages cost nothing), or none
-///    if it continues with what has started; and per_row x the rows for each peer as far
-///    away, mean over the peers of the GPU that has most: a connection takes its rows one by one.
-///    In addition to its rows a kernel that starts tells every expert how many come: flags x the
-///    part of the group's GPUs that are as far away from a GPU, if that is most. The longer one
+///  - overhead = start-up of the farthest tier reached + a row / first_row + per_peer x the most
+///    peers of a GPU (the topology's peer_overhead if its hosts are slower; none if messages cost
+///    nothing), or none if it continues with what has started; and per_row x the rows for each peer
+///    as far away, mean over the peers of the GPU that has most: a connection takes its rows one by
+///    one. In addition to its rows a kernel that starts tells every expert how many come: flags x
+///    the part of the group's GPUs that are as far away from a GPU, if that is most. The longer one
 ///    counts.
 /// What was measured stays: links with a table, and all of a topology that says what it was
 /// measured with.

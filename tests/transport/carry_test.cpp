@@ -78,6 +78,17 @@ TEST(Carry, StartUpIsThatOfTheFarthestTier) {
   EXPECT_EQ(time_by(t, cluster, to_peers(8, 1, 4, 1, 1), true).overhead, Seconds(0));
 }
 
+TEST(Carry, TheFirstRowTakesAsLongAsItIsWide) {
+  const Transport t = transport_of("start_up: {host: 4 us, fabric: 9 us}\nfirst_row: 500 MB/s\n");
+  const Topology cluster = small_cluster(2);
+  const auto overhead = [&](int peers, std::int64_t row, bool goes_on) {
+    return time_by(t, cluster, to_peers(8, 1, peers, 5, row), goes_on).overhead.value / us;
+  };
+  EXPECT_NEAR(overhead(1, 1000, false), 4 + 2, 1e-9);
+  EXPECT_NEAR(overhead(7, 14'000, false), 9 + 28, 1e-9);
+  EXPECT_EQ(overhead(1, 1000, true), 0);
+}
+
 TEST(Carry, EveryPeerAndEveryRowCosts) {
   const Transport t = transport_of(
       "start_up: 3 us\nper_peer: {host: 1 us, fabric: 2 us}\nlinks:\n"

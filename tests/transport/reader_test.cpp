@@ -27,6 +27,8 @@ TEST(TransportFile, MistakesAreTold) {
       {"start_up: {host: 3 us, fabric: 2 us}\n", "starts sooner than what reaches less far"},
       {"per_peer: 3 us\n", "'per_peer' has no effect without 'start_up'"},
       {"flags: 3 us\n", "'flags' has no effect without 'start_up'"},
+      {"first_row: 1 GB/s\n", "'first_row' has no effect without 'start_up'"},
+      {"start_up: 3 us\nfirst_row: 0 GB/s\n", "first_row"},
       {"links:\n  - {class: nvlink, of: 10 GB/s}\n", "states none of 'efficiency', 'rates'"},
       {"links:\n  - {class: nvlink, of: 10 GB/s, efficiency: 1.5}\n", "efficiency"},
       {"links:\n  - {class: nvlink, of: 10 GB/s, rates: [{size: 1 MB, rate: 11 GB/s}]}\n",
