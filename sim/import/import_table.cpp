@@ -14,6 +14,7 @@
 #include "sim/import/import_sink.h"
 #include "sim/import/input_hash.h"
 #include "sim/import/table_tokens.h"
+#include "sim/import/unnamed_counts.h"
 
 namespace moesim {
 namespace {
@@ -162,8 +163,12 @@ void add_tables(const std::vector<std::string>& paths, ImportSink& sink) {
   LoggedCounts counts(sink);
   double files = 0;
   const TableFacts* facts = nullptr;
+  auto map = sink.options().map;
+  if (const auto field = paths.empty() ? std::nullopt : unnamed_counts(paths.front(), sink)) {
+    map.push_back("count=" + *field);
+  }
   TableReader reader(
-      sink.options().map,
+      map,
       [&](TableRow& row) {
         check_facts(*facts, row.file, sink);
         const bool counted =

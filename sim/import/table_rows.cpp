@@ -138,8 +138,9 @@ void TableReader::read_text(const std::string& path) {
       continue;
     }
     TableRow row{path, lines.line_number()};
-    fill_row(row, found, fields_, header->names,
-             [&](std::size_t field) { return value_of_text(cells[field]); });
+    const auto value_of = [&](std::size_t field) { return value_of_text(cells[field]); };
+    fill_row(row, found, fields_, header->names, value_of);
+    note_unused(found, header->names, 0, value_of, facts_);
     use_(row);
     progress_(lines.done());
   }
