@@ -13,6 +13,7 @@
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
 #include "sim/import/input_hash.h"
+#include "sim/import/layer_numbering.h"
 #include "sim/import/table_tokens.h"
 #include "sim/import/unnamed_counts.h"
 
@@ -82,6 +83,13 @@ class LoggedCounts {
         for (const auto& [layer, counts] : of_layer) layers.emplace(layer, 0);
       }
     }
+    std::vector<int> numbers;
+    for (const auto& [layer, unused] : layers) numbers.push_back(layer);
+    if (sink_.options().layers.empty()) {
+      numbers = numbered_layers(numbers, sink_.options(), where_);
+    } else {
+      numbers.clear();
+    }
     std::vector<CountedStep> steps;
     for (const auto& [name, of_rank] : steps_) {
       const std::int64_t number = std::ssize(steps);
@@ -90,13 +98,12 @@ class LoggedCounts {
       step.number = number;
       step.source = ranked_ ? CountedSource::rank : CountedSource::unknown;
       for (const auto& [layer, unused] : layers) {
-        step.layers.push_back(layer);
         auto& its = step.counts.emplace_back();
         for (const auto& [rank, also_unused] : sources) {
           its.push_back(counts_of(of_rank, rank, layer));
         }
       }
-      if (!sink_.options().layers.empty()) step.layers.clear();
+      step.layers = numbers;
     }
     check_choices(steps);
     for (CountedStep& step : steps) add_counts(std::move(step), sink_);
