@@ -12,6 +12,7 @@
 #include "sim/import/file_content.h"
 #include "sim/import/json_rows.h"
 #include "sim/import/log_lines.h"
+#include "sim/import/prometheus_rows.h"
 #include "sim/import/table_values.h"
 
 namespace moesim {
@@ -35,6 +36,19 @@ bool with_index(TableHeader& header, std::size_t cells) {
   return cells == header.names.size();
 }
 
+/// Whether a cell is a name with its value, "expert=3" or "'expert': 3".
+bool holds_value(std::string_view cell) {
+  for (std::size_t at = cell.find_first_of("=:"); at != std::string_view::npos;
+       at = cell.find_first_of("=:", at + 1)) {
+    const std::size_t value = cell.find_first_not_of(' ', at + 1);
+    if (value != std::string_view::npos &&
+        std::string_view("\"'[0123456789").find(cell[value]) != std::string_view::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// A line that names a field with choices, among the first; or numbers in columns, which only flags
 /// can name.
 std::optional<TableHeader> find_header(const std::string& path, const TableFields& fields) {
@@ -42,7 +56,9 @@ std::optional<TableHeader> find_header(const std::string& path, const TableField
   LineFile lines(path);
   std::string line;
   std::optional<TableHeader> names;  // of the line before, if blanks separate them
-  const auto makes_row = [&](const std::string& name) { return fields.makes_row(name); };
+  const auto makes_row = [&](const std::string& name) {
+    return fields.makes_row(name) && !holds_value(name);
+  };
   while (lines.next(line) && lines.line_number() <= searched) {
     if (line.front() == '#') continue;
     if (names) {
@@ -109,17 +125,21 @@ void TableReader::read_json(const std::string& path) {
 
 void TableReader::read_text(const std::string& path) {
   const auto header = find_header(path, fields_);
-  LineFile lines(path);
   if (!header) {
-    LogLines log(fields_, use_);
-    log.read(lines, progress_);
-    if (log.rows() > 0) return;
+    if (read_prometheus_rows(path, fields_, use_) > 0) return;
+    for (const bool counted : {false, true}) {  // counts only of a log without choices
+      LogLines log(fields_, use_, counted);
+      LineFile all(path);
+      log.read(all, progress_);
+      if (log.rows() > 0) return;
+    }
     throw error_in(path, content_of(path) + "; none is known to hold expert ids",
                    "--map experts=COLUMN,layer=COLUMN,token=COLUMN says which do (columns of a "
                    "file without a header are 1, 2, ...)");
   }
   FieldPlaces places(fields_);
   const auto& found = places.find(header->names, path);
+  LineFile lines(path);
   std::string line, heading, cut;
   int cut_line = 0;
   while (lines.next(line)) {
