@@ -178,7 +178,9 @@ NpyArray row_counts(const std::string& path) {
       const TableValue value = value_of_text(cells[i]);
       const double count = value.numeric && value.lists == 0 ? value.numbers.front() : -1;
       if (count < 0 || count > (1 << 30) || count != static_cast<std::int32_t>(count)) {
-        throw error_in(path, fmt::format("'{}' is not a count", cells[i]), counts_hint,
+        const bool log = line.find_first_of("=:{") != std::string::npos;
+        throw error_in(path, fmt::format("'{}' is not a count", cells[i]),
+                       log ? "kind 'table' reads logs and metrics" : counts_hint,
                        lines.line_number());
       }
       row.push_back(static_cast<std::int32_t>(count));

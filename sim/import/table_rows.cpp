@@ -12,6 +12,7 @@
 #include "sim/import/file_content.h"
 #include "sim/import/json_rows.h"
 #include "sim/import/log_lines.h"
+#include "sim/import/printed_array.h"
 #include "sim/import/prometheus_rows.h"
 #include "sim/import/table_values.h"
 
@@ -113,9 +114,15 @@ void TableReader::read_json(const std::string& path) {
   FieldPlaces places(fields_);
   JsonRows rows(places, use_, facts_);
   JsonItems items(path);
-  while (items.next_whole()) {
-    rows.visit_item(items.item(), path, items.line());
-    progress_(items.done());
+  try {
+    while (items.next_whole()) {
+      rows.visit_item(items.item(), path, items.line());
+      progress_(items.done());
+    }
+  } catch (const Error&) {
+    if (rows.rows() > 0 || !printed_lists_in(path)) throw;
+    throw error_in(path, "is a printed array, not rows",
+                   "kind 'counts' reads printed counts, 'npy' ids that np.save wrote");
   }
   if (rows.rows() > 0) return;
   throw error_in(path, content_of(path) + "; none is known to hold expert ids",

@@ -127,6 +127,19 @@ TEST(PrintedCounts, InRowsAreOfAnotherKind) {
   EXPECT_EQ(told_of("counts", {{"a.json", rows}}),
             "error: has rows of counts, not lists by layer\nhint: kind 'table' reads it\n");
   EXPECT_EQ(told_of("table", {{"a.json", rows}}), printed_counts);
+  for (const char* const log : {"layer 1 | tokens_per_expert: [4, 4]\n",
+                                "tokens{layer=\"1\",expert=\"0\"} 4\ntokens{layer=\"1\"} 4\n"}) {
+    EXPECT_THAT(told_of("counts", {{"a.log", log + std::string(log)}}),
+                HasSubstr("is not a count\nhint: kind 'table' reads logs and metrics"));
+  }
+  EXPECT_EQ(told_of("table", {{"a.txt", "[[ 4  4]\n [ 0  0]]\n"}}),
+            "error: is a printed array, not rows\nhint: kind 'counts' reads printed counts, 'npy' "
+            "ids that np.save wrote\n");
+}
+
+TEST(PrintedCounts, OfSlotsAreNotOfExperts) {
+  EXPECT_THAT(told_of("sglang-counts", {{"a.json", R"({"physical_count": [[4, 4], [2, 2]]})"}}),
+              HasSubstr("hint: physical_count counts slots, not experts: give logical_count"));
 }
 
 }  // namespace

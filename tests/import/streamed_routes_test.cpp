@@ -59,6 +59,19 @@ TEST(ChunksOfAResponse, SayThatItIsNotFinished) {
       << "two whole ones";
 }
 
+TEST(ChunksOfAResponse, MayBeThoseOfSglang) {
+  const auto chunk = [](const char* reason, const char* routes) {
+    return fmt::format(R"(data: {{"text": "a", "meta_info": {{"id": "x", "finish_reason": {}, )"
+                       R"("routed_experts": {}}}}})"
+                       "\n\n",
+                       reason, routes);
+  };
+  EXPECT_EQ(
+      told_of("sglang-routes", {{"a.txt", chunk("null", "[[[0, 1], [2, 3]]]") +
+                                              chunk(R"({"type": "stop"})", "[[[4, 5], [6, 7]]]")}}),
+      "top 2 [2] 1: 0 1 4 5 2: 2 3 6 7");
+}
+
 TEST(ChunksOfAResponse, NeedRoutesOnlyInOneOfThem) {
   const std::string bare =
       R"(data: {"id": "x", "object": "chat.completion.chunk", "choices": [{"delta": {}}]})"
