@@ -16,7 +16,8 @@ namespace {
 struct NamedValue {
   std::vector<std::string> names;
   std::string text;
-  bool follows = false;  // the value before it, with nothing but commas and blanks between
+  bool follows = false;    // the value before it, with nothing but commas and blanks between
+  std::string after = "";  // the word after it, if only blanks are between: "5 tokens"
 };
 
 bool is_word(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -46,6 +47,13 @@ bool prints_list(std::string_view word, std::string_view after) {
   return after.starts_with('(') && (word == "tensor" || word == "array");
 }
 
+std::string word_after(std::string_view line, std::size_t at) {
+  at = std::min(line.find_first_not_of(' ', at), line.size());
+  std::size_t end = at;
+  while (end < line.size() && is_word(line[end])) ++end;
+  return std::string(line.substr(at, end - at));
+}
+
 /// Numbers and lists of a line, each with the words since the value before it.
 std::vector<NamedValue> values_of(std::string_view line) {
   std::vector<NamedValue> values;
@@ -55,7 +63,8 @@ std::vector<NamedValue> values_of(std::string_view line) {
     const bool follows =
         !values.empty() && words.empty() &&
         line.substr(last, at - last).find_first_not_of(", \t") == std::string_view::npos;
-    values.push_back({names_of_words(words), std::string(line.substr(at, end - at)), follows});
+    values.push_back({names_of_words(words), std::string(line.substr(at, end - at)), follows,
+                      word_after(line, end)});
     words.clear();
     last = end;
   };
@@ -183,6 +192,9 @@ bool LogLines::fill_values(const std::string& line, TableRow& row) const {
         one && named.follows && (last == TableRole::experts || last == TableRole::weights);
     if (more) role = last;  // "experts 2,4"
     if (named.names.empty() && !one && !chosen) role = TableRole::experts;
+    if (named.names.empty() && one && !named.follows && fields_.counts_an_expert(named.after)) {
+      role = TableRole::count;
+    }
     last = one ? role : std::nullopt;
     if (!role) continue;
     if (*role == TableRole::experts) {
@@ -201,6 +213,10 @@ bool LogLines::fill_values(const std::string& line, TableRow& row) const {
 
 void LogLines::read_line(const std::string& line, TableRow row) {
   if (passes_tensor(line, row)) return;
+  if (line.find("}, {'") != std::string::npos) {
+    throw error_in(row.file, "has several of Python's dicts in a line", "json.dumps writes JSON",
+                   row.line);
+  }
   const bool holds_row = fill_values(line, row);
   if (!row.layer) row.layer = layer_of_tensor(line);
   if (row.layer) layer_ = row.layer;

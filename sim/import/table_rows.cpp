@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "sim/base/delimited.h"
@@ -35,6 +36,15 @@ bool all_numbers(const std::vector<std::string>& cells) {
 bool with_index(TableHeader& header, std::size_t cells) {
   if (cells == header.names.size() + 1) header.names.insert(header.names.begin(), "");
   return cells == header.names.size();
+}
+
+/// Whether what is no JSON is a print of Python's dicts.
+bool holds_python(const std::string& path) {
+  TextBlocks blocks(path);
+  const std::string start(blocks.next().substr(0, 4096));
+  return std::ranges::any_of(
+      std::array{"{'", ": None", ": True", ": False"},
+      [&](const char* mark) { return start.find(mark) != std::string::npos; });
 }
 
 /// Whether a cell is a name with its value, "expert=3" or "'expert': 3".
@@ -120,6 +130,9 @@ void TableReader::read_json(const std::string& path) {
       progress_(items.done());
     }
   } catch (const Error&) {
+    if (holds_python(path)) {
+      throw error_in(path, "holds Python's text, not JSON", "json.dumps writes JSON");
+    }
     if (rows.rows() > 0 || !printed_lists_in(path)) throw;
     throw error_in(path, "is a printed array, not rows",
                    "kind 'counts' reads printed counts, 'npy' ids that np.save wrote");

@@ -14,10 +14,10 @@
 namespace moesim {
 namespace {
 
-/// The experts of each layer of a table, as long as no row repeats one.
+/// The experts of each layer of a table, as long as no row repeats one before all were there.
 class ExpertsOfLayers {
  public:
-  explicit ExpertsOfLayers(int top_k) : top_k_(top_k) {}
+  ExpertsOfLayers(int top_k, int experts) : top_k_(top_k), all_(experts) {}
 
   /// Whether rows can be experts; otherwise no more of them matter.
   bool add(const TableRow& row) {
@@ -28,6 +28,7 @@ class ExpertsOfLayers {
     auto& its = experts_[{row.request, row.phase, row.step.value_or(-1), row.rank.value_or(-1),
                           row.token.value_or(-1), row.layer.value_or(-1)}];
     const std::int32_t expert = row.experts.front();
+    if (all_ > 1 && std::ssize(its) == all_ && !row.token) its.clear();  // counted again
     if (std::ranges::find(its, expert) != its.end()) return false;
     ascending_ = ascending_ && (its.empty() || its.back() < expert);
     its.push_back(expert);
@@ -47,7 +48,7 @@ class ExpertsOfLayers {
   using Key =
       std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   std::map<Key, std::vector<std::int32_t>> experts_;
-  int top_k_;
+  int top_k_, all_;
   std::size_t most_ = 0;
   bool ascending_ = true;
 };
@@ -80,7 +81,7 @@ bool read_while(const std::string& path, const std::vector<std::string>& map, Ta
 
 std::optional<std::string> unnamed_counts(const std::string& path, ImportSink& sink) {
   const ImportOptions& options = sink.options();
-  ExpertsOfLayers layers(options.top_k);
+  ExpertsOfLayers layers(options.top_k, options.experts);
   TableFacts facts;
   const bool once =
       read_while(path, options.map, facts, [&](const TableRow& row) { return layers.add(row); });

@@ -65,6 +65,17 @@ TEST(PrintedChoices, MayBeDictsOfPython) {
             "top 2 [1] 1: 2 4 2: 1 2");
 }
 
+TEST(PrintedChoices, OfPythonAreARowPerLine) {
+  const std::string row = "{'layer': 1, 'token': 0, 'topk_ids': [2, 4]}";
+  EXPECT_EQ(told_of_log(row + ", " + row + "\n"),
+            "error: has several of Python's dicts in a line\nhint: json.dumps writes JSON\n");
+  for (const std::string& text :
+       {"[" + row + "]", std::string(R"({"layer": 1, "topk_ids": [2, 4], "done": None})")}) {
+    EXPECT_EQ(told_of_log(text),
+              "error: holds Python's text, not JSON\nhint: json.dumps writes JSON\n");
+  }
+}
+
 /// Counts of two layers: four choices of the experts 0 and 1, then of 2 and 3.
 const std::string printed_counts = "top 2 [1, 1, 1, 1] 1: 0 1 0 1 0 1 0 1 2: 2 3 2 3 2 3 2 3";
 
@@ -77,6 +88,15 @@ TEST(PrintedCounts, AreReadIfALogHasNoChoices) {
             printed_counts);
   EXPECT_EQ(told_of_log("layer 1 token 0 experts [2, 4] tokens_per_expert [4, 4]\n"
                         "layer 1 tokens_per_expert [4, 4]\nlayer 2 token 0 experts [1, 2]\n"),
+            "top 2 [1] 1: 2 4 2: 1 2");
+}
+
+TEST(PrintedCounts, MayComeBeforeWhatTheyCount) {
+  EXPECT_EQ(told_of_log("layer 1 expert 0: 4 tokens\nlayer 1 expert 1: 4 tokens\n"
+                        "layer 2 expert 2: 4 tokens\nlayer 2 expert 3: 4 tokens\n"),
+            printed_counts);
+  EXPECT_EQ(told_of_log("layer 1: 4 tokens, token 0 experts [2, 4]\n"
+                        "layer 2: 4 tokens, token 0 experts [1, 2]\n"),
             "top 2 [1] 1: 2 4 2: 1 2");
 }
 

@@ -87,6 +87,14 @@ TEST(TablesOfCounts, TakeTheOnlyNumberOfEachExpert) {
   }
 }
 
+TEST(TablesOfCounts, MayCountEachExpertSeveralTimes) {
+  std::string series = "timestamp,layer,expert,n\n";
+  for (int row = 0; row < 48; ++row) {
+    series += fmt::format("{}.5,{},{},5\n", row / 16, row / 8 % 2 + 1, row % 8);
+  }
+  EXPECT_THAT(tokens_of_table("a.csv", series), StartsWith("60 has each expert once per layer"));
+}
+
 TEST(TablesOfCounts, AskForTheFieldOfThem) {
   EXPECT_THAT(tokens_of_table("a.csv", table_of_experts("layer,expert,share", "0.125")),
               StartsWith("error: has each expert once per layer, and no field is known to count "
