@@ -83,8 +83,10 @@ std::optional<std::string> unnamed_counts(const std::string& path, ImportSink& s
   const ImportOptions& options = sink.options();
   ExpertsOfLayers layers(options.top_k, options.experts);
   TableFacts facts;
-  const bool once =
-      read_while(path, options.map, facts, [&](const TableRow& row) { return layers.add(row); });
+  const auto& known = options.layers.empty() ? options.moe_layers : options.layers;
+  const bool once = read_while(path, options.map, facts, [&](const TableRow& row) {
+    return (row.layer || known.size() == 1) && layers.add(row);
+  });
   const int experts = options.experts > 0 ? options.experts : facts.experts;
   if (!once || !facts.unused || facts.unused->empty() ||
       !(layers.all(experts) || layers.more_than_choices())) {

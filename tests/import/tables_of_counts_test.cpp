@@ -107,6 +107,13 @@ TEST(TablesOfCounts, AskForTheFieldOfThem) {
             "24");
 }
 
+TEST(TablesOfCounts, HaveTheLayerInTheirRows) {
+  std::string columns = "expert,layer_1,layer_2\n";
+  for (int e = 0; e < 8; ++e) columns += fmt::format("{},5,5\n", e);
+  EXPECT_THAT(tokens_of_table("a.csv", columns), StartsWith("error: does not say its layer"));
+  EXPECT_THAT(told_of("counts", {{"a.csv", columns}}), StartsWith("top 2 [1, 1"));
+}
+
 TEST(TablesOfCounts, MayBeChoicesThatDiffer) {
   // Two tokens without a common expert; "lot" is of no use.
   const std::string choices =
