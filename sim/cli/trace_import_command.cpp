@@ -106,7 +106,7 @@ void add_trace_import(CommandLine& trace) {
   command
       .add_option(
           "--numbering", options.numbering,
-          "megatron-trace, flame: layers are counted from-0 (hooks), from-1 (replay recorder) or "
+          "table, npz, megatron-trace, flame: layers are counted from-0 (hooks), from-1 (replay recorder) or "
           "moe (only MoE layers, from 0)")
       .one_of({"from-0", "from-1", "moe"});
   command.add_option("--micro-batch", options.micro_batch,

@@ -14,7 +14,9 @@
 #include "sim/base/most.h"
 #include "sim/import/file_content.h"
 #include "sim/import/json_items.h"
+#include "sim/import/printed_array.h"
 #include "sim/import/table_fields.h"
+#include "sim/import/table_rows.h"
 #include "sim/import/table_values.h"
 
 namespace moesim {
@@ -80,15 +82,58 @@ std::string lists_by_key(const JsonElement& object, const std::string& where) {
   return fmt::format("[{}]", fmt::join(texts, ","));
 }
 
-/// An object with one list of several axes, {"logical_count": [[3, 1]]}, is that list.
+/// The only key that says that it holds counts, {"metadata": {}, "expert_counts": {}}; "" if there
+/// is none.
+std::string key_of_counts(const JsonElement& object) {
+  std::string found;
+  for (const std::string& key : json_keys(object)) {
+    const std::string plain = plain_name(key);
+    const auto value = json_at(object, key.c_str());
+    const bool named = plain.find("count") != std::string::npos || plain == "tokensperexpert" ||
+                       plain.starts_with("expertload") || plain == "load" || plain == "loads";
+    if (!named || !value || (axes_of(*value) < 2 && !value->is_object())) continue;
+    if (!found.empty()) return "";
+    found = key;
+  }
+  return found;
+}
+
+/// An object with one list of several axes, {"logical_count": [[3, 1]]}, is that list; the rest of
+/// an object that names its counts is about them.
 std::string lists_in(const JsonElement& object, const std::string& where) {
   const auto keys = json_keys(object);
+  const std::string counts =
+      number_of_key(keys.empty() ? "" : keys.front()) ? "" : key_of_counts(object);
+  if (!counts.empty()) {
+    const JsonElement its = *json_at(object, counts.c_str());
+    return its.is_object() ? lists_by_key(its, where) : simdjson::minify(its);
+  }
   const auto only = keys.size() == 1 ? json_at(object, keys.front().c_str()) : std::nullopt;
   if (only && only->is_array() && axes_of(*only) > 1) return simdjson::minify(*only);
   return lists_by_key(object, where);
 }
 
+/// Whether a value of an object is a list of objects.
+bool holds_objects(const JsonElement& object) {
+  return std::ranges::any_of(json_keys(object), [&](const std::string& key) {
+    simdjson::dom::array items;
+    const auto value = json_at(object, key.c_str());
+    return value && value->get(items) == simdjson::SUCCESS && items.size() > 0 &&
+           items.at(0).is_object();
+  });
+}
+
+NpyArray array_of_text(const std::string& text, const std::string& path) {
+  simdjson::dom::parser parser;
+  JsonElement all;
+  if (parser.parse(text).get(all) != simdjson::SUCCESS) {
+    throw error_in(path, "holds more than lists of counts", counts_hint);
+  }
+  return array_of_lists(all, axes_of(all), path, "counts");
+}
+
 NpyArray json_counts(const std::string& path) {
+  if (const auto printed = printed_lists_in(path)) return array_of_text(*printed, path);
   JsonItems items(path);
   std::vector<std::string> lists;
   std::string text;
@@ -96,16 +141,17 @@ NpyArray json_counts(const std::string& path) {
     if (!text.empty()) {
       throw error_in(path, "holds more than one object of counts", counts_hint, items.line());
     }
-    if (items.item().is_object() && lists.empty()) text = lists_in(items.item(), items.where());
+    if (items.item().is_object() && lists.empty()) {
+      if (holds_objects(items.item()) && holds_json_rows(path)) {
+        throw error_in(path, "has rows of counts, not lists by layer", "kind 'table' reads it",
+                       items.line());
+      }
+      text = lists_in(items.item(), items.where());
+    }
     lists.push_back(items.text());
   }
   if (text.empty()) text = fmt::format("[{}]", fmt::join(lists, ","));
-  simdjson::dom::parser parser;
-  JsonElement all;
-  if (parser.parse(text).get(all) != simdjson::SUCCESS) {
-    throw error_in(path, "holds more than lists of counts", counts_hint);
-  }
-  return array_of_lists(all, axes_of(all), path, "counts");
+  return array_of_text(text, path);
 }
 
 /// Names of columns may be above; then the first column may number layers, or experts, whose
@@ -132,7 +178,9 @@ NpyArray row_counts(const std::string& path) {
       const TableValue value = value_of_text(cells[i]);
       const double count = value.numeric && value.lists == 0 ? value.numbers.front() : -1;
       if (count < 0 || count > (1 << 30) || count != static_cast<std::int32_t>(count)) {
-        throw error_in(path, fmt::format("'{}' is not a count", cells[i]), counts_hint,
+        const bool log = line.find_first_of("=:{") != std::string::npos;
+        throw error_in(path, fmt::format("'{}' is not a count", cells[i]),
+                       log ? "kind 'table' reads logs and metrics" : counts_hint,
                        lines.line_number());
       }
       row.push_back(static_cast<std::int32_t>(count));
@@ -160,7 +208,9 @@ NpyArray row_counts(const std::string& path) {
 NpyArray count_array_in(const std::string& path) {
   const FileForm form = form_of(path);
   if (form == FileForm::json) return json_counts(path);
-  return form == FileForm::text ? row_counts(path) : NpyArray::open(path);
+  if (form != FileForm::text) return NpyArray::open(path);
+  const auto printed = printed_lists_in(path);
+  return printed ? array_of_text(*printed, path) : row_counts(path);
 }
 
 }  // namespace moesim

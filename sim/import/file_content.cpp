@@ -29,7 +29,11 @@ FileForm form_of_text(std::string_view start) {
   while (const std::size_t headers = length_of_headers(start)) start.remove_prefix(headers);
   const auto first = start.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string_view::npos) return FileForm::empty;
-  if (start[first] == '{') return FileForm::json;
+  if (start[first] == '{') {
+    const auto key = start.find_first_not_of(" \t\r\n", first + 1);
+    const bool python = key != std::string_view::npos && start[key] == '\'';
+    return python ? FileForm::text : FileForm::json;
+  }
   auto data = first;  // of the first event of a streamed response
   while (data != std::string_view::npos && is_event_field(start.substr(data))) {
     data = start.find_first_not_of("\r\n", start.find('\n', data));

@@ -3,12 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
 
 #include "sim/base/error.h"
 #include "sim/import/input_hash.h"
+#include "sim/import/layer_arrays.h"
+#include "sim/import/marked_experts.h"
 #include "sim/import/zip.h"
 
 namespace moesim {
@@ -54,11 +57,16 @@ Sources find_sources(const std::vector<std::string>& inputs) {
   return sources;
 }
 
+std::vector<std::string> names_of(const Sources& sources) {
+  std::vector<std::string> names;
+  for (const auto& [name, source] : sources) names.push_back(name);
+  return names;
+}
+
 /// The array called `name`, else the only one whose name is in `usual`.
 const Source* find(const Sources& sources, const std::string& name, const std::string& role,
                    const std::vector<std::string>& usual, bool required) {
-  std::vector<std::string> names;
-  for (const auto& [key, source] : sources) names.push_back(key);
+  const auto names = names_of(sources);
   if (!name.empty()) {
     const auto at = sources.find(name);
     if (at == sources.end()) {
@@ -84,29 +92,62 @@ const Source* find(const Sources& sources, const std::string& name, const std::s
   return found;
 }
 
-const Source& find_ids(const Sources& sources, const ImportOptions& options) {
-  if (sources.size() == 1 && options.ids.empty()) return sources.begin()->second;
-  return *find(sources, options.ids, "ids",
-               {"ids", "expert_ids", "topk_ids", "indices", "selected_experts"}, true);
+const std::vector<std::string> usual_ids = {"ids", "expert_ids", "topk_ids", "indices",
+                                            "selected_experts"};
+const std::vector<std::string> usual_weights = {"weights", "gate_weights", "topk_weights",
+                                                "gate_w1e4"};
+
+/// Arrays of ids per layer, if none holds those of all.
+std::optional<LayerArrays> find_layers(const Sources& sources, const ImportOptions& options) {
+  const bool usual = std::ranges::any_of(
+      usual_ids, [&](const std::string& name) { return sources.contains(name); });
+  if (sources.size() == 1 || usual || !options.ids.empty()) return std::nullopt;
+  const auto& known = options.layers.empty() ? options.moe_layers : options.layers;
+  return find_layer_arrays(names_of(sources), ArrayRole::ids, known.size());
 }
 
-std::optional<NpyArray> read(const Source* source) {
-  return source == nullptr ? std::nullopt : std::optional(source->read());
+void read_layers(const Sources& sources, const LayerArrays& layers, const ImportOptions& options,
+                 ImportArrays& arrays) {
+  arrays.per_layer = true;
+  arrays.layers = layers.layers;
+  for (const std::string& name : layers.names) arrays.ids.push_back(sources.at(name).read());
+  if (!options.weights.empty()) {
+    throw Error("--weights names one array, but ids have one per layer",
+                "weights whose names have the numbers of the layers are found without it");
+  }
+  const auto weights =
+      find_layer_arrays(names_of(sources), ArrayRole::weights, layers.names.size());
+  if (!weights || weights->layers != layers.layers) return;
+  for (const std::string& name : weights->names) {
+    arrays.weights.push_back(sources.at(name).read());
+  }
 }
 
 }  // namespace
 
 ImportArrays read_import_arrays(const ImportOptions& options) {
   const Sources sources = find_sources(options.inputs);
-  ImportArrays arrays{find_ids(sources, options).read(),
-                      read(find(sources, options.lengths, "sequence lengths",
-                                {"seq_len", "seq_lens", "sequence_lengths", "lengths"}, false)),
-                      read(find(sources, options.weights, "weights",
-                                {"weights", "gate_weights", "topk_weights", "gate_w1e4"}, false))};
-  if (arrays.weights && arrays.weights->shape() != arrays.ids.shape()) {
-    throw error_in(arrays.weights->file(), fmt::format("has shape {} but the ids have {}",
-                                                       shape_text(arrays.weights->shape()),
-                                                       shape_text(arrays.ids.shape())));
+  ImportArrays arrays;
+  if (const auto layers = find_layers(sources, options)) {
+    read_layers(sources, *layers, options, arrays);
+  } else {
+    const bool only = sources.size() == 1 && options.ids.empty();
+    arrays.ids = {
+        (only ? &sources.begin()->second : find(sources, options.ids, "ids", usual_ids, true))
+            ->read()};
+    const Source* weights = find(sources, options.weights, "weights", usual_weights, false);
+    if (weights != nullptr) arrays.weights = {weights->read()};
+  }
+  const Source* lengths = find(sources, options.lengths, "sequence lengths",
+                               {"seq_len", "seq_lens", "sequence_lengths", "lengths"}, false);
+  if (lengths != nullptr) arrays.lengths = lengths->read();
+  for (NpyArray& ids : arrays.ids) ids = without_marks(ids, options.experts, options.top_k);
+  for (std::size_t i = 0; i < arrays.weights.size(); ++i) {
+    const NpyArray& weights = arrays.weights[i];
+    if (weights.shape() == arrays.ids[i].shape()) continue;
+    throw error_in(weights.file(),
+                   fmt::format("has shape {} but the ids have {}", shape_text(weights.shape()),
+                               shape_text(arrays.ids[i].shape())));
   }
   return arrays;
 }

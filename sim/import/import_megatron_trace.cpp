@@ -15,6 +15,7 @@
 #include "sim/import/import_sink.h"
 #include "sim/import/input_hash.h"
 #include "sim/import/json_items.h"
+#include "sim/import/layer_numbering.h"
 #include "sim/import/repeated_ranks.h"
 
 namespace moesim {
@@ -101,28 +102,11 @@ class RankLines {
 /// from 1, or only MoE layers from 0.
 std::vector<int> model_layers(const std::vector<int>& layers, const ImportOptions& options,
                               const std::string& where) {
-  const auto counted = [&](const std::string& numbering) {
-    std::vector<int> numbers;
-    for (const int layer : layers) {
-      if (numbering == "moe") {
-        const auto known = std::ssize(options.moe_layers);
-        numbers.push_back(known == 0 ? layer : layer < known ? options.moe_layers[layer] : -1);
-      } else {
-        numbers.push_back(layer - (numbering == "from-1" ? 1 : 0));
-      }
+  if (!options.numbering.empty()) return numbered_layers(layers, options, where);
+  for (const char* numbering : {"from-0", "from-1", "moe"}) {
+    if (counted_layers(layers, numbering, options.moe_layers) == options.moe_layers) {
+      return options.moe_layers;
     }
-    return numbers;
-  };
-  if (!options.numbering.empty()) {
-    auto numbers = counted(options.numbering);
-    if (numbers.front() < 0 || numbers.back() < 0) {
-      throw error_in(
-          where, fmt::format("has layers {}, which are not counted so", fmt::join(layers, ", ")));
-    }
-    return numbers;
-  }
-  for (const std::string numbering : {"from-0", "from-1", "moe"}) {
-    if (counted(numbering) == options.moe_layers) return options.moe_layers;
   }
   throw error_in(
       where,

@@ -8,6 +8,7 @@
 #include "sim/import/formats.h"
 #include "sim/import/import_arrays.h"
 #include "sim/import/import_sink.h"
+#include "sim/import/layer_numbering.h"
 
 namespace moesim {
 namespace {
@@ -61,29 +62,67 @@ double scale_of(const NpyArray& weights, const ImportOptions& options) {
                  "give --weight-scale, such as 1e-4");
 }
 
+/// Whether layers of a recording can be so many: those that --layers names, or that are MoE layers
+/// of the model, or all of it.
+bool can_be_layers(std::int64_t count, const ImportOptions& options) {
+  if (!options.layers.empty()) return count == std::ssize(options.layers);
+  const auto moe = std::ssize(options.moe_layers);
+  return moe > 0 && (count == moe || count == options.model_layers);
+}
+
+/// The order that the flags, the lengths or the model's layers leave; "" if there are several.
+std::string order_of(const NpyArray& ids, std::optional<std::int64_t> tokens,
+                     const ImportOptions& options) {
+  const auto& shape = ids.shape();
+  if (!options.order.empty() || shape.size() != 3) return options.order;
+  if ((tokens == shape[0]) != (tokens == shape[1])) return tokens == shape[0] ? "tlk" : "ltk";
+  const bool first = can_be_layers(shape[0], options), second = can_be_layers(shape[1], options);
+  return first == second ? "" : first ? "ltk" : "tlk";
+}
+
+/// Arrays may have axes of one batch before theirs.
+NpyArray of_one_batch(const NpyArray& array, std::size_t axes = 3) {
+  auto shape = array.shape();
+  while (shape.size() > axes && shape.front() == 1) shape.erase(shape.begin());
+  return array.reshaped(std::move(shape));
+}
+
+ChoiceTable table_of(const std::vector<NpyArray>& arrays, bool per_layer,
+                     std::optional<std::int64_t> tokens, const std::string& order) {
+  if (!per_layer) return {of_one_batch(arrays.front()), tokens, order};
+  std::vector<NpyArray> layers;
+  for (const NpyArray& array : arrays) layers.push_back(of_one_batch(array, 2));
+  return ChoiceTable(std::move(layers));
+}
+
 }  // namespace
 
 void import_npz(ImportSink& sink) {
   const ImportOptions& options = sink.options();
   sink.experts();
   const ImportArrays arrays = read_import_arrays(options);
+  const std::string where = arrays.ids.front().file();
   const NpyArray* lengths = arrays.lengths ? &*arrays.lengths : nullptr;
   std::optional<std::int64_t> tokens;
   if (lengths != nullptr) tokens = sum_of(*lengths);
-  const ChoiceTable ids(arrays.ids, tokens, options.order);
-  RoutedPass pass{arrays.ids.file(), ids, read_lengths(ids, lengths)};
+  const std::string order = order_of(of_one_batch(arrays.ids.front()), tokens, options);
+  const ChoiceTable ids = table_of(arrays.ids, arrays.per_layer, tokens, order);
+  RoutedPass pass{where, ids, read_lengths(ids, lengths)};
   pass.warm_up_first = lengths != nullptr;
+  if (!arrays.layers.empty() && options.layers.empty()) {
+    pass.layers = numbered_layers(arrays.layers, options, where);
+  }
   if (lengths == nullptr) {
-    sink.warn({Severity::warning, arrays.ids.file(), 0, 0,
+    sink.warn({Severity::warning, where, 0, 0,
                "no array of sequence lengths: all tokens are taken as " +
                    (pass.lengths.size() == 1
                         ? std::string("one sequence")
                         : fmt::format("sequences of {} tokens", default_step_tokens)),
                "", "give one next to it, or name it with --lengths"});
   }
-  if (arrays.weights) {
-    pass.weights = ChoiceTable(*arrays.weights, tokens, options.order);
-    pass.weight_scale = scale_of(*arrays.weights, options);
+  if (!arrays.weights.empty()) {
+    pass.weights = table_of(arrays.weights, arrays.per_layer, tokens, order);
+    pass.weight_scale = scale_of(arrays.weights.front(), options);
   }
   pass.progress = true;
   sink.add(pass);

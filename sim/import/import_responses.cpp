@@ -9,13 +9,14 @@
 #include "sim/import/formats.h"
 #include "sim/import/input_hash.h"
 #include "sim/import/returned_routes.h"
+#include "sim/import/streamed_routes.h"
 #include "sim/import/table_rows.h"
 
 namespace moesim {
 namespace {
 
 /// Reads what a response holds and returns whether there were routes.
-using ReadRoutes = bool (*)(ImportSink&, const JsonElement&, const std::string&);
+using ReadRoutes = bool (*)(RequestRoutes&, const JsonElement&, const std::string&);
 
 /// The type that SGLang's response names, int32 without.
 NpyType sglang_type(const JsonElement& beside, const std::string& where) {
@@ -25,24 +26,25 @@ NpyType sglang_type(const JsonElement& beside, const std::string& where) {
   return type_of_routes(name, where);
 }
 
-bool add_routes(ImportSink& sink, const JsonElement& beside, const std::string& where) {
+bool add_routes(RequestRoutes& requests, const JsonElement& beside, const std::string& where) {
   const auto routes = json_at(beside, "routed_experts");
   if (!routes) return false;
-  add_request(sink, encoded_routes(*routes, sglang_type(beside, where), sink.options(), where),
-              where);
+  requests.add(encoded_routes(*routes, sglang_type(beside, where), requests.options(), where),
+               where);
   return true;
 }
 
 /// What engines put next to a response or its choices: SGLang's meta_info of /generate and sglext
 /// (also sgl_ext), Dynamo's nvext, there also under engine_data.
-bool extension_routes(ImportSink& sink, const JsonElement& response, const std::string& where) {
+bool extension_routes(RequestRoutes& requests, const JsonElement& response,
+                      const std::string& where) {
   bool found = false;
   for (const char* key : {"meta_info", "sglext", "sgl_ext", "nvext"}) {
     const auto beside = json_at(response, key);
     if (!beside) continue;
-    const bool here = add_routes(sink, *beside, where);
+    const bool here = add_routes(requests, *beside, where);
     const auto data = here ? std::nullopt : json_at(*beside, "engine_data");
-    found = found || here || (data && add_routes(sink, *data, where));
+    found = found || here || (data && add_routes(requests, *data, where));
   }
   return found;
 }
@@ -61,19 +63,21 @@ std::vector<JsonElement> choices_of(const JsonElement& response) {
   return {choices.begin(), choices.end()};
 }
 
-NpyArray vllm_array(const JsonElement& routes, const ImportSink& sink, const std::string& where) {
-  return encoded_routes(routes, {'i', 4}, sink.options(), where);
+NpyArray vllm_array(const JsonElement& routes, const RequestRoutes& requests,
+                    const std::string& where) {
+  return encoded_routes(routes, {'i', 4}, requests.options(), where);
 }
 
 /// vLLM's own, or what Dynamo makes of it.
-bool vllm_response(ImportSink& sink, const JsonElement& response, const std::string& where) {
-  return add_routes(sink, response, where) || extension_routes(sink, response, where);
+bool vllm_response(RequestRoutes& requests, const JsonElement& response, const std::string& where) {
+  return add_routes(requests, response, where) || extension_routes(requests, response, where);
 }
 
-bool megatron_response(ImportSink& sink, const JsonElement& response, const std::string& where) {
+bool megatron_response(RequestRoutes& requests, const JsonElement& response,
+                       const std::string& where) {
   const auto routes = json_at(response, "moe_topk_indices");
   if (!routes) return false;
-  add_request(sink, array_of_lists(*routes, 3, where), where);
+  requests.add(array_of_lists(*routes, 3, where), where);
   return true;
 }
 
@@ -96,35 +100,43 @@ NpyArray joined(const NpyArray& a, const NpyArray& b, const std::string& where) 
 }
 
 /// vLLM 0.21 has the prompt's routes next to the choices; the first choice continues from them.
-bool vllm_prompt(ImportSink& sink, const JsonElement& response, const std::string& where) {
+bool vllm_prompt(RequestRoutes& requests, const JsonElement& response, const std::string& where) {
   const auto prompt = json_at(response, "prompt_routed_experts");
   if (!prompt) return false;
-  const NpyArray before = vllm_array(*prompt, sink, where);
+  const NpyArray before = vllm_array(*prompt, requests, where);
   bool first = true;
   for (const JsonElement& choice : choices_of(response)) {
     const auto routes = json_at(choice, "routed_experts");
     if (!routes) continue;
-    const NpyArray after = vllm_array(*routes, sink, where);
-    add_request(sink, first ? joined(before, after, where) : after, where);
+    requests.choose(choice);
+    const NpyArray after = vllm_array(*routes, requests, where);
+    requests.add(first ? joined(before, after, where) : after, where);
     first = false;
   }
-  if (first) add_request(sink, before, where);
+  if (first) requests.add(before, where);
   return true;
 }
 
 void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRoutes whole) {
   std::int64_t without = 0, with = 0;
+  RequestRoutes requests(sink);
   std::vector<std::string> keys;  // of the first without
   for_each_response(sink, [&](const JsonElement& item, const std::string& where) {
     const JsonElement response = body_of(item);
-    bool found = whole != nullptr && whole(sink, response, where);
+    requests.begin(response);
+    bool found = whole != nullptr && whole(requests, response, where);
     if (!found) {
-      found = read(sink, response, where);
-      for (const JsonElement& choice : choices_of(response)) found |= read(sink, choice, where);
+      found = read(requests, response, where);
+      for (const JsonElement& choice : choices_of(response)) {
+        requests.choose(choice);
+        found |= read(requests, choice, where);
+      }
     }
-    if (!found && without == 0) keys = json_keys(response);
-    ++(found ? with : without);
+    if (!found && keys.empty()) keys = json_keys(response);
+    if (found) ++with;
+    if (!found && !requests.in_chunks()) ++without;
   });
+  without += requests.finish();
   if (with == 0 && without > 0) {
     throw error_in(
         sink.options().inputs.front(),

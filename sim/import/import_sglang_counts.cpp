@@ -176,9 +176,12 @@ void add_json(const std::string& path, RecordedPasses& passes, std::int64_t& num
     } else if (json_at(item, "records")) {
       add_records(item, items.where(), passes);
     } else {
+      const bool slots = json_at(item, "physical_count").has_value();
+      const bool placed = json_at(item, "physical_to_logical_map").has_value();
       throw error_in(path, content_of(path),
-                     json_at(item, "physical_to_logical_map") ? "a placement: it holds no counts"
-                                                              : recorder_keys,
+                     slots    ? "physical_count counts slots, not experts: give logical_count"
+                     : placed ? "a placement: it holds no counts"
+                              : recorder_keys,
                      items.line());
     }
   }

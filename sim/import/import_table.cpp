@@ -13,7 +13,9 @@
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
 #include "sim/import/input_hash.h"
+#include "sim/import/layer_numbering.h"
 #include "sim/import/table_tokens.h"
+#include "sim/import/unnamed_counts.h"
 
 namespace moesim {
 namespace {
@@ -81,6 +83,13 @@ class LoggedCounts {
         for (const auto& [layer, counts] : of_layer) layers.emplace(layer, 0);
       }
     }
+    std::vector<int> numbers;
+    for (const auto& [layer, unused] : layers) numbers.push_back(layer);
+    if (sink_.options().layers.empty()) {
+      numbers = numbered_layers(numbers, sink_.options(), where_);
+    } else {
+      numbers.clear();
+    }
     std::vector<CountedStep> steps;
     for (const auto& [name, of_rank] : steps_) {
       const std::int64_t number = std::ssize(steps);
@@ -89,13 +98,12 @@ class LoggedCounts {
       step.number = number;
       step.source = ranked_ ? CountedSource::rank : CountedSource::unknown;
       for (const auto& [layer, unused] : layers) {
-        step.layers.push_back(layer);
         auto& its = step.counts.emplace_back();
         for (const auto& [rank, also_unused] : sources) {
           its.push_back(counts_of(of_rank, rank, layer));
         }
       }
-      if (!sink_.options().layers.empty()) step.layers.clear();
+      step.layers = numbers;
     }
     check_choices(steps);
     for (CountedStep& step : steps) add_counts(std::move(step), sink_);
@@ -162,8 +170,12 @@ void add_tables(const std::vector<std::string>& paths, ImportSink& sink) {
   LoggedCounts counts(sink);
   double files = 0;
   const TableFacts* facts = nullptr;
+  auto map = sink.options().map;
+  if (const auto field = paths.empty() ? std::nullopt : unnamed_counts(paths.front(), sink)) {
+    map.push_back("count=" + *field);
+  }
   TableReader reader(
-      sink.options().map,
+      map,
       [&](TableRow& row) {
         check_facts(*facts, row.file, sink);
         const bool counted =

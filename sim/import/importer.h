@@ -32,7 +32,7 @@ struct ImportOptions {
   std::string ids, lengths, weights;  // npz: names of members; empty: guessed
   std::string order;                  // npz: "tlk", "ltk", or empty: follows from the lengths
   std::vector<std::string> map;       // table: ROLE=FIELD; roles without one are guessed
-  std::string numbering;              // megatron-trace: what its layer numbers are
+  std::string numbering;              // table, npz, megatron-trace: what layer numbers are
   double weight_scale = 0;            // npz: one unit of the weights; 0: 1, or 1e-4 for "*1e4"
 };
 

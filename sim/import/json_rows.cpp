@@ -69,7 +69,7 @@ void JsonRows::visit_object(const simdjson::dom::object& object, int depth) {
     row = row || makes_row(key, value);
   }
   if (row) {
-    emit();
+    emit(before);
   } else if (!visit_layer_fields(object)) {
     for (std::size_t i = before; i < scope_.size(); ++i) {
       note_fact(scope_[i].name, json_number(scope_[i].value, 1 << 20), facts_);
@@ -108,7 +108,7 @@ bool JsonRows::visit_root_layers(const JsonElement& item) {
 void JsonRows::emit_layer(std::int64_t layer, const JsonElement& ids) {
   keyed_layer_ = layer;
   scope_.push_back({places_.fields().name_of(TableRole::experts), ids});
-  emit();
+  emit(scope_.size() - 1);
   scope_.pop_back();
   keyed_layer_.reset();
 }
@@ -132,18 +132,23 @@ bool JsonRows::visit_layers(const JsonElement& value, int depth) {
   return true;
 }
 
-void JsonRows::emit() {
+/// Emits a row whose own fields are those from `own` on, the others of objects around.
+void JsonRows::emit(std::size_t own) {
   TableRow row{file_, line_};
   std::vector<std::string> names;
   for (auto field = scope_.begin(); field != scope_.end(); ++field) {
     // If an inner object has a field of the same name, only the inner field counts.
     const bool shadowed = std::any_of(
         field + 1, scope_.end(), [&](const Field& inner) { return inner.name == field->name; });
-    names.push_back(shadowed ? "" : field->name);
+    // How many tokens an object has is nothing of an expert in it.
+    const bool of_others = field - scope_.begin() < static_cast<std::ptrdiff_t>(own) &&
+                           places_.fields().counts_an_expert(field->name);
+    names.push_back(shadowed || of_others ? "" : field->name);
   }
   const auto& places = places_.find(names, fmt::format("{}:{}", file_, line_));
-  fill_row(row, places, places_.fields(), names,
-           [&](std::size_t field) { return value_of_json(scope_[field].value); });
+  const auto value_of = [&](std::size_t field) { return value_of_json(scope_[field].value); };
+  fill_row(row, places, places_.fields(), names, value_of);
+  note_unused(places, names, own, value_of, facts_);
   if (!row.layer) row.layer = keyed_layer_;
   ++rows_;
   use_(row);

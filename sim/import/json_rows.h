@@ -35,7 +35,7 @@ class JsonRows {
   bool visit_layers(const JsonElement& value, int depth);
   bool visit_layer_fields(const simdjson::dom::object& object);
   void emit_layer(std::int64_t layer, const JsonElement& ids);
-  void emit();
+  void emit(std::size_t own);
 
   FieldPlaces& places_;
   const TableReader::Use& use_;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "sim/base/error.h"
+#include "sim/base/parse_integer.h"
 #include "sim/import/table_values.h"
 
 namespace moesim {
@@ -15,6 +16,8 @@ namespace {
 struct NamedValue {
   std::vector<std::string> names;
   std::string text;
+  bool follows = false;    // the value before it, with nothing but commas and blanks between
+  std::string after = "";  // the word after it, if only blanks are between: "5 tokens"
 };
 
 bool is_word(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -30,25 +33,56 @@ std::vector<std::string> names_of_words(const std::vector<std::string>& words) {
   return names;
 }
 
+/// Where a list ends that begins at a bracket; the line's end if it does not.
+std::size_t end_of_list(std::string_view line, std::size_t at) {
+  for (std::int64_t open = 0; at < line.size(); ++at) {
+    open += line[at] == '[' ? 1 : line[at] == ']' ? -1 : 0;
+    if (open == 0) return at + 1;
+  }
+  return line.size();
+}
+
+/// Whether a word calls a function that prints a list: "tensor([1, 6], device='cuda:0')".
+bool prints_list(std::string_view word, std::string_view after) {
+  return after.starts_with('(') && (word == "tensor" || word == "array");
+}
+
+std::string word_after(std::string_view line, std::size_t at) {
+  at = std::min(line.find_first_not_of(' ', at), line.size());
+  std::size_t end = at;
+  while (end < line.size() && is_word(line[end])) ++end;
+  return std::string(line.substr(at, end - at));
+}
+
 /// Numbers and lists of a line, each with the words since the value before it.
 std::vector<NamedValue> values_of(std::string_view line) {
   std::vector<NamedValue> values;
   std::vector<std::string> words;
+  std::size_t last = 0;  // where the value before ends
+  const auto add = [&](std::size_t at, std::size_t end) {
+    const bool follows =
+        !values.empty() && words.empty() &&
+        line.substr(last, at - last).find_first_not_of(", \t") == std::string_view::npos;
+    values.push_back({names_of_words(words), std::string(line.substr(at, end - at)), follows,
+                      word_after(line, end)});
+    words.clear();
+    last = end;
+  };
   for (std::size_t at = 0; at < line.size();) {
     std::size_t end = at + 1;
     if (is_word(line[at])) {
       while (end < line.size() && (is_word(line[end]) || is_digit(line[end]))) ++end;
       const std::size_t digits = line.find_last_not_of("0123456789", end - 1) + 1;
-      words.emplace_back(line.substr(at, digits - at));
+      if (!prints_list(line.substr(at, digits - at), line.substr(digits))) {
+        words.emplace_back(line.substr(at, digits - at));
+      }
       end = digits;  // "expert_3" is a word and a number
     } else if (is_digit(line[at])) {
       while (end < line.size() && (is_digit(line[end]) || line[end] == '.')) ++end;
-      values.push_back({names_of_words(words), std::string(line.substr(at, end - at))});
-      words.clear();
+      add(at, end);
     } else if (line[at] == '[' && line.find(']', at) != std::string_view::npos) {
-      end = line.find(']', at) + 1;
-      values.push_back({names_of_words(words), std::string(line.substr(at, end - at))});
-      words.clear();
+      end = end_of_list(line, at);
+      add(at, end);
     }
     at = end;
   }
@@ -56,6 +90,45 @@ std::vector<NamedValue> values_of(std::string_view line) {
 }
 
 bool is_list(const NamedValue& value) { return value.text.front() == '['; }
+
+/// Lists in a list are those of several tokens.
+TableValue value_in_line(const std::string& text) {
+  TableValue value = value_of_text(text);
+  std::int64_t lists = 0, depth = 0;
+  bool nested = false, open = false;
+  for (const char c : text) {
+    if (c == '[') open = true, nested = nested || ++depth > 1;
+    if (c == ']') lists += open ? 1 : 0, open = false, --depth;
+  }
+  if (nested) value.lists = lists, value.nested = true;
+  return value;
+}
+
+/// The layer in a name that llama.cpp gives to a tensor, "ffn_moe_topk-3".
+std::optional<std::int64_t> layer_of_tensor(std::string_view line) {
+  constexpr std::string_view name = "ffn_moe_topk-";
+  const std::size_t at = line.find(name);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::size_t first = at + name.size();
+  const std::size_t last = std::min(line.find_first_not_of("0123456789", first), line.size());
+  return parse_integer<std::int64_t>(line.substr(first, last - first));
+}
+
+constexpr std::size_t longest_print = std::size_t{1} << 24;
+
+/// Whether a printed tensor continues in the next line.
+bool opens_print(std::string_view line) {
+  const std::size_t at = line.find("tensor([");
+  if (at == std::string_view::npos) return false;
+  const std::string_view print = line.substr(at);
+  return std::ranges::count(print, '[') > std::ranges::count(print, ']');
+}
+
+bool are_ids(const TableValue& value) {
+  return std::ranges::all_of(value.numbers, [](double n) {
+    return n >= 0 && n < 1 << 20 && n == static_cast<double>(static_cast<int>(n));
+  });
+}
 
 /// The name in a heading of llama.cpp's eval-callback, "ggml_debug: ffn_moe_topk-3 = (i32) ...".
 std::optional<std::string_view> tensor_named_by(std::string_view line) {
@@ -67,6 +140,11 @@ std::optional<std::string_view> tensor_named_by(std::string_view line) {
   const std::string_view before = line.substr(0, type);
   const std::size_t blank = before.find_last_of(" \t");
   return blank == std::string_view::npos ? before : before.substr(blank + 1);
+}
+
+[[noreturn]] void refuse_elision(const TableRow& row) {
+  throw error_in(row.file, "leaves values of a list out ('...')",
+                 "print whole tensors: torch.set_printoptions(threshold=sys.maxsize)", row.line);
 }
 
 }  // namespace
@@ -93,33 +171,58 @@ bool LogLines::passes_tensor(const std::string& line, const TableRow& row) {
   return line.find('[') == std::string::npos;
 }
 
-void LogLines::read_line(const std::string& line, TableRow row) {
-  if (passes_tensor(line, row)) return;
-  const auto values = values_of(line);
-  bool chosen = false;
-  for (const NamedValue& named : values) {
-    const TableValue value = value_of_text(named.text);
-    if (!value.numeric) continue;
+/// Fills a row with what a line names; returns whether it holds choices, or counts that are wanted.
+bool LogLines::fill_values(const std::string& line, TableRow& row) const {
+  bool chosen = false, counts = false;
+  std::optional<TableRole> last;  // of the value before, if it is one number
+  for (const NamedValue& named : values_of(line)) {
+    const TableValue value = value_in_line(named.text);
     std::optional<TableRole> role;
     for (const std::string& name : named.names) {
       const auto found = fields_.role_of(name);
       if (found && !role) role = found;
     }
-    if (named.names.empty() && is_list(named) && !chosen) role = TableRole::experts;
+    if (!value.numeric) {
+      const bool elided = named.text.find("...") != std::string::npos;
+      if (role == TableRole::experts && elided) refuse_elision(row);
+      continue;
+    }
+    const bool one = !is_list(named);
+    const bool more =
+        one && named.follows && (last == TableRole::experts || last == TableRole::weights);
+    if (more) role = last;  // "experts 2,4"
+    if (named.names.empty() && !one && !chosen) role = TableRole::experts;
+    if (named.names.empty() && one && !named.follows && fields_.counts_an_expert(named.after)) {
+      role = TableRole::count;
+    }
+    last = one ? role : std::nullopt;
     if (!role) continue;
     if (*role == TableRole::experts) {
-      const bool ids = std::ranges::all_of(value.numbers, [](double n) {
-        return n >= 0 && n < 1 << 20 && n == static_cast<double>(static_cast<int>(n));
-      });
-      if (!ids || chosen) continue;
+      if (!are_ids(value) || (chosen && !more)) {
+        last.reset();
+        continue;
+      }
       chosen = true;
+      if (more) row.lists = 1;
     }
+    counts = counts || (*role == TableRole::count && !one);
     fill(row, *role, value, "", false);
   }
+  return chosen || (counted_ && counts);
+}
+
+void LogLines::read_line(const std::string& line, TableRow row) {
+  if (passes_tensor(line, row)) return;
+  if (line.find("}, {'") != std::string::npos) {
+    throw error_in(row.file, "has several of Python's dicts in a line", "json.dumps writes JSON",
+                   row.line);
+  }
+  const bool holds_row = fill_values(line, row);
+  if (!row.layer) row.layer = layer_of_tensor(line);
   if (row.layer) layer_ = row.layer;
   if (row.step) step_ = row.step;
   if (!row.request.empty()) request_ = row.request;
-  if (!chosen) return;
+  if (!holds_row) return;
   if (!row.layer) row.layer = layer_;
   if (!row.step) row.step = step_;
   if (row.request.empty()) row.request = request_;
@@ -128,9 +231,16 @@ void LogLines::read_line(const std::string& line, TableRow row) {
 }
 
 void LogLines::read(LineFile& lines, const TableReader::Progress& progress) {
-  std::string line;
+  std::string line, more;
   while (lines.next(line)) {
-    read_line(line, {lines.path(), lines.line_number()});
+    const int number = lines.line_number();
+    while (!in_tensor_ && opens_print(line) && lines.next(more)) {
+      if (line.size() > longest_print || more.find("tensor(") != std::string::npos) {
+        throw error_in(lines.path(), "has a printed tensor without its end", "", number);
+      }
+      line += ' ' + more;
+    }
+    read_line(line, {lines.path(), number});
     progress(lines.done());
   }
 }

@@ -14,17 +14,21 @@ namespace moesim {
 
 class LogLines {
  public:
-  LogLines(const TableFields& fields, const TableReader::Use& use) : fields_(fields), use_(use) {}
+  /// `counted`: lines with lists of counts are rows, too.
+  LogLines(const TableFields& fields, const TableReader::Use& use, bool counted)
+      : fields_(fields), use_(use), counted_(counted) {}
 
   void read(LineFile& lines, const TableReader::Progress& progress);
   std::int64_t rows() const { return rows_; }
 
  private:
   void read_line(const std::string& line, TableRow row);
+  bool fill_values(const std::string& line, TableRow& row) const;
   bool passes_tensor(const std::string& line, const TableRow& row);
 
   const TableFields& fields_;
   const TableReader::Use& use_;
+  bool counted_;
   std::optional<std::int64_t> layer_, step_;  // of the lines before
   std::string request_;
   bool in_tensor_ = false, of_ids_ = false;  // below a heading of a tensor; of chosen experts

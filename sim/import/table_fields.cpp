@@ -46,6 +46,16 @@ const std::array<Names, table_roles> usual = {{
     {"phase", "stage"},
 }};
 
+/// Names of counts only if they are next to the number of an expert: otherwise they say how many
+/// tokens a pass has, or what they are.
+const Names counts_of_an_expert = {
+    "tokens",        "ntokens",        "totaltokens",     "routedtokens",  "tokensrouted",
+    "tokenload",     "assignedtokens", "tokensassigned",  "numassigned",   "load",
+    "loads",         "usage",          "usagecount",      "usecount",      "selections",
+    "numselections", "timesselected",  "selectedtimes",   "numselected",   "timeschosen",
+    "total",         "totalcount",     "totalcounts",     "occurrences",   "cnt",
+    "hitcount",      "numhits",        "activatedtokens", "numactivations"};
+
 /// "expert_3" is a column of a list if it is a usual name, short or long, and a number.
 bool is_column(const std::string& plain, TableRole role) {
   const auto digits = plain.find_last_not_of("0123456789") + 1;
@@ -132,13 +142,25 @@ std::array<std::vector<std::size_t>, table_roles> TableFields::find(
       return std::ranges::find(mapped_, names[field]) != mapped_.end();
     });
   }
+  auto& count = found[static_cast<std::size_t>(TableRole::count)];
+  const bool alone = found[static_cast<std::size_t>(TableRole::experts)].size() == 1 &&
+                     found[static_cast<std::size_t>(TableRole::token)].empty() &&
+                     found[static_cast<std::size_t>(TableRole::slot)].empty();
+  for (std::size_t i = 0; i < names.size() && count.empty() && alone; ++i) {
+    if (counts_an_expert(names[i])) count = {i};
+  }
   // The step of a log whose tokens have no other number is the token's position, unless it counts.
   auto& token = found[static_cast<std::size_t>(TableRole::token)];
   auto& step = found[static_cast<std::size_t>(TableRole::step)];
   const bool position = !step.empty() && plain[step.front()] == "step";
-  const bool counts = !found[static_cast<std::size_t>(TableRole::count)].empty();
-  if (token.empty() && position && !counts && !mapped(TableRole::step)) std::swap(token, step);
+  if (token.empty() && position && count.empty() && !mapped(TableRole::step))
+    std::swap(token, step);
   return found;
+}
+
+bool TableFields::counts_an_expert(const std::string& name) const {
+  return !mapped(TableRole::count) && std::ranges::find(mapped_, name) == mapped_.end() &&
+         std::ranges::find(counts_of_an_expert, plain_name(name)) != counts_of_an_expert.end();
 }
 
 bool TableFields::makes_row(std::string_view name) const {

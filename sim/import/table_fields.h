@@ -40,6 +40,8 @@ class TableFields {
                                                          const std::string& where) const;
   /// Whether a field can hold choices or counts, which make a row of what it is in.
   bool makes_row(std::string_view name) const;
+  /// Whether a field counts an expert if it is next to its number, and only there.
+  bool counts_an_expert(const std::string& name) const;
   /// What only the name of a field says; of several roles the first.
   std::optional<TableRole> role_of(std::string_view name) const;
   /// The mapped field of a role, else the role's own name.

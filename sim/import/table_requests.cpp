@@ -126,8 +126,14 @@ void LoggedTokens::check_choices(const LoggedRequest& request, int layer,
   for (std::size_t t = 0; t < its.tokens.size(); ++t) {
     const std::int64_t due = static_cast<std::int64_t>(t) * choices_;
     if (its.tokens[t].row == due && due + choices_ <= std::ssize(its.ids)) continue;
-    throw error_in(request.where, fmt::format("token {} of layer {} has no {} choices",
-                                              its.tokens[t].number, layer, choices_));
+    // Choices of the token before are missing, or too many, unless this is the last.
+    const bool before = its.tokens[t].row != due;
+    const auto& token = its.tokens[before ? t - 1 : t];
+    const std::int64_t has = (before ? its.tokens[t].row : std::ssize(its.ids)) - token.row;
+    throw error_in(request.where,
+                   fmt::format("token {} of layer {} has {} of {} choices", token.number, layer,
+                               has, choices_),
+                   "a list of them is [2, 4] or 2,4");
   }
 }
 

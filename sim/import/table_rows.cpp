@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "sim/base/delimited.h"
@@ -12,6 +13,8 @@
 #include "sim/import/file_content.h"
 #include "sim/import/json_rows.h"
 #include "sim/import/log_lines.h"
+#include "sim/import/printed_array.h"
+#include "sim/import/prometheus_rows.h"
 #include "sim/import/table_values.h"
 
 namespace moesim {
@@ -35,6 +38,28 @@ bool with_index(TableHeader& header, std::size_t cells) {
   return cells == header.names.size();
 }
 
+/// Whether what is no JSON is a print of Python's dicts.
+bool holds_python(const std::string& path) {
+  TextBlocks blocks(path);
+  const std::string start(blocks.next().substr(0, 4096));
+  return std::ranges::any_of(
+      std::array{"{'", ": None", ": True", ": False"},
+      [&](const char* mark) { return start.find(mark) != std::string::npos; });
+}
+
+/// Whether a cell is a name with its value, "expert=3" or "'expert': 3".
+bool holds_value(std::string_view cell) {
+  for (std::size_t at = cell.find_first_of("=:"); at != std::string_view::npos;
+       at = cell.find_first_of("=:", at + 1)) {
+    const std::size_t value = cell.find_first_not_of(' ', at + 1);
+    if (value != std::string_view::npos &&
+        std::string_view("\"'[0123456789").find(cell[value]) != std::string_view::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// A line that names a field with choices, among the first; or numbers in columns, which only flags
 /// can name.
 std::optional<TableHeader> find_header(const std::string& path, const TableFields& fields) {
@@ -42,7 +67,9 @@ std::optional<TableHeader> find_header(const std::string& path, const TableField
   LineFile lines(path);
   std::string line;
   std::optional<TableHeader> names;  // of the line before, if blanks separate them
-  const auto makes_row = [&](const std::string& name) { return fields.makes_row(name); };
+  const auto makes_row = [&](const std::string& name) {
+    return fields.makes_row(name) && !holds_value(name);
+  };
   while (lines.next(line) && lines.line_number() <= searched) {
     if (line.front() == '#') continue;
     if (names) {
@@ -97,9 +124,18 @@ void TableReader::read_json(const std::string& path) {
   FieldPlaces places(fields_);
   JsonRows rows(places, use_, facts_);
   JsonItems items(path);
-  while (items.next_whole()) {
-    rows.visit_item(items.item(), path, items.line());
-    progress_(items.done());
+  try {
+    while (items.next_whole()) {
+      rows.visit_item(items.item(), path, items.line());
+      progress_(items.done());
+    }
+  } catch (const Error&) {
+    if (holds_python(path)) {
+      throw error_in(path, "holds Python's text, not JSON", "json.dumps writes JSON");
+    }
+    if (rows.rows() > 0 || !printed_lists_in(path)) throw;
+    throw error_in(path, "is a printed array, not rows",
+                   "kind 'counts' reads printed counts, 'npy' ids that np.save wrote");
   }
   if (rows.rows() > 0) return;
   throw error_in(path, content_of(path) + "; none is known to hold expert ids",
@@ -109,17 +145,21 @@ void TableReader::read_json(const std::string& path) {
 
 void TableReader::read_text(const std::string& path) {
   const auto header = find_header(path, fields_);
-  LineFile lines(path);
   if (!header) {
-    LogLines log(fields_, use_);
-    log.read(lines, progress_);
-    if (log.rows() > 0) return;
+    if (read_prometheus_rows(path, fields_, use_) > 0) return;
+    for (const bool counted : {false, true}) {  // counts only of a log without choices
+      LogLines log(fields_, use_, counted);
+      LineFile all(path);
+      log.read(all, progress_);
+      if (log.rows() > 0) return;
+    }
     throw error_in(path, content_of(path) + "; none is known to hold expert ids",
                    "--map experts=COLUMN,layer=COLUMN,token=COLUMN says which do (columns of a "
                    "file without a header are 1, 2, ...)");
   }
   FieldPlaces places(fields_);
   const auto& found = places.find(header->names, path);
+  LineFile lines(path);
   std::string line, heading, cut;
   int cut_line = 0;
   while (lines.next(line)) {
@@ -138,8 +178,9 @@ void TableReader::read_text(const std::string& path) {
       continue;
     }
     TableRow row{path, lines.line_number()};
-    fill_row(row, found, fields_, header->names,
-             [&](std::size_t field) { return value_of_text(cells[field]); });
+    const auto value_of = [&](std::size_t field) { return value_of_text(cells[field]); };
+    fill_row(row, found, fields_, header->names, value_of);
+    note_unused(found, header->names, 0, value_of, facts_);
     use_(row);
     progress_(lines.done());
   }

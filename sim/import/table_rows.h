@@ -27,7 +27,8 @@ struct TableRow {
 
 /// What a log says in addition to its rows.
 struct TableFacts {
-  int experts = 0, top_k = 0;  // 0: nothing
+  int experts = 0, top_k = 0;                           // 0: nothing
+  std::optional<std::vector<std::string>> unused = {};  // fields with numbers; none before a row
 };
 
 /// Reads the rows of one file, and what its other lines say. Throws Error for a file that holds

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/base/most.h"
+#include "sim/import/layer_numbering.h"
 
 namespace moesim {
 namespace {
@@ -155,12 +156,14 @@ void LoggedTokens::add(const TableRow& row) {
       add_to_layer(request, static_cast<int>(*layer), row, token,
                    static_cast<std::size_t>(l * each), static_cast<std::size_t>(each));
     } else {
+      unwanted_.insert(static_cast<int>(*layer));
       sink_.drop("of layers that --layers does not name", 1);
     }
   }
 }
 
-void LoggedTokens::hand_over(LoggedRequest& request, const std::vector<int>& layers) {
+void LoggedTokens::hand_over(LoggedRequest& request, const std::vector<int>& layers,
+                             const std::vector<int>& numbers) {
   std::int64_t most = 0;
   for (const auto& [layer, its] : request.layers) most = std::max(most, std::ssize(its.tokens));
   const auto tokens = common_tokens(request, layers);
@@ -186,7 +189,7 @@ void LoggedTokens::hand_over(LoggedRequest& request, const std::vector<int>& lay
   }
   RoutedPass pass{request.where, ChoiceTable(std::move(ids)), lengths_of_passes(tokens.front())};
   cut_ = cut_ || pass.lengths.size() > 1;
-  if (sink_.options().layers.empty()) pass.layers = layers;
+  if (sink_.options().layers.empty()) pass.layers = numbers;
   const auto sound = [](const NpyArray& array) {
     for (std::int64_t i = 0; i < array.count(); ++i) {
       if (!(array.real(i) >= 0)) return false;
@@ -202,6 +205,21 @@ void LoggedTokens::hand_over(LoggedRequest& request, const std::vector<int>& lay
   sink_.add(pass);
 }
 
+void LoggedTokens::refuse_layers(const std::vector<int>& layers, std::set<int> seen) const {
+  const std::string& where = requests_.front().where;
+  if (unwanted_.empty()) {
+    throw error_in(where,
+                   fmt::format("no token has routes of all layers {}", fmt::join(layers, ", ")),
+                   "files of separate runs? give one, or --layers");
+  }
+  seen.insert(unwanted_.begin(), unwanted_.end());
+  throw error_in(where,
+                 fmt::format("has layers {}, but --layers names {}", fmt::join(seen, ", "),
+                             fmt::join(layers, ", ")),
+                 "--layers selects by the file's numbers; --numbering moe in its place says that "
+                 "only MoE layers are counted, from-1 that 1 is the first");
+}
+
 void LoggedTokens::hand_over() {
   join_files();
   group_choices();
@@ -213,18 +231,16 @@ void LoggedTokens::hand_over() {
   const auto& named = sink_.options().layers;
   const std::vector<int> layers =
       named.empty() ? std::vector<int>(seen.begin(), seen.end()) : named;
+  const std::vector<int> numbers =
+      named.empty() ? numbered_layers(layers, sink_.options(), requests_.front().where) : named;
   const bool steps = std::ranges::any_of(requests_, [](const auto& r) { return bool{r.step}; });
   if (steps) std::ranges::stable_sort(requests_, {}, [](const auto& r) { return r.step; });
   sink_.says_top_k(choices_, requests_.front().where);
   for (LoggedRequest& request : requests_) {
-    hand_over(request, layers);
+    hand_over(request, layers, numbers);
     request.layers.clear();
   }
-  if (!kept_) {
-    throw error_in(requests_.front().where,
-                   fmt::format("no token has routes of all layers {}", fmt::join(layers, ", ")),
-                   "files of separate runs? give one, or --layers");
-  }
+  if (!kept_) refuse_layers(layers, seen);
   if (lacking_ > 0) {
     sink_.drop("of tokens that lack layers", lacking_);
     sink_.warn({Severity::warning, requests_.front().where, 0, 0,

@@ -65,7 +65,9 @@ class LoggedTokens {
   void group_choices();
   void number_runs(const LoggedRequest& request, int layer, LoggedLayer& its) const;
   void check_choices(const LoggedRequest& request, int layer, const LoggedLayer& its) const;
-  void hand_over(LoggedRequest& request, const std::vector<int>& layers);
+  void hand_over(LoggedRequest& request, const std::vector<int>& layers,
+                 const std::vector<int>& numbers);
+  [[noreturn]] void refuse_layers(const std::vector<int>& layers, std::set<int> seen) const;
 
   ImportSink& sink_;
   int file_ = -1;
@@ -73,6 +75,7 @@ class LoggedTokens {
   std::vector<LoggedRequest> requests_;
   std::vector<Key> keys_;     // of the requests
   std::int64_t choices_ = 0;  // per token; 0: not yet known
+  std::set<int> unwanted_;    // layers that --layers does not name
   bool single_ = false;       // every row has one choice
   std::int64_t lacking_ = 0;  // number of tokens that lack layers
   bool kept_ = false;         // whether some token has all layers

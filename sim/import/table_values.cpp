@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -167,9 +168,28 @@ void fill_row(TableRow& row, const RolePlaces& places, const TableFields& fields
     const auto role = static_cast<TableRole>(r);
     for (const std::size_t field : places[r]) {
       const auto value = value_of(field);
-      if (value) fill(row, role, *value, names[field], fields.mapped(role));
+      const bool other = role == TableRole::count && fields.counts_an_expert(names[field]) &&
+                         (row.lists > 0 || (value && value->lists > 0));
+      if (value && !other) fill(row, role, *value, names[field], fields.mapped(role));
     }
     if (places[r].size() > 1 && role == TableRole::experts) row.lists = 1;
+  }
+}
+
+void note_unused(const RolePlaces& places, const std::vector<std::string>& names, std::size_t first,
+                 const std::function<std::optional<TableValue>(std::size_t field)>& value_of,
+                 TableFacts& facts) {
+  if (facts.unused) return;
+  facts.unused.emplace();
+  for (std::size_t field = first; field < names.size(); ++field) {
+    const std::string name = plain_name(names[field]);
+    bool used = name.empty() || name == "index" || name.starts_with("time") || name == "ts";
+    for (std::size_t r = 0; r < table_roles; ++r) {
+      const bool counts = r == static_cast<std::size_t>(TableRole::count);
+      used = used || (!counts && std::ranges::find(places[r], field) != places[r].end());
+    }
+    const auto value = used ? std::nullopt : value_of(field);
+    if (value && value->numeric && value->lists == 0) facts.unused->push_back(names[field]);
   }
 }
 

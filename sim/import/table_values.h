@@ -40,6 +40,12 @@ void fill_row(TableRow& row, const RolePlaces& places, const TableFields& fields
               const std::vector<std::string>& names,
               const std::function<std::optional<TableValue>(std::size_t field)>& value_of);
 
+/// Takes note of the fields from `first` on that hold a number which no row uses: of the first row.
+/// Those of counts are among them, as rows do not use what is not a whole number.
+void note_unused(const RolePlaces& places, const std::vector<std::string>& names, std::size_t first,
+                 const std::function<std::optional<TableValue>(std::size_t field)>& value_of,
+                 TableFacts& facts);
+
 /// Takes note of a number that says how many experts there are, or how many a token chooses.
 void note_fact(std::string_view name, std::int64_t value, TableFacts& facts);
 

@@ -99,6 +99,7 @@ NpyType parse_type(std::string_view descr, const std::string& file) {
   for (const auto name : known) {
     if (code == name) return {name[0], name[1] - '0'};
   }
+  if (code == "b1") return {'u', 1};  // 0 or 1
   throw refuse("elements of an unsupported type", "integers and floats of 1 to 8 bytes are read");
 }
 

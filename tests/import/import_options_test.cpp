@@ -197,6 +197,11 @@ TEST(ImportWarningsTest, ArraysWithoutLengthsAreOneSequence) {
               HasSubstr("no array of sequence lengths: all tokens are taken as one sequence"));
   EXPECT_THAT(RoutingTrace::open(options.output).step(0).sequence_lengths(), ElementsAre(9));
   options.order = "";
+  options.output = scratch / "by-model";
+  import_trace("npz", options);
+  EXPECT_THAT(RoutingTrace::open(options.output).step(0).sequence_lengths(), ElementsAre(9))
+      << "only its layers are two";
+  options.moe_layers.clear();
   options.output = scratch / "again";
   EXPECT_THAT(error_text([&] { import_trace("npz", options); }),
               HasSubstr("which axis is the tokens?"));

@@ -36,10 +36,12 @@ TEST(RowsOfTables, OfTheSameTokenAreItsChoices) {
 }
 
 TEST(RowsOfTables, ThatLackChoicesAreRefused) {
-  EXPECT_EQ(table_told("layer,token,expert\n1,0,3\n1,1,4\n", 2, {1}),
-            "error: token 0 of layer 1 has no 2 choices\n");
-  EXPECT_EQ(table_told("layer,token,expert\n1,0,3\n1,1,4\n1,1,5\n1,2,6\n1,2,7\n", 2, {1}),
-            "error: token 1 of layer 1 has no 2 choices\n");
+  EXPECT_EQ(
+      table_told("layer,token,expert\n1,0,3\n1,1,4\n", 2, {1}),
+      "error: token 0 of layer 1 has 1 of 2 choices\nhint: a list of them is [2, 4] or 2,4\n");
+  EXPECT_EQ(
+      table_told("layer,token,expert\n1,0,3\n1,1,4\n1,1,5\n1,2,6\n1,2,7\n", 2, {1}),
+      "error: token 0 of layer 1 has 1 of 2 choices\nhint: a list of them is [2, 4] or 2,4\n");
   EXPECT_EQ(table_told("layer,expert\n1,3\n1,4\n1,0\n2,5\n2,6\n", 0),
             "error: does not say how many experts a token chooses\nhint: give --model or --top-k; "
             "no layer has fewer than 2 rows before the next one's\n");

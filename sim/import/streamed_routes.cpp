@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/import/streamed_routes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/import/returned_routes.h"
+
+namespace moesim {
+namespace {
+
+std::string text_at(const JsonElement& value, const char* key) {
+  const auto found = json_at(value, key);
+  std::string_view text;
+  return found && found->get(text) == simdjson::SUCCESS ? std::string(text) : "";
+}
+
+/// Whether an object says that its text is not finished, with null.
+bool is_open(const JsonElement& value) {
+  simdjson::dom::element reason;
+  return value.at_key("finish_reason").get(reason) == simdjson::SUCCESS && reason.is_null();
+}
+
+/// Whether a response says that it is a part of one: as OpenAI's API ("chat.completion.chunk", a
+/// delta) or SGLang's of /generate.
+bool is_chunk(const JsonElement& response) {
+  if (text_at(response, "object").ends_with(".chunk")) return true;
+  const auto info = json_at(response, "meta_info");
+  if (info && is_open(*info)) return true;
+  simdjson::dom::array choices;
+  const auto list = json_at(response, "choices");
+  if (!list || list->get(choices) != simdjson::SUCCESS) return false;
+  return std::any_of(choices.begin(), choices.end(), [](const JsonElement& choice) {
+    return json_at(choice, "delta") || is_open(choice);
+  });
+}
+
+}  // namespace
+
+void RequestRoutes::begin(const JsonElement& response) {
+  index_ = 0;
+  id_ = text_at(response, "id");
+  const auto info = json_at(response, "meta_info");
+  if (id_.empty() && info) id_ = text_at(*info, "id");
+  if (id_.empty()) return;
+  if (!streams_.contains(id_) && !is_chunk(response)) {
+    id_.clear();
+  } else {
+    streams_.emplace(id_, false);
+  }
+}
+
+void RequestRoutes::choose(const JsonElement& choice) {
+  index_ = std::max<std::int64_t>(json_number(json_at(choice, "index"), std::int64_t{1} << 30), 0);
+}
+
+void RequestRoutes::add(const NpyArray& ids, const std::string& where) {
+  if (id_.empty()) return add_request(sink_, ids, where);
+  streams_[id_] = true;
+  const auto [at, is_new] = at_.emplace(std::pair(id_, index_), requests_.size());
+  if (is_new) requests_.push_back({where});
+  append(requests_[at->second], ids, where);
+}
+
+void RequestRoutes::append(Request& request, const NpyArray& ids, const std::string& where) const {
+  auto& shape = request.shape;
+  const auto& added = ids.shape();
+  if (added.size() != 3 || (!shape.empty() && (added[1] != shape[1] || added[2] != shape[2]))) {
+    throw error_in(where,
+                   fmt::format("holds routes {} after {}", shape_text(added), shape_text(shape)),
+                   "chunks of a response have [token][layer][choice]");
+  }
+  if (shape.empty()) shape = {0, added[1], added[2]};
+  bool again = added[0] > shape[0];
+  for (std::int64_t i = 0; again && i < std::ssize(request.ids); ++i) {
+    again = ids.integer(i) == request.ids[static_cast<std::size_t>(i)];
+  }
+  for (std::int64_t i = again ? std::ssize(request.ids) : 0; i < ids.count(); ++i) {
+    request.ids.push_back(static_cast<std::int32_t>(ids.integer(i)));
+  }
+  shape[0] = again ? added[0] : shape[0] + added[0];
+}
+
+std::int64_t RequestRoutes::finish() {
+  for (Request& request : requests_) {
+    add_request(sink_, NpyArray::of(std::move(request.ids), request.shape, request.where),
+                request.where);
+  }
+  return std::ranges::count_if(streams_, [](const auto& stream) { return !stream.second; });
+}
+
+}  // namespace moesim

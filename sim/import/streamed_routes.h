@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Responses that servers send in chunks: those of one id are one request.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/import/import_sink.h"
+#include "sim/import/json_items.h"
+#include "sim/trace/npy.h"
+
+namespace moesim {
+
+/// Hands requests over as they come, and those of chunks at the end.
+class RequestRoutes {
+ public:
+  explicit RequestRoutes(ImportSink& sink) : sink_(sink) {}
+  const ImportOptions& options() const { return sink_.options(); }
+
+  /// What is added from now on is of this response, of its first choice.
+  void begin(const JsonElement& response);
+  /// The response is a chunk of one that is sent in several.
+  bool in_chunks() const { return !id_.empty(); }
+  /// What is added from now on is of this choice.
+  void choose(const JsonElement& choice);
+  /// Routes [token][layer][choice] of the response's choice. A chunk's are the next, or all so far.
+  void add(const NpyArray& ids, const std::string& where);
+
+  /// Hands over the requests of chunks; returns how many responses in chunks had no routes.
+  std::int64_t finish();
+
+ private:
+  struct Request {
+    std::string where;
+    std::vector<std::int32_t> ids = {};
+    std::vector<std::int64_t> shape = {};
+  };
+  void append(Request& request, const NpyArray& ids, const std::string& where) const;
+
+  ImportSink& sink_;
+  std::string id_;  // of a response in chunks; empty: it is whole
+  std::int64_t index_ = 0;
+  std::map<std::string, bool> streams_;  // ids of responses in chunks; whether they have routes
+  std::map<std::pair<std::string, std::int64_t>, std::size_t> at_;
+  std::vector<Request> requests_;
+};
+
+}  // namespace moesim

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// What people print and copy: lists of frameworks, Python's dicts, Prometheus.
+#include <gmock/gmock.h>
+
+#include "tests/import/told.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string printed_routes = "top 2 [2] 1: 2 4 1 3 2: 1 2 7 3";
+
+std::string told_of_log(const std::string& text) { return told_of("table", {{"a.log", text}}); }
+
+TEST(PrintedChoices, MayBeNumbersWithCommas) {
+  for (const char* const form :
+       {"[MoE] layer {} token {} -> experts {},{}\n", "layer={} token={} experts=({}, {})\n",
+        "layer {} token {}: experts {} , {} weights 0.6, 0.4\n"}) {
+    EXPECT_EQ(told_of_log(fmt::format(fmt::runtime(form), 1, 0, 2, 4) +
+                          fmt::format(fmt::runtime(form), 2, 0, 1, 2) +
+                          fmt::format(fmt::runtime(form), 1, 1, 1, 3) +
+                          fmt::format(fmt::runtime(form), 2, 1, 7, 3)),
+              printed_routes)
+        << form;
+  }
+  EXPECT_THAT(told_of_log("layer 1 token 0 experts 2/4\nlayer 1 token 1 experts 1/3\n"
+                          "layer 2 token 0 experts 1/2\nlayer 2 token 1 experts 7/3\n"),
+              HasSubstr("token 0 of layer 1 has 1 of 2 choices\nhint: a list of them is [2, 4]"));
+}
+
+TEST(PrintedChoices, OfLlamaHaveTheirLayerInTheName) {
+  EXPECT_EQ(told_of_log("ffn_moe_topk-1 = [2, 4]\nffn_moe_topk-2 = [1, 2]\n"
+                        "ffn_moe_topk-1 = [1, 3]\nffn_moe_topk-2 = [7, 3]\n"),
+            printed_routes);
+}
+
+TEST(PrintedChoices, MayBeTensorsOfSeveralTokens) {
+  const std::string end = ", device='cuda:0', dtype=torch.int32)\n";
+  EXPECT_EQ(
+      told_of_log("(EngineCore_0 pid=123) INFO 03-14 layer 1 topk_ids: tensor([[2, 4]]" + end +
+                  "layer 2 topk_ids: tensor([[1, 2]]" + end + "layer 1 topk_ids: tensor([[1, 3]]" +
+                  end + "layer 2 topk_ids: tensor([[7, 3]]" + end),
+      printed_routes);
+  EXPECT_EQ(told_of_log("layer 1 topk_ids: tensor([[2, 4],\n        [1, 3]]" + end +
+                        "layer 2 topk_ids=[[1, 2], [7, 3]]\n"),
+            printed_routes);
+  EXPECT_EQ(told_of_log("layer 1 topk_ids: tensor([[2, 4],\n ..., [1, 3]]" + end),
+            "error: leaves values of a list out ('...')\nhint: print whole tensors: "
+            "torch.set_printoptions(threshold=sys.maxsize)\n");
+  EXPECT_EQ(told_of_log("layer 1 topk_ids: tensor([[2, 4],\nlayer 2 topk_ids: tensor([[1, 2]])\n"),
+            "error: has a printed tensor without its end\n");
+}
+
+TEST(PrintedChoices, MayBeDictsOfPython) {
+  EXPECT_EQ(told_of_log("{'layer': 1, 'token': 0, 'topk_ids': [2, 4]}\n"
+                        "{'layer': 2, 'token': 0, 'topk_ids': [1, 2]}\n"
+                        "{'layer': 1, 'token': 1, 'topk_ids': [1, 3]}\n"
+                        "{'layer': 2, 'token': 1, 'topk_ids': [7, 3]}\n"),
+            printed_routes);
+  EXPECT_EQ(told_of_log("{'layer': 1, 'token': 0, 'expert': 2}\n{'layer': 1, 'token': 0, "
+                        "'expert': 4}\n{'layer': 2, 'token': 0, 'expert': 1}\n{'layer': 2, "
+                        "'token': 0, 'expert': 2}\n"),
+            "top 2 [1] 1: 2 4 2: 1 2");
+}
+
+TEST(PrintedChoices, OfPythonAreARowPerLine) {
+  const std::string row = "{'layer': 1, 'token': 0, 'topk_ids': [2, 4]}";
+  EXPECT_EQ(told_of_log(row + ", " + row + "\n"),
+            "error: has several of Python's dicts in a line\nhint: json.dumps writes JSON\n");
+  for (const std::string& text :
+       {"[" + row + "]", std::string(R"({"layer": 1, "topk_ids": [2, 4], "done": None})")}) {
+    EXPECT_EQ(told_of_log(text),
+              "error: holds Python's text, not JSON\nhint: json.dumps writes JSON\n");
+  }
+}
+
+/// Counts of two layers: four choices of the experts 0 and 1, then of 2 and 3.
+const std::string printed_counts = "top 2 [1, 1, 1, 1] 1: 0 1 0 1 0 1 0 1 2: 2 3 2 3 2 3 2 3";
+
+TEST(PrintedCounts, AreReadIfALogHasNoChoices) {
+  EXPECT_EQ(told_of_log(" iteration 10 | layer 1 | tokens_per_expert: [4, 4, 0, 0, 0, 0, 0, 0]\n"
+                        " iteration 10 | layer 2 | tokens_per_expert: [0, 0, 4, 4, 0, 0, 0, 0]\n"),
+            printed_counts);
+  EXPECT_EQ(told_of_log("layer 1 tokens_per_expert tensor([4, 4, 0, 0, 0, 0, 0, 0])\n"
+                        "layer 2 tokens_per_expert tensor([0, 0, 4, 4, 0, 0, 0, 0])\n"),
+            printed_counts);
+  EXPECT_EQ(told_of_log("layer 1 token 0 experts [2, 4] tokens_per_expert [4, 4]\n"
+                        "layer 1 tokens_per_expert [4, 4]\nlayer 2 token 0 experts [1, 2]\n"),
+            "top 2 [1] 1: 2 4 2: 1 2");
+}
+
+TEST(PrintedCounts, MayComeBeforeWhatTheyCount) {
+  EXPECT_EQ(told_of_log("layer 1 expert 0: 4 tokens\nlayer 1 expert 1: 4 tokens\n"
+                        "layer 2 expert 2: 4 tokens\nlayer 2 expert 3: 4 tokens\n"),
+            printed_counts);
+  EXPECT_EQ(told_of_log("layer 1: 4 tokens, token 0 experts [2, 4]\n"
+                        "layer 2: 4 tokens, token 0 experts [1, 2]\n"),
+            "top 2 [1] 1: 2 4 2: 1 2");
+}
+
+TEST(PrintedCounts, MayBeMetricsOfPrometheus) {
+  const auto metric = [](const std::string& name) {
+    std::string text = "# TYPE " + name + " counter\nprocess_open{pid=\"7\"} 3\nup 1\n";
+    for (int layer = 1; layer < 3; ++layer) {
+      for (int e = 0; e < 2; ++e) {
+        text +=
+            fmt::format("{}{{layer=\"{}\",expert=\"{}\"}} 4.0\n", name, layer, e + 2 * (layer - 1));
+      }
+    }
+    return text;
+  };
+  EXPECT_EQ(told_of("table", {{"a.prom", metric("moe:tokens_total")}}), printed_counts);
+  EXPECT_THAT(told_of("table", {{"a.prom", metric("a") + metric("b")}}),
+              StartsWith("error: has metrics 'a' and 'b' of experts\nhint: give the lines of one"));
+}
+
+TEST(PrintedCounts, MayBeArraysOfNumPyAndPyTorch) {
+  const auto counts = [](const std::string& text) { return told_of("counts", {{"a.txt", text}}); };
+  EXPECT_EQ(counts("[[ 4  4  0  0  0  0  0  0]\n [ 0  0  4  4  0  0  0  0]]\n"), printed_counts);
+  EXPECT_EQ(counts("tensor([[4, 4, 0, 0, 0, 0, 0, 0],\n        [0, 0, 4, 4, 0, 0, 0, 0]], "
+                   "device='cuda:0')\n"),
+            printed_counts);
+  EXPECT_EQ(counts("array([[4., 4., 0., 0., 0., 0., 0., 0.],\n [0., 0., 4., 4., 0., 0., 0., 0.]])"),
+            printed_counts);
+  EXPECT_EQ(counts("[4 4 0 0 0 0 0 0]\n[0 0 4 4 0 0 0 0]\n"), printed_counts);
+  EXPECT_THAT(counts("[[4 4 ... 0 0]\n [0 0 ... 4 4]]\n"),
+              StartsWith("error: is a printed array that leaves values out ('...')"));
+}
+
+TEST(PrintedCounts, MayBeNextToWhatTheyAreOf) {
+  EXPECT_EQ(told_of("counts", {{"a.json", R"({"metadata": {"model": "x"}, "expert_counts": )"
+                                          R"({"1": [4, 4, 0, 0, 0, 0, 0, 0], )"
+                                          R"("2": [0, 0, 4, 4, 0, 0, 0, 0]}})"}}),
+            printed_counts);
+  EXPECT_EQ(told_of("counts", {{"a.json", R"({"step": 3, "logical_count": )"
+                                          R"([[4, 4, 0, 0, 0, 0, 0, 0], )"
+                                          R"([0, 0, 4, 4, 0, 0, 0, 0]]})"}}),
+            printed_counts);
+}
+
+TEST(PrintedCounts, InRowsAreOfAnotherKind) {
+  const std::string rows =
+      R"({"layers": [{"layer_id": 1, "expert_counts": [4, 4, 0, 0, 0, 0, 0, 0]},)"
+      R"({"layer_id": 2, "expert_counts": [0, 0, 4, 4, 0, 0, 0, 0]}]})";
+  EXPECT_EQ(told_of("counts", {{"a.json", rows}}),
+            "error: has rows of counts, not lists by layer\nhint: kind 'table' reads it\n");
+  EXPECT_EQ(told_of("table", {{"a.json", rows}}), printed_counts);
+  for (const char* const log : {"layer 1 | tokens_per_expert: [4, 4]\n",
+                                "tokens{layer=\"1\",expert=\"0\"} 4\ntokens{layer=\"1\"} 4\n"}) {
+    EXPECT_THAT(told_of("counts", {{"a.log", log + std::string(log)}}),
+                HasSubstr("is not a count\nhint: kind 'table' reads logs and metrics"));
+  }
+  EXPECT_EQ(told_of("table", {{"a.txt", "[[ 4  4]\n [ 0  0]]\n"}}),
+            "error: is a printed array, not rows\nhint: kind 'counts' reads printed counts, 'npy' "
+            "ids that np.save wrote\n");
+}
+
+TEST(PrintedCounts, OfSlotsAreNotOfExperts) {
+  EXPECT_THAT(told_of("sglang-counts", {{"a.json", R"({"physical_count": [[4, 4], [2, 2]]})"}}),
+              HasSubstr("hint: physical_count counts slots, not experts: give logical_count"));
+}
+
+}  // namespace
+}  // namespace moesim
