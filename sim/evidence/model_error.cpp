@@ -55,7 +55,9 @@ ModelError model_error(const ErrorsByTable& errors) {
   }
   if (weighted.empty()) throw std::invalid_argument("no errors");
   std::ranges::sort(weighted);
-  return {weighted_quantile(weighted, 0.05), weighted_quantile(weighted, 0.95)};
+  const auto tables = static_cast<double>(errors.size());
+  const double beyond = 0.05 * tables / (tables + 1);
+  return {weighted_quantile(weighted, beyond), weighted_quantile(weighted, 1 - beyond)};
 }
 
 StoredErrors read_papers_state(const std::string& file, const std::string& text) {

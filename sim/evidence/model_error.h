@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// Simulated / true: the 5 and 95 % quantiles.
+/// Simulated / true: what holds 90 % of the figures of another table.
 struct ModelError {
   double low = 1, high = 1;
 
@@ -21,8 +21,9 @@ struct ModelError {
 /// Errors of figures ("simulated / published - 1") by table.
 using ErrorsByTable = std::map<std::string, std::vector<double>>;
 
-/// Every table weighs the same, however many figures it has. Throws std::invalid_argument without
-/// any.
+/// Every table weighs the same, however many figures it has. Of T tables 5 % x T / (T + 1) are
+/// beyond each end: the other table is one of T + 1, of which these are known. Throws
+/// std::invalid_argument without any.
 ModelError model_error(const ErrorsByTable& errors);
 
 /// Errors of ratios of two figures of one table, all pairs both ways.
