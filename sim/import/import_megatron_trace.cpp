@@ -104,7 +104,7 @@ std::vector<int> model_layers(const std::vector<int>& layers, const ImportOption
                               const std::string& where) {
   if (!options.numbering.empty()) return numbered_layers(layers, options, where);
   for (const char* numbering : {"from-0", "from-1", "moe"}) {
-    if (counted_layers(layers, numbering, options.moe_layers) == options.moe_layers) {
+    if (layers_by_numbering(layers, numbering, options.moe_layers) == options.moe_layers) {
       return options.moe_layers;
     }
   }

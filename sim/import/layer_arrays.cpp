@@ -13,7 +13,7 @@
 namespace moesim {
 namespace {
 
-constexpr std::string_view digits = "0123456789";
+constexpr std::string_view decimal_digits = "0123456789";
 
 /// Letters before a place of a name, without what separates them: "layer" in "moe.layer_3".
 std::string word_before(std::string_view name, std::size_t end) {
@@ -37,15 +37,15 @@ struct NumberedName {
 std::optional<NumberedName> numbered(std::string_view name) {
   static constexpr std::array<std::string_view, 10> words = {
       "layer", "layers", "moelayer", "l", "blk", "block", "blocks", "h", "arr", ""};
-  for (std::size_t at = name.find_first_of(digits); at != std::string_view::npos;) {
-    const std::size_t end = std::min(name.find_first_not_of(digits, at), name.size());
+  for (std::size_t at = name.find_first_of(decimal_digits); at != std::string_view::npos;) {
+    const std::size_t end = std::min(name.find_first_not_of(decimal_digits, at), name.size());
     const std::string word = word_before(name, at);
     const auto number = parse_integer<std::int64_t>(name.substr(at, end - at));
     if (std::ranges::find(words, word) != words.end() && number && *number <= max_layer_number) {
       return NumberedName{std::string(name.substr(0, at)) + '#' + std::string(name.substr(end)),
                           static_cast<int>(*number), word == "arr"};
     }
-    at = name.find_first_of(digits, end);
+    at = name.find_first_of(decimal_digits, end);
   }
   return std::nullopt;
 }

@@ -8,8 +8,8 @@
 
 namespace moesim {
 
-std::vector<int> counted_layers(const std::vector<int>& layers, std::string_view numbering,
-                                const std::vector<int>& moe_layers) {
+std::vector<int> layers_by_numbering(const std::vector<int>& layers, std::string_view numbering,
+                                     const std::vector<int>& moe_layers) {
   std::vector<int> numbers;
   for (const int layer : layers) {
     if (numbering == "moe") {
@@ -28,13 +28,13 @@ std::vector<int> numbered_layers(const std::vector<int>& layers, const ImportOpt
                                  const std::string& where) {
   const std::string found = fmt::format("has layers {}", fmt::join(layers, ", "));
   if (!options.numbering.empty()) {
-    auto numbers = counted_layers(layers, options.numbering, options.moe_layers);
+    auto numbers = layers_by_numbering(layers, options.numbering, options.moe_layers);
     if (std::ranges::min(numbers) < 0) throw error_in(where, found + ", which are not counted so");
     return numbers;
   }
   if (options.moe_layers.empty() || layers == options.moe_layers) return layers;
   for (const char* numbering : {"moe", "from-1"}) {
-    if (counted_layers(layers, numbering, options.moe_layers) != options.moe_layers) continue;
+    if (layers_by_numbering(layers, numbering, options.moe_layers) != options.moe_layers) continue;
     throw error_in(where,
                    fmt::format("{} but the model's MoE layers are {}", found,
                                fmt::join(options.moe_layers, ", ")),
