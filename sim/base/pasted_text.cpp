@@ -2,7 +2,6 @@
 #include "sim/base/pasted_text.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
 #include <sstream>

@@ -104,10 +104,10 @@ void add_trace_import(CommandLine& trace) {
                   "their usual names)")
       .separated_by(',');
   command
-      .add_option(
-          "--numbering", options.numbering,
-          "table, npz, megatron-trace, flame: layers are counted from-0 (hooks), from-1 (replay recorder) or "
-          "moe (only MoE layers, from 0)")
+      .add_option("--numbering", options.numbering,
+                  "table, npz, megatron-trace, flame: layers are counted from-0 (hooks), from-1 "
+                  "(replay recorder) or "
+                  "moe (only MoE layers, from 0)")
       .one_of({"from-0", "from-1", "moe"});
   command.add_option("--micro-batch", options.micro_batch,
                      "router-lists, megatron-trace, trace-v1, flame: sequences whose tokens "
