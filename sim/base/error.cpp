@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "sim/base/lower_case.h"
 #include "sim/base/text.h"
 
 namespace moesim {
@@ -20,16 +21,10 @@ std::string join(const std::vector<Diagnostic>& diagnostics) {
   return text;
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
-
 /// Only letters and digits, as names are remembered.
 std::string bare(std::string_view text) {
   std::string result;
-  for (const char c : lower(text)) {
+  for (const char c : lower_case(text)) {
     if (std::isalnum(static_cast<unsigned char>(c)) != 0) result += c;
   }
   return result;
@@ -93,7 +88,7 @@ bool begins_with_name(const std::string& longer, const std::string& shorter) {
 std::string related(const std::string& word, const std::vector<std::string>& candidates) {
   std::string best;
   for (const std::string& candidate : candidates) {
-    const std::string known = lower(candidate);
+    const std::string known = lower_case(candidate);
     if (known == singular(word)) return candidate;
     const bool variant = begins_with_name(word, known) || begins_with_name(known, word);
     if (variant && (best.empty() || candidate.size() < best.size())) best = candidate;
@@ -153,13 +148,13 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   std::string best;
   if (word.size() > longest_name) return best;
   Distance least{static_cast<int>(std::max<std::size_t>(1, word.size() / 3)) + 1, 0};
-  const std::string lower_word = lower(word);
+  const std::string lower_word = lower_case(word);
   const Letters word_letters = letters_of(lower_word);
   for (const auto& candidate : candidates) {
     const auto longer = std::max(word.size(), candidate.size());
     const auto shorter = std::min(word.size(), candidate.size());
     if (longer > longest_name || static_cast<int>(longer - shorter) > least.first) continue;
-    const std::string lower_candidate = lower(candidate);
+    const std::string lower_candidate = lower_case(candidate);
     if (least_distance(word_letters, lower_word, lower_candidate) > least.first) continue;
     const int letters = edit_distance(lower_word, lower_candidate);
     if (letters > least.first) continue;
@@ -168,8 +163,9 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   }
   const std::string variant = related(lower_word, candidates);
   // h200-sxm is an h200 rather than a misspelt h100-sxm, and nccl an nccl-p2p rather than a uccl.
-  const bool longer = begins_with_name(lower_word, lower(variant)) && !best.starts_with(variant);
-  const bool other = longer || begins_with_name(lower(variant), lower_word);
+  const bool longer =
+      begins_with_name(lower_word, lower_case(variant)) && !best.starts_with(variant);
+  const bool other = longer || begins_with_name(lower_case(variant), lower_word);
   return best.empty() || (least.first > 0 && other) ? variant : best;
 }
 
@@ -178,7 +174,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   if (!best.empty()) {
     std::vector<std::string> alike;
     for (const std::string& candidate : candidates) {
-      const bool variant = begins_with_name(lower(candidate), lower(std::string(word)));
+      const bool variant = begins_with_name(lower_case(candidate), lower_case(std::string(word)));
       if (variant || bare(candidate) == bare(best)) alike.push_back(candidate);
     }
     if (alike.size() < 2) return fmt::format("did you mean '{}'?", best);

@@ -7,6 +7,7 @@
 #include <map>
 #include <string_view>
 
+#include "sim/base/lower_case.h"
 #include "sim/base/most.h"
 #include "sim/base/parse_integer.h"
 
@@ -20,11 +21,7 @@ std::string word_before(std::string_view name, std::size_t end) {
   while (end > 0 && std::string_view("._-/").find(name[end - 1]) != std::string_view::npos) --end;
   std::size_t first = end;
   while (first > 0 && std::isalpha(static_cast<unsigned char>(name[first - 1])) != 0) --first;
-  std::string word;
-  for (const char c : name.substr(first, end - first)) {
-    word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return word;
+  return lower_case(name.substr(first, end - first));
 }
 
 /// A name's number of a layer, and the rest of the name.
@@ -55,8 +52,8 @@ bool says_any_of(const std::string& stem, std::initializer_list<std::string_view
       words, [&](std::string_view word) { return stem.find(word) != std::string::npos; });
 }
 
-bool can_be(ArrayRole role, std::string stem) {
-  for (char& c : stem) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+bool can_be(ArrayRole role, const std::string& name) {
+  const std::string stem = lower_case(name);
   const bool weights = says_any_of(stem, {"weight", "prob", "score", "gate"});
   if (says_any_of(stem, {"logit", "length", "len", "count", "load", "hidden", "bias", "mask"})) {
     return false;
@@ -64,9 +61,9 @@ bool can_be(ArrayRole role, std::string stem) {
   return role == ArrayRole::weights ? weights : !weights;
 }
 
-bool is_named_ids(std::string stem) {
-  for (char& c : stem) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return says_any_of(stem, {"id", "expert", "indic", "topk", "top_k", "rout", "select", "choice"});
+bool is_named_ids(const std::string& stem) {
+  return says_any_of(lower_case(stem),
+                     {"id", "expert", "indic", "topk", "top_k", "rout", "select", "choice"});
 }
 
 }  // namespace

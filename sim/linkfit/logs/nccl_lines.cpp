@@ -6,6 +6,7 @@
 #include <cctype>
 #include <utility>
 
+#include "sim/base/lower_case.h"
 #include "sim/base/parse_integer.h"
 
 namespace moesim {
@@ -176,8 +177,7 @@ std::string word_after(std::string_view line, std::string_view key) {
 }
 
 bool tells_of_an_end(std::string_view line) {
-  std::string lower(line);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = lower_case(line);
   constexpr std::array<std::string_view, 20> signs = {
       "nccl warn", "failure", "failed",       "error",         "killed",
       "signal",    "abort",   "cancelled",    "canceled",      "time limit",

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+
+#include "sim/base/lower_case.h"
 
 namespace moesim {
 namespace {
@@ -33,9 +34,7 @@ constexpr std::array<const char*, 6> commonest = {"h100", "h800", "b200", "b300"
 }  // namespace
 
 const GpuFamily* family_named(const std::string& name) {
-  std::string small = name;
-  std::ranges::transform(small, small.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string small = lower_case(name);
   for (const GpuFamily& family : gpu_families) {
     if (small.find(family.word) != std::string::npos) return &family;
   }
