@@ -97,12 +97,10 @@ void add_grouped_output(StepList& list, const MoeModel& model) {
   const std::int64_t width = list.split(shape.output_width());
   const std::int64_t joined_width = groups * compression.output_rank;
   const std::vector<std::int64_t> rows(static_cast<std::size_t>(groups), list.all());
-  const DataType type = list.gemm_type();
-  const GroupedGemm forward{rows, compression.output_rank, width / groups, type};
-  const GroupedGemm gradient{rows, width / groups, compression.output_rank, type};
   list.memory(OpKind::attention_output, list.all(), {width, width, width, width},
               {full_layer});  // rotates the position's part back
-  list.step({OpKind::attention_output, forward, gradient, gradient, {full_layer}});
+  list.linear(OpKind::attention_output, rows, compression.output_rank, width / groups,
+              {full_layer});
   list.linear(OpKind::attention_output, list.all(), model.hidden, joined_width, {full_layer});
   list.keep_both(list.all(), width, {full_layer});
   list.keep_input(list.all(), joined_width, {full_layer});

@@ -83,8 +83,8 @@ BlockSteps head_steps(const MoeModel& model, StepList& list) {
 BlockSteps served_head_steps(const MoeModel& model, const BlockShard& shard) {
   BlockShard rows = shard;
   rows.tokens = shard.served->head_tokens();
-  rows.gemm_type = model.activations;  // engines do not quantize the head
-  StepList list(model, rows), all(model, shard);
+  rows.gemm_types = GemmTypes::only(model.activations);  // engines do not quantize the head
+  StepList list(model, rows, 0, BlockKind::head), all(model, shard, 0, BlockKind::head);
   const std::int64_t words = list.split(model.vocabulary);
   const std::int64_t logits = words * sampled_bytes / list.element();
   all.norm(OpKind::norm, all.own(), model.hidden, {});
@@ -97,10 +97,10 @@ BlockSteps served_head_steps(const MoeModel& model, const BlockShard& shard) {
 
 }  // namespace
 
-void StepList::linear(OpKind kind, std::int64_t rows, std::int64_t n, std::int64_t k,
-                      const Recompute& again_by) {
-  const GroupedGemm forward{{rows}, n, k, gemm_type_}, gradient{{rows}, k, n, gemm_type_};
-  step({kind, forward, gradient, gradient, again_by});
+void StepList::linear(OpKind kind, const std::vector<std::int64_t>& rows, std::int64_t n,
+                      std::int64_t k, const Recompute& again_by) {
+  step({kind, GroupedGemm{rows, n, k, gemm_type_}, GroupedGemm{rows, k, n, gemm_type_},
+        GroupedGemm{rows, k, n, kept_type_}, again_by});
 }
 
 void StepList::memory(OpKind kind, std::int64_t rows, const Widths& widths,
@@ -131,12 +131,13 @@ void StepList::norm(OpKind kind, std::int64_t rows, std::int64_t width, const Re
 
 bool starts(const MoeModel& model, int layer) { return layer == 0 || layer >= model.layers; }
 
-int first_with_same(const MoeModel& model, int layer, BlockKind block) {
-  if (block != BlockKind::attention && block != BlockKind::mamba) return 0;
+int first_with_same(const MoeModel& model, int layer, BlockKind block, const GemmTypes& types) {
+  const bool mixes = block == BlockKind::attention || block == BlockKind::mamba;
   const auto traits = [&](int of) {
     const int kind = kind_of_layer(model, of);
     const auto* shape = block == BlockKind::attention ? &*model.attention->shape : nullptr;
-    return std::tuple(starts(model, of), shape != nullptr && shape->is_full(kind),
+    return std::tuple(types.of(block, of), mixes && starts(model, of),
+                      shape != nullptr && shape->is_full(kind),
                       shape != nullptr ? shape->ratio_of(kind) : 0);
   };
   int first = 0;
@@ -146,7 +147,7 @@ int first_with_same(const MoeModel& model, int layer, BlockKind block) {
 
 BlockSteps steps_of(const MoeModel& model, int layer, BlockKind block, const BlockShard& shard) {
   require_whole(model);
-  StepList list(model, shard);
+  StepList list(model, shard, layer, block);
   switch (block) {
     case BlockKind::embedding:
       return embedding_steps(model, list);

@@ -34,22 +34,28 @@ struct BlockSteps {
 /// Adds steps and kept tensors; widths are elements of a row on this GPU.
 class StepList {
  public:
-  StepList(const MoeModel& model, const BlockShard& shard)
+  /// Of one block in one layer.
+  StepList(const MoeModel& model, const BlockShard& shard, int layer, BlockKind block)
       : all_(shard.tokens),
         own_(shard.own_tokens()),
         tp_(shard.tp),
         streams_(model.residual_streams),
         element_(size_of(model.activations)),
-        gemm_type_(shard.gemm_type),
+        gemm_type_(shard.gemm_types.of(block, layer)),
+        kept_type_(shard.gemm_types.of(block, layer, Role::wgrad)),
         serves_(shard.served.has_value()) {}
 
   std::int64_t all() const { return all_; }  // rows between gather and scatter of the group
   std::int64_t own() const { return own_; }  // rows outside
   int element() const { return element_; }
-  DataType gemm_type() const { return gemm_type_; }
   std::int64_t split(std::int64_t width) const { return (width + tp_ - 1) / tp_; }
 
   void linear(OpKind kind, std::int64_t rows, std::int64_t n, std::int64_t k,
+              const Recompute& again_by) {
+    linear(kind, std::vector{rows}, n, k, again_by);
+  }
+  /// One product for each number of rows.
+  void linear(OpKind kind, const std::vector<std::int64_t>& rows, std::int64_t n, std::int64_t k,
               const Recompute& again_by);
   /// Forward reads and writes these elements per row, as the gradient does.
   struct Widths {
@@ -71,21 +77,21 @@ class StepList {
   void keep(std::int64_t rows, std::int64_t width, int element, const Recompute& dropped_by) {
     result_.kept.push_back({Bytes(rows * width * element), dropped_by});
   }
-  /// The input of a GEMM, which keeps it in its own type.
+  /// The input of a GEMM, which keeps it in the type of its weight gradient.
   void keep_input(std::int64_t rows, std::int64_t width, const Recompute& dropped_by) {
-    result_.kept.push_back({bytes_of(rows * width, gemm_type_), dropped_by});
+    result_.kept.push_back({bytes_of(rows * width, kept_type_), dropped_by});
   }
   /// What keeps it as it is and a GEMM that keeps a copy in its own type, if it has another.
   void keep_both(std::int64_t rows, std::int64_t width, const Recompute& dropped_by) {
     keep(rows, width, element_, dropped_by);
-    if (bytes_per_element(gemm_type_) != element_) keep_input(rows, width, dropped_by);
+    if (bytes_per_element(kept_type_) != element_) keep_input(rows, width, dropped_by);
   }
   BlockSteps take() { return std::move(result_); }
 
  private:
   std::int64_t all_, own_;
   int tp_, streams_, element_;
-  DataType gemm_type_;
+  DataType gemm_type_, kept_type_;
   bool serves_;
   BlockSteps result_;
 };

@@ -36,8 +36,8 @@ std::int64_t BlockShard::own_tokens() const {
   return sequence_parallel ? (tokens + tp - 1) / tp : tokens;
 }
 
-BlockShard serving_shard(ServedTokens served, int tp, DataType gemm_type) {
-  BlockShard shard{served.tokens(), 0, tp, false, gemm_type, {}};
+BlockShard serving_shard(ServedTokens served, int tp, const GemmTypes& gemm_types) {
+  BlockShard shard{served.tokens(), 0, tp, false, gemm_types, {}};
   shard.served = std::move(served);
   return shard;
 }
@@ -74,7 +74,7 @@ Bytes kept_activations(const MoeModel& model, int layer, BlockKind block, const 
   return kept;
 }
 
-Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp, DataType gemm_type,
+Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp, DataType kept,
                               const Recompute& recompute) {
   if (recompute.has(RecomputeModule::moe)) return Bytes(0);
   constexpr int weight_bytes =
@@ -84,7 +84,7 @@ Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp,
       weight_bytes + ffn * (model.expert_matrices - 1) * size_of(model.activations);
   const std::int64_t inputs =
       model.routed_width() + (recompute.has(RecomputeModule::moe_act) ? 0 : ffn);
-  return Bytes(rows * row) + bytes_of(rows * inputs, gemm_type);
+  return Bytes(rows * row) + bytes_of(rows * inputs, kept);
 }
 
 Bytes gradient_placeholders(const MoeModel& model, const std::vector<HeldBlock>& blocks,

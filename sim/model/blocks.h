@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "sim/model/gemm_types.h"
 #include "sim/model/kernel.h"
 #include "sim/model/op_kind.h"
 #include "sim/model/parameters.h"
@@ -27,7 +28,7 @@ struct BlockShard {
   std::int64_t attended = 0;      // mean keys per query under the causal mask, (sequence + 1) / 2
   int tp = 1;                     // tensor-parallel GPUs
   bool sequence_parallel = true;  // norms and residuals of tokens / tp on each of them
-  DataType gemm_type = DataType::bf16;      // of GEMMs and of the rows that they keep
+  GemmTypes gemm_types = {};      // of products and of the rows that they keep
   std::optional<ServedTokens> served = {};  // a pass of serving: forward kernels only
 
   std::int64_t own_tokens() const;  // that norms and residuals work on
@@ -47,7 +48,7 @@ struct BlockKernel {
 };
 
 /// The shard of a serving pass: its tokens, without sequence parallelism.
-BlockShard serving_shard(ServedTokens served, int tp, DataType gemm_type);
+BlockShard serving_shard(ServedTokens served, int tp, const GemmTypes& gemm_types);
 
 // In launch order. `layer` is a number of the model, from 0; multi-token-prediction layers continue
 // from model.layers. The wgrad of a GEMM has the shape of its dgrad: rows, then the weights turned.
@@ -64,15 +65,15 @@ std::vector<BlockKernel> recomputed_kernels(const MoeModel& model, int layer, Bl
                                             const BlockShard& shard, const Recompute& recompute);
 
 /// The first layer on which this block has the same kernels, as `layer` or before.
-int first_with_same(const MoeModel& model, int layer, BlockKind block);
+int first_with_same(const MoeModel& model, int layer, BlockKind block, const GemmTypes& types);
 
 /// Bytes that one GPU keeps of one microbatch between forward and backward, without the routed
 /// experts' rows; shared experts and router with them.
 Bytes kept_activations(const MoeModel& model, int layer, BlockKind block, const BlockShard& shard,
                        const Recompute& recompute);
 /// Bytes of the routed experts of one layer for `rows` (token, expert) rows that one GPU computes,
-/// each expert divided over `etp` GPUs.
-Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp, DataType gemm_type,
+/// each expert divided over `etp` GPUs, the inputs of their products in `kept`.
+Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp, DataType kept,
                               const Recompute& recompute);
 
 /// A block of a layer that a GPU holds.

@@ -24,7 +24,8 @@ std::vector<WeightMatrix> weight_matrices(const MoeModel& model, const HeldBlock
   if (held.block != BlockKind::moe) return matrices;
   if (model.shared_experts > 0) {
     const std::int64_t ffn = std::int64_t{1} * model.shared_experts * model.shared_ffn;
-    add_ffn(matrices, model, model.hidden, StepList(model, shard).split(ffn));
+    add_ffn(matrices, model, model.hidden,
+            StepList(model, shard, held.layer, held.block).split(ffn));
   }
   if (model.latent > 0) {
     matrices.push_back({model.latent, model.hidden});

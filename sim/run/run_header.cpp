@@ -108,8 +108,8 @@ std::string grid_text(const IterationSpec& spec, const IterationShape& shape, bo
     text += fmt::format(", experts: etp {} ep {} edp {}", size(ParallelAxis::etp),
                         size(ParallelAxis::ep), size(ParallelAxis::edp));
   }
-  return text + fmt::format("; {}, ZeRO {}, {}", name_of(spec.pipeline), spec.zero,
-                            training_precision_names[static_cast<std::size_t>(spec.precision)]);
+  return text +
+         fmt::format("; {}, ZeRO {}, {}", name_of(spec.pipeline), spec.zero, spec.precision.text());
 }
 
 std::string microbatch_text(const IterationSpec& spec, const IterationShape& shape,

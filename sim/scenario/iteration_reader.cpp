@@ -180,8 +180,7 @@ void check_replicate(const YamlMap& scenario, const IterationSpec& spec) {
 
 void read_state(const YamlMap& scenario, const Software& software, IterationSpec& spec) {
   spec.zero = small_integer(scenario, "zero", {0, 3}, software.zero);
-  spec.precision =
-      static_cast<TrainingPrecision>(scenario.choice("precision", training_precision_names, 0));
+  if (const auto value = scenario.find("precision")) spec.precision = read_precision(*value);
   if (const auto value = scenario.find("optimizer")) {
     spec.optimizer = static_cast<OptimizerKind>(value->choice(optimizer_names));
     if (spec.optimizer == OptimizerKind::muon && spec.zero > 1 && scenario.good({"zero"})) {
@@ -208,7 +207,7 @@ SpecPlaces places_of(const YamlMap& scenario, const std::string& file) {
     const auto value = scenario.find(key);
     return value ? value->line() : 0;
   };
-  return {file, line("parallel"), line("pipeline"), line("batch")};
+  return {file, line("parallel"), line("pipeline"), line("batch"), line("precision")};
 }
 
 /// `parallel.ep` and the key `ep` that steps have are one.

@@ -65,7 +65,7 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster, std::vector<Diag
       }
       if (scenario.iteration) {
         read.training_traffic =
-            training_traffic(scenario.iteration->precision, scenario.gradient_bytes);
+            training_traffic(scenario.iteration->precision.format, scenario.gradient_bytes);
         if (const auto& serving = scenario.iteration->serving) {
           read.training_traffic = serving_traffic(serving->weights);
         }

@@ -54,6 +54,22 @@ Json modules_of(const Recompute& recompute) {
   return modules;
 }
 
+/// A format, if it is where it usually is.
+Json precision_json(const Precision& precision) {
+  const Json format = word(training_precision_names, precision.format);
+  if (precision == Precision{.format = precision.format}) return format;
+  Json parts = Json::array();
+  for (int part = 0; part < gemm_part_count; ++part) {
+    const auto& name = gemm_part_names()[static_cast<std::size_t>(part)];
+    if (precision.parts.has(static_cast<GemmPart>(part))) parts.push_back(name);
+  }
+  return {{"format", format},
+          {"parts", parts},
+          {"bf16_layers",
+           {{"first", precision.first_bf16_layers}, {"last", precision.last_bf16_layers}}},
+          {"bf16_weight_gradients", precision.bf16_weight_gradients}};
+}
+
 Json host_json(const HostModel& host) {
   Json json = {{"per_kernel", to_string(host.per_kernel)},
                {"per_module", to_string(host.per_module)},
@@ -124,7 +140,7 @@ void add_iteration(Json& json, const IterationSpec& spec) {
   json["pipeline"] = name_of(spec.pipeline);
   json["recompute"] = modules_of(spec.recompute);
   json["zero"] = spec.zero;
-  json["precision"] = word(training_precision_names, spec.precision);
+  json["precision"] = precision_json(spec.precision);
   json["overlap"] = {{"gradients", spec.overlap.gradients},
                      {"parameters", spec.overlap.parameters},
                      {"all_to_all", spec.overlap.all_to_all},

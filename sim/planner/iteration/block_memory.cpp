@@ -138,25 +138,24 @@ std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk) {
   return blocks;
 }
 
-Bytes kept_expert_row(const StageSpace& stage) {
+Bytes kept_expert_row(const StageSpace& stage, DataType kept) {
   const auto etp = static_cast<int>(stage.groups(ParallelAxis::etp).front().size());
-  return kept_expert_activations(stage.model(), 1, etp, stage.shard().gemm_type,
-                                 stage.options().spec.recompute);
+  return kept_expert_activations(stage.model(), 1, etp, kept, stage.options().spec.recompute);
 }
 
 std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
                                                  const ChunkLayers& layers) {
   const MoeModel& model = stage.model();
-  const DataType type = stage.shard().gemm_type;
   const auto etp = static_cast<int>(stage.groups(ParallelAxis::etp).front().size());
-  const Bytes row = kept_expert_row(stage);
-  const Bytes whole_row = kept_expert_activations(model, 1, etp, type, {});
   const std::int64_t element = size_of(model.activations);
   const std::int64_t ffn = (model.expert_ffn + etp - 1) / etp, width = model.routed_width();
   const std::int64_t inner = std::max(1, model.expert_matrices - 1) * ffn;
   std::vector<std::vector<PassBytes>> result;
   for (const ReplayedLayer& replayed : layers.replayed) {
     const LayerWork& work = replayed.work();
+    const DataType kept = stage.shard().gemm_types.of(GemmPart::experts, work.number, Role::wgrad);
+    const Bytes row = kept_expert_row(stage, kept);
+    const Bytes whole_row = kept_expert_activations(model, 1, etp, kept, {});
     const auto memory = memory_of_experts(work, stage.expert_model(), stage.options().state);
     const bool shared = work.decision.gradients == GradientLayout::summed;  // by itself
     auto& of_layer = result.emplace_back(work.counts.gpus());

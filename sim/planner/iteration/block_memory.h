@@ -36,7 +36,7 @@ std::vector<HeldBlock> blocks_of(const StagePart& part, const MoeModel& model);
 std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk);
 
 /// What routed experts keep of a row from the forward to the backward pass.
-Bytes kept_expert_row(const StageSpace& stage);
+Bytes kept_expert_row(const StageSpace& stage, DataType kept);
 
 /// [MoE layer of the chunk][GPU of the stage] of a microbatch with these rows.
 std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,

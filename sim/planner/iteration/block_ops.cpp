@@ -40,7 +40,7 @@ GroupSides sides_of(BlockKind block, bool forward, bool whole) {
 
 const std::vector<BlockOps::Made>& BlockOps::made(WorkCell cell, int layer, BlockKind block,
                                                   Part part) {
-  layer = first_with_same(stage_.model(), layer, block);
+  layer = first_with_same(stage_.model(), layer, block, stage_.shard().gemm_types);
   const auto [known, is_new] = made_.try_emplace({differing(cell), layer, block, part});
   if (!is_new) return known->second;
   if (stage_.options().serves()) {

@@ -7,15 +7,15 @@ namespace moesim {
 namespace {
 
 /// A model whose file describes only its experts keeps their type, as steps do.
-std::optional<DataType> gemm_type_of(const ChunkParts& chunk) {
-  return chunk.whole ? std::optional(chunk.stage.options().gemm_type()) : std::nullopt;
+std::optional<GemmTypes> gemm_types_of(const ChunkParts& chunk) {
+  return chunk.whole ? std::optional(chunk.stage.shard().gemm_types) : std::nullopt;
 }
 
 LayerOps::Cell cell_of(const ChunkParts& chunk, int microbatch, bool weights_apart) {
   return {microbatch,
           chunk.chunk,
           weights_apart,
-          gemm_type_of(chunk),
+          gemm_types_of(chunk),
           chunk.stage.options().spec.recompute,
           chunk.stage.replicates() ? chunk.stage.shard().tp : 1,
           chunk.stage.options().serves(),

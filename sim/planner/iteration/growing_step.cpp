@@ -145,7 +145,8 @@ void GrowingStep::add_stage(int r) {
   StageLayers& layers = *step_.layers[static_cast<std::size_t>(r)];
   blocks_.push_back(std::make_unique<BlockOps>(stage, joins_on(step_), cells_apart_));
   stashes_.push_back(stage.options().spec.stash
-                         ? std::make_unique<StashCopies>(StashCopies{kept_expert_row(stage)})
+                         ? std::make_unique<StashCopies>(StashCopies{
+                               kept_expert_row(stage, stage.shard().gemm_types.kept_of_experts())})
                          : nullptr);
   auto& chunks = chunks_.emplace_back();
   for (int chunk = 0; chunk < step_.pipeline.chunks(); ++chunk) {

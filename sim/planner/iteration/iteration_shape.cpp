@@ -13,8 +13,6 @@
 namespace moesim {
 
 const std::vector<std::string> routing_source_names = {"recorded", "balanced"};
-const std::vector<std::string> training_precision_names = {"bf16",  "fp16",  "fp8", "fp8-blockwise",
-                                                           "mxfp8", "nvfp4", "fp32"};
 const std::vector<std::string> optimizer_names = {"adam", "muon"};
 const std::vector<std::string> replica_collective_names = {"ring", "two-level", "tree"};
 
@@ -27,30 +25,6 @@ ExchangesNextToKernels exchanges_next_to_kernels(const IterationSpec& spec) {
   const bool by_turns = spec.serving && spec.serving->turns() > 1;
   const bool merged = merges_passes(spec.pipeline) && spec.overlap.all_to_all;
   return {merged || by_turns, spec.zero == 3};
-}
-
-/// An element is read in 2 bytes and written in two layouts of 1 byte each, which products of rows
-/// and of columns read. A scale per tensor needs a pass for the maximum before (Transformer
-/// Engine's current scaling). Scales: 4 bytes per 128 elements (blockwise), 1 per 32 (MXFP8), 1 per
-/// 16 and two layouts of half a byte behind a pass for the maximum (NVFP4).
-// Kernels of Transformer Engine 2.9: pytorch/csrc/quantizer.cpp, common/swizzle/swizzle.cu.
-TrainingTraffic training_traffic(TrainingPrecision precision, int gradient_bytes) {
-  const double main_gradient = 2.0 * gradient_bytes;  // read and written
-  switch (precision) {
-    case TrainingPrecision::fp8:  // zero, maximum, scale, cast with its transpose
-      return {main_gradient, 2 + 2 + 2, 4, 0, true};
-    case TrainingPrecision::fp8_blockwise:
-      return {main_gradient, 2 + 2 * (1 + 4.0 / 128), 1, 0, true};
-    case TrainingPrecision::mxfp8:  // scales of both operands
-      return {main_gradient, 2 + 2 * (1 + 1.0 / 32), 1, 2, true};
-    case TrainingPrecision::nvfp4:
-      return {main_gradient, 2 + 2 + 2 * (0.5 + 1.0 / 16), 2, 2, true};
-    case TrainingPrecision::bf16:
-    case TrainingPrecision::fp16:
-    case TrainingPrecision::fp32:
-      break;
-  }
-  return {main_gradient, 0, 0, 0, true};
 }
 
 /// An element is read in 2 bytes and written in 1 with 4 bytes of scale per 128 (DeepSeek's
@@ -203,7 +177,9 @@ CacheShard cache_shard(const IterationSpec& spec, const MoeModel& model) {
 }
 
 IterationShape shape_of(const IterationSpec& spec, int gpus, const MoeModel& model) {
-  if (spec.serving) said_at(spec.places, spec.places.batch, [&] { check_keys(spec, model); });
+  const SpecPlaces& at = spec.places;
+  if (spec.serving) said_at(at, at.batch, [&] { check_keys(spec, model); });
+  said_at(at, at.precision, [&] { return spec.precision.types(model); });
   const int predicting = model.missing_of_whole().empty() ? model.mtp : 0;
   return shape_of(spec, gpus, model.layers,
                   spec.serving ? drafting_layers(spec, model) : predicting);

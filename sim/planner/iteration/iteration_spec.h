@@ -13,6 +13,7 @@
 #include "sim/model/recompute.h"
 #include "sim/model/software.h"
 #include "sim/planner/iteration/paged_stash.h"
+#include "sim/planner/iteration/precision.h"
 #include "sim/planner/iteration/serving_spec.h"
 #include "sim/planner/parallel/grid.h"
 #include "sim/planner/parallel/layer_layout.h"
@@ -24,10 +25,6 @@ namespace moesim {
 /// benchmarks have it).
 enum class RoutingSource { recorded, balanced };
 extern const std::vector<std::string> routing_source_names;
-
-/// Numbers of the GEMMs. fp32: on the units for fp32, without tensor cores.
-enum class TrainingPrecision { bf16, fp16, fp8, fp8_blockwise, mxfp8, nvfp4, fp32 };
-extern const std::vector<std::string> training_precision_names;
 
 enum class OptimizerKind { adam, muon };
 extern const std::vector<std::string> optimizer_names;
@@ -49,8 +46,9 @@ struct OverlapSpec {
 /// Where a scenario says them, for errors that only a cluster and a model bring to light; two specs
 /// that say the same in other places are equal.
 struct SpecPlaces {
-  std::string file;                           // empty: nowhere
-  int parallel = 0, pipeline = 0, batch = 0;  // lines from 1, 0: not in the file; batch: or serving
+  std::string file;  // empty: nowhere
+  // Lines from 1, 0: not in the file; batch: or serving.
+  int parallel = 0, pipeline = 0, batch = 0, precision = 0;
   bool operator==(const SpecPlaces&) const { return true; }
 };
 
@@ -70,7 +68,7 @@ struct IterationSpec {
   /// Groups of replicas that each hold all state once, shared as `zero` says; gradients are then
   /// summed between them (HSDP: PyTorch FSDP, arXiv 2304.11277, section 3.2.2).
   int dp_replicate = 1;
-  TrainingPrecision precision = TrainingPrecision::bf16;
+  Precision precision;
   OverlapSpec overlap;
   std::vector<RoutingSource> routing = {RoutingSource::recorded};  // cases side by side
   int distinct_microbatches = 0;  // recorded ones that are replayed by turns; 0: all there are

@@ -122,7 +122,7 @@ PlannerOptions Planner::iteration_layers() {
   PlannerOptions layers;
   layers.ep = spec_.spec.parallel.ep;
   layers.state = spec_.state;
-  layers.gemm_type = spec_.gemm_type();
+  layers.gemm_type = spec_.gemm_types(model_).of_experts();
   layers.accumulate = 0;  // the end of the iteration sums
   layers.explicit_rows = spec_.explicit_rows;
   layers.backward = spec_.backward;
@@ -244,13 +244,14 @@ PlannedStep Planner::layer_with_rows(const PlannedStep& planned, std::size_t lay
   step.tokens = work.batch->tokens();
   work.chosen = layers.planner().add_rows(work, *work.batch, work.index, step.change);
   LayerOps::Cell cell{work.microbatch, work.chunk};
+  const GemmTypes types = spec_.gemm_types(model_);
   if (whole_) {
     work.attended = 0;  // a whole model's attention is a block of its own
-    cell.gemm_type = spec_.gemm_type();
+    cell.gemm_types = types;
   }
   const int etp = shape_.grid.size(ParallelAxis::etp);
   StashCopies stash{
-      kept_expert_activations(model_, 1, etp, spec_.gemm_type(), spec_.spec.recompute)};
+      kept_expert_activations(model_, 1, etp, types.kept_of_experts(), spec_.spec.recompute)};
   if (spec_.spec.stash) cell.stash = &stash;
   StepOps alone(step.plan, expert_model_, step.layers, cell);
   unless_unsuitable([&] { issue_step(layers.planner().schedule(), alone.ops, spec_.backward); });

@@ -3,14 +3,9 @@
 #pragma once
 
 #include "sim/mechanism/placer.h"
-#include "sim/model/training_traffic.h"
 #include "sim/planner/iteration/iteration_spec.h"
 
 namespace moesim {
-
-/// What kernels of an iteration in this precision move in addition to their operands, if weight
-/// gradients add to main gradients of so many bytes.
-TrainingTraffic training_traffic(TrainingPrecision precision, int gradient_bytes);
 
 /// What products of a serving pass in this type move besides: their inputs are quantized once, in
 /// the kernel of the norm or the activation before them.
@@ -37,21 +32,12 @@ struct Spec {
   /// gradients behind its product.
   bool whole_tensor_groups() const { return !serves(); }
 
-  /// The type of GEMMs: all forms of 8 bits count as fp8.
+  /// The type of most products.
   DataType gemm_type() const {
-    if (spec.serving) return spec.serving->weights;
-    switch (spec.precision) {
-      case TrainingPrecision::bf16:
-        return DataType::bf16;
-      case TrainingPrecision::fp16:
-        return DataType::fp16;
-      case TrainingPrecision::fp32:
-        return DataType::fp32;
-      case TrainingPrecision::nvfp4:
-        return DataType::fp4;
-      default:
-        return DataType::fp8;
-    }
+    return spec.serving ? spec.serving->weights : type_of(spec.precision.format);
+  }
+  GemmTypes gemm_types(const MoeModel& model) const {
+    return spec.serving ? GemmTypes::only(spec.serving->weights) : spec.precision.types(model);
   }
 };
 

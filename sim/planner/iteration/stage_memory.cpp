@@ -222,7 +222,8 @@ Bytes StageMemory::stash(GpuId own) const {
   Walk walk(*this, own);
   walk.run([](const MemoryUse&, int, const StageWork&, const HeldBlock&) {});
   stash->check_stash(walk.most_paged(), walk.most_mean(), number_);
-  return kept_expert_row(stage_) * stash->stash_rows(walk.most_mean());
+  return kept_expert_row(stage_, stage_.shard().gemm_types.kept_of_experts()) *
+         stash->stash_rows(walk.most_mean());
 }
 
 bool StageMemory::holds_as_first(GpuId own) const {

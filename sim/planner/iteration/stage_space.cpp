@@ -47,7 +47,7 @@ StageSpace::StageSpace(Plan& plan, const Grid& grid, int stage, const MoeModel& 
   shard_.tokens = options.spec.micro_batch * sequence / grid.size(ParallelAxis::cp);
   shard_.attended = (sequence + 1) / 2;
   shard_.tp = grid.size(ParallelAxis::tp);
-  shard_.gemm_type = options.gemm_type();
+  shard_.gemm_types = options.gemm_types(model);
   if (options.serves()) share_batch();
   cells_ = joined(gpus_->size(), {groups(ParallelAxis::tp_cp), groups(ParallelAxis::etp_ep)});
   for (GpuId own(0); own.value < gpus_->size(); ++own.value) {
@@ -75,7 +75,7 @@ void StageSpace::share_batch() {
       auto list = i < ranks ? list_of(serving, i, part) : std::vector<SequenceStep>();
       const std::int64_t logits = part.drafts() ? sequences_of(list) : -1;
       of_part.push_back(serving_shard({std::move(list), serving.kv, serving.dcp, logits}, shard_.tp,
-                                      serving.weights));
+                                      shard_.gemm_types));
       if (of_part.back().tokens > shard_.tokens || !shard_.served) shard_ = of_part.back();
     }
   }

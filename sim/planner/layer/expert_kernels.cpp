@@ -54,14 +54,15 @@ bool LayerOps::arranges(const Step& s) const {
 
 /// `first` of the kernel, if the layer is one.
 GroupedGemm LayerOps::expert_product(const Step& s, const ExpertWork& work, GpuId gpu,
-                                     std::int64_t n, std::int64_t k, bool first) const {
-  GroupedGemm product{work.m[gpu.index()], n, k, gemm_type()};
+                                     std::int64_t n, std::int64_t k, bool first, Role role) const {
+  const DataType type = gemm_type(GemmPart::experts, s, role);
+  GroupedGemm product{work.m[gpu.index()], n, k, type};
   if (s.work.tiles) fill_tiles(product, *s.work.tiles);
   if (!s.work.wave) return product;
   const LayerWave& wave = *s.work.wave;
   const Placement& placement = s.work.assignment().placement();
   const auto of_gpu = wave.kernel->slot_rows.begin() + placement.first_slot(gpu).value;
-  const DataType weights = wave.kernel->weights.value_or(gemm_type());
+  const DataType weights = wave.kernel->weights.value_or(type);
   product.type = wave.kernel->products.value_or(weights);
   product.wave = Wave{{of_gpu, of_gpu + placement.slots_on(gpu)},
                       wave.kernel->tile,
@@ -106,7 +107,7 @@ void LayerOps::add_experts_inner(const Step& s, bool alone) {
   const bool arranged = !alone && arranges(s);
   if (arranged) add_row_kernel(s, OpKind::sort, Stage::dispatch, work.read, work.rows);
   add_compute(s, s.key(OpKind::fc1, Stage::experts), [&](GpuId gpu) {
-    return expert_product(s, work, gpu, up, model_.routed_width(), true);
+    return expert_product(s, work, gpu, up, model_.routed_width(), true, Role::plain);
   });
   add_activation(s, work);
 }
@@ -117,7 +118,8 @@ void LayerOps::add_experts_results(const Step& s, bool alone) {
   const bool transpose = !alone && s.work.dispatch->shape().local_work.transpose_arrived;
   const bool arranged = !alone && arranges(s);
   add_compute(s, s.key(OpKind::fc2, Stage::experts), [&](GpuId gpu) {
-    return expert_product(s, work, gpu, model_.routed_width(), model_.expert_ffn, false);
+    return expert_product(s, work, gpu, model_.routed_width(), model_.expert_ffn, false,
+                          Role::plain);
   });
   if (arranged) add_row_kernel(s, OpKind::reduce, Stage::combine, work.rows, arrived);
   if (transpose) add_transpose(s, Stage::combine, arrived);
@@ -146,7 +148,7 @@ void LayerOps::add_fc2_gradients(const Step& s, const ExpertWork& work,
   for (const Role role : roles) {
     add_compute(s, s.key(OpKind::fc2, Stage::experts, role), [&](GpuId gpu) {
       const bool first = role == roles.front();
-      return expert_product(s, work, gpu, model_.expert_ffn, model_.routed_width(), first);
+      return expert_product(s, work, gpu, model_.expert_ffn, model_.routed_width(), first, role);
     });
   }
 }
@@ -156,7 +158,7 @@ void LayerOps::add_fc1_gradients(const Step& s, const ExpertWork& work,
   const std::int64_t up = std::int64_t{model_.expert_ffn} * (model_.expert_matrices - 1);
   for (const Role role : roles) {
     add_compute(s, s.key(OpKind::fc1, Stage::experts, role), [&](GpuId gpu) {
-      return expert_product(s, work, gpu, model_.routed_width(), up, false);
+      return expert_product(s, work, gpu, model_.routed_width(), up, false, role);
     });
   }
 }

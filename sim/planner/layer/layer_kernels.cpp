@@ -40,6 +40,10 @@ void LayerOps::attention_weight_gradients(int layer) {
   add_attention(step(layer, Pass::backward), weight_gradients);
 }
 
+DataType LayerOps::gemm_type(GemmPart part, const Step& s, Role role) const {
+  return cell_.gemm_types ? cell_.gemm_types->of(part, s.work.number, role) : model_.weights;
+}
+
 bool LayerOps::runs_again(RecomputeModule module) const {
   return cell_.recompute.has(module) && !cell_.recompute.has(RecomputeModule::moe);
 }
@@ -56,15 +60,18 @@ void LayerOps::add_attention(const Step& s, std::span<const Role> roles) {
   if (!model_.attention || s.work.attended == 0) return;
   const std::int64_t hidden = model_.hidden;
   const std::int64_t width = model_.attention->parameters / hidden;
-  const auto projections = [&](GpuId gpu) {
-    return GroupedGemm{{s.tokens(gpu)}, width, hidden, gemm_type()};
+  const auto projections = [&](Role role) {
+    const DataType type = gemm_type(GemmPart::attention, s, role);
+    return [&s, width, hidden, type](GpuId gpu) {
+      return GroupedGemm{{s.tokens(gpu)}, width, hidden, type};
+    };
   };
   const auto scores = [&](GpuId gpu) {
     return GroupedGemm{
         {s.tokens(gpu)}, s.work.attended, model_.attention->score_width, model_.activations};
   };
   if (s.pass == Pass::forward) {
-    add_compute(s, s.key(OpKind::attention_projections, Stage::other), projections);
+    add_compute(s, s.key(OpKind::attention_projections, Stage::other), projections(Role::plain));
     add_compute(s, s.key(OpKind::attention_scores, Stage::other), scores);
     return;
   }
@@ -77,7 +84,7 @@ void LayerOps::add_attention(const Step& s, std::span<const Role> roles) {
         add_compute(s, s.key(OpKind::attention_scores, Stage::other, both), scores);
       }
     }
-    add_compute(s, s.key(OpKind::attention_projections, Stage::other, role), projections);
+    add_compute(s, s.key(OpKind::attention_projections, Stage::other, role), projections(role));
   }
 }
 
@@ -158,7 +165,7 @@ void LayerOps::add_latent(const Step& s, OpKind kind) {
   const std::int64_t n = down ? model_.latent : model_.hidden,
                      k = down ? model_.hidden : model_.latent;
   add_compute(s, s.key(kind, Stage::other), [&](GpuId gpu) {
-    return GroupedGemm{{s.tokens(gpu)}, n, k, gemm_type()};
+    return GroupedGemm{{s.tokens(gpu)}, n, k, gemm_type(GemmPart::latent, s, Role::plain)};
   });
 }
 
@@ -169,7 +176,7 @@ void LayerOps::add_latent_gradients(const Step& s, OpKind kind, std::span<const 
                      k = down ? model_.latent : model_.hidden;
   for (const Role role : roles) {
     add_compute(s, s.key(kind, Stage::other, role), [&](GpuId gpu) {
-      return GroupedGemm{{s.tokens(gpu)}, n, k, gemm_type()};
+      return GroupedGemm{{s.tokens(gpu)}, n, k, gemm_type(GemmPart::latent, s, role)};
     });
   }
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/model/gemm_types.h"
 #include "sim/model/moe_model.h"
 #include "sim/model/recompute.h"
 #include "sim/plan/plan.h"
@@ -38,7 +39,7 @@ class LayerOps {
     int microbatch = 0;
     int chunk = 0;
     bool weight_gradients_apart = false;
-    std::optional<DataType> gemm_type = {};  // of products with weights; default: the weights'
+    std::optional<GemmTypes> gemm_types = {};  // of products with weights; default: the weights'
     Recompute recompute = {};
     /// GPUs in all of a tensor group; else each has tokens of its own. If they do, they compute the
     /// gate of all tokens and a part of the shared experts each, and sum what they have of a layer.
@@ -106,7 +107,7 @@ class LayerOps {
     return !at(layer).chunks().empty() && at(layer).chunks().front().work().of_results;
   }
   void join_chunks();
-  DataType gemm_type() const { return cell_.gemm_type.value_or(model_.weights); }
+  DataType gemm_type(GemmPart part, const Step& s, Role role) const;
   /// Inner width of the shared experts on one GPU.
   std::int64_t shared_width() const {
     const std::int64_t all = std::int64_t{1} * model_.shared_experts * model_.shared_ffn;
@@ -134,7 +135,7 @@ class LayerOps {
   void add_experts_results(const Step& s, bool alone);
   bool arranges(const Step& s) const;
   GroupedGemm expert_product(const Step& s, const ExpertWork& work, GpuId gpu, std::int64_t n,
-                             std::int64_t k, bool first) const;
+                             std::int64_t k, bool first, Role role) const;
   void add_activation(const Step& s, const ExpertWork& work);
   /// Copies what a layer keeps; returns the copies.
   std::vector<OpId> add_stash(const Step& s, const Mark& after);

@@ -18,8 +18,9 @@ void LayerOps::add_shared_experts(const Step& s, std::span<const Role> roles) {
   const std::int64_t shared = shared_width();
   if (shared == 0 || s.work.decision.shared_routed) return;
   const std::int64_t up = shared * (model_.expert_matrices - 1);
-  const auto gemm = [&](std::int64_t n, std::int64_t k) {
-    return [&s, n, k, this](GpuId gpu) { return GroupedGemm{{s.tokens(gpu)}, n, k, gemm_type()}; };
+  const auto gemm = [&](std::int64_t n, std::int64_t k, Role role = Role::plain) {
+    const DataType type = gemm_type(GemmPart::shared, s, role);
+    return [&s, n, k, type](GpuId gpu) { return GroupedGemm{{s.tokens(gpu)}, n, k, type}; };
   };
   if (runs_shared_apart(s))
     return add_shared_apart(s, gemm(up, model_.hidden), gemm(model_.hidden, shared));
@@ -29,8 +30,9 @@ void LayerOps::add_shared_experts(const Step& s, std::span<const Role> roles) {
     return;
   }
   for (const Role role : roles) {
-    add_compute(s, s.key(OpKind::shared_fc2, Stage::other, role), gemm(shared, model_.hidden));
-    add_compute(s, s.key(OpKind::shared_fc1, Stage::other, role), gemm(model_.hidden, up));
+    add_compute(s, s.key(OpKind::shared_fc2, Stage::other, role),
+                gemm(shared, model_.hidden, role));
+    add_compute(s, s.key(OpKind::shared_fc1, Stage::other, role), gemm(model_.hidden, up, role));
   }
 }
 
