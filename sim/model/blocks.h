@@ -48,7 +48,7 @@ struct BlockKernel {
 };
 
 /// The shard of a serving pass: its tokens, without sequence parallelism.
-BlockShard serving_shard(ServedTokens served, int tp, const GemmTypes& gemm_types);
+BlockShard serving_shard(ServedTokens served, int tp, DataType gemm_type);
 
 // In launch order. `layer` is a number of the model, from 0; multi-token-prediction layers continue
 // from model.layers. The wgrad of a GEMM has the shape of its dgrad: rows, then the weights turned.
@@ -65,7 +65,7 @@ std::vector<BlockKernel> recomputed_kernels(const MoeModel& model, int layer, Bl
                                             const BlockShard& shard, const Recompute& recompute);
 
 /// The first layer on which this block has the same kernels, as `layer` or before.
-int first_with_same(const MoeModel& model, int layer, BlockKind block, const GemmTypes& types);
+int first_with_same(const MoeModel& model, int layer, BlockKind block, const GemmTypes& types = {});
 
 /// Bytes that one GPU keeps of one microbatch between forward and backward, without the routed
 /// experts' rows; shared experts and router with them.

@@ -160,7 +160,7 @@ TEST(Hybrid, KeptBytesByClosedForm) {
   EXPECT_EQ(kept({RecomputeModule::moe, RecomputeModule::layernorm, RecomputeModule::core_attn}),
             kept({}));
   EXPECT_EQ(kept({RecomputeModule::full}), 256 * 2 * 10);
-  shard.gemm_type = DataType::fp8;
+  shard.gemm_types = GemmTypes::only(DataType::fp8);
   EXPECT_EQ(kept({}), 256 * (3 * 10 + 2 * projected + 5 * inner));
 }
 

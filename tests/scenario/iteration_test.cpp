@@ -54,7 +54,7 @@ TEST(Iteration, HasMegatronsDefaults) {
   EXPECT_EQ(spec.pipeline, PipelineKind::one_f_one_b);
   EXPECT_TRUE(spec.recompute.empty());
   EXPECT_EQ(spec.zero, 1);
-  EXPECT_EQ(spec.precision, TrainingPrecision::bf16);
+  EXPECT_EQ(spec.precision, Precision());
   EXPECT_EQ(std::tuple(spec.dp_replicate, spec.update_bytes, spec.distinct_microbatches),
             std::tuple(1, 0, 0));
   EXPECT_EQ(spec.overlap, (OverlapSpec{.gradients = true, .parameters = true}));
@@ -79,7 +79,7 @@ TEST(Iteration, ReadsAPublishedRun) {
   EXPECT_EQ(spec.parallel, (ParallelSizes{.tp = 2, .pp = 8, .vpp = 4, .ep = 64, .etp = 1}));
   EXPECT_EQ(spec.pipeline, PipelineKind::combined_interleaved);
   EXPECT_EQ(spec.recompute, (Recompute{RecomputeModule::mla_up_proj, RecomputeModule::mlp}));
-  EXPECT_EQ(spec.precision, TrainingPrecision::fp8_blockwise);
+  EXPECT_EQ(spec.precision, Precision{.format = TrainingPrecision::fp8_blockwise});
   EXPECT_EQ(spec.overlap, (OverlapSpec{true, true, true, true}));
   EXPECT_EQ(spec.routing, (std::vector{RoutingSource::balanced, RoutingSource::recorded}));
   EXPECT_EQ(spec.distinct_microbatches, 4);
@@ -99,6 +99,8 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
        {"", "parallel: {tp: 2, pp: 4, vpp: 2, etp: 1, dp: 2, order: tp-cp-ep-pp-dp}\n",
         "parallel: {pp: 2, layout: Ett|ttL}\nzero: 3\nprecision: mxfp8\n",
         "zero: 0\ncollective: tree\n", "update_bytes: 4\n",
+        "precision: {format: nvfp4, parts: [mamba, experts], bf16_layers: {first: 1, last: 14}}\n",
+        "precision: {format: mxfp8, bf16_weight_gradients: true}\n",
         "parallel: {ep: 2, dp_replicate: 4}\nzero: 2\n",
         "parallel: {pp: 2, layout: E|t|t|L}\npipeline: dualpipev\n",
         "parallel: {pp: 4, ep: 2}\npipeline: v-half\n",
@@ -115,6 +117,36 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
     std::filesystem::remove(path);
     EXPECT_EQ(again.iteration, scenario.iteration) << keys;
     EXPECT_EQ(again.ep, scenario.ep) << keys;
+  }
+}
+
+TEST(Iteration, PrecisionIsAFormatOrWhereItIsUsed) {
+  const Precision precision =
+      spec_of("precision: {format: mxfp8, parts: [experts], bf16_layers: {last: 3}}\n" + batch)
+          .precision;
+  EXPECT_EQ(precision, (Precision{.format = TrainingPrecision::mxfp8,
+                                  .parts = {GemmPart::experts},
+                                  .last_bf16_layers = 3}));
+  EXPECT_EQ(precision.text(), "mxfp8 (experts; last 3 bf16)");
+  EXPECT_EQ(spec_of("precision: mxfp8\n" + batch).precision.text(), "mxfp8");
+  EXPECT_THAT(mistakes_of("precision: {format: bf16, parts: [experts]}\n" + batch),
+              AllOf(HasSubstr("'precision.parts' with a format of 16 bits or more"),
+                    HasSubstr("fp8, fp8-blockwise, mxfp8 and nvfp4")));
+  EXPECT_THAT(mistakes_of("precision: {format: mxfp8, parts: [expert]}\n" + batch),
+              HasSubstr("did you mean 'experts'?"));
+  EXPECT_THAT(mistakes_of("precision: {parts: [experts]}\n" + batch), HasSubstr("'format'"));
+}
+
+TEST(Iteration, NoMoreLayersAreInBf16ThanTheModelHas) {
+  const IterationSpec spec =
+      spec_of(batch + "precision: {format: mxfp8, bf16_layers: {first: 60, last: 2}}\n");
+  const MoeModel model = read_moe_model(data_file("models/moe", "deepseek-v3"));
+  try {
+    shape_of(spec, 16, model);
+    FAIL() << "62 of 61 layers in bf16";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("precision.bf16_layers are 62 of 61 layers"));
+    EXPECT_EQ(error.diagnostics().front().line, 6);
   }
 }
 

@@ -71,15 +71,13 @@ std::vector<int> with_ends_as_layers(const LayerSplit& s) {
 /// As even as possible, see LayerLayout.
 std::vector<int> nearly_even(const LayerSplit& s) {
   const int count = s.pp * s.vpp;
-  const int all = s.layers + s.mtp;
-  std::vector<int> positions(static_cast<std::size_t>(count), all / count);
-  const int shorter = count - all % count;  // the last, and so many less one from the first on
-  for (int p = shorter - 1; p < count - 1; ++p) ++positions[static_cast<std::size_t>(p)];
-  positions.back() -= s.mtp;
-  if (positions.back() < 0) {
-    refuse(fmt::format("{} MTP layers do not fit where {} go to each of {} stages and chunks",
-                       s.mtp, counted(all / count, "layer"), count));
-  }
+  const int at_the_end = s.mtp + (1 + s.mtp);  // MTP layers, and a loss of the model and of each
+  const int most = (s.layers + at_the_end + count - 1) / count;
+  const int last = std::max(0, most - at_the_end);
+  const int others = count - 1, rest = s.layers - last;
+  std::vector<int> positions(static_cast<std::size_t>(count), rest / others);
+  for (int p = others - rest % others; p < others; ++p) ++positions[static_cast<std::size_t>(p)];
+  positions.back() = last;
   return positions;
 }
 

@@ -39,9 +39,10 @@ class LayerLayout {
   ///    layers of those stages, the other stages share the rest evenly; or embedding and loss
   ///    count as a layer each and what results is shared evenly.
   ///  - Else, if the positions divide the layers, they share them evenly.
-  ///  - Else, which Megatron-Core refuses, they share layers and MTP layers as evenly as possible:
-  ///    positions that have one less are the last position first, for its head, and then those from
-  ///    the first on, for the embedding and since early stages hold activations longest.
+  ///  - Else, which Megatron-Core refuses, they share layers as evenly as possible, and each MTP
+  ///    layer and each loss (of the model and of each MTP layer) counts as one, as in
+  ///    Megatron-Bridge's layouts of DeepSeek-V3. Positions that have one less are those from the
+  ///    first on, for the embedding and since early stages hold activations longest.
   /// Throws Error naming the rule that the numbers break.
   explicit LayerLayout(const LayerSplit& split);
 

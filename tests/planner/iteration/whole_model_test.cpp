@@ -35,6 +35,21 @@ class WholeModel : public testing::TestWithParam<Case> {
     return planner.plan(0);
   }
 
+  struct Product {
+    const Op& op;
+    const GroupedGemm& gemm;
+  };
+  static std::vector<Product> products_of(const PlannedStep& iteration) {
+    std::vector<Product> products;
+    for (const Op& op : iteration.plan.ops) {
+      if (op.kernels() == nullptr) continue;
+      if (const auto* gemm = std::get_if<GroupedGemm>(&op.kernels()->of(0))) {
+        products.push_back({op, *gemm});
+      }
+    }
+    return products;
+  }
+
   Topology topology_ = test::h100_nodes(2);
   MoeModel model_ = test::whole(8);
   RoutingTrace trace_ = test::tokens_for(model_, 32 * 512, 512);
@@ -93,16 +108,35 @@ TEST_P(WholeModel, SumsEveryGradientOnceAndUpdatesOnEveryGpu) {
 
 TEST_P(WholeModel, MultipliesByWeightsInTheTypeThatIsAskedFor) {
   Spec o = options();
-  o.spec.precision = TrainingPrecision::fp8;
-  for (const Op& op : plan(o).plan.ops) {
-    const auto* gemm =
-        op.kernels() == nullptr ? nullptr : std::get_if<GroupedGemm>(&op.kernels()->of(0));
-    if (gemm == nullptr) continue;
-    const bool routes = op.key.kind == OpKind::gate || op.key.kind == OpKind::attention_scores;
-    const bool head = op.key.kind == OpKind::head;
-    if (routes || head) continue;
-    EXPECT_EQ(gemm->type, DataType::fp8) << op.label;
+  o.spec.precision.format = TrainingPrecision::fp8;
+  const PlannedStep iteration = plan(o);
+  for (const auto& [op, gemm] : products_of(iteration)) {
+    const OpKind kind = op.key.kind;
+    const bool bf16 =
+        kind == OpKind::gate || kind == OpKind::attention_scores || kind == OpKind::head;
+    EXPECT_EQ(gemm.type, bf16 ? DataType::bf16 : DataType::fp8) << op.label;
   }
+}
+
+TEST_P(WholeModel, LeavesPartsAndLayersInBf16) {
+  Spec o = options();
+  o.spec.precision = {.format = TrainingPrecision::mxfp8,
+                      .parts = {GemmPart::experts, GemmPart::attention},
+                      .first_bf16_layers = 2,
+                      .last_bf16_layers = 1,
+                      .bf16_weight_gradients = true};
+  std::set<OpKind> quantized;
+  const PlannedStep iteration = plan(o);
+  for (const auto& [op, gemm] : products_of(iteration)) {
+    const OpKind kind = op.key.kind;
+    const bool expert = kind == OpKind::fc1 || kind == OpKind::fc2;
+    const bool attends = kind == OpKind::attention_projections || kind == OpKind::attention_output;
+    const bool inner = op.key.layer >= 2 && op.key.layer < 7;
+    const bool in_format = (expert || attends) && inner && op.key.role != Role::wgrad;
+    EXPECT_EQ(gemm.type, in_format ? DataType::fp8 : DataType::bf16) << op.label;
+    if (in_format) quantized.insert(kind);
+  }
+  EXPECT_EQ(quantized.size(), 4u);
 }
 
 std::string name_of_case(const testing::TestParamInfo<Case>& info) {

@@ -150,12 +150,27 @@ TEST(LayerLayout, TakesMegatronsUnevenOptions) {
   EXPECT_THAT(of({.layers = 3, .pp = 4}), HasSubstr("3 layers on pp 4 x vpp 1 = 4 stages"));
 }
 
+TEST(LayerLayout, IsThatOfMegatronBridgeForDeepSeekV3) {
+  // recipes/deepseek/h100/deepseek_v3.py, _get_deepseek_v3_pipeline_layout: 61 layers, one of MTP.
+  const auto of = [](int pp, int vpp) {
+    return layers_of(LayerLayout({.layers = 61, .mtp = 1, .pp = pp, .vpp = vpp}));
+  };
+  EXPECT_EQ(of(4, 1), (std::vector<int>{16, 16, 16, 13}));
+  EXPECT_EQ(of(8, 1), (std::vector<int>{8, 8, 8, 8, 8, 8, 8, 5}));
+  EXPECT_EQ(of(4, 2), of(8, 1));
+  EXPECT_EQ(of(16, 1), (std::vector<int>{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 1}));
+  EXPECT_EQ(of(8, 2), of(16, 1));
+  EXPECT_EQ(of(4, 4), of(16, 1));
+}
+
 TEST(LayerLayout, TakesLayersFromTheLastAndTheFirstStagesWhereTheyDoNotShareEvenly) {
   EXPECT_EQ(layers_of(LayerLayout({.layers = 61, .pp = 16})),
             (std::vector<int>{3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 3}));
   // The MTP layer counts as one of the last stage's.
   EXPECT_EQ(LayerLayout({.layers = 7, .mtp = 1, .pp = 3}).str(), "Ettt|ttt|tmL");
   EXPECT_EQ(LayerLayout({.layers = 6, .mtp = 1, .pp = 3}).str(), "Ett|tt|ttmL");  // 6 share evenly
+  EXPECT_EQ(LayerLayout({.layers = 5, .mtp = 1, .pp = 2}).str(), "Etttt|tmL");
+  EXPECT_EQ(LayerLayout({.layers = 7, .mtp = 3, .pp = 2}).str(), "Ettttttt|mmmL");
   EXPECT_EQ(LayerLayout({.layers = 7, .pp = 2}).str(), "Etttt|tttL");
   for (int pp = 1; pp <= 16; ++pp) {
     for (int vpp = 1; vpp <= (pp > 1 ? 4 : 1); ++vpp) {

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/gemm_types.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/model/blocks.h"
+#include "tests/model/whole_model.h"
+
+namespace moesim {
+namespace {
+
+/// Layers 2 to 5 of 8, and multi-token prediction behind them.
+GemmTypes inner_layers(GemmParts parts) {
+  return {DataType::fp8, DataType::bf16, parts, 2, 6, 8, true};
+}
+
+TEST(GemmTypes, AreOthersOutsideOfPartsAndLayers) {
+  const GemmTypes types = inner_layers({GemmPart::experts});
+  EXPECT_EQ(types.of(GemmPart::experts, 1), DataType::bf16);
+  EXPECT_EQ(types.of(GemmPart::experts, 2), DataType::fp8);
+  EXPECT_EQ(types.of(GemmPart::experts, 5), DataType::fp8);
+  EXPECT_EQ(types.of(GemmPart::experts, 6), DataType::bf16);
+  EXPECT_EQ(types.of(GemmPart::shared, 3), DataType::bf16);
+  EXPECT_EQ(types.of(GemmPart::head, 0), DataType::bf16);
+  EXPECT_EQ(types.of_experts(), DataType::fp8);
+  EXPECT_EQ(inner_layers({GemmPart::attention}).of_experts(), DataType::bf16);
+}
+
+TEST(GemmTypes, OfTheHeadHaveNoLayer) {
+  EXPECT_EQ(inner_layers({GemmPart::head}).of(GemmPart::head, 0), DataType::fp8);
+  EXPECT_EQ(inner_layers(GemmParts::all()).of(BlockKind::head, 7), DataType::fp8);
+}
+
+TEST(GemmTypes, OfMultiTokenPredictionNeedItsPartAndTheirOwn) {
+  EXPECT_EQ(inner_layers({GemmPart::experts}).of(GemmPart::experts, 8), DataType::bf16);
+  const GemmTypes both = inner_layers({GemmPart::experts, GemmPart::mtp});
+  EXPECT_EQ(both.of(GemmPart::experts, 8), DataType::fp8) << "behind the last layers, not of them";
+  EXPECT_EQ(both.of(GemmPart::mtp, 8), DataType::fp8);
+  EXPECT_EQ(both.of(GemmPart::attention, 8), DataType::bf16);
+}
+
+TEST(GemmTypes, OfWeightGradientsMayBeOthersWithWhichInputsAreKept) {
+  GemmTypes types = inner_layers({GemmPart::experts});
+  EXPECT_EQ(types.of(GemmPart::experts, 3, Role::wgrad), DataType::fp8);
+  EXPECT_EQ(types.kept_of_experts(), DataType::fp8);
+  types.weight_gradients = false;
+  EXPECT_EQ(types.of(GemmPart::experts, 3, Role::wgrad), DataType::bf16);
+  EXPECT_EQ(types.of(GemmPart::experts, 3, Role::dgrad), DataType::fp8);
+  EXPECT_EQ(types.kept_of_experts(), DataType::bf16);
+}
+
+TEST(GemmTypes, MakeLayersOfOneKindDifferIfTheirTypesDo) {
+  const MoeModel model = shipped_model("mixtral-8x7b");
+  BlockShard shard{256, 128};
+  shard.gemm_types = {DataType::fp8, DataType::bf16, {GemmPart::attention}, 2, 6, model.layers};
+  const auto first = [&](int layer) {
+    return first_with_same(model, layer, BlockKind::attention, shard.gemm_types);
+  };
+  EXPECT_EQ(first(0), 0);
+  EXPECT_EQ(first(4), 2);
+  EXPECT_EQ(first(7), 1) << "as the second, which adds what the first left it";
+  const auto type_of_output = [&](int layer) {
+    for (const BlockKernel& made : forward_kernels(model, layer, BlockKind::attention, shard)) {
+      if (made.kind == OpKind::attention_output) return std::get<GroupedGemm>(made.kernel).type;
+    }
+    return DataType::fp32;
+  };
+  EXPECT_EQ(type_of_output(4), DataType::fp8);
+  EXPECT_EQ(type_of_output(7), DataType::bf16);
+}
+
+}  // namespace
+}  // namespace moesim
