@@ -18,8 +18,8 @@ namespace moesim {
 namespace {
 
 using ::testing::ElementsAre;
-using Choice = std::vector<int>;  // of one token
-using Routing3 = std::function<Choice(int step, int layer, int token)>;
+using Picked = std::vector<int>;  // of one token
+using Routing3 = std::function<Picked(int step, int layer, int token)>;
 
 SlotTable table(const std::vector<std::vector<int>>& experts) {
   SlotTable slots;
@@ -103,9 +103,9 @@ class Replay {
 };
 
 /// {0, 2} ten times, {1, 3} eight times, {0, 1} once.
-Choice oracle(int, int, int token) {
+Picked oracle(int, int, int token) {
   if (token < 10) return {0, 2};
-  return token < 18 ? Choice{1, 3} : Choice{0, 1};
+  return token < 18 ? Picked{1, 3} : Picked{0, 1};
 }
 
 TEST(AffinityProfileTest, SeesTheBatchAlone) {
@@ -144,7 +144,7 @@ TEST(OccultPlacementTest, CopiesFallAsInTheOracle) {
 TEST(OccultPlacementTest, DecidesOnceAfterItsProfile) {
   Replay replay("{kind: occult, profile: 2}", 2, 4, 2, 1);
   const auto swapped = [](int step, int, int token) {
-    return step < 2 ? oracle(step, 0, token) : Choice{token % 4, (token + 1) % 4};
+    return step < 2 ? oracle(step, 0, token) : Picked{token % 4, (token + 1) % 4};
   };
   const SlotTable contiguous = table({{0, 1}, {2, 3}}), planned = table({{0, 2}, {1, 3}});
   for (const SlotTable& expected : {contiguous, contiguous, planned, planned, planned}) {
@@ -154,7 +154,7 @@ TEST(OccultPlacementTest, DecidesOnceAfterItsProfile) {
 
 TEST(OccultPlacementTest, TheFirstSlotsOfAnOfflineProfileAreLoaded) {
   Replay replay("{kind: occult, profile: 1, interval: 1}", 2, 4, 2, 1);
-  const auto changing = [](int step, int, int) { return step == 0 ? Choice{0, 2} : Choice{0, 3}; };
+  const auto changing = [](int step, int, int) { return step == 0 ? Picked{0, 2} : Picked{0, 3}; };
   replay.step(8, changing);
   EXPECT_EQ(replay.step(8, changing)[0], table({{0, 2}, {1, 3}}));
   EXPECT_EQ(replay.migrated, 0);
@@ -165,7 +165,7 @@ TEST(OccultPlacementTest, TheFirstSlotsOfAnOfflineProfileAreLoaded) {
 TEST(OccultPlacementTest, PlansAgainAtIntervalsFromItsWindow) {
   Replay replay("{kind: occult, profile: 1, interval: 1}", 2, 4, 2, 1);
   const auto alternating = [](int step, int, int) {
-    return step % 2 == 0 ? Choice{0, 2} : Choice{0, 3};
+    return step % 2 == 0 ? Picked{0, 2} : Picked{0, 3};
   };
   replay.step(8, alternating);
   EXPECT_EQ(replay.step(8, alternating)[0], table({{0, 2}, {1, 3}}));
@@ -182,7 +182,7 @@ TEST(OccultPlacementTest, EveryRunHoldsTheSame) {
 TEST(ExFlowPlacementTest, CutsNothingWhenEveryExpertHasOneSuccessor) {
   Replay replay("{kind: exflow, profile: 1}", 4, 8, 1, 3, 2);
   const auto chained = [](int, int layer, int token) {
-    return Choice{(token * 3 + layer * 5) % 8};
+    return Picked{(token * 3 + layer * 5) % 8};
   };
   replay.step(16, chained);
   const auto layers = replay.step(16, chained);
@@ -202,7 +202,7 @@ TEST(MoeTunerPlacementTest, BalancesLoadsAndKeepsTransitionsLocal) {
   const std::vector<int> of = {0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3};
   const auto routing = [&](int, int layer, int t) {
     const int e = of[static_cast<std::size_t>(t)];
-    return Choice{layer == 0 ? e : 3 - e};
+    return Picked{layer == 0 ? e : 3 - e};
   };
   replay.step(16, routing);
   const auto layers = replay.step(16, routing);
@@ -217,7 +217,7 @@ TEST(DynamicGroupingTest, ExpertsWithTheSamePartnersShareAGpuOrNode) {
   // Cliques of even and of odd experts.
   const auto cliques = [](int, int, int t) {
     const int a = t % 8;
-    return Choice{a, (a + 2 + t / 8 % 3 * 2) % 8};
+    return Picked{a, (a + 2 + t / 8 % 3 * 2) % 8};
   };
   for (const std::string where : {"groups: per-gpu", "groups: per-node"}) {
     const bool nodes = where == "groups: per-node";
@@ -234,7 +234,7 @@ TEST(DynamicGroupingTest, ExpertsWithTheSamePartnersShareAGpuOrNode) {
 
 // Two experts change their GPUs: 2 x 3 x 128 x 8 parameters of 2 + 12 bytes, or a seventh.
 TEST(DynamicGroupingTest, CompressedExpertsMoveAndTakeFewerBytes) {
-  const auto pairs = [](int, int, int t) { return t % 2 == 0 ? Choice{0, 2} : Choice{1, 3}; };
+  const auto pairs = [](int, int, int t) { return t % 2 == 0 ? Picked{0, 2} : Picked{1, 3}; };
   std::int64_t whole = 0;
   for (const std::string ratio : {"1", "7"}) {
     Replay replay("{kind: dynamic-grouping, compression: " + ratio + "}", 2, 4, 2, 1);
@@ -267,7 +267,7 @@ TEST_P(AffinityPlacement, SlotsDependOnEarlierStepsAlone) {
   const auto routing = [](int change) {
     return [change](int step, int layer, int t) {
       const int a = t * t % 8, apart = step < change ? 4 : 2 + layer;
-      return Choice{a, (a + apart) % 8};
+      return Picked{a, (a + apart) % 8};
     };
   };
   Replay one(placement, 4, 8, 2, 3, 2), other(placement, 4, 8, 2, 3, 2);

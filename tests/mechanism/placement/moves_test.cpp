@@ -14,8 +14,8 @@ namespace moesim {
 namespace {
 
 TEST(WeightMovesTest, TakesTheNearestHolderAndNothingThatIsThere) {
-  const SlotTable before = table_of({{0, 1}, {2, 3}, {0, 4}, {5, 1}});
-  const SlotTable after = table_of({{1, 0}, {0, 0}, {2, 1}, {4, 3}});
+  const SlotTable before = slot_table_of({{0, 1}, {2, 3}, {0, 4}, {5, 1}});
+  const SlotTable after = slot_table_of({{1, 0}, {0, 0}, {2, 1}, {4, 3}});
   const std::vector<WeightMove> expected = {
       {ExpertId(0), GpuId(0), GpuId(1)},  // same node, once for two slots
       {ExpertId(2), GpuId(1), GpuId(2)},  // no holder in the node
@@ -26,8 +26,8 @@ TEST(WeightMovesTest, TakesTheNearestHolderAndNothingThatIsThere) {
 }
 
 TEST(WeightMovesTest, RefusesExpertsNobodyHoldsAndOtherClusters) {
-  EXPECT_THROW(weight_moves(table_of({{0}, {1}}), table_of({{0}, {2}}), 2), Error);
-  EXPECT_THROW(weight_moves(table_of({{0}, {1}}), table_of({{0}}), 2), Error);
+  EXPECT_THROW(weight_moves(slot_table_of({{0}, {1}}), slot_table_of({{0}, {2}}), 2), Error);
+  EXPECT_THROW(weight_moves(slot_table_of({{0}, {1}}), slot_table_of({{0}}), 2), Error);
 }
 
 TEST(WeightMovesTest, FillsEverySlotFromAHolderOfTheOldTable) {

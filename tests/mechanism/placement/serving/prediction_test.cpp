@@ -36,32 +36,32 @@ TEST(PredictionTest, EmaStartsWithTheFirstStepAndLastForgets) {
 }
 
 TEST(PredictionTest, CopiesTheHeaviestToTheLeastLoaded) {
-  const SlotTable base = table_of({{0, 1}, {2, 3}, {4, 5}});
+  const SlotTable base = slot_table_of({{0, 1}, {2, 3}, {4, 5}});
   // GPUs 110, 20, 10. Three slots: expert 0 (90), again (45), now everywhere; expert 1 (20).
   const auto copies = prediction::replicate(Loads{90, 20, 10, 10, 5, 5}, base, {}, 1);
   // Expert 0 to GPU 2 (65, 20, 55), to GPU 1 (50, 50, 40); only expert 1's own GPU has room left.
-  EXPECT_EQ(copies.extra, table_of({{}, {0}, {0}}));
+  EXPECT_EQ(copies.extra, slot_table_of({{}, {0}, {0}}));
   EXPECT_EQ(copies.dropped, (std::vector<ExpertId>{ExpertId(1)}));
   EXPECT_EQ(copies.gpu_loads, (Loads{50, 50, 40}));
-  EXPECT_EQ(prediction::table(base, copies), table_of({{0, 1}, {2, 3, 0}, {4, 5, 0}}));
+  EXPECT_EQ(prediction::table(base, copies), slot_table_of({{0, 1}, {2, 3, 0}, {4, 5, 0}}));
 }
 
 TEST(PredictionTest, DropsACopyThatWouldRaiseTheLargestLoad) {
-  const auto copies = prediction::replicate(Loads{100, 100}, table_of({{0}, {1}}), {}, 1);
-  EXPECT_EQ(copies.extra, table_of({{}, {}}));
+  const auto copies = prediction::replicate(Loads{100, 100}, slot_table_of({{0}, {1}}), {}, 1);
+  EXPECT_EQ(copies.extra, slot_table_of({{}, {}}));
   EXPECT_EQ(copies.dropped, (std::vector<ExpertId>{ExpertId(0), ExpertId(1)}));
 }
 
 TEST(PredictionTest, KeepsCopiesThatAreStillWanted) {
-  const SlotTable base = table_of({{0}, {1}, {2}, {3}});
+  const SlotTable base = slot_table_of({{0}, {1}, {2}, {3}});
   // By itself, the copy of expert 0 would go to GPU 3.
   const auto copies =
-      prediction::replicate(Loads{100, 20, 20, 10}, base, table_of({{}, {0}, {3}, {}}), 1);
+      prediction::replicate(Loads{100, 20, 20, 10}, base, slot_table_of({{}, {0}, {3}, {}}), 1);
   EXPECT_EQ(copies.extra[1], (std::vector<ExpertId>{ExpertId(0)}));
 }
 
 TEST(PredictionTest, WithoutSlotsIsTheBase) {
-  const SlotTable base = table_of({{0, 1}, {2}});
+  const SlotTable base = slot_table_of({{0, 1}, {2}});
   const auto copies = prediction::replicate(Loads{5, 3, 1}, base, {}, 0);
   EXPECT_EQ(prediction::table(base, copies), base);
   EXPECT_EQ(copies.gpu_loads, (Loads{8, 1}));
@@ -103,7 +103,7 @@ TEST(PredictionTest, NeverRaisesTheLargestLoadAndReplansNothingAway) {
 
 TEST(PredictionTest, SharesTakeTheNearestThenTheLeastLoaded) {
   // Expert 0 on GPUs 0, 2, 3; expert 1 on GPU 1. Nodes of 2.
-  const Placement placement(2, table_of({{0}, {1}, {0}, {0}}));
+  const Placement placement(2, slot_table_of({{0}, {1}, {0}, {0}}));
   LoadMatrix loads(4, 2);
   for (int s = 0; s < 4; ++s) loads.at(GpuId(s), ExpertId(0)) = 12;
   const Loads gpu_loads = {10, 10, 20, 10};

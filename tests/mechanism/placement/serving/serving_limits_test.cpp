@@ -136,14 +136,14 @@ TEST(ServingWords, TheLeastThatIsPlaced) {
 }
 
 TEST(ServingWords, MovesOfNodesOfOneGpuComeFromTheLowestHolder) {
-  EXPECT_EQ(weight_moves(table_of({{0}, {1}, {1}}), table_of({{1}, {0}, {0}}), 1),
+  EXPECT_EQ(weight_moves(slot_table_of({{0}, {1}, {1}}), slot_table_of({{1}, {0}, {0}}), 1),
             (std::vector<WeightMove>{{ExpertId(1), GpuId(1), GpuId(0)},
                                      {ExpertId(0), GpuId(0), GpuId(1)},
                                      {ExpertId(0), GpuId(0), GpuId(2)}}));
-  EXPECT_EQ(error_of([] { weight_moves(table_of({{0}}), table_of({{0}}), 0); }),
+  EXPECT_EQ(error_of([] { weight_moves(slot_table_of({{0}}), slot_table_of({{0}}), 0); }),
             "error: no moves from 1 to 1 GPUs in nodes of 0\n");
   EXPECT_EQ(error_of([] {
-              weight_moves(table_of({{0}}), table_of({{0}, {0}}), 1);
+              weight_moves(slot_table_of({{0}}), slot_table_of({{0}, {0}}), 1);
             }),
             "error: no moves from 1 to 2 GPUs in nodes of 1\n");
 }

@@ -8,7 +8,7 @@
 namespace moesim {
 
 /// Experts of the slots of every GPU.
-inline SlotTable table_of(const std::vector<std::vector<int>>& experts) {
+inline SlotTable slot_table_of(const std::vector<std::vector<int>>& experts) {
   SlotTable table;
   for (const auto& gpu : experts) {
     table.emplace_back();

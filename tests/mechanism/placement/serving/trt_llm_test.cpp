@@ -17,17 +17,17 @@ using Loads = std::vector<double>;
 TEST(TrtLlmTest, OracleReplicatesAndPlaces) {
   const Loads loads = {100, 60, 50, 40, 30, 20};
   EXPECT_EQ(trt_llm::replicate(loads, 8), (std::vector<int>{2, 2, 1, 1, 1, 1}));
-  EXPECT_EQ(trt_llm::place(loads, 4, 2), table_of({{0, 1}, {0, 4}, {2, 5}, {3, 1}}));
+  EXPECT_EQ(trt_llm::place(loads, 4, 2), slot_table_of({{0, 1}, {0, 4}, {2, 5}, {3, 1}}));
 }
 
 TEST(TrtLlmTest, OracleGivesTiesToTheHigherExpert) {
   const Loads loads = {60, 60, 30, 20, 10, 10};
   EXPECT_EQ(trt_llm::replicate(loads, 7), (std::vector<int>{1, 2, 1, 1, 1, 1}));
-  EXPECT_EQ(trt_llm::place(loads, 4, 2), table_of({{0, 2}, {0, 3}, {1, 4}, {1, 5}}));
+  EXPECT_EQ(trt_llm::place(loads, 4, 2), slot_table_of({{0, 2}, {0, 3}, {1, 4}, {1, 5}}));
 }
 
 TEST(TrtLlmTest, SortsEvenWithOneSlotPerRank) {
-  EXPECT_EQ(trt_llm::place(Loads{1, 3, 2}, 3, 1), table_of({{1}, {2}, {0}}));
+  EXPECT_EQ(trt_llm::place(Loads{1, 3, 2}, 3, 1), slot_table_of({{1}, {2}, {0}}));
 }
 
 TEST(TrtLlmTest, SpreadsCopiesEvenlyWithoutLoads) {
