@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/scenario/inputs.h"

@@ -68,7 +68,7 @@ TEST(Software, PytorchDdpSharesNothing) {
   EXPECT_FALSE(scenario.iteration->overlap.parameters);
   EXPECT_EQ(Spec{.spec = *scenario.iteration}.gemm_type(), DataType::fp32);
   const Scenario again = parse_scenario(to_text(scenario), "again.yaml", {});
-  EXPECT_EQ(again.iteration->precision, TrainingPrecision::fp32);
+  EXPECT_EQ(again.iteration->precision.format, TrainingPrecision::fp32);
   const GpuModel gpu = gpu_with({"software=pytorch-ddp", "precision=fp32"});
   EXPECT_EQ(gpu.training.at(DataType::fp32), 0.72) << "as of bf16: nobody measured it";
 }
