@@ -50,7 +50,7 @@ TEST(GemmTypes, OfWeightGradientsMayBeOthersWithWhichInputsAreKept) {
 }
 
 TEST(GemmTypes, MakeLayersOfOneKindDifferIfTheirTypesDo) {
-  const MoeModel model = shipped_model("mixtral-8x7b");
+  const MoeModel model = shipped_model("qwen3-30b-a3b");
   BlockShard shard{256, 128};
   shard.gemm_types = {DataType::fp8, DataType::bf16, {GemmPart::attention}, 2, 6, model.layers};
   const auto first = [&](int layer) {
