@@ -5,7 +5,8 @@
 usage: fit_kernels.py FOLDER [NAME ...]          (default: all fits below)
 
 FOLDER holds the tables as CSV files, plain or gzipped: those of ai-dynamo/aiconfigurator in `aiconfigurator/`, of
-alibaba/InferSim in `infersim_h20_h800/`, of deepseek-ai/DeepGEMM in `published/`. Fits the formula of
+alibaba/InferSim in `infersim_h20_h800/`, of deepseek-ai/DeepGEMM in `published/`, of NVIDIA/cudnn-frontend in
+`cudnn-frontend/`. Fits the formula of
 sim/model/roofline.h to seven of ten shapes by the least mean of |log(formula / measured)|, and prints the fitted
 values, then the errors of the other three of ten by decade of flop. Shapes are drawn by a hash, so that the result is
 the same every time.
@@ -16,7 +17,7 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernel_rows import FP4, TERA, dense, experts, mla, prefill, published_fp8, received
+from kernel_rows import FP4, TERA, dense, experts, mla, prefill, published_fp8, received, trained
 
 SAMPLE = 500  # shapes per decade of flop that a fit looks at; errors are of all that were held out
 
@@ -82,6 +83,7 @@ def ungrouped(hidden, ffn, count):
     return (hidden, ffn, count) != (7168, 2048, 256)  # DeepSeek-V3: its balanced tokens take half of the groups
 
 
+TRAINED = {**ATTENTION, "uneven": 0.9, "backward": 0.8}
 TILED = {name: value for name, value in GROUPED.items() if name != "group_rows"}
 
 
@@ -108,6 +110,14 @@ def blackwell(name, gpu, part, dense_efficiency):
             most=dense_efficiency[1]),
         Fit(f"{name} attention", gpu, "bf16", prefill(scores), ATTENTION, {"memory": 0.78, "sharpness": 1.0}),
     ]
+
+
+def in_training(name, gpu):
+    """Attention of cuDNN; in MXFP8 without windows, whose backward pass computes what they mask."""
+    fixed = {"memory": 0.78, "sharpness": 1.0}
+    return [Fit(f"{name} attention in training", gpu, "bf16", trained(name, "bfloat16", 2), TRAINED, fixed),
+            Fit(f"{name} attention in training mxfp8", gpu, "fp8",
+                trained(name, "mxfp8", 1, ("dsv3", "kimiK26", "llama3.1")), TRAINED, fixed)]
 
 
 def tuned(hidden, ffn, count):
@@ -141,6 +151,8 @@ FITS = [
     Fit("h100 attention", H100, "bf16", prefill("context_attention_h100_sxm_vllm0.24.0.csv"), ATTENTION,
         {"memory": 0.87, "sharpness": 1.0},
         also={"MLA, TensorRT-LLM": mla("context_mla_h100_sxm_trtllm1.3.0rc20.csv")}),
+    *in_training("gb200", GB200),
+    *in_training("gb300", GB300),
     *blackwell("b200", B200, "b200_sxm", (0.615, 0.541)),
     *blackwell("b300", B300, "b300_sxm", (0.675, 0.4)),
     *blackwell("gb200", GB200, "gb200", (0.615, 0.508)),

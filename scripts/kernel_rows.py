@@ -2,7 +2,8 @@
 """Published kernel times as rows: what each call computes and moves, and what it took. For fit_kernels.py.
 
 A reader takes the folder that holds the tables as CSV files, plain or gzipped: those of ai-dynamo/aiconfigurator in
-`aiconfigurator/`, of alibaba/InferSim in `infersim_h20_h800/`, of deepseek-ai/DeepGEMM in `published/`.
+`aiconfigurator/`, of alibaba/InferSim in `infersim_h20_h800/`, of deepseek-ai/DeepGEMM in `published/`, of
+NVIDIA/cudnn-frontend (benchmark/sdpa_benchmark_training/results) in `cudnn-frontend/`.
 """
 import csv
 import gzip
@@ -59,12 +60,13 @@ def tiles(rows, n, k, size, weights, groups):
     return (lambda p: 2 * filled * n * k * (1 + p.get("half_sum", 0) / k), moved)
 
 
-def attention(queries, attended, heads, kv_heads, qk, v, size):
-    moved = queries * (heads + kv_heads) * (qk + v) * size
-    products = 2 * queries * attended * heads * (qk + v)
+def attention(queries, attended, heads, kv_heads, qk, v, size, backward=False):
+    moved = queries * (heads + kv_heads) * (qk + v) * size * (2 if backward else 1)
+    products = 2 * queries * attended * heads * (3 * qk + 2 * v if backward else qk + v)
 
     def flop(p):
-        return products * (1 + p["half_keys"] / attended) * (1 + p["half_width"] / ((qk + v) / 2))
+        slower = (p["backward"] if backward else 1) * (p.get("uneven", 1) if qk != v else 1)
+        return products * (1 + p["half_keys"] / attended) * (1 + p["half_width"] / ((qk + v) / 2)) / slower
 
     return (flop, moved)
 
@@ -161,6 +163,25 @@ def prefill(file, cache="bfloat16", size=2):
             kernel = attention(batch * length, attended, heads, kv_heads, width, width, size)
             yield Row(f"{batch} {length} {heads} {kv_heads} {width}", [kernel], 0, float(r["latency"]) * 1e-3,
                       4.0 * batch * length * attended * heads * width)
+    return read
+
+
+def trained(gpu, dtype, size, models=("dsv3", "kimiK26", "llama3.1", "gpt_oss")):
+    """Attention of cuDNN in training, forward and backward, causal and full, some in windows."""
+    def read(folder):
+        for model in models:
+            for r in table(folder / f"cudnn-frontend/{model}_{gpu}.csv"):
+                if r["data_type"] != dtype or r["deterministic_bwd"] != "False":
+                    continue
+                batch, length, heads, kv_heads, qk, v = (int(r[c]) for c in (
+                    "batch_size", "q_seqlen", "num_q_heads", "num_kv_heads", "head_dim_qk", "head_dim_vo"))
+                window = min(int(r["sliding_window_size"] or length), length)
+                causal = r["attn_mask"] == "top_left"
+                attended = window - window * (window - 1) / 2 / length if causal else length
+                backward = r["profile_pass"] == "bwd"
+                kernel = attention(batch * length, attended, heads, kv_heads, qk, v, size, backward)
+                yield Row(f"{model} {length} {causal} {backward}", [kernel], 0, float(r["time_ms"]) * 1e-3,
+                          2.0 * batch * length * attended * heads * (3 * qk + 2 * v if backward else qk + v))
     return read
 
 

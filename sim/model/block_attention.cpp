@@ -12,14 +12,14 @@ constexpr auto core_attn = RecomputeModule::core_attn;
 constexpr auto mla_up_proj = RecomputeModule::mla_up_proj;
 constexpr int statistics_bytes = 4;  // of a softmax: the logarithm of its sum, fp32
 
-BlockStep scores_step(const MoeModel& model, const StepList& list, double keys) {
+BlockStep scores_step(const MoeModel& model, const StepList& list, DataType type, double keys) {
   const AttentionShape& shape = *model.attention->shape;
   const bool mla = shape.kind == AttentionKind::mla;
   AttentionHeads heads{static_cast<int>(list.split(shape.heads)),
                        static_cast<int>(list.split(shape.kv_heads)),
                        mla ? shape.nope_dim + shape.rope_dim : shape.head_dim,
                        mla ? shape.value_dim : shape.head_dim,
-                       model.activations,
+                       type,
                        Pass::forward};
   const FusedAttention forward{list.all(), std::llround(keys), heads};
   heads.pass = Pass::backward;
@@ -143,7 +143,10 @@ void add_attention(StepList& list, const MoeModel& model, int layer, const Block
   }
   add_indexer(list, model, kind, attended);
   const double keys = shape.keys_of(kind, attended);
-  list.step(scores_step(model, list, keys));
+  const bool quantized = shard.gemm_types.parts.has(GemmPart::scores);
+  const DataType type =
+      quantized ? shard.gemm_types.of(GemmPart::scores, layer) : model.activations;
+  list.step(scores_step(model, list, type, keys));
   list.keep(list.all(), list.split(shape.heads), statistics_bytes, {core_attn});
   if (shape.compresses()) return add_grouped_output(list, model);
   add_output(list, model.hidden, list.split(shape.output_width()), shape.output_gate);

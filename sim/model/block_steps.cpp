@@ -40,7 +40,7 @@ BlockSteps dense_steps(const MoeModel& model, StepList& list) {
   return list.take();
 }
 
-BlockSteps moe_steps(const MoeModel& model, StepList& list) {
+BlockSteps moe_steps(const MoeModel& model, int layer, const BlockShard& shard, StepList& list) {
   const std::int64_t shared = list.split(std::int64_t{1} * model.shared_experts * model.shared_ffn);
   const Recompute moe{RecomputeModule::moe};
   const Recompute shared_experts{RecomputeModule::moe, RecomputeModule::shared_experts};
@@ -52,7 +52,9 @@ BlockSteps moe_steps(const MoeModel& model, StepList& list) {
   list.keep(list.own(), model.experts, gate_bytes, moe);
   list.keep(list.all(), shared * (model.expert_matrices - 1), list.element(), shared_experts);
   list.keep_input(list.all(), shared, shared_experts);
-  if (model.latent > 0) list.keep_input(list.own(), model.latent, moe);  // of the projection up
+  if (model.latent == 0) return list.take();
+  const DataType latent = shard.gemm_types.of(GemmPart::latent, layer, Role::wgrad);
+  list.keep_input(list.own(), model.latent, latent, moe);  // of the projection up
   return list.take();
 }
 
@@ -83,7 +85,6 @@ BlockSteps head_steps(const MoeModel& model, StepList& list) {
 BlockSteps served_head_steps(const MoeModel& model, const BlockShard& shard) {
   BlockShard rows = shard;
   rows.tokens = shard.served->head_tokens();
-  rows.gemm_types = GemmTypes::only(model.activations);  // engines do not quantize the head
   StepList list(model, rows, 0, BlockKind::head), all(model, shard, 0, BlockKind::head);
   const std::int64_t words = list.split(model.vocabulary);
   const std::int64_t logits = words * sampled_bytes / list.element();
@@ -136,8 +137,8 @@ int first_with_same(const MoeModel& model, int layer, BlockKind block, const Gem
   const auto traits = [&](int of) {
     const int kind = kind_of_layer(model, of);
     const auto* shape = block == BlockKind::attention ? &*model.attention->shape : nullptr;
-    return std::tuple(types.of(block, of), mixes && starts(model, of),
-                      shape != nullptr && shape->is_full(kind),
+    return std::tuple(types.of(block, of), types.of(GemmPart::scores, of),
+                      mixes && starts(model, of), shape != nullptr && shape->is_full(kind),
                       shape != nullptr ? shape->ratio_of(kind) : 0);
   };
   int first = 0;
@@ -168,7 +169,7 @@ BlockSteps steps_of(const MoeModel& model, int layer, BlockKind block, const Blo
     case BlockKind::dense_ffn:
       return dense_steps(model, list);
     case BlockKind::moe:
-      return moe_steps(model, list);
+      return moe_steps(model, layer, shard, list);
     case BlockKind::mtp:
       return mtp_steps(model, list);
     case BlockKind::head:

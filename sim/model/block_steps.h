@@ -79,7 +79,11 @@ class StepList {
   }
   /// The input of a GEMM, which keeps it in the type of its weight gradient.
   void keep_input(std::int64_t rows, std::int64_t width, const Recompute& dropped_by) {
-    result_.kept.push_back({bytes_of(rows * width, kept_type_), dropped_by});
+    keep_input(rows, width, kept_type_, dropped_by);
+  }
+  void keep_input(std::int64_t rows, std::int64_t width, DataType type,
+                  const Recompute& dropped_by) {
+    result_.kept.push_back({bytes_of(rows * width, type), dropped_by});
   }
   /// What keeps it as it is and a GEMM that keeps a copy in its own type, if it has another.
   void keep_both(std::int64_t rows, std::int64_t width, const Recompute& dropped_by) {

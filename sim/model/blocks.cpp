@@ -36,8 +36,8 @@ std::int64_t BlockShard::own_tokens() const {
   return sequence_parallel ? (tokens + tp - 1) / tp : tokens;
 }
 
-BlockShard serving_shard(ServedTokens served, int tp, DataType gemm_type) {
-  BlockShard shard{served.tokens(), 0, tp, false, GemmTypes::only(gemm_type), {}};
+BlockShard serving_shard(ServedTokens served, int tp, const GemmTypes& types) {
+  BlockShard shard{served.tokens(), 0, tp, false, types, {}};
   shard.served = std::move(served);
   return shard;
 }

@@ -48,7 +48,7 @@ struct BlockKernel {
 };
 
 /// The shard of a serving pass: its tokens, without sequence parallelism.
-BlockShard serving_shard(ServedTokens served, int tp, DataType gemm_type);
+BlockShard serving_shard(ServedTokens served, int tp, const GemmTypes& types);
 
 // In launch order. `layer` is a number of the model, from 0; multi-token-prediction layers continue
 // from model.layers. The wgrad of a GEMM has the shape of its dgrad: rows, then the weights turned.

@@ -26,8 +26,8 @@ GemmPart part_of(BlockKind block) {
 }  // namespace
 
 const std::vector<std::string>& gemm_part_names() {
-  static const std::vector<std::string> names = {"attention", "mamba",  "dense", "shared",
-                                                 "experts",   "latent", "mtp",   "head"};
+  static const std::vector<std::string> names = {"attention", "mamba", "dense", "shared", "experts",
+                                                 "latent",    "mtp",   "head",  "scores"};
   return names;
 }
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which type each product with weights of a model is computed.
+// In which type each product of a model is computed.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "sim/base/enum_set.h"
 #include "sim/model/moe_model.h"
 #include "sim/model/op_kind.h"
 
 namespace moesim {
 
-/// Products with weights; the router has the type of activations.
+/// Products; the router has the type of activations.
 enum class GemmPart {
   attention,  // projections
   mamba,      // projections
@@ -20,40 +20,29 @@ enum class GemmPart {
   experts,    // routed experts
   latent,     // into the latent of routed experts, and out of it
   mtp,        // multi-token prediction: its projection, and all parts of its layers
-  head        // logits
+  head,       // logits
+  scores      // of attention, without weights: queries by keys, and by values
 };
-inline constexpr int gemm_part_count = static_cast<int>(GemmPart::head) + 1;
 const std::vector<std::string>& gemm_part_names();  // by number
 
-class GemmParts {
- public:
-  constexpr GemmParts() = default;
-  constexpr GemmParts(std::initializer_list<GemmPart> parts) {
-    for (const GemmPart part : parts) add(part);
-  }
-  static constexpr GemmParts all() {
-    GemmParts parts;
-    parts.bits_ = (1U << gemm_part_count) - 1;
-    return parts;
-  }
-  constexpr void add(GemmPart part) { bits_ |= 1U << static_cast<int>(part); }
-  constexpr bool has(GemmPart part) const { return (bits_ & 1U << static_cast<int>(part)) != 0; }
-  bool operator==(const GemmParts&) const = default;
-
- private:
-  unsigned bits_ = 0;
-};
+using GemmParts = EnumSet<GemmPart>;
+/// All with weights but the head: what Transformer Engine and engines quantize.
+inline constexpr GemmParts usually_quantized = {
+    GemmPart::attention, GemmPart::mamba,  GemmPart::dense, GemmPart::shared,
+    GemmPart::experts,   GemmPart::latent, GemmPart::mtp};
 
 /// `type` in `parts` of the layers from `first` to before `end`, else `others`.
 struct GemmTypes {
   DataType type = DataType::bf16;
   DataType others = DataType::bf16;
-  GemmParts parts = GemmParts::all();
+  GemmParts parts = usually_quantized;
   int first = 0, end = 0;        // layers of the model
   int layers = 0;                // of the model: those of multi-token prediction come behind them
   bool weight_gradients = true;  // else these are products in `others`
 
   static GemmTypes only(DataType type) { return {type, type}; }
+  /// Where these are usually quantized, else activations.
+  static GemmTypes usual(DataType type, DataType activations) { return {type, activations}; }
   /// Of a part in a layer; the head is in none.
   DataType of(GemmPart part, int layer, Role role = Role::plain) const;
   /// Of a block's products; of a block with experts those of the shared ones.

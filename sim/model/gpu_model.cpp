@@ -64,6 +64,13 @@ KernelTime GpuModel::roofline_time(const Kernel& kernel, const OpType& op) const
     return time;
   }
   const Roofline* of_kind = fitted.find(kernel);
+  if (of_kind == nullptr && training_traffic.casts_scores && !fitted.attention.empty() &&
+      std::holds_alternative<FusedAttention>(kernel)) {
+    throw Error(
+        fmt::format("GPU model '{}' has no kernels of attention in {}", name, name_of(*type)),
+        "precision.parts without scores, or a GPU with kernels.attention." +
+            std::string(name_of(*type)));
+  }
   const Roofline& roofline = of_kind != nullptr ? *of_kind : any;
   const BytesPerSecond bandwidth = memory_bandwidth * kept_in_training(*type);
   if (const auto* gemm = std::get_if<GroupedGemm>(&kernel); gemm != nullptr && gemm->wave) {

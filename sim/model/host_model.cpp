@@ -14,18 +14,6 @@ const std::vector<std::string>& graph_module_names() {
   return names;
 }
 
-GraphModules::GraphModules(std::initializer_list<GraphModule> modules) {
-  for (const GraphModule module : modules) add(module);
-}
-
-std::vector<std::string> GraphModules::names() const {
-  std::vector<std::string> names;
-  for (std::size_t m = 0; m < graph_module_names().size(); ++m) {
-    if (has(static_cast<GraphModule>(m))) names.push_back(graph_module_names()[m]);
-  }
-  return names;
-}
-
 bool HostModel::takes_time() const {
   return per_kernel.value > 0 || per_module.value > 0 || per_collective.value > 0 ||
          per_graph.value > 0;
@@ -41,7 +29,8 @@ std::string HostModel::text() const {
       fmt::format("{} per kernel, {} more per module, {} per collective call",
                   to_string(per_kernel), to_string(per_module), to_string(per_collective));
   if (graphs.empty()) return text + ", no CUDA graphs";
-  return text + fmt::format("; CUDA graphs of {}, {} each", fmt::join(graphs.names(), ", "),
+  return text + fmt::format("; CUDA graphs of {}, {} each",
+                            fmt::join(graphs.names(graph_module_names()), ", "),
                             to_string(per_graph));
 }
 

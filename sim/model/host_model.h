@@ -3,11 +3,11 @@
 // CUDA graphs issue at once.
 #pragma once
 
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/base/enum_set.h"
 #include "sim/base/types.h"
 #include "sim/model/blocks.h"
 #include "sim/model/kernel.h"
@@ -29,19 +29,7 @@ enum class GraphModule {
 };
 const std::vector<std::string>& graph_module_names();  // by number
 
-class GraphModules {
- public:
-  GraphModules() = default;
-  GraphModules(std::initializer_list<GraphModule> modules);
-  void add(GraphModule module) { bits_ |= 1U << static_cast<unsigned>(module); }
-  bool has(GraphModule module) const { return (bits_ >> static_cast<unsigned>(module) & 1U) != 0; }
-  bool empty() const { return bits_ == 0; }
-  std::vector<std::string> names() const;
-  bool operator==(const GraphModules&) const = default;
-
- private:
-  unsigned bits_ = 0;
-};
+using GraphModules = EnumSet<GraphModule>;
 
 /// What the host does for an op that is run eagerly.
 struct HostCalls {

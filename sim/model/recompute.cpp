@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/recompute.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "sim/base/yaml.h"
 
 namespace moesim {
-namespace {
-unsigned bit_of(RecomputeModule module) { return 1U << static_cast<unsigned>(module); }
-}  // namespace
 
 const std::vector<std::string>& recompute_module_names() {
   static const std::vector<std::string> names = {
@@ -14,32 +14,17 @@ const std::vector<std::string>& recompute_module_names() {
   return names;
 }
 
-const char* name_of(RecomputeModule module) {
-  return recompute_module_names().at(static_cast<std::size_t>(module)).c_str();
-}
-
-Recompute::Recompute(std::initializer_list<RecomputeModule> modules) {
-  for (const RecomputeModule module : modules) add(module);
-}
-
-void Recompute::add(RecomputeModule module) { bits_ |= bit_of(module); }
-
 bool Recompute::has(RecomputeModule module) const {
-  return (bits_ & (bit_of(module) | bit_of(RecomputeModule::full))) != 0;
+  return modules_.has_any({module, RecomputeModule::full});
 }
 
 bool Recompute::covers(const Recompute& modules) const {
-  return !modules.empty() && (bits_ & (modules.bits_ | bit_of(RecomputeModule::full))) != 0;
+  return !modules.empty() &&
+         (modules_.has_any(modules.modules_) || modules_.has(RecomputeModule::full));
 }
 
 std::string Recompute::text() const {
-  std::string text;
-  for (int i = 0; i < recompute_module_count; ++i) {
-    const auto module = static_cast<RecomputeModule>(i);
-    if ((bits_ & bit_of(module)) == 0) continue;
-    text += (text.empty() ? "" : " + ") + std::string(name_of(module));
-  }
-  return text.empty() ? "none" : text;
+  return empty() ? "none" : fmt::format("{}", fmt::join(names(), " + "));
 }
 
 Recompute read_recompute(const YamlValue& value) {

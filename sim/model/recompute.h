@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/enum_set.h"
+
 namespace moesim {
 
 class YamlValue;
@@ -20,25 +22,24 @@ enum class RecomputeModule {
   shared_experts,  // from the output of the norm
   full             // whole layers, from their inputs
 };
-inline constexpr int recompute_module_count = static_cast<int>(RecomputeModule::full) + 1;
-const char* name_of(RecomputeModule module);
 const std::vector<std::string>& recompute_module_names();  // by number
 
 /// A set of modules. `full` contains all others.
 class Recompute {
  public:
   Recompute() = default;
-  Recompute(std::initializer_list<RecomputeModule> modules);
-  void add(RecomputeModule module);
+  Recompute(std::initializer_list<RecomputeModule> modules) : modules_(modules) {}
+  void add(RecomputeModule module) { modules_.add(module); }
   bool has(RecomputeModule module) const;  // by itself or by `full`
   /// Whether one of these modules, which are not empty, is in the set; `full` covers all of them.
   bool covers(const Recompute& modules) const;
-  bool empty() const { return bits_ == 0; }
+  bool empty() const { return modules_.empty(); }
+  std::vector<std::string> names() const { return modules_.names(recompute_module_names()); }
   std::string text() const;  // "layernorm + moe_act", "none"
   bool operator==(const Recompute&) const = default;
 
  private:
-  unsigned bits_ = 0;
+  EnumSet<RecomputeModule> modules_;
 };
 
 /// "none", a module, or a list of modules; mistakes are recorded.

@@ -53,7 +53,7 @@ FittedKernels read_fitted_kernels(const YamlMap& map) {
     roofline.half_keys = fields.number("half_keys", lengths, 0);
     roofline.half_width = fields.number("half_width", lengths, 0);
     roofline.query_passes = fields.number("query_passes", {0, 1000}, 0);
-    roofline.uneven = fields.number("uneven", efficiencies, 1);
+    roofline.uneven = fields.number("uneven", {0.01, 2}, 1);
     roofline.backward = fields.number("backward", efficiencies, 1);
   };
   fitted.attention = read_by_type(kinds, "attention", attention);

@@ -19,6 +19,12 @@ struct TrainingTraffic {
   int scale_kernels = 0;
   /// Each kernel of an op that is several (docs/host.md) takes its own launch on the GPU.
   bool each_kernel = false;
+  /// Queries, keys and values are quantized before quantized scores of attention, and backward the
+  /// gradient of the result.
+  bool casts_scores = false;
+  /// Products of experts quantize their results, which the next products read: these are written,
+  /// and backward what the activation came from is read.
+  bool fused_experts = false;
 
   /// In addition to memory_traffic_of(kernel), at the same time.
   Bytes of_gradient(const Kernel& kernel, const OpType& op) const;

@@ -108,8 +108,9 @@ std::string grid_text(const IterationSpec& spec, const IterationShape& shape, bo
     text += fmt::format(", experts: etp {} ep {} edp {}", size(ParallelAxis::etp),
                         size(ParallelAxis::ep), size(ParallelAxis::edp));
   }
-  return text +
-         fmt::format("; {}, ZeRO {}, {}", name_of(spec.pipeline), spec.zero, spec.precision.text());
+  return text + fmt::format("; {}, ZeRO {}, {}{}", name_of(spec.pipeline), spec.zero,
+                            spec.precision.text(),
+                            spec.fused_grouped_mlp ? ", fused grouped MLP" : "");
 }
 
 std::string microbatch_text(const IterationSpec& spec, const IterationShape& shape,

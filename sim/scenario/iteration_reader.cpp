@@ -16,9 +16,9 @@
 namespace moesim {
 
 const std::vector<std::string> iteration_keys = {
-    "parallel", "batch",    "pipeline",     "recompute",  "zero",         "precision",
-    "overlap",  "routing",  "microbatches", "optimizer",  "update_bytes", "collective",
-    "host",     "software", "serving",      "paged_stash"};
+    "parallel",          "batch",   "pipeline",     "recompute", "zero",         "precision",
+    "overlap",           "routing", "microbatches", "optimizer", "update_bytes", "collective",
+    "fused_grouped_mlp", "host",    "software",     "serving",   "paged_stash"};
 
 bool is_iteration_key(const std::string& path) {
   const std::string key = path.substr(0, path.find_first_of(".="));
@@ -157,8 +157,7 @@ void read_batch(const YamlMap& map, IterationSpec& spec) {
         ->error(fmt::format("'batch.sequence' is {} with tp = {} and cp = {}", spec.sequence,
                             sizes.tp, sizes.cp),
                 "tp x cp must divide it, and 2 x cp where cp > 1: each takes an early and a late "
-                "part, so "
-                "that the causal mask gives all the same work");
+                "part, so that the causal mask gives all the same work");
   }
 }
 
@@ -176,6 +175,24 @@ void check_replicate(const YamlMap& scenario, const IterationSpec& spec) {
          "adam: with muon matrices are dealt out to all replicas");
   refuse(spec.pipeline == PipelineKind::dualpipe, "'pipeline: dualpipe'",
          "dualpipev: both of dualpipe's copies of a stage share state already");
+}
+
+void read_fused_grouped_mlp(const YamlMap& scenario, IterationSpec& spec) {
+  spec.fused_grouped_mlp = scenario.boolean("fused_grouped_mlp", false);
+  if (!spec.fused_grouped_mlp || !scenario.good({"precision", "recompute"})) return;
+  const auto refuse = [&](bool broken, const char* key, const std::string& value,
+                          const char* hint) {
+    if (!broken) return;
+    scenario.find("fused_grouped_mlp")
+        ->error(fmt::format("'fused_grouped_mlp' with '{}: {}'", key, value), hint);
+  };
+  const Precision& precision = spec.precision;
+  const bool has_kernels =
+      precision.format == TrainingPrecision::mxfp8 || precision.format == TrainingPrecision::nvfp4;
+  refuse(!has_kernels || !precision.parts.has(GemmPart::experts), "precision", precision.text(),
+         "mxfp8 or nvfp4 of experts: its kernels write what they quantized");
+  refuse(spec.recompute.has(RecomputeModule::moe_act), "recompute", spec.recompute.text(),
+         "without moe_act: no kernel of its own could run again");
 }
 
 void read_state(const YamlMap& scenario, const Software& software, IterationSpec& spec) {
@@ -199,6 +216,7 @@ void read_state(const YamlMap& scenario, const Software& software, IterationSpec
   const auto recompute = scenario.find("recompute");
   spec.recompute = recompute ? read_recompute(*recompute) : software.recompute;
   if (const auto value = scenario.find("paged_stash")) spec.stash = read_paged_stash(*value);
+  read_fused_grouped_mlp(scenario, spec);
   check_replicate(scenario, spec);
 }
 

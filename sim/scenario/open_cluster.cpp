@@ -66,6 +66,7 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster, std::vector<Diag
       if (scenario.iteration) {
         read.training_traffic =
             training_traffic(scenario.iteration->precision.format, scenario.gradient_bytes);
+        read.training_traffic.fused_experts = scenario.iteration->fused_grouped_mlp;
         if (const auto& serving = scenario.iteration->serving) {
           read.training_traffic = serving_traffic(serving->weights);
         }
@@ -76,6 +77,7 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster, std::vector<Diag
         }
         const auto& serving = scenario.iteration->serving;
         if (serving && !serving->graphs) read.host.graphs = {};
+        if (scenario.iteration->fused_grouped_mlp) read.host.grouped = true;
       }
       model = std::make_shared<const GpuModel>(std::move(read));
       cluster.gpu_files.push_back(input_file(name, path, overrides, cache));

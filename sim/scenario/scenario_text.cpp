@@ -45,26 +45,16 @@ const std::string& word(const std::vector<std::string>& names, Value value) {
 
 /// "full" has all others in it.
 Json modules_of(const Recompute& recompute) {
-  if (recompute.has(RecomputeModule::full)) return name_of(RecomputeModule::full);
-  Json modules = Json::array();
-  for (int m = 0; m < recompute_module_count; ++m) {
-    const auto module = static_cast<RecomputeModule>(m);
-    if (recompute.has(module)) modules.push_back(name_of(module));
-  }
-  return modules;
+  if (recompute.has(RecomputeModule::full)) return "full";
+  return recompute.names();
 }
 
 /// A format, if it is where it usually is.
 Json precision_json(const Precision& precision) {
   const Json format = word(training_precision_names, precision.format);
   if (precision == Precision{.format = precision.format}) return format;
-  Json parts = Json::array();
-  for (int part = 0; part < gemm_part_count; ++part) {
-    const auto& name = gemm_part_names()[static_cast<std::size_t>(part)];
-    if (precision.parts.has(static_cast<GemmPart>(part))) parts.push_back(name);
-  }
   return {{"format", format},
-          {"parts", parts},
+          {"parts", precision.parts.names(gemm_part_names())},
           {"bf16_layers",
            {{"first", precision.first_bf16_layers}, {"last", precision.last_bf16_layers}}},
           {"bf16_weight_gradients", precision.bf16_weight_gradients}};
@@ -73,7 +63,7 @@ Json precision_json(const Precision& precision) {
 Json host_json(const HostModel& host) {
   Json json = {{"per_kernel", to_string(host.per_kernel)},
                {"per_module", to_string(host.per_module)},
-               {"graphs", host.graphs.names()}};
+               {"graphs", host.graphs.names(graph_module_names())}};
   const Seconds by_default = host.per_kernel + host.per_module;
   if (host.per_collective != by_default) json["per_collective"] = to_string(host.per_collective);
   if (host.grouped) json["grouped"] = true;
@@ -156,6 +146,7 @@ void add_iteration(Json& json, const IterationSpec& spec) {
                            {"factor", spec.stash->factor},
                            {"page", spec.stash->page}};
   }
+  if (spec.fused_grouped_mlp) json["fused_grouped_mlp"] = true;
   if (spec.host) json["host"] = host_json(*spec.host);
   if (spec.collective != ReplicaCollective::ring) {
     json["collective"] = word(replica_collective_names, spec.collective);

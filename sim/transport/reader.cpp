@@ -85,6 +85,7 @@ LinkRates read_link(const YamlMap& map) {
   link.of = map.bandwidth("of");
   link.rates = map.good({"of"}) ? read_rates(map, link.of) : nullptr;
   link.per_message = map.seconds("per_message", Seconds(0));
+  link.per_message_peer = map.seconds("per_message_peer", Seconds(0));
   link.assumed = map.boolean("assumed", false);
   if (link.rates && link.rates->most() > link.of) {
     map.value().error(

@@ -60,29 +60,38 @@ double rows_per_peer(const Topology& topology, const GroupTraffic& traffic, Tier
   return most;
 }
 
+/// A group's GPUs in each of its hosts.
+std::vector<int> gpus_by_host(const Topology& topology, const GroupTraffic& traffic) {
+  std::vector<int> of_host(static_cast<std::size_t>(topology.host_count()));
+  for (const GpuId gpu : traffic.members) {
+    ++of_host[static_cast<std::size_t>(topology.host_of(gpu))];
+  }
+  std::erase(of_host, 0);
+  return of_host;
+}
+
 /// The part of a group's GPUs that a GPU does not share its host with (`tier` host: that are not
 /// itself), the most of any GPU.
 double part_beyond(const Topology& topology, const GroupTraffic& traffic, Tier tier) {
   const auto all = static_cast<double>(traffic.members.size());
   if (tier == Tier::host) return 1 - 1 / all;
-  std::vector<int> of_host(static_cast<std::size_t>(topology.host_count()));
-  for (const GpuId gpu : traffic.members) {
-    ++of_host[static_cast<std::size_t>(topology.host_of(gpu))];
-  }
-  int least = std::numeric_limits<int>::max();
-  for (const int here : of_host) {
-    if (here > 0) least = std::min(least, here);
-  }
-  return 1 - least / all;
+  return 1 - std::ranges::min(gpus_by_host(topology, traffic)) / all;
+}
+
+/// What each row costs on a link besides its bytes.
+Seconds per_message(const LinkRates& rates, const Topology& topology, const GroupTraffic& traffic) {
+  if (rates.per_message_peer == Seconds(0)) return rates.per_message;
+  const int most = std::ranges::max(gpus_by_host(topology, traffic));
+  return rates.per_message + rates.per_message_peer * (most - 1);
 }
 
 /// `bytes`: of the exchange, or of the kernel that it is a part of.
 void slow(LinkUse& use, const Link& link, const std::vector<const LinkRates*>& rates, Bytes bytes,
-          Bytes row) {
+          Bytes row, Seconds a_row) {
   if (rates.empty() || link.table) return;
   const Seconds ideal = use.time;
   const double factor = time_on(rates, link.bandwidth, bytes) / (bytes / link.bandwidth);
-  use.time = ideal * factor + rates.front()->per_message * (use.bytes / row);
+  use.time = ideal * factor + a_row * (use.bytes / row);
   use.part *= ideal / use.time;
 }
 
@@ -133,10 +142,16 @@ void carry(const Transport& transport, bool goes_on, const Topology& topology,
   }
   loads.overhead += sent;
   const auto rates = rates_of(transport, topology);
+  std::vector<Seconds> a_row;  // by class of links
+  for (const auto& of_class : rates) {
+    a_row.push_back(of_class.empty() ? Seconds(0)
+                                     : per_message(*of_class.front(), topology, traffic));
+  }
   for (LinkUse& use : loads.uses) {
     const Link& link = topology.link(use.link);
+    const auto of_class = static_cast<std::size_t>(link.link_class);
     const Bytes bytes = kernel_bytes.empty() ? use.bytes : Bytes(kernel_bytes[use.link.index()]);
-    slow(use, link, rates[static_cast<std::size_t>(link.link_class)], bytes, traffic.matrix.unit());
+    slow(use, link, rates[of_class], bytes, traffic.matrix.unit(), a_row[of_class]);
   }
 }
 

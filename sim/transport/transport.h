@@ -22,6 +22,7 @@ struct LinkRates {
   BytesPerSecond of;                            // of the measured link, by its data sheet
   std::shared_ptr<const BandwidthTable> rates;  // none above `of`
   Seconds per_message = {};                     // besides, for each row on the link
+  Seconds per_message_peer = {};                // and for each GPU that could have got it
   bool assumed = false;  // taken from elsewhere: nobody measured this transport on such links
   bool operator==(const LinkRates&) const = default;
 };
@@ -64,7 +65,8 @@ Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandw
 
 /// Makes of the loads of an exchange on a topology what they are by this transport:
 ///  - a use takes time_on its link in place of bytes / bandwidth, crowding besides, and per_message
-///    for each row on the link. If it is a part of a fused kernel, it has its share of the time
+///    + per_message_peer x the group's other GPUs in a host (in the host with most) for each row on
+///    the link. If it is a part of a fused kernel, it has its share of the time
 ///    for all the bytes that the kernel puts on the link, kernel_bytes [link];
 ///  - overhead = start-up of the farthest tier reached + a row / first_row + per_peer x the most
 ///    peers of a GPU (the topology's peer_overhead if its hosts are slower; none if messages cost

@@ -124,7 +124,7 @@ TEST_P(BlocksOf, KeepLessTheMoreIsComputedAgain) {
     if (layer > 3 && layer < model_.layers - 1) continue;
     const Bytes all = kept_activations(model_, layer, block, shard, {});
     EXPECT_TRUE(recomputed_kernels(model_, layer, block, shard, {}).empty());
-    for (int i = 0; i < recompute_module_count; ++i) {
+    for (std::size_t i = 0; i < recompute_module_names().size(); ++i) {
       const Recompute one{static_cast<RecomputeModule>(i)};
       const Bytes kept = kept_activations(model_, layer, block, shard, one);
       const Kernels again = recomputed_kernels(model_, layer, block, shard, one);
@@ -244,8 +244,9 @@ TEST(Blocks, HaveTheKernelsOfTheFirstLayerWithTheSame) {
   BlockShard training;
   training.tokens = 4096;
   training.attended = 2048;
-  const BlockShard served = serving_shard(
-      {{{.context = 900, .tokens = 1, .count = 3}}, DataType::bf16}, 1, DataType::bf16);
+  const BlockShard served =
+      serving_shard({{{.context = 900, .tokens = 1, .count = 3}}, DataType::bf16}, 1,
+                    GemmTypes::only(DataType::bf16));
   int firsts = 0, layers = 0;
   for (const std::string& name : whole_models()) {
     const MoeModel model = shipped_model(name);

@@ -18,7 +18,7 @@ std::pair<std::int64_t, std::int64_t> served_bytes(const MoeModel& model, int la
                                                    BlockKind block, OpKind kind,
                                                    const ServedTokens& served) {
   std::pair<std::int64_t, std::int64_t> sum;
-  const BlockShard shard = serving_shard(served, 1, DataType::bf16);
+  const BlockShard shard = serving_shard(served, 1, GemmTypes::only(DataType::bf16));
   for (const BlockKernel& one : forward_kernels(model, layer, block, shard)) {
     const auto* memory = std::get_if<MemoryBound>(&one.kernel);
     if (memory == nullptr || one.kind != kind) continue;
@@ -57,7 +57,7 @@ TEST(ServedTraffic, OfLatentAttentionIsNormsRotationAndOneKey) {
 }
 
 TEST(ServedTraffic, OfOneDecodeOfLatentAttentionHasScores) {
-  const BlockShard shard = serving_shard({decodes(1)}, 1, DataType::bf16);
+  const BlockShard shard = serving_shard({decodes(1)}, 1, GemmTypes::only(DataType::bf16));
   int scores = 0;
   for (const BlockKernel& one :
        forward_kernels(shipped_model("deepseek-v3"), 5, BlockKind::attention, shard)) {
@@ -86,7 +86,7 @@ TEST(ServedTraffic, OfCompressedKeysIsThatOfTrainingAndTheCache) {
 }
 
 TEST(ServedTraffic, OfCompressedKeysIsAWindowAndTheCompressedOnes) {
-  const BlockShard shard = serving_shard({decodes(7)}, 1, DataType::bf16);
+  const BlockShard shard = serving_shard({decodes(7)}, 1, GemmTypes::only(DataType::bf16));
   const MoeModel model = shipped_model("deepseek-v4-flash");
   const auto keys = [&](int layer) {
     std::int64_t sum = 0;
@@ -123,7 +123,8 @@ TEST(ServedTraffic, OfMambaIsItsStateOfADecode) {
   EXPECT_EQ(of(OpKind::mamba_scan), both(7 * 12 * 5 * 4));
   EXPECT_EQ(of(OpKind::mamba_norm), both(307 * 2 * 12));
   double projections = 0, scan = 0;
-  const BlockShard shard = serving_shard({{{1000, 1, 7}, {0, 300, 1}}}, 1, DataType::bf16);
+  const BlockShard shard =
+      serving_shard({{{1000, 1, 7}, {0, 300, 1}}}, 1, GemmTypes::only(DataType::bf16));
   for (const BlockKernel& one : forward_kernels(model, 0, BlockKind::mamba, shard)) {
     if (one.kind == OpKind::mamba_projection) projections += flops_of(one.kernel).value;
     if (one.kind == OpKind::mamba_scan) scan += flops_of(one.kernel).value;

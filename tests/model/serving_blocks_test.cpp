@@ -32,7 +32,8 @@ double products_of(const Served& kernels) {
 
 Served attention_of(const std::string& name, int layer, std::vector<SequenceStep> sequences,
                     int tp = 1, DataType cache = DataType::bf16) {
-  const BlockShard shard = serving_shard({std::move(sequences), cache}, tp, DataType::bf16);
+  const BlockShard shard =
+      serving_shard({std::move(sequences), cache}, tp, GemmTypes::only(DataType::bf16));
   return forward_kernels(shipped_model(name), layer, BlockKind::attention, shard);
 }
 
@@ -115,7 +116,8 @@ TEST(ServedBlocks, OfSharedKeysHaveTheHeadsOfAllWhoShareThem) {
   // 8 of DeepSeek-V3's 128 heads each, keys over 4 of these GPUs: 5 decode, a prompt has a prefix.
   const MoeModel v3 = shipped_model("deepseek-v3");
   const std::vector<SequenceStep> list = {{1999, 1, 5}, {1002, 300, 2}};
-  const BlockShard shard = serving_shard({list, DataType::fp8, 4}, 16, DataType::bf16);
+  const BlockShard shard =
+      serving_shard({list, DataType::fp8, 4}, 16, GemmTypes::only(DataType::bf16));
   const auto scores = scores_of(forward_kernels(v3, 0, BlockKind::attention, shard));
   ASSERT_EQ(scores.size(), 2u);  // the prompt's, with keys of its own, then the decode's
   EXPECT_EQ(scores[0].shape.heads, 8);
@@ -127,7 +129,8 @@ TEST(ServedBlocks, OfSharedKeysHaveTheHeadsOfAllWhoShareThem) {
   EXPECT_EQ(moved.results, Bytes(5 * 8 * 512 * 2 + 5 * 8 * 4 * 4));
   // Grouped queries: 64 heads of 128 values, 4 key heads.
   const MoeModel qwen = shipped_model("qwen3-235b-a22b");
-  const BlockShard of_qwen = serving_shard({list, DataType::bf16, 2}, 8, DataType::bf16);
+  const BlockShard of_qwen =
+      serving_shard({list, DataType::bf16, 2}, 8, GemmTypes::only(DataType::bf16));
   const auto grouped = scores_of(forward_kernels(qwen, 0, BlockKind::attention, of_qwen));
   EXPECT_EQ(grouped.back().shape.heads, 8 * 2);
   EXPECT_EQ(grouped.back().shape.kv_heads, 1);
@@ -151,7 +154,7 @@ TEST(ServedBlocks, OfAPrefillComputeAsMuchAsATrainingPass) {
   for (const std::string& name : whole_models()) {
     const MoeModel model = shipped_model(name);
     const BlockShard trained{4096, 2048};
-    const BlockShard served = serving_shard({{{0, 4096, 1}}}, 1, DataType::bf16);
+    const BlockShard served = serving_shard({{{0, 4096, 1}}}, 1, GemmTypes::only(DataType::bf16));
     for (const int layer : {0, 3, model.layers - 1}) {
       const auto mixer = blocks_of_layer(model, layer).mixer;
       if (mixer != BlockKind::attention) continue;
@@ -199,7 +202,8 @@ TEST(ServedBlocks, OfLinearAttentionPassPromptsFromKernelToKernel) {
 TEST(ServedBlocks, OfTheHeadComputeTheTokensThatContinue) {
   const MoeModel model = shipped_model("deepseek-v3");
   const auto rows = [&](std::vector<SequenceStep> sequences) {
-    const BlockShard shard = serving_shard({std::move(sequences)}, 1, DataType::bf16);
+    const BlockShard shard =
+        serving_shard({std::move(sequences)}, 1, GemmTypes::only(DataType::bf16));
     for (const auto& each : forward_kernels(model, model.layers - 1, BlockKind::head, shard)) {
       if (each.kind == OpKind::head) return std::get<GroupedGemm>(each.kernel).m.front();
     }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/training_traffic.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/base/error.h"
 #include "sim/model/gpu_model.h"
 
 namespace moesim {
@@ -61,6 +63,50 @@ TEST(TrainingTraffic, ScalesAreLaidOutOnceForAllGroupsOfEveryProduct) {
   for (const OpType op : {forward_fc1, dgrad_fc1, wgrad_fc1}) {
     EXPECT_NEAR(us_of(both, gemm, op), us_of(casts, gemm, op) + 2 * 1000, 1e-6);
   }
+}
+
+TEST(TrainingTraffic, FusedExpertsQuantizeWhatTheOtherProductReads) {
+  TrainingTraffic fused{1, 6, 2, 3};
+  fused.fused_experts = true;
+  const GroupedGemm gemm{{4, 0, 6}, 5, 7, DataType::fp8};
+  const auto more = [&](const char* type) {
+    const OpType op = *find_op_type(type);
+    return us_of(slow_memory(fused), gemm, op) - us_of(slow_memory({1}), gemm, op);
+  };
+  // One call quantizes the rows of all groups that come from outside.
+  EXPECT_NEAR(more("fc1"), 6 * 70 + 2 * 1000, 1e-6);
+  EXPECT_NEAR(more("fc2-dgrad"), 6 * 70 + 2 * 1000, 1e-6);
+  // The results of the first product are written by it, and backward its results are read again.
+  EXPECT_NEAR(more("fc2"), (6 - 2) * 70, 1e-6);
+  EXPECT_NEAR(more("fc1-dgrad"), 6 * 70, 1e-6);
+  for (const char* type : {"fc1-wgrad", "fc2-wgrad"}) EXPECT_EQ(more(type), 0) << type;
+  EXPECT_NEAR(more("shared-fc2"), 6 * 70 + (2 * 2 + 3) * 1000, 1e-6);
+}
+
+TEST(TrainingTraffic, QuantizedScoresOfAttentionQuantizeTheirOperands) {
+  TrainingTraffic traffic{1, 6, 2};
+  traffic.casts_scores = true;
+  AttentionHeads heads{4, 2, 3, 5, DataType::fp8, Pass::forward};
+  const OpType scores{OpKind::attention_scores};
+  const auto cast = [&] { return traffic.of_cast(FusedAttention{10, 10, heads}, scores); };
+  EXPECT_EQ(cast().bytes, Bytes(6 * 10 * (4 * 3 + 2 * (3 + 5))));  // queries; keys and values
+  EXPECT_EQ(cast().kernels, 2);
+  heads.pass = Pass::backward;
+  EXPECT_EQ(cast().bytes, Bytes(6 * 10 * 4 * 5));  // the result's gradient
+  heads.type = DataType::bf16;
+  EXPECT_EQ(cast().bytes, Bytes(0));
+}
+
+TEST(TrainingTraffic, AGpuWithoutTheirKernelsRefusesQuantizedScores) {
+  GpuModel gpu = slow_memory({1, 6, 2});
+  gpu.training_traffic.casts_scores = true;
+  const OpType scores{OpKind::attention_scores};
+  const FusedAttention attention{10, 10, {4, 2, 3, 5, DataType::fp8, Pass::forward}};
+  EXPECT_GT(us_of(gpu, attention, scores), 0) << "as all its kernels: by its data sheet";
+  gpu.fitted.attention[DataType::bf16] = {};
+  EXPECT_THAT([&] { gpu.time(attention, scores); },
+              testing::Throws<Error>(testing::Property(
+                  &Error::what, testing::HasSubstr("no kernels of attention in fp8"))));
 }
 
 TEST(TrainingTraffic, EveryKernelOfAnOpTakesItsLaunch) {

@@ -102,6 +102,7 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
         "zero: 0\ncollective: tree\n", "update_bytes: 4\n",
         "precision: {format: nvfp4, parts: [mamba, experts], bf16_layers: {first: 1, last: 14}}\n",
         "precision: {format: mxfp8, bf16_weight_gradients: true}\n",
+        "precision: {format: mxfp8, parts: [experts, scores]}\nfused_grouped_mlp: true\n",
         "parallel: {ep: 2, dp_replicate: 4}\nzero: 2\n",
         "parallel: {pp: 2, layout: E|t|t|L}\npipeline: dualpipev\n",
         "parallel: {pp: 4, ep: 2}\npipeline: v-half\n",
@@ -119,6 +120,20 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
     EXPECT_EQ(again.iteration, scenario.iteration) << keys;
     EXPECT_EQ(again.ep, scenario.ep) << keys;
   }
+}
+
+TEST(Iteration, FusedGroupedMlpIsOfExpertsInItsFormats) {
+  EXPECT_TRUE(spec_of("precision: nvfp4\nfused_grouped_mlp: true\n" + batch).fused_grouped_mlp);
+  for (const std::string precision :
+       {"bf16", "fp8-blockwise", "{format: mxfp8, parts: [attention]}"}) {
+    EXPECT_THAT(
+        mistakes_of("precision: " + precision + "\nfused_grouped_mlp: true\n" + batch),
+        AllOf(HasSubstr("'fused_grouped_mlp' with 'precision: "), HasSubstr("mxfp8 or nvfp4")));
+  }
+  EXPECT_THAT(
+      mistakes_of("precision: mxfp8\nfused_grouped_mlp: true\nrecompute: moe_act\n" + batch),
+      AllOf(HasSubstr("'fused_grouped_mlp' with 'recompute: moe_act'"),
+            HasSubstr("no kernel of its own could run again")));
 }
 
 TEST(Iteration, PrecisionIsAFormatOrWhereItIsUsed) {

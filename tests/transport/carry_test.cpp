@@ -100,6 +100,19 @@ TEST(Carry, EveryPeerAndEveryRowCosts) {
   EXPECT_NEAR(time_by(t, cluster, to_peers(8, 1, 3, 100, 1000)).transfer.value / us, 4.5, 1e-9);
 }
 
+TEST(Carry, ARowCostsMoreTheMoreGpusOfItsHostCouldGetIt) {
+  const Transport t = transport_of(
+      "start_up: 3 us\nlinks:\n"
+      "  - {class: nvlink, of: 100 GB/s, efficiency: 1, per_message: 5 ns, per_message_peer: 2 "
+      "ns}\n");
+  // 300 rows of 1 kB leave GPU 0: 3 us of bytes, and rows of 5 + 3 x 2 ns with four GPUs in a host.
+  const double transfer = 3 + 300 * 11e-3;
+  for (const int hosts : {1, 2}) {
+    const ByteMatrix rows = to_peers(4 * hosts, 1, 3, 100, 1000);
+    EXPECT_NEAR(time_by(t, small_cluster(hosts), rows).transfer.value / us, transfer, 1e-9);
+  }
+}
+
 TEST(Carry, SlowerHostsTakeLongerForAPeer) {
   const Topology slow = small_cluster(2, "peer_overhead: 5 us\n");
   const Topology quick = small_cluster(2, "peer_overhead: 1 us\n");

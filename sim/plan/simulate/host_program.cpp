@@ -100,7 +100,7 @@ void refuse_wait_in_graph(const HostModel& host, const Op& op) {
       fmt::format(
           "host.graphs: a CUDA graph of {} cannot hold '{}' of layer {}, for which the host "
           "waits before it launches what follows ({})",
-          fmt::join(host.graphs.names(), ", "), op.label.text(), op.key.layer,
+          fmt::join(host.graphs.names(graph_module_names()), ", "), op.label.text(), op.key.layer,
           reads ? "host_wait of the dispatch" : "host.waits_for"),
       reads ? "a dispatch that does not wait (host_wait: 0 us), graphs of attention only "
               "(host.graphs: [attn]), or none (serving.graphs: false)"

@@ -20,7 +20,8 @@ LayerOps::Cell cell_of(const ChunkParts& chunk, int microbatch, bool weights_apa
           chunk.stage.replicates() ? chunk.stage.shard().tp : 1,
           chunk.stage.options().serves(),
           chunk.stash,
-          chunk.stage.options().experts_apart()};
+          chunk.stage.options().experts_apart(),
+          chunk.stage.options().spec.fused_grouped_mlp};
 }
 
 BlockKind block_of(StagePartKind kind) {
@@ -106,8 +107,7 @@ void ChunkPass::sum_gradients(OpChain& chain, const StagePart& part) {
 void ChunkPass::require_weights(std::size_t part, Pass way) {
   if (chunk_.sums == nullptr) return;
   chunk_.sums->require(chain_, cell_, chunk_.stage, chunk_.parts[part], way);
-  const bool last = way == Pass::forward ? part + 1 == chunk_.parts.size() : part == 0;
-  if (last) return;
+  if (way == Pass::forward ? part + 1 == chunk_.parts.size() : part == 0) return;  // the last one
   const StagePart& next = chunk_.parts[way == Pass::forward ? part + 1 : part - 1];
   const bool without_weights = way == Pass::backward && next.kind == StagePartKind::embedding;
   if (!without_weights) chunk_.sums->fetch(chain_, cell_, next, way);

@@ -75,6 +75,9 @@ struct IterationSpec {
   OptimizerKind optimizer = OptimizerKind::adam;
   int update_bytes = 0;  // per parameter of its own that it takes while it updates
   std::optional<PagedStash> stash = {};
+  /// Products of experts apply the activation and quantize what the next ones read (Transformer
+  /// Engine's operation fuser, use_transformer_engine_op_fuser).
+  bool fused_grouped_mlp = false;
   std::optional<HostModel> host;  // of all GPUs, in place of what their models say
   ReplicaCollective collective = ReplicaCollective::ring;
   std::optional<ServingSpec> serving =

@@ -248,6 +248,7 @@ PlannedStep Planner::layer_with_rows(const PlannedStep& planned, std::size_t lay
   if (whole_) {
     work.attended = 0;  // a whole model's attention is a block of its own
     cell.gemm_types = types;
+    cell.activation_fused = spec_.spec.fused_grouped_mlp;
   }
   const int etp = shape_.grid.size(ParallelAxis::etp);
   StashCopies stash{

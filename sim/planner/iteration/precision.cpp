@@ -2,6 +2,7 @@
 #include "sim/planner/iteration/precision.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
@@ -38,19 +39,19 @@ TrainingTraffic training_traffic(TrainingPrecision format, int gradient_bytes) {
   const double main_gradient = 2.0 * gradient_bytes;  // read and written
   switch (format) {
     case TrainingPrecision::fp8:  // zero, maximum, scale, cast with its transpose
-      return {main_gradient, 2 + 2 + 2, 4, 0, true};
+      return {main_gradient, 2 + 2 + 2, 4, 0, true, true};
     case TrainingPrecision::fp8_blockwise:
-      return {main_gradient, 2 + 2 * (1 + 4.0 / 128), 1, 0, true};
+      return {main_gradient, 2 + 2 * (1 + 4.0 / 128), 1, 0, true, true};
     case TrainingPrecision::mxfp8:  // scales of both operands
-      return {main_gradient, 2 + 2 * (1 + 1.0 / 32), 1, 2, true};
+      return {main_gradient, 2 + 2 * (1 + 1.0 / 32), 1, 2, true, true};
     case TrainingPrecision::nvfp4:
-      return {main_gradient, 2 + 2 + 2 * (0.5 + 1.0 / 16), 2, 2, true};
+      return {main_gradient, 2 + 2 + 2 * (0.5 + 1.0 / 16), 2, 2, true, true};
     case TrainingPrecision::bf16:
     case TrainingPrecision::fp16:
     case TrainingPrecision::fp32:
       break;
   }
-  return {main_gradient, 0, 0, 0, true};
+  return {main_gradient, 0, 0, 0, true, true};
 }
 
 GemmTypes Precision::types(const MoeModel& model) const {
@@ -73,13 +74,8 @@ GemmTypes Precision::types(const MoeModel& model) const {
 
 std::string Precision::text() const {
   std::vector<std::string> limits;
-  if (parts != usual) {
-    std::string listed;
-    for (int part = 0; part < gemm_part_count; ++part) {
-      if (!parts.has(static_cast<GemmPart>(part))) continue;
-      listed += (listed.empty() ? "" : ", ") + gemm_part_names()[static_cast<std::size_t>(part)];
-    }
-    limits.push_back(listed);
+  if (parts != usually_quantized) {
+    limits.push_back(fmt::format("{}", fmt::join(parts.names(gemm_part_names()), ", ")));
   }
   if (first_bf16_layers > 0) limits.push_back(fmt::format("first {} bf16", first_bf16_layers));
   if (last_bf16_layers > 0) limits.push_back(fmt::format("last {} bf16", last_bf16_layers));

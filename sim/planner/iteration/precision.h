@@ -24,12 +24,8 @@ TrainingTraffic training_traffic(TrainingPrecision format, int gradient_bytes);
 
 /// Quantized formats are used in some parts of some layers; all else is in bf16.
 struct Precision {
-  /// What Transformer Engine quantizes: Megatron-Core's logits are a product of PyTorch's.
-  static constexpr GemmParts usual = {GemmPart::attention, GemmPart::mamba,   GemmPart::dense,
-                                      GemmPart::shared,    GemmPart::experts, GemmPart::latent,
-                                      GemmPart::mtp};
   TrainingPrecision format = TrainingPrecision::bf16;
-  GemmParts parts = usual;
+  GemmParts parts = usually_quantized;  // Megatron-Core's logits are a product of PyTorch's
   int first_bf16_layers = 0, last_bf16_layers = 0;
   bool bf16_weight_gradients = false;
   bool operator==(const Precision&) const = default;

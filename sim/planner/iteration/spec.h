@@ -37,7 +37,8 @@ struct Spec {
     return spec.serving ? spec.serving->weights : type_of(spec.precision.format);
   }
   GemmTypes gemm_types(const MoeModel& model) const {
-    return spec.serving ? GemmTypes::only(spec.serving->weights) : spec.precision.types(model);
+    if (spec.serving) return GemmTypes::usual(spec.serving->weights, model.activations);
+    return spec.precision.types(model);
   }
 };
 

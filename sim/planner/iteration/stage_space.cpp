@@ -75,7 +75,7 @@ void StageSpace::share_batch() {
       auto list = i < ranks ? list_of(serving, i, part) : std::vector<SequenceStep>();
       const std::int64_t logits = part.drafts() ? sequences_of(list) : -1;
       of_part.push_back(serving_shard({std::move(list), serving.kv, serving.dcp, logits}, shard_.tp,
-                                      serving.weights));
+                                      shard_.gemm_types));
       if (of_part.back().tokens > shard_.tokens || !shard_.served) shard_ = of_part.back();
     }
   }

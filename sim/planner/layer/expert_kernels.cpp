@@ -78,7 +78,7 @@ GroupedGemm LayerOps::expert_product(const Step& s, const ExpertWork& work, GpuI
 /// what clamps the two halves and joins them again, and the biases of the results. Those are not
 /// needed again.
 void LayerOps::add_activation(const Step& s, const ExpertWork& work) {
-  if (s.work.wave) return;  // at the end of a tile
+  if (s.work.wave || cell_.activation_fused) return;  // at the end of a tile
   const bool biases = model_.expert_bias;
   const bool forward = s.pass == Pass::forward;
   const int matrices = model_.expert_matrices, halves = biases ? matrices - 1 : 0;

@@ -50,6 +50,7 @@ class LayerOps {
     StashCopies* stash = nullptr;  // if there is one, which must outlive it
     /// Rows go to GPUs that only compute experts: results have connections of their own.
     bool apart = false;
+    bool activation_fused = false;  // into the products of experts
   };
   /// All of these must outlive it.
   LayerOps(OpChain& chain, const MoeModel& model, std::vector<ReplayedLayer>& layers)

@@ -118,6 +118,36 @@ TEST_P(WholeModel, MultipliesByWeightsInTheTypeThatIsAskedFor) {
   }
 }
 
+TEST_P(WholeModel, AttendsInTheFormatWhereScoresAreAPart) {
+  Spec o = options();
+  o.spec.precision = {
+      .format = TrainingPrecision::mxfp8, .parts = {GemmPart::scores}, .last_bf16_layers = 1};
+  int attended = 0;
+  for (const Op& op : plan(o).plan.ops) {
+    if (op.kernels() == nullptr) continue;
+    const Kernel& kernel = op.kernels()->of(0);
+    const auto* attention = std::get_if<FusedAttention>(&kernel);
+    const DataType type = attention && op.key.layer < 7 ? DataType::fp8 : DataType::bf16;
+    EXPECT_EQ(type_of(kernel).value_or(DataType::bf16), type) << op.label;
+    attended += attention != nullptr ? 1 : 0;
+  }
+  EXPECT_GT(attended, 0);
+}
+
+TEST_P(WholeModel, FusedGroupedMlpHasNoActivationOfItsOwn) {
+  Spec o = options();
+  o.spec.precision.format = TrainingPrecision::mxfp8;
+  const auto kinds = [&] {
+    std::map<std::string, int> count;
+    for (const Op& op : plan(o).plan.ops) ++count[name_of(op.key.type())];
+    return count;
+  };
+  auto apart = kinds();
+  o.spec.fused_grouped_mlp = true;
+  EXPECT_EQ(apart.erase("activation") + apart.erase("activation-grad"), 2u);
+  EXPECT_EQ(kinds(), apart);
+}
+
 TEST_P(WholeModel, LeavesPartsAndLayersInBf16) {
   Spec o = options();
   o.spec.precision = {.format = TrainingPrecision::mxfp8,
