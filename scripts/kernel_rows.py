@@ -171,17 +171,19 @@ def trained(gpu, dtype, size, models=("dsv3", "kimiK26", "llama3.1", "gpt_oss"))
     def read(folder):
         for model in models:
             for r in table(folder / f"cudnn-frontend/{model}_{gpu}.csv"):
-                if r["data_type"] != dtype or r["deterministic_bwd"] != "False":
+                if r["backend"] != "cudnn" or r["data_type"] != dtype or r["deterministic_bwd"] == "True":
                     continue
                 batch, length, heads, kv_heads, qk, v = (int(r[c]) for c in (
                     "batch_size", "q_seqlen", "num_q_heads", "num_kv_heads", "head_dim_qk", "head_dim_vo"))
-                window = min(int(r["sliding_window_size"] or length), length)
+                window = min(int(float(r["sliding_window_size"] or 0)) or length, length)
                 causal = r["attn_mask"] == "top_left"
                 attended = window - window * (window - 1) / 2 / length if causal else length
-                backward = r["profile_pass"] == "bwd"
-                kernel = attention(batch * length, attended, heads, kv_heads, qk, v, size, backward)
-                yield Row(f"{model} {length} {causal} {backward}", [kernel], 0, float(r["time_ms"]) * 1e-3,
-                          2.0 * batch * length * attended * heads * (3 * qk + 2 * v if backward else qk + v))
+                for way in ("fwd", "bwd") if r["profile_pass"] == "both" else (r["profile_pass"],):
+                    time = float(r.get("time_ms") or r[f"{way}_time_ms"]) * 1e-3
+                    backward = way == "bwd"
+                    kernel = attention(batch * length, attended, heads, kv_heads, qk, v, size, backward)
+                    yield Row(f"{model} {length} {causal} {backward}", [kernel], 0, time,
+                              2.0 * batch * length * attended * heads * (3 * qk + 2 * v if backward else qk + v))
     return read
 
 

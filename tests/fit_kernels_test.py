@@ -96,6 +96,44 @@ class FitExperts(unittest.TestCase):
                 self.assertAlmostEqual(found, efficiency, delta=0.1 * efficiency)
 
 
+def training_rows(model):
+    """Attention of GB200 that reaches 0.6 of the peak, MLA 0.9 of that, backward 0.7, and half with 200 keys."""
+    qk, v = (192, 128) if model == "dsv3" else (128, 128)
+    window = 128 if model == "gpt_oss" else None
+    for length in (2048, 4096, 8192, 16384, 32768):
+        for mask in ("top_left", "no_mask"):
+            reach = min(window or length, length)
+            attended = reach - reach * (reach - 1) / 2 / length if mask == "top_left" else length
+            times = []
+            for widths, passes, reached in ((qk + v, 1, 0.6), (3 * qk + 2 * v, 2, 0.6 * 0.7)):
+                products = 2 * 2 * length * attended * 64 * widths * (1 + 200 / attended)
+                uneven = 0.9 if qk != v else 1
+                moved = passes * 2 * 2 * length * (64 + 8) * (qk + v) / (0.78 * 8e12)
+                times.append(1e3 * (5e-6 + products / (reached * uneven * 2500e12) + moved))
+            row = f"cudnn,bfloat16,{mask},2,{length},64,8,{qk},{v}"
+            yield f"{row},fwd,False,{times[0]!r},{window or ''}"
+            yield f"{row},bwd,False,{times[1]!r},{window or ''}"
+            yield f"{row},bwd,True,{9 * times[1]!r},{window or ''}"  # deterministic: left out
+
+
+class FitTraining(unittest.TestCase):
+    def test_finds_both_passes_windows_and_uneven_widths(self):
+        columns = ("backend,data_type,attn_mask,batch_size,q_seqlen,num_q_heads,num_kv_heads,head_dim_qk,head_dim_vo,"
+                   "profile_pass,deterministic_bwd,time_ms,sliding_window_size")
+        with tempfile.TemporaryDirectory() as folder:
+            tables = Path(folder) / "cudnn-frontend"
+            tables.mkdir()
+            for model in ("dsv3", "kimiK26", "llama3.1", "gpt_oss"):
+                (tables / f"{model}_gb200.csv").write_text("\n".join([columns, *training_rows(model)]) + "\n")
+            code, out, err = fit(folder, "gb200 attention in training")
+        self.assertEqual(code, 0, err)
+        self.assertIn("of 80 rows", out)
+        values = {name: float(value) for name, value in re.findall(r"(\w+): ([0-9.e+-]+)", out.splitlines()[0])}
+        self.assertAlmostEqual(values["backward"], 0.7, delta=0.03)
+        self.assertAlmostEqual(values["uneven"], 0.9, delta=0.06)
+        self.assertAlmostEqual(values["half_keys"], 200, delta=25)
+
+
 class FitServingKernels(unittest.TestCase):
     def test_finds_what_made_the_table(self):
         """Decode at 0.9 of H100's bandwidth, with 100 keys of every sequence besides, and 10 us."""
