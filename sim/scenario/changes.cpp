@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "sim/scenario/iteration_reader.h"
+
 namespace moesim {
 namespace {
 
@@ -42,8 +44,11 @@ Mistake unknown_input(const std::string& path, const std::string& value) {
             fmt::format("keys of the scenario have no name before them: {}={}",
                         path.substr(input.size() + 1), value)};
   }
-  const auto dot = path.find('.');
-  const std::string close = dot == std::string::npos ? "" : nearest(input, changeable_inputs);
+  std::vector<std::string> known = iteration_keys;
+  if (path.find('.') != std::string::npos) {
+    known.insert(known.end(), changeable_inputs.begin(), changeable_inputs.end());
+  }
+  const std::string close = nearest(input, known);
   return {fmt::format("'set' cannot change '{}'", path),
           close.empty() ? fmt::format("name the input first: {0}.{1}",
                                       fmt::join(changeable_inputs, "." + path + ", "), path)

@@ -46,6 +46,8 @@ TEST(Changes, ByFlagsNameAnInputAndAFieldOfIt) {
                     HasSubstr("hint: name the input first: topology.nodes, model.nodes, gpu.nodes, "
                               "policy.nodes, transport.nodes, software.nodes\n")));
   EXPECT_THAT(mistake("topolgy.nodes=8"), HasSubstr("hint: did you mean 'topology.nodes'?\n"));
+  EXPECT_THAT(mistake("precisionn=bf16"), HasSubstr("hint: did you mean 'precision'?\n"));
+  EXPECT_THAT(mistake("paralel.dp=4"), HasSubstr("hint: did you mean 'parallel.dp'?\n"));
   EXPECT_THAT(mistake("topology=8"), AllOf(HasSubstr("'set' cannot change 'topology'\n"),
                                            HasSubstr("a field of it: topology.field=value")));
   EXPECT_THAT(mistake("scenario:m=1"), AllOf(HasSubstr("'set' cannot change 'scenario:m'\n"),
