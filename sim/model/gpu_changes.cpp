@@ -47,14 +47,6 @@ void change(MemoryTable& table, const Rooflines& rooflines) {
   });
 }
 
-HostModel changed(HostModel host, double factor) {
-  for (Seconds* time :
-       {&host.per_kernel, &host.per_module, &host.per_collective, &host.per_graph}) {
-    *time = *time * factor;
-  }
-  return host;
-}
-
 }  // namespace
 
 GpuModel changed(const GpuModel& gpu, const GpuFactors& factors) {
@@ -66,7 +58,7 @@ GpuModel changed(const GpuModel& gpu, const GpuFactors& factors) {
   after.memory_bandwidth = BytesPerSecond(gpu.memory_bandwidth.value * factors.memory_bandwidth);
   after.launch_overhead = gpu.launch_overhead * factors.launch;
   after.host_time = gpu.host_time * factors.host;
-  after.host = changed(gpu.host, factors.host);
+  after.host = gpu.host.slower(factors.host);
   change(after.fitted.gemm, factors.launch);
   change(after.fitted.grouped_gemm, factors.launch);
   change(after.fitted.tiles, factors.launch);

@@ -56,7 +56,8 @@ struct GpuModel {
   Overlap overlap;
   TrainingTraffic training_traffic;  // set for iterations by their precision; not a key of the file
   HostModel host;
-  double host_time = 1;  // time of host work / the time that plans state
+  double host_slowdown = 1;  // of assumed times of a host on this GPU's CPU
+  double host_time = 1;      // time of host work / the time that plans state
 
   /// Zero for an empty kernel. `op` is what the kernel is for, because tables may be of one op.
   /// Throws Error if the GPU has neither a table nor a peak for the kernel's type.

@@ -70,6 +70,7 @@ GpuModel read_gpu(YamlDocument& doc) {
     gpu.overlap.communication = overlap->map().number("communication", slow_down, 1);
   }
   if (const auto of_host = map.find("host")) gpu.host = read_host_model(*of_host);
+  gpu.host_slowdown = map.number("host_slowdown", slow_down, 1);
   map.find("fit");  // for people
   map.find("provenance");
   doc.finish();

@@ -19,6 +19,16 @@ bool HostModel::takes_time() const {
          per_graph.value > 0;
 }
 
+HostModel HostModel::slower(double factor) const {
+  HostModel host = *this;
+  for (Seconds* time :
+       {&host.per_kernel, &host.per_module, &host.per_collective, &host.per_graph}) {
+    *time = *time * factor;
+  }
+  host.assumed = false;
+  return host;
+}
+
 Seconds HostModel::time(const HostCalls& calls) const {
   return per_kernel * calls.kernels + per_module * calls.modules +
          per_collective * calls.collectives;

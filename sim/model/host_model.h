@@ -57,12 +57,14 @@ struct HostModel {
   Seconds per_collective;  // per collective call, in place of per_kernel
   Seconds per_graph;       // per launch of a captured graph
   bool grouped = false;    // products of a GPU's experts are one launch
+  bool assumed = false;    // nobody stated these times: by software, on the CPUs that it ran on
   GraphModules graphs;
   /// The host waits for the end of these ops on its GPU before it issues the next one. Host work on
   /// the stream of kernels, such as reading tokens per expert, is always waited for.
   std::vector<OpKind> waits_for;
 
   bool takes_time() const;
+  HostModel slower(double factor) const;  // all times, which are then no longer assumed
   Seconds time(const HostCalls& calls) const;
   std::string text() const;  // "10 us per kernel, ..."
   bool operator==(const HostModel&) const = default;

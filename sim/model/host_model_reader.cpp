@@ -15,6 +15,9 @@ HostModel read_host_model(const YamlValue& value, const HostModel& absent) {
   const Seconds per_call = host.per_kernel + host.per_module;
   host.per_collective = map.seconds("per_collective", per_call);
   host.per_graph = map.seconds("per_graph", per_call);
+  for (const char* time : {"per_kernel", "per_module", "per_collective", "per_graph"}) {
+    if (map.find(time)) host.assumed = false;
+  }
   host.grouped = map.boolean("grouped", absent.grouped);
   if (const auto graphs = map.find("graphs")) {
     const auto items = graphs->is_list() ? graphs->list() : std::vector<YamlValue>{*graphs};

@@ -95,7 +95,10 @@ void read_stated(const YamlMap& map, Software& software) {
     number = static_cast<int>(map.integer(key, range, number));
   };
   if (map.find("kept")) software.kept = read_kept(map, software.name);
-  if (const auto host = map.find("host")) software.host = read_host_model(*host);
+  if (const auto host = map.find("host")) {
+    software.host = read_host_model(*host);
+    software.host.assumed = true;
+  }
   integer("gradient_bytes", software.gradient_bytes, bytes_per_parameter);
   integer("optimizer_bytes", software.optimizer_bytes, bytes_per_parameter);
   integer("update_bytes", software.update_bytes, bytes_per_parameter);

@@ -75,6 +75,7 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster, std::vector<Diag
         } else if (!read.host.takes_time()) {
           read.host = open_software(scenario, cache).host;
         }
+        if (read.host.assumed) read.host = read.host.slower(read.host_slowdown);
         const auto& serving = scenario.iteration->serving;
         if (serving && !serving->graphs) read.host.graphs = {};
         if (scenario.iteration->fused_grouped_mlp) read.host.grouped = true;

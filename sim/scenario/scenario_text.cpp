@@ -61,13 +61,17 @@ Json precision_json(const Precision& precision) {
 }
 
 Json host_json(const HostModel& host) {
-  Json json = {{"per_kernel", to_string(host.per_kernel)},
-               {"per_module", to_string(host.per_module)},
-               {"graphs", host.graphs.names(graph_module_names())}};
-  const Seconds by_default = host.per_kernel + host.per_module;
-  if (host.per_collective != by_default) json["per_collective"] = to_string(host.per_collective);
+  Json json = Json::object();
+  const Seconds of_call = host.per_kernel + host.per_module;
+  const auto state = [&](const char* key, Seconds time, bool usual) {
+    if (!host.assumed && !usual) json[key] = to_string(time);
+  };
+  state("per_kernel", host.per_kernel, false);
+  state("per_module", host.per_module, false);
+  json["graphs"] = host.graphs.names(graph_module_names());
+  state("per_collective", host.per_collective, host.per_collective == of_call);
   if (host.grouped) json["grouped"] = true;
-  if (host.per_graph != by_default) json["per_graph"] = to_string(host.per_graph);
+  state("per_graph", host.per_graph, host.per_graph == of_call);
   for (const OpKind kind : host.waits_for) json["waits_for"].push_back(name_of(kind));
   return json;
 }

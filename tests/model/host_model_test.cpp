@@ -60,6 +60,24 @@ TEST(HostModel, SaysWhatIsWrong) {
               testing::HasSubstr("'fc1-wgrad' is not a kind of op"));
 }
 
+TEST(HostModel, TimesAreAssumedUntilTheyAreStated) {
+  HostModel assumed = read_host("{per_kernel: 10 us, per_module: 20 us}");
+  assumed.assumed = true;
+  const auto read = [&](const std::string& text) {
+    return read_host_model(YamlDocument::from_text(text, "host")->root(), assumed);
+  };
+  EXPECT_TRUE(read("{graphs: [attn]}").assumed);
+  EXPECT_FALSE(read("{per_kernel: 10 us}").assumed);
+  EXPECT_FALSE(read("{per_graph: 50 us}").assumed);
+  EXPECT_FALSE(read("none").assumed);
+  const HostModel slower = assumed.slower(2);
+  EXPECT_FALSE(slower.assumed);
+  EXPECT_DOUBLE_EQ(slower.per_kernel.value, 20e-6);
+  EXPECT_DOUBLE_EQ(slower.per_module.value, 40e-6);
+  EXPECT_DOUBLE_EQ(slower.per_collective.value, 60e-6);
+  EXPECT_DOUBLE_EQ(slower.per_graph.value, 60e-6);
+}
+
 HostCalls calls_of(const std::string& type, const Kernel& kernel) {
   return host_calls(*find_op_type(type), &kernel);
 }

@@ -111,7 +111,8 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
         "paged_stash: {rank_capacity: 2, factor: 1.25, page: 32}\n",
         "parallel: {pp: 4, embedding_as_layer: true, loss_as_layer: true}\nep: 2\n",
         "parallel: {pp: 4, ep: 2}\npipeline: combined-1f1b\noverlap: {all_to_all: false}\n",
-        "host: {per_kernel: 10 us, graphs: [attn, moe_router], waits_for: [stage-transfer]}\n"}) {
+        "host: {per_kernel: 10 us, graphs: [attn, moe_router], waits_for: [stage-transfer]}\n",
+        "host: {graphs: [attn], grouped: true}\n"}) {
     const Scenario scenario = read_keys(keys + batch);
     const auto path = std::filesystem::path(testing::TempDir()) / "iteration_again.yaml";
     write_file(path.string(), to_text(scenario));

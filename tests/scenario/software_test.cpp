@@ -58,6 +58,17 @@ TEST(Software, IterationsAssumeMegatronCore) {
   EXPECT_EQ(gpu.sms, 132);
 }
 
+TEST(Software, HostsOfOtherCpusTakeLongerUnlessTheScenarioSaysWhatTheyTake) {
+  const auto per_kernel = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"topology=gb200-nvl72", "batch.global=144"});
+    return gpu_with(more).host.per_kernel.value;
+  };
+  EXPECT_DOUBLE_EQ(per_kernel({}), 2.6 * 13.5e-6);
+  EXPECT_DOUBLE_EQ(per_kernel({"host={graphs: [attn]}"}), 2.6 * 13.5e-6);
+  EXPECT_DOUBLE_EQ(per_kernel({"host.per_kernel=10us"}), 10e-6);
+  EXPECT_DOUBLE_EQ(per_kernel({"software=ideal"}), 0);
+}
+
 /// HybridEP's iterations: fp32 on units without tensor cores, nothing shared among replicas.
 TEST(Software, PytorchDdpSharesNothing) {
   const Scenario scenario = scenario_with({"software=pytorch-ddp", "precision=fp32"});
