@@ -2,6 +2,7 @@
 #include "sim/scenario/open_cluster.h"
 
 #include <map>
+#include <optional>
 
 #include "sim/base/data_files.h"
 #include "sim/planner/iteration/spec.h"
@@ -43,6 +44,19 @@ std::string find_file(const std::string& key, const std::string& kind, const std
 
 namespace {
 
+/// Tensor cores with fp4 multiply blocks of 32 with one scale (MXFP8), older ones do not.
+std::optional<Diagnostic> lacks_mxfp8(const GpuModel& gpu, const IterationSpec& spec) {
+  const bool asked = !spec.serving && spec.precision.format == TrainingPrecision::mxfp8;
+  if (!asked || gpu.peak.contains(DataType::fp4)) return std::nullopt;
+  return Diagnostic{Severity::warning,
+                    spec.places.file,
+                    spec.places.precision,
+                    0,
+                    fmt::format("'{}' does not multiply mxfp8: computed as fp8", gpu.name),
+                    "",
+                    "fp8 or fp8-blockwise; or a GPU with peak.fp4, which has both"};
+}
+
 void open_gpus(const Scenario& scenario, ClusterInput& cluster, std::vector<Diagnostic>& warnings,
                InputCache& cache) {
   std::map<std::string, std::shared_ptr<const GpuModel>> models;
@@ -64,6 +78,7 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster, std::vector<Diag
         for (Diagnostic& d : doubled_figures(path, read, sheet)) warnings.push_back(std::move(d));
       }
       if (scenario.iteration) {
+        if (auto d = lacks_mxfp8(read, *scenario.iteration)) warnings.push_back(std::move(*d));
         read.training_traffic =
             training_traffic(scenario.iteration->precision.format, scenario.gradient_bytes);
         read.training_traffic.fused_experts = scenario.iteration->fused_grouped_mlp;

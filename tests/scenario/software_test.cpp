@@ -19,6 +19,7 @@
 namespace moesim {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 std::vector<Override> flags_with(const std::vector<std::string>& more) {
@@ -67,6 +68,20 @@ TEST(Software, HostsOfOtherCpusTakeLongerUnlessTheScenarioSaysWhatTheyTake) {
   EXPECT_DOUBLE_EQ(per_kernel({"host={graphs: [attn]}"}), 2.6 * 13.5e-6);
   EXPECT_DOUBLE_EQ(per_kernel({"host.per_kernel=10us"}), 10e-6);
   EXPECT_DOUBLE_EQ(per_kernel({"software=ideal"}), 0);
+}
+
+TEST(Software, OnlyGpusWithFp4MultiplyMxfp8) {
+  const auto warned = [](const std::vector<std::string>& more) {
+    std::string text;
+    for (const Diagnostic& d : open_inputs(scenario_with(more)).warnings) text += d.str();
+    return text;
+  };
+  EXPECT_THAT(warned({"precision=mxfp8"}),
+              AllOf(HasSubstr("warning: 'h100-measured' does not multiply mxfp8"),
+                    HasSubstr("fp8 or fp8-blockwise")));
+  EXPECT_EQ(warned({"precision=fp8"}), "");
+  EXPECT_THAT(warned({"precision=mxfp8", "topology=gb200-nvl72", "batch.global=144"}),
+              testing::Not(HasSubstr("mxfp8")));
 }
 
 /// HybridEP's iterations: fp32 on units without tensor cores, nothing shared among replicas.
