@@ -76,12 +76,15 @@ Software::Changes read_parameters(const YamlMap& map, const std::string& key, Ov
 
 void read_next_to_kernels(const YamlMap& map, Software& software) {
   const std::string flag = flag_of(software.name);
-  software.slowdown =
-      read_numbers(map, "slowdown", slower, {"overlap.communication", "", flag, true});
-  software.product_sms = read_numbers(map, "product_sms", multiprocessors, {"sms", "", flag});
-  software.dispatch_sms =
-      read_numbers(map, "dispatch_sms", multiprocessors, {"dispatch.sms", "", flag, true});
-  software.transports = read_parameters(map, "transports", {"", "", flag});
+  const auto numbers = [&](const char* key, Software::Changes& all, Range range,
+                           const Override& change) {
+    if (map.find(key)) all = read_numbers(map, key, range, change);
+  };
+  numbers("slowdown", software.slowdown, slower, {"overlap.communication", "", flag, true});
+  numbers("product_sms", software.product_sms, multiprocessors, {"sms", "", flag});
+  numbers("dispatch_sms", software.dispatch_sms, multiprocessors, {"dispatch.sms", "", flag, true});
+  if (map.find("transports"))
+    software.transports = read_parameters(map, "transports", {"", "", flag});
 }
 
 void add(std::vector<Override>& changes, const Software::Changes& all, const std::string& name) {
