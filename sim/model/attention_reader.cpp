@@ -17,6 +17,7 @@ void read_gqa(const YamlMap& map, AttentionShape& shape) {
   shape.head_dim = size_in(map, "head_dim");
   shape.qk_norm = map.boolean("qk_norm", false);
   shape.output_gate = map.boolean("output_gate", false);
+  shape.yarn = map.boolean("yarn", false);
   if (map.good({"heads", "kv_heads"}) && shape.heads % shape.kv_heads != 0) {
     map.find("kv_heads")
         ->error(fmt::format("'kv_heads' is {}, which does not divide {} heads", shape.kv_heads,

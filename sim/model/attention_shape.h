@@ -71,6 +71,7 @@ struct AttentionShape {
   bool output_bias = false;  // of the output projection
   bool output_gate = false;  // the query projection has as many columns again
   bool sinks = false;        // one learned score per head
+  bool yarn = false;         // gqa: rotated queries and keys are scaled (arXiv 2309.00071, eq. 15)
   int full_every = 1;
   int window = 0;  // tokens that a window layer attends to, its own with them; 0: no windows
   std::optional<LinearAttention> linear;

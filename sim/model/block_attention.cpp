@@ -51,6 +51,16 @@ void add_chunks(StepList& list, const LinearAttention& linear) {
               {full_layer});
 }
 
+/// In one kernel; with YaRN's factor, which Transformer Engine's does not have, as PyTorch runs
+/// Megatron-Core's _apply_rotary_pos_emb_bshd (rope_utils.py of NVIDIA/Megatron-LM 00c51e13):
+/// products by cosine and sine, halves negated and joined, their sum, joined with an empty rest;
+/// backward the same but for joins, a gradient of zeros for the rest, and two sums.
+void add_rotary(StepList& list, std::int64_t width, bool scaled) {
+  StepList::Widths widths{width, width, width, width};
+  if (scaled) widths = {13 * width / 2, 11 * width / 2, 15 * width / 2, 13 * width / 2};
+  list.memory(projections, list.all(), widths, {full_layer});
+}
+
 void add_gqa(StepList& list, const AttentionShape& shape, std::int64_t hidden) {
   const std::int64_t query = list.split(shape.query_width());
   const std::int64_t key = list.split(shape.key_width());
@@ -61,8 +71,7 @@ void add_gqa(StepList& list, const AttentionShape& shape, std::int64_t hidden) {
     list.norm(projections, list.all(), query + key, {full_layer});
     list.keep(list.all(), query + key, list.element(), {full_layer});  // as it was before
   }
-  list.memory(projections, list.all(), {query + key, query + key, query + key, query + key},
-              {full_layer});  // rotary embedding
+  add_rotary(list, query + key, shape.yarn);
   list.keep(list.all(), query + key + value, list.element(), {full_layer});
 }
 

@@ -92,6 +92,19 @@ std::string other_layers(HfKeys& keys, const HfArchitecture& is, std::int64_t la
   return window ? fmt::format(", full_every: {}, window: {}", every, *window) : "";
 }
 
+/// YaRN scales rotated queries and keys unless the file takes the scale back. GPT-OSS has it by
+/// default.
+bool scales_rotary(const HfKeys& keys, std::string_view type) {
+  const Json* scaling = keys.find({"rope_scaling", "rope_parameters"});
+  if (scaling == nullptr || !scaling->is_object()) return type == "gpt_oss";
+  for (const char* key : {"rope_type", "type"}) {
+    if (scaling->contains(key) && (*scaling)[key] == "yarn") {
+      return !scaling->contains("mscale_all_dim") && !scaling->contains("attention_factor");
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string hf_attention(HfKeys& keys, const HfArchitecture& is, std::int64_t hidden,
@@ -120,6 +133,7 @@ std::string hf_attention(HfKeys& keys, const HfArchitecture& is, std::int64_t hi
     shape += ", bias: true";
   }
   if (type == "gpt_oss" || type == "gpt_neox") shape += ", output_bias: true";
+  if (scales_rotary(keys, type)) shape += ", yarn: true";
   if (type == "gpt_oss") shape += ", sinks: true";
   if (is.output_gate) shape += ", output_gate: true";
   return "attention: {" + shape + other_layers(keys, is, layers) + "}\n";

@@ -56,7 +56,8 @@ std::vector<ExecutionRule> rules_of_attention(const AttentionShape& shape) {
           {shape.linear.has_value(), "linear attention", ""},
           {shape.bias || shape.output_bias, "biases of attention", ""},
           {shape.output_gate, "gated attention", ""},
-          {shape.sinks, "attention sinks", ""}};
+          {shape.sinks, "attention sinks", ""},
+          {shape.yarn, "YaRN's scale of queries and keys", ""}};
 }
 
 std::vector<ExecutionRule> rules_of_model(const MoeModel& model) {

@@ -195,6 +195,26 @@ TEST(Blocks, ComputeAgainWhatModulesName) {
             std::int64_t{4096} * 2 * (128 * (192 + 192 + 128) + 1536 + 512));
 }
 
+/// Kernel by kernel in place of one that reads and writes queries and keys.
+TEST(Blocks, RotateScaledQueriesAndKeysInManyKernels) {
+  MoeModel model = shipped_model("gpt-oss-20b");
+  BlockShard shard;
+  shard.tokens = 1024;
+  shard.attended = 512;
+  const auto moved = [&](bool yarn, const auto& kernels) {
+    model.attention->shape->yarn = yarn;
+    std::int64_t bytes = 0;
+    for (const BlockKernel& k : kernels(model, 1, BlockKind::attention, shard)) {
+      bytes += memory_traffic_of(k.kernel).value;
+    }
+    return bytes;
+  };
+  EXPECT_TRUE(model.attention->shape->yarn);
+  const std::int64_t rotated = std::int64_t{1024} * (64 + 8) * 64 * 2;
+  EXPECT_EQ(moved(true, forward_kernels) - moved(false, forward_kernels), 10 * rotated);
+  EXPECT_EQ(moved(true, dgrad_kernels) - moved(false, dgrad_kernels), 12 * rotated);
+}
+
 TEST(Blocks, OfRoutedExpertsKeepRows) {
   const MoeModel model = shipped_model("qwen3-30b-a3b");
   const auto kept = [&](DataType type, int etp, const Recompute& recompute) {

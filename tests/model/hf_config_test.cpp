@@ -173,6 +173,7 @@ TEST_P(HfConfigTest, GivesTheModelThatIsShipped) {
   EXPECT_EQ(read.attention->shape->indexer.has_value(),
             shipped.attention->shape->indexer.has_value());
   EXPECT_EQ(read.attention->shape->sinks, shipped.attention->shape->sinks);
+  EXPECT_EQ(read.attention->shape->yarn, shipped.attention->shape->yarn);
   EXPECT_EQ(read.missing_of_whole(), "");
 }
 
