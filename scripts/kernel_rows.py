@@ -60,9 +60,13 @@ def tiles(rows, n, k, size, weights, groups):
     return (lambda p: 2 * filled * n * k * (1 + p.get("half_sum", 0) / k), moved)
 
 
+def attention_flop(queries, attended, heads, qk, v, backward=False):
+    return 2.0 * queries * attended * heads * (3 * qk + 2 * v if backward else qk + v)
+
+
 def attention(queries, attended, heads, kv_heads, qk, v, size, backward=False):
     moved = queries * (heads + kv_heads) * (qk + v) * size * (2 if backward else 1)
-    products = 2 * queries * attended * heads * (3 * qk + 2 * v if backward else qk + v)
+    products = attention_flop(queries, attended, heads, qk, v, backward)
 
     def flop(p):
         slower = (p["backward"] if backward else 1) * (p.get("uneven", 1) if qk != v else 1)
@@ -162,7 +166,7 @@ def prefill(file, cache="bfloat16", size=2):
             attended = (length + 1) / 2
             kernel = attention(batch * length, attended, heads, kv_heads, width, width, size)
             yield Row(f"{batch} {length} {heads} {kv_heads} {width}", [kernel], 0, float(r["latency"]) * 1e-3,
-                      4.0 * batch * length * attended * heads * width)
+                      attention_flop(batch * length, attended, heads, width, width))
     return read
 
 
@@ -183,7 +187,7 @@ def trained(gpu, dtype, size, models=("dsv3", "kimiK26", "llama3.1", "gpt_oss"))
                     backward = way == "bwd"
                     kernel = attention(batch * length, attended, heads, kv_heads, qk, v, size, backward)
                     yield Row(f"{model} {length} {causal} {backward}", [kernel], 0, time,
-                              2.0 * batch * length * attended * heads * (3 * qk + 2 * v if backward else qk + v))
+                              attention_flop(batch * length, attended, heads, qk, v, backward))
     return read
 
 
@@ -212,5 +216,5 @@ def mla(file):
             attended = (length + 1) / 2
             kernel = attention(batch * length, attended, heads, heads, 192, 128, 2)
             yield Row(f"{batch} {length} {heads}", [kernel], 0, float(r["latency"]) * 1e-3,
-                      2.0 * batch * length * attended * heads * 320)
+                      attention_flop(batch * length, attended, heads, 192, 128))
     return read
