@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where figures of traces begin and end: headers, batches, thresholds of suspicions, pages, and the
+// Where figures of traces begin and end: batches, thresholds of suspicions, pages, and the
 // bytes of synthetic traces.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/trace/batches.h"
-#include "sim/trace/npy.h"
 #include "sim/trace/slice.h"
 #include "sim/trace/statistics.h"
 #include "sim/trace/suspicions.h"
@@ -25,91 +24,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-
-/// The array, or what is wrong, of a header of version 1 that ends where its text does.
-std::string read_header(const std::string& dict, const std::string& data = "") {
-  std::string text = std::string("\x93NUMPY\x01\0", 8);
-  text += {static_cast<char>(dict.size() & 0xff), static_cast<char>(dict.size() >> 8)};
-  text += dict + data;
-  std::string found;
-  const std::string error = error_text([&] {
-    const auto* const bytes = reinterpret_cast<const std::byte*>(text.data());
-    found = NpyArray::parse({bytes, bytes + text.size()}, "a").describe();
-  });
-  return error == "no error" ? found : error.substr(10, error.find('\n') - 10);
-}
-
-/// A header of one byte per element that begins at a multiple of 64.
-std::string dict_of(const std::string& shape, const std::string& type = "'|u1'") {
-  std::string dict = "{'descr': " + type + ", 'fortran_order': False, 'shape': " + shape + "}";
-  dict.append((64 - (10 + dict.size()) % 64) % 64, ' ');
-  return dict;
-}
-
-TEST(NpyHeaders, HaveManyForms) {
-  EXPECT_EQ(read_header(dict_of("()"), "x"), "uint8 ()");
-  EXPECT_EQ(read_header(dict_of("(2L, 1L)"), "xy"), "uint8 (2, 1)");
-  EXPECT_EQ(read_header(dict_of("(0,)")), "uint8 (0,)");
-  EXPECT_EQ(read_header(dict_of("(2,)", "\"|u1\""), "xy"), "uint8 (2,)");
-  EXPECT_EQ(read_header("{'shape':(1,),'descr':'|i1',\n 'fortran_order':False,}", "x"),
-            "int8 (1,)");
-  std::string axes = "(";
-  for (int i = 0; i < 64; ++i) axes += "1,";
-  EXPECT_THAT(read_header(dict_of(axes + ")"), "x"), HasSubstr("uint8 (1, 1"));
-  EXPECT_EQ(read_header(dict_of(axes + "1)"), "x"), "has a damaged .npy header");
-}
-
-TEST(NpyHeaders, ThatAreNoneAreRefused) {
-  const std::string damaged = "has a damaged .npy header";
-  for (const std::string& dict :
-       {dict_of("(1,)", "''"), dict_of("(1,)", "'u'"), dict_of("(x,)"), dict_of("(1 2)"),
-        dict_of("(1"), dict_of("(1234567890123456789,)"), std::string(), std::string("{"),
-        std::string("{'descr': '|u1', 'fortran_order': False}"),
-        std::string("{'descr': '|u1', 'shape': (1,)}"),
-        std::string("{'fortran_order': False, 'shape': (1,)}"),
-        std::string("{'descr': '|u1', 'fortran_order': Maybe, 'shape': (1,)}"),
-        std::string("{'descr': '|u1', 'fortran_order': False, 'shape': (1,), 'x': 1}"),
-        std::string("{'descr' '|u1', 'fortran_order': False, 'shape': (1,)}"),
-        std::string("{'descr': '|u1' 'fortran_order': False, 'shape': (1,)}")}) {
-    EXPECT_EQ(read_header(dict, "x"), damaged) << dict;
-  }
-  EXPECT_EQ(read_header(dict_of("(999999999999999999,)")),
-            "uint8 (999999999999999999,) needs 999999999999999999 bytes of data but has 0");
-  EXPECT_EQ(read_header(dict_of("(1,)", "'<u2'") + " ", "xy"), "has unaligned data");
-  EXPECT_EQ(read_header(dict_of("(1152921504606846975,)")), "has a damaged .npy header")
-      << "more than 18 digits";
-  EXPECT_THAT(read_header(dict_of("(1, 999999999999999999, 2)")),
-              HasSubstr("has an impossible shape"));
-  const std::vector<std::byte> magic = {std::byte{0x93}, std::byte{'N'}, std::byte{'U'},
-                                        std::byte{'M'},  std::byte{'P'}, std::byte{'Y'},
-                                        std::byte{1},    std::byte{0},   std::byte{0}};
-  EXPECT_THAT(error_text([&] { NpyArray::parse(magic, "a"); }),
-              HasSubstr("ends inside its header"));
-  std::vector<std::byte> second = magic;
-  second[6] = std::byte{2};
-  second.resize(11);
-  EXPECT_THAT(error_text([&] { NpyArray::parse(second, "a"); }),
-              HasSubstr("ends inside its header"));
-  second.resize(12);
-  EXPECT_THAT(error_text([&] { NpyArray::parse(second, "a"); }), HasSubstr("damaged"));
-}
-
-TEST(NpyViews, AreOfTheirBytes) {
-  const auto kept = std::make_shared<std::vector<std::uint16_t>>(2, std::uint16_t{0x3fc0});
-  const auto bytes = std::as_bytes(std::span(*kept));
-  const NpyArray brain = NpyArray::view({'b', 2}, {2}, bytes, kept, "v");
-  EXPECT_EQ(brain.describe(), "bfloat16 (2,)");
-  EXPECT_EQ(brain.real(1), 1.5);
-  EXPECT_EQ(brain.reshaped({2, 1}).describe(), "bfloat16 (2, 1)");
-  EXPECT_THAT(error_text([&] { brain.reshaped({3}); }),
-              HasSubstr("v: error: bfloat16 (3,) needs 6 bytes of data but has 4"));
-  EXPECT_THAT(error_text([&] { brain.reshaped(std::vector<std::int64_t>(65, 1)); }),
-              HasSubstr("has too many axes"));
-  EXPECT_THAT(error_text([&] { brain.reshaped({-1, -2}); }), HasSubstr("has an impossible shape"));
-  const NpyArray bits = NpyArray::view({'u', 2}, {2}, bytes, kept, "v");
-  EXPECT_EQ(bits.integer(0), 0x3fc0);
-  EXPECT_EQ(bits.real(0), 0x3fc0);
-}
 
 TEST(BatchesThatLackTokens, NameTokensPerRankOnlyWhereSomeAreLeft) {
   const auto trace = trace_of_sequences({{4, 2, 1, 3}});
