@@ -53,7 +53,7 @@ BytesPerSecond GpuModel::memory_rate(OpKind kind) const {
 KernelTime GpuModel::roofline_time(const Kernel& kernel, const OpType& op) const {
   const Roofline any{launch_overhead, gemm_efficiency, memory_efficiency};
   const auto type = type_of(kernel);
-  const int more = training_traffic.each_kernel ? kernels_of(op, kernel) - 1 : 0;
+  const int more = training_traffic.of_software ? kernels_of(op, kernel) - 1 : 0;
   if (!type) {
     const auto* rows = std::get_if<MemoryBound>(&kernel);
     const bool launched = rows == nullptr || !rows->goes_on;
@@ -64,7 +64,7 @@ KernelTime GpuModel::roofline_time(const Kernel& kernel, const OpType& op) const
     return time;
   }
   const Roofline* of_kind = fitted.find(kernel);
-  if (of_kind == nullptr && training_traffic.casts_scores && !fitted.attention.empty() &&
+  if (of_kind == nullptr && training_traffic.of_software && !fitted.attention.empty() &&
       std::holds_alternative<FusedAttention>(kernel)) {
     throw Error(
         fmt::format("GPU model '{}' has no kernels of attention in {}", name, name_of(*type)),

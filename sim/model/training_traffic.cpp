@@ -40,7 +40,7 @@ Bytes TrainingTraffic::of_gradient(const Kernel& kernel, const OpType& op) const
 }
 
 TrainingTraffic::Cast TrainingTraffic::of_cast(const Kernel& kernel, const OpType& op) const {
-  if (const auto* attention = std::get_if<FusedAttention>(&kernel); attention && casts_scores) {
+  if (const auto* attention = std::get_if<FusedAttention>(&kernel); attention && of_software) {
     if (!is_quantized(attention->shape.type)) return {};
     return {bytes_of(quantized_by(*attention), per_cast), cast_kernels};
   }

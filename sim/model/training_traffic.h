@@ -17,11 +17,10 @@ struct TrainingTraffic {
   int cast_kernels = 0;
   /// Launches of every such product, of all its groups together, that lay out scales for it.
   int scale_kernels = 0;
-  /// Each kernel of an op that is several (docs/host.md) takes its own launch on the GPU.
-  bool each_kernel = false;
-  /// Queries, keys and values are quantized before quantized scores of attention, and backward the
-  /// gradient of the result.
-  bool casts_scores = false;
+  /// Kernels are those of training software. Each kernel of an op that is several (docs/host.md)
+  /// takes its own launch on the GPU. Queries, keys and values are quantized before quantized
+  /// scores of attention, and backward the gradient of the result.
+  bool of_software = false;
   /// Products of experts quantize their results, which the next products read: these are written,
   /// and backward what the activation came from is read.
   bool fused_experts = false;

@@ -85,7 +85,7 @@ TEST(TrainingTraffic, FusedExpertsQuantizeWhatTheOtherProductReads) {
 
 TEST(TrainingTraffic, QuantizedScoresOfAttentionQuantizeTheirOperands) {
   TrainingTraffic traffic{1, 6, 2};
-  traffic.casts_scores = true;
+  traffic.of_software = true;
   AttentionHeads heads{4, 2, 3, 5, DataType::fp8, Pass::forward};
   const OpType scores{OpKind::attention_scores};
   const auto cast = [&] { return traffic.of_cast(FusedAttention{10, 10, heads}, scores); };
@@ -99,7 +99,7 @@ TEST(TrainingTraffic, QuantizedScoresOfAttentionQuantizeTheirOperands) {
 
 TEST(TrainingTraffic, AGpuWithoutTheirKernelsRefusesQuantizedScores) {
   GpuModel gpu = slow_memory({1, 6, 2});
-  gpu.training_traffic.casts_scores = true;
+  gpu.training_traffic.of_software = true;
   const OpType scores{OpKind::attention_scores};
   const FusedAttention attention{10, 10, {4, 2, 3, 5, DataType::fp8, Pass::forward}};
   EXPECT_GT(us_of(gpu, attention, scores), 0) << "as all its kernels: by its data sheet";

@@ -39,19 +39,19 @@ TrainingTraffic training_traffic(TrainingPrecision format, int gradient_bytes) {
   const double main_gradient = 2.0 * gradient_bytes;  // read and written
   switch (format) {
     case TrainingPrecision::fp8:  // zero, maximum, scale, cast with its transpose
-      return {main_gradient, 2 + 2 + 2, 4, 0, true, true};
+      return {main_gradient, 2 + 2 + 2, 4, 0, true};
     case TrainingPrecision::fp8_blockwise:
-      return {main_gradient, 2 + 2 * (1 + 4.0 / 128), 1, 0, true, true};
+      return {main_gradient, 2 + 2 * (1 + 4.0 / 128), 1, 0, true};
     case TrainingPrecision::mxfp8:  // scales of both operands
-      return {main_gradient, 2 + 2 * (1 + 1.0 / 32), 1, 2, true, true};
+      return {main_gradient, 2 + 2 * (1 + 1.0 / 32), 1, 2, true};
     case TrainingPrecision::nvfp4:
-      return {main_gradient, 2 + 2 + 2 * (0.5 + 1.0 / 16), 2, 2, true, true};
+      return {main_gradient, 2 + 2 + 2 * (0.5 + 1.0 / 16), 2, 2, true};
     case TrainingPrecision::bf16:
     case TrainingPrecision::fp16:
     case TrainingPrecision::fp32:
       break;
   }
-  return {main_gradient, 0, 0, 0, true, true};
+  return {main_gradient, 0, 0, 0, true};
 }
 
 GemmTypes Precision::types(const MoeModel& model) const {

@@ -46,11 +46,12 @@ INSTANTIATE_TEST_SUITE_P(Policies, SameAsStep,
                                          "laer", "fastermoe", "hybridep-exact", "eplb"));
 
 TEST(PrecisionTraffic, ReadsAnElementAndWritesItInTwoLayoutsWithTheirScales) {
-  const auto expect = [](const TrainingTraffic& t, double bytes, int casts, int scales, bool each) {
+  const auto expect = [](const TrainingTraffic& t, double bytes, int casts, int scales,
+                         bool software) {
     EXPECT_DOUBLE_EQ(t.per_cast, bytes);
     EXPECT_EQ(t.cast_kernels, casts);
     EXPECT_EQ(t.scale_kernels, scales);
-    EXPECT_EQ(t.each_kernel, each);
+    EXPECT_EQ(t.of_software, software);
   };
   expect(training_traffic(TrainingPrecision::bf16, 4), 0, 0, 0, true);
   expect(training_traffic(TrainingPrecision::fp8, 4), 6, 4, 0, true);  // 2 more for the maximum
