@@ -12,15 +12,18 @@ constexpr auto key_projections = OpKind::attention_projections;
 constexpr auto key_scores = OpKind::attention_scores;
 constexpr int index_score_bytes = 4;  // of an index score and of a chosen key's number
 
-/// Products of the indexer's queries with keys, forward and both gradients, and the choice of keys.
-void add_choice(StepList& list, const KeyIndexer& indexer, std::int64_t queries, double keys,
+/// Scores of the indexer, summed over its heads by their kernel (fp8_mqa_logits of
+/// deepseek-ai/DeepGEMM), and the choice of keys, which reads them.
+void add_choice(StepList& list, const KeyIndexer& indexer, const AttendedTokens& of,
                 DataType type) {
-  const auto n = std::llround(keys * indexer.heads);
-  const GroupedGemm forward{{queries}, n, indexer.dim, type};
-  const GroupedGemm backward{{queries}, n, 2 * indexer.dim, type};
+  AttentionHeads heads{indexer.heads, 1, indexer.dim, 0, type};
+  const FusedAttention forward{of.queries, of.attended, heads, of.keys};
+  heads.pass = Pass::backward;
+  const FusedAttention backward{of.queries, of.attended, heads, of.keys};
   list.step({key_scores, forward, backward, MemoryBound{}, {RecomputeModule::core_attn}});
-  const std::int64_t scored = std::llround(static_cast<double>(queries) * keys) * index_score_bytes;
-  const MemoryBound choice{Bytes(scored), Bytes(queries * indexer.top_k * index_score_bytes)};
+  const std::int64_t scores = of.queries * of.attended * index_score_bytes;
+  const std::int64_t chosen = of.queries * indexer.top_k * index_score_bytes;
+  const MemoryBound choice{Bytes(scores), Bytes(scores + chosen)};
   list.step({key_scores, choice, MemoryBound{}, MemoryBound{}, {RecomputeModule::core_attn}});
 }
 
@@ -76,7 +79,8 @@ void add_indexer(StepList& list, const MoeModel& model, int layer, double attend
   }
   list.keep(list.own(), indexer.width() + indexer.dim + indexer.heads, list.element(),
             {full_layer});
-  add_choice(list, indexer, list.own(), shape.indexed_keys(layer, attended), model.activations);
+  const std::int64_t keys = std::llround(shape.indexed_keys(layer, attended));
+  add_choice(list, indexer, {.queries = list.own(), .attended = keys}, model.activations);
 }
 
 void add_compressed(StepList& list, const MoeModel& model, int layer) {
@@ -120,14 +124,7 @@ void add_served_indexer(StepList& list, const MoeModel& model, int layer,
   }
   for (const bool decode : {false, true}) {
     const AttendedTokens of = attended_tokens(served, decode, {0, shape.ratio_of(layer)});
-    if (of.queries == 0) continue;
-    add_choice(list, indexer, of.queries, static_cast<double>(of.attended), DataType::fp8);
-    // A decode reads the keys of its sequences.
-    list.step({key_scores,
-               MemoryBound{bytes_of(of.keys * indexer.dim, DataType::fp8), Bytes(0)},
-               MemoryBound{},
-               MemoryBound{},
-               {}});
+    if (of.queries > 0) add_choice(list, indexer, of, DataType::fp8);
   }
 }
 

@@ -43,7 +43,7 @@ struct AttentionHeads {
   int heads = 0;     // of queries, on one GPU
   int kv_heads = 0;  // of keys and values: fewer for grouped queries
   int qk_width = 0;  // per head, of a query and of a key
-  int v_width = 0;   // per head, of a value
+  int v_width = 0;   // per head, of a value; 0: scores are all that is computed
   DataType type = DataType::bf16;
   Pass pass = Pass::forward;
   /// Values are the first v_width elements of the keys: MLA in its absorbed form (arXiv 2405.04434,

@@ -137,9 +137,9 @@ class Checker {
     if (shape.latent && (shape.kv_heads != 1 || shape.v_width > shape.qk_width)) {
       mistake(": latent keys have one head and values that are a part of them");
     }
-    if (shape.qk_width < 1 || shape.v_width < 1) {
-      mistake(fmt::format(": attention needs widths above 0, not {} and {}", shape.qk_width,
-                          shape.v_width));
+    if (shape.qk_width < 1 || shape.v_width < 0) {
+      mistake(fmt::format(": attention needs keys wider than 0 and values not below, not {} and {}",
+                          shape.qk_width, shape.v_width));
     }
     if (shape.kv_heads < 1 || shape.heads < shape.kv_heads) {
       mistake(fmt::format(": {} heads of queries cannot share {} of keys", shape.heads,

@@ -178,14 +178,14 @@ std::vector<Kernel> read_attention(LineReader& reader, std::size_t members) {
   const auto queries = read_sizes(reader, "queries", members);
   reader.expect("attended");
   const auto attended = read_sizes(reader, "attended keys", members);
-  const auto number = [&](const char* word) {
+  const auto number = [&](const char* word, int least = 1) {
     reader.expect(word);
-    return static_cast<int>(reader.integer(word, 1, std::numeric_limits<std::int16_t>::max()));
+    return static_cast<int>(reader.integer(word, least, std::numeric_limits<std::int16_t>::max()));
   };
   shape.heads = number("heads");
   shape.kv_heads = number("kv-heads");
   shape.qk_width = number("qk");
-  shape.v_width = number("v");
+  shape.v_width = number("v", 0);
   const auto keys = reader.accept("keys") ? read_sizes(reader, "keys in the cache", members)
                                           : std::vector<std::int64_t>{0};
   shape.latent = reader.accept("latent");

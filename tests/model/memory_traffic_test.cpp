@@ -119,8 +119,8 @@ TEST(MemoryTraffic, OfCompressedKeys) {
   EXPECT_EQ(of(3, OpKind::attention_projections), with(2 * 512, 512 / 128));
   EXPECT_EQ(of(2, OpKind::attention_projections), with(4 * 512 + 4 * 128, 512 / 4 + 128 / 4));
   EXPECT_EQ(of(2, OpKind::attention_output), (Elements{query, query, query, query}));
-  // 512 chosen keys of 4 bytes.
-  EXPECT_EQ(of(2, OpKind::attention_scores)[1], 2 * 512);
+  // Scores of 128 / 4 keys and 512 chosen ones, each of 4 bytes.
+  EXPECT_EQ(of(2, OpKind::attention_scores)[1], 2 * (32 + 512));
 }
 
 TEST(MemoryTraffic, WholeParametersAreThoseBeforeTheHeads) {

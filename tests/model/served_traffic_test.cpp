@@ -2,6 +2,7 @@
 // What a pass of serving reads and writes between its products, element by element.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/model/blocks.h"
@@ -78,11 +79,10 @@ TEST(ServedTraffic, OfCompressedKeysIsThatOfTrainingAndTheCache) {
   EXPECT_EQ(of(OpKind::attention_projections, 0, {decodes(7)}), std::pair(read, read));
   EXPECT_EQ(of(OpKind::attention_projections, 0, {decodes(7), DataType::fp8}),
             std::pair(read, read - 7 * key));
-  // The indexer of 128 reads, in fp8, one key for 4 tokens; for each a score of 4 bytes is read
-  // again, and 512 numbers of 4 bytes are chosen.
-  constexpr std::int64_t keys = 1000 / 4;
-  EXPECT_EQ(of(OpKind::attention_scores, 2, {decodes(7)}),
-            std::pair(7 * keys * 128 + 7 * keys * 4, std::int64_t{7 * 512 * 4}));
+  // The indexer writes and reads a score of 4 bytes for 4 tokens; 512 numbers of 4 bytes are
+  // chosen.
+  constexpr std::int64_t scores = 7 * 4 * 1000 / 4;
+  EXPECT_EQ(of(OpKind::attention_scores, 2, {decodes(7)}), std::pair(scores, scores + 7 * 512 * 4));
 }
 
 TEST(ServedTraffic, OfCompressedKeysIsAWindowAndTheCompressedOnes) {
@@ -96,8 +96,23 @@ TEST(ServedTraffic, OfCompressedKeysIsAWindowAndTheCompressedOnes) {
     return sum;
   };
   EXPECT_EQ(keys(0), 7 * 128);
-  EXPECT_EQ(keys(2), 7 * (128 + 1000 / 4));
+  EXPECT_EQ(keys(2), 7 * (128 + 1000 / 4) + 7 * 1000 / 4)
+      << "and all compressed ones for the choice";
   EXPECT_EQ(keys(3), 7 * (128 + 8)) << "one for 128 tokens, rounded up";
+}
+
+TEST(ServedTraffic, OfAnIndexerReadsItsKeysOnceForAllHeads) {
+  // GLM-5: 32 heads of 128 in fp8 score all keys of 5 sequences.
+  const ServedTokens served{{{131071, 1, 5}}, DataType::fp8};
+  const BlockShard shard = serving_shard(served, 1, GemmTypes::only(DataType::bf16));
+  const auto kernels = forward_kernels(shipped_model("glm-5"), 5, BlockKind::attention, shard);
+  const auto index = std::ranges::find_if(kernels, [](const BlockKernel& one) {
+    const auto* scores = std::get_if<FusedAttention>(&one.kernel);
+    return scores != nullptr && scores->shape.v_width == 0;
+  });
+  ASSERT_NE(index, kernels.end());
+  EXPECT_EQ(memory_traffic_of(index->kernel), Bytes(5 * 131072 * 128 + 5 * 32 * 128));
+  EXPECT_EQ(flops_of(index->kernel), Flops(2.0 * 5 * 131072 * 32 * 128));
 }
 
 TEST(ServedTraffic, OfTheHeadReadsLogitsTwiceInFp32) {

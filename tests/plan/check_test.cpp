@@ -68,7 +68,9 @@ TEST(CheckOp, SizesOfAKernelMakeSense) {
   no_keys.kv_heads = 0;
   crowded.heads = 1;
   flat_keys.qk_width = 0;
-  flat_values.v_width = 0;
+  flat_values.v_width = -1;
+  AttentionHeads only_scores = least;
+  only_scores.v_width = 0;
   AttentionHeads latent = least, wide_values = least, backward = least;
   latent.latent = wide_values.latent = true;
   latent.kv_heads = wide_values.kv_heads = 1;
@@ -91,14 +93,17 @@ TEST(CheckOp, SizesOfAKernelMakeSense) {
       {FusedAttention{-1, 0, least}, negative},
       {FusedAttention{0, -1, least}, negative},
       {FusedAttention{1, 1, latent, 9}, ""},
+      {FusedAttention{1, 1, only_scores}, ""},
       {FusedAttention{1, 1, least, -1}, negative},
       {FusedAttention{1, 1, wide_values, 9}, apart},
       {FusedAttention{1, 1, backward, 9},
        ": the backward pass of attention has no keys in a cache"},
       {FusedAttention{1, 1, no_keys}, ": 2 heads of queries cannot share 0 of keys"},
       {FusedAttention{1, 1, crowded}, ": 1 heads of queries cannot share 2 of keys"},
-      {FusedAttention{1, 1, flat_keys}, ": attention needs widths above 0, not 0 and 1"},
-      {FusedAttention{1, 1, flat_values}, ": attention needs widths above 0, not 1 and 0"}};
+      {FusedAttention{1, 1, flat_keys},
+       ": attention needs keys wider than 0 and values not below, not 0 and 1"},
+      {FusedAttention{1, 1, flat_values},
+       ": attention needs keys wider than 0 and values not below, not 1 and -1"}};
   for (const auto& [work, what] : cases) {
     EXPECT_EQ(check_of(work), what.empty() ? "" : of_op(what));
   }

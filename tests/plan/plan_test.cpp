@@ -272,14 +272,15 @@ TEST(CheckPlan, RejectsAttentionWithoutMeaning) {
   const AttentionHeads sound{8, 2, 64, 64};
   AttentionHeads crowded = sound, flat = sound;
   crowded.kv_heads = 9;
-  flat.v_width = 0;
-  EXPECT_EQ(mistakes_of(plan_of(1, {kernel("a", 0, {}, FusedAttention{4, 2, sound}),
-                                    kernel("b", 0, {}, FusedAttention{-1, 2, sound}),
-                                    kernel("c", 0, {}, FusedAttention{4, 2, crowded}),
-                                    kernel("d", 0, {}, FusedAttention{4, 2, flat})})),
-            "error: op 1 'b': attention of fewer than 0 queries or keys\n"
-            "error: op 2 'c': 8 heads of queries cannot share 9 of keys\n"
-            "error: op 3 'd': attention needs widths above 0, not 64 and 0\n");
+  flat.v_width = -1;
+  EXPECT_EQ(
+      mistakes_of(plan_of(1, {kernel("a", 0, {}, FusedAttention{4, 2, sound}),
+                              kernel("b", 0, {}, FusedAttention{-1, 2, sound}),
+                              kernel("c", 0, {}, FusedAttention{4, 2, crowded}),
+                              kernel("d", 0, {}, FusedAttention{4, 2, flat})})),
+      "error: op 1 'b': attention of fewer than 0 queries or keys\n"
+      "error: op 2 'c': 8 heads of queries cannot share 9 of keys\n"
+      "error: op 3 'd': attention needs keys wider than 0 and values not below, not 64 and -1\n");
   EXPECT_EQ(mistakes_of(
                 plan_of(2, {kernels("a", {0, 1}, {},
                                     Kernels(std::vector<Kernel>{FusedAttention{4, 2, sound},

@@ -101,7 +101,7 @@ Kernels random_kernels(std::size_t members, Draw draw) {
   const bool same = draw(2) == 0;
   GroupedGemm gemm{{}, 1 + draw(9), 1 + draw(9), static_cast<DataType>(draw(4))};
   const int kv_heads = 1 + draw(9);
-  AttentionHeads attention{kv_heads * (1 + draw(9)), kv_heads, 1 + draw(9), 1 + draw(9), gemm.type};
+  AttentionHeads attention{kv_heads * (1 + draw(9)), kv_heads, 1 + draw(9), draw(9), gemm.type};
   attention.pass = static_cast<Pass>(draw(2));
   attention.latent = kv_heads == 1 && attention.v_width <= attention.qk_width;
   const int keys = attention.pass == Pass::forward ? draw(2) * 99 : 0;  // of every member, or none
