@@ -4,9 +4,11 @@
 #include "sim/engine/flow_network.h"
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <cmath>
 #include <map>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 #include "sim/engine/p2p_schedule.h"
@@ -34,6 +36,7 @@ class FlowNetwork : public Network {
         paths_(plan_, topology_,
                [this](GpuId from, GpuId to, int place, std::span<const LinkId> links) {
                  carrier_->add_route(from, to, place, links);
+                 if (parts_used_) add_slowed(links);
                }),
         pairs_(watch ? pairs_that_move(plan_) : 0) {}
 
@@ -47,18 +50,21 @@ class FlowNetwork : public Network {
   }
 
  private:
+  struct OnLink {
+    double part;
+    int flows = 0;  // under way
+  };
   /// An exchange that somebody has joined and that has not ended for all.
   struct Active {
     GroupTraffic traffic;
     const PricedExchange* price;
     std::unique_ptr<PeerOrder> order;
-    std::size_t participants;                           // for whom it has not ended
-    std::vector<std::pair<std::size_t, double>> parts;  // of the links it loads that have parts
-    std::vector<Pair> beginning;                        // at this time
-    bool slows = false;
+    std::size_t participants;                          // for whom it has not ended
+    std::unordered_map<std::uint32_t, OnLink> slowed;  // the links it loads that have parts
+    std::vector<Pair> beginning;                       // at this time
   };
-  /// What a link yields to the exchanges that load it, as parts of its bandwidth (LinkUse::part).
-  /// They share its time evenly, as at `port`, so that it yields the mean.
+  /// What a link yields to the exchanges whose data it carries now, as parts of its bandwidth
+  /// (LinkUse::part). They share its time evenly, as at `port`, so that it yields the mean.
   struct Parts {
     bool used = false;  // some exchange gets less than all of it
     double sum = 0;
@@ -73,6 +79,7 @@ class FlowNetwork : public Network {
     };
     std::vector<OfPair> pairs;
     std::vector<std::uint32_t> pair_of;  // [flow]
+    std::vector<int> route_of;           // the same
   };
 
   /// Returns whether some exchange gets less than all of a link.
@@ -105,15 +112,40 @@ class FlowNetwork : public Network {
     return slowed;
   }
 
-  /// Links yield to this exchange, once its data moves, what they do for its bytes.
-  void slow_links(Active& exchange) {
-    if (!parts_used_ || std::exchange(exchange.slows, true)) return;
-    for (const LinkUse& use : exchange.price->loads.uses) {
-      const std::size_t l = use.link.index();
-      if (!parts_[l].used) continue;
-      exchange.parts.emplace_back(l, use.part);
-      parts_[l].sum += exchange.parts.back().second;
-      ++parts_[l].exchanges;
+  /// Of the next route.
+  void add_slowed(std::span<const LinkId> links) {
+    auto& slowed = slowed_of_.emplace_back();
+    for (const LinkId link : links) {
+      if (parts_[link.index()].used) slowed.push_back(static_cast<std::uint32_t>(link.value));
+    }
+  }
+
+  /// Links yield to this exchange, while its data moves over them, what they do for its bytes.
+  void enter_links(Active& exchange, int route) {
+    if (!parts_used_ || slowed_of_[static_cast<std::size_t>(route)].empty()) return;
+    if (exchange.slowed.empty()) {
+      for (const LinkUse& use : exchange.price->loads.uses) {
+        if (!parts_[use.link.index()].used) continue;
+        exchange.slowed.emplace(static_cast<std::uint32_t>(use.link.value), OnLink{use.part});
+      }
+    }
+    for (const std::uint32_t link : slowed_of_[static_cast<std::size_t>(route)]) {
+      OnLink& on = exchange.slowed.at(link);
+      if (on.flows++ > 0) continue;
+      parts_[link].sum += on.part;
+      ++parts_[link].exchanges;
+    }
+  }
+
+  void leave_links(Active& exchange, int route) {
+    if (!parts_used_) return;
+    for (const std::uint32_t link : slowed_of_[static_cast<std::size_t>(route)]) {
+      OnLink& on = exchange.slowed.at(link);
+      if (--on.flows > 0) continue;
+      // No rest of a sum may stay behind.
+      if (--parts_[link].exchanges == 0) parts_[link].sum = on.part;
+      parts_[link].sum -= on.part;
+      carrier_->change(LinkId(std::int64_t{link}));
     }
   }
 
@@ -162,7 +194,6 @@ class FlowNetwork : public Network {
   /// Sends the data of some pairs, and after each of them what it held up.
   void send(OpId op, std::span<const Pair> pairs) {
     Active& exchange = active_.at(op);
-    slow_links(exchange);
     const auto sending = std::make_shared<Sending>();
     struct Started {
       FlowCarrier::Flow flow;
@@ -183,12 +214,16 @@ class FlowNetwork : public Network {
     std::vector<FlowCarrier::Flow> flows;
     flows.reserve(started.size());
     sending->pair_of.reserve(started.size());
+    sending->route_of.reserve(started.size());
     for (const Started& s : started) {
       flows.push_back(s.flow);
       sending->pair_of.push_back(s.pair);
+      sending->route_of.push_back(s.flow.route);
+      enter_links(exchange, s.flow.route);
     }
     carrier_->send(std::move(flows), exchange.price->alone.transfer * options_.precision,
                    [this, op, sending](std::size_t flow) {
+                     leave_links(active_.at(op), sending->route_of[flow]);
                      Sending::OfPair& of = sending->pairs[sending->pair_of[flow]];
                      if (--of.left == 0) end(op, of.pair);
                    });
@@ -208,24 +243,12 @@ class FlowNetwork : public Network {
 
   void end(OpId op, GpuId gpu) {
     const bool last = --active_.at(op).participants == 0;
-    if (last) {
-      free_links(active_.at(op));
-      active_.erase(op);
-    }
+    if (last) active_.erase(op);
     if (options_.together) {
       if (last) ended_(op, everyone);
       return;
     }
     ended_(op, static_cast<std::int32_t>(plan_[op].group.member(gpu)));
-  }
-
-  void free_links(const Active& exchange) {
-    for (const auto& [link, part] : exchange.parts) {
-      // No rest of a sum may stay behind.
-      if (--parts_[link].exchanges == 0) parts_[link].sum = part;
-      parts_[link].sum -= part;
-      carrier_->change(LinkId(static_cast<std::int64_t>(link)));
-    }
   }
 
   /// One for each way of the pair, after the latency of that way in all rounds.
@@ -257,6 +280,8 @@ class FlowNetwork : public Network {
   std::unique_ptr<FlowCarrier> carrier_;
   std::vector<Parts> parts_;  // per link
   bool parts_used_;           // of some link
+  std::vector<boost::container::small_vector<std::uint32_t, 4>>
+      slowed_of_;  // [route] its links with parts
   PairPaths paths_;
   std::int64_t pairs_, pairs_ended_ = 0;  // 0: nobody watches
   std::map<OpId, Active> active_;
