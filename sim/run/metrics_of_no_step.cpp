@@ -9,13 +9,6 @@
 namespace moesim {
 namespace {
 
-double flop_per_token(const PolicyRun& run) {
-  if (!run.inputs.model.missing_of_whole().empty() || run.scenario.serves()) return 0;
-  FlopCount count;
-  count.sequence = run.scenario.iteration->sequence;
-  return training_flops(run.inputs.model, count).total();
-}
-
 double mean_peak(const ClusterInput& cluster, DataType type) {
   double sum = 0;
   for (const auto& gpu : cluster.gpus) {
@@ -34,13 +27,21 @@ Bytes smallest_gpu(const ClusterInput& cluster) {
 
 }  // namespace
 
+double flop_per_token(const PolicyRun& run, double dropped_part) {
+  if (!run.inputs.model.missing_of_whole().empty() || run.scenario.serves()) return 0;
+  FlopCount count;
+  count.sequence = run.scenario.iteration->sequence;
+  const ModelFlops flops = training_flops(run.inputs.model, count);
+  return flops.total() - dropped_part * flops.routed;
+}
+
 RunMetrics metrics_of_no_step(const PolicyRun& run, const Planner& planner) {
   RunMetrics metrics;
   metrics.gpu_memory = smallest_gpu(run.cluster);
   metrics.replans = planner.layer_planner().replans_in_warmup();
   if (planner.spec().only_layers) return metrics;
   metrics.iteration.emplace();
-  metrics.iteration->flop_per_token = flop_per_token(run);
+  metrics.iteration->flop_per_token = flop_per_token(run, 0);
   metrics.iteration->peak_flops = mean_peak(run.cluster, planner.spec().gemm_type());
   if (planner.spec().serves()) {
     metrics.iteration->serving = serving_figures(planner, run.inputs.model);

@@ -11,4 +11,7 @@ namespace moesim {
 /// Metrics that steps are then added to: of iterations with what its model and GPUs make of a time.
 RunMetrics metrics_of_no_step(const PolicyRun& run, const Planner& planner);
 
+/// Model flop of one token of an iteration, of choices that are not dropped; 0: unknown.
+double flop_per_token(const PolicyRun& run, double dropped_part);
+
 }  // namespace moesim
