@@ -32,6 +32,7 @@ TEST(Slas, SayWhatIsWrong) {
   EXPECT_THAT(mistake_in("ttft p96 < 2 s"), HasSubstr("'p96' is none of mean, p50"));
   EXPECT_THAT(mistake_in("ttft p95 > 2 s"), HasSubstr("not a bound"));
   EXPECT_THAT(mistake_in("ttft p95 < 2 GB"), HasSubstr("not a bound"));
+  EXPECT_THAT(mistake_in("ttft p95 < 2 s and tpot p95 < 50 ms"), HasSubstr("not a bound"));
   EXPECT_THAT(mistake_in(""), HasSubstr("empty"));
 }
 

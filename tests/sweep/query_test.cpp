@@ -328,6 +328,8 @@ TEST_F(QueryTest, ParetoFrontIsThatOfBruteForce) {
 TEST(StoredValue, BytesBeyond64BitsAreANumber) {
   EXPECT_EQ(cell_of("peak_memory_bytes", integer_value(2000)).text, "2 kB");
   EXPECT_EQ(cell_of("peak_memory_bytes", real_value(1e300)).text, "1e+300");
+  EXPECT_EQ(cell_of("ttft.p95_s", real_value(0.25)).text, "250 ms");
+  EXPECT_EQ(cell_of("requests_per_s", real_value(0.25)).text, "0.25");
   EXPECT_EQ(cell_of("peak_memory_bytes", real_value(-9.3e18)).text, "-9.3e+18");
 }
 

@@ -58,17 +58,18 @@ Number number_of(const std::string& word, const std::vector<std::string>& names)
 
 SlaBound parse_bound(const std::string& text) {
   std::istringstream words(text);
-  std::string metric, figure, than, time, unit;
-  words >> metric >> figure >> than >> time >> unit;
+  std::string metric, figure, than, time, unit, more;
+  words >> metric >> figure >> than >> time >> unit >> more;
   SlaBound bound;
   bound.metric = number_of<SlaBound::Metric>(metric, metric_names);
   bound.figure = number_of<SlaBound::Figure>(figure, figure_names);
   NumberWithUnit given;
-  const bool read = than == "<" && split_unit(unit.empty() ? time : time + " " + unit, given);
+  const bool read =
+      than == "<" && more.empty() && split_unit(unit.empty() ? time : time + " " + unit, given);
   const double scale = read ? seconds_scale(given.unit) : 0;
   if (!(scale > 0) || !(given.number > 0)) {
     throw Error(fmt::format("--sla: '{}' is not a bound", text),
-                "METRIC FIGURE < TIME, for example ttft p95 < 2 s");
+                "METRIC FIGURE < TIME, several by commas: ttft p95 < 2 s, tpot p95 < 50 ms");
   }
   bound.most = Seconds(given.number * scale);
   return bound;
