@@ -35,6 +35,10 @@ ServingDemand demand_of(const RequestLog& log, int gpus) {
   demand.output /= count;
   demand.in_flight = log.concurrency > 0 ? static_cast<double>(log.concurrency) : count;
   demand.gpus = gpus;
+  if (log.concurrency == 0 && log.requests.size() > 1) {
+    const Seconds span = log.requests.back().arrival - log.requests.front().arrival;
+    if (span.value > 0) demand.arrivals = (count - 1) / span.value;
+  }
   return demand;
 }
 

@@ -15,6 +15,7 @@
 #include "sim/base/unsuitable.h"
 #include "sim/planner/iteration/serving_spec.h"
 #include "sim/print/formats.h"
+#include "sim/report/cost_columns.h"
 #include "sim/run/engine_cases.h"
 #include "sim/run/engine_pool.h"
 #include "sim/run/engine_views.h"
@@ -79,7 +80,7 @@ Cell figure_cell(double figure) {
 Table plans_table(const std::vector<ServingInstanceKind>& kinds, const std::vector<RunPlan>& plans,
                   std::size_t shown) {
   Table table("deployments", 1,
-              {"pools", "GPUs", "TTFT p95", "TPOT p95", "tokens/s/GPU", "goodput/s",
+              {"pools", "GPUs", "TTFT p95", "TPOT p95", "tokens/s/GPU", dollars_column, "goodput/s",
                "KV tokens/rank", "SLA"});
   for (std::size_t i = 0; i < std::min(shown, plans.size()); ++i) {
     const EngineOutcome& o = plans[i].outcome;
@@ -89,10 +90,14 @@ Table plans_table(const std::vector<ServingInstanceKind>& kinds, const std::vect
                           cell(static_cast<std::int64_t>(o.gpus)),
                           cell(Seconds(o.metrics.ttft.p95)), cell(Seconds(o.metrics.tpot.p95)),
                           cell(figure_cell(o.metrics.rates.output_per_gpu)),
-                          cell(figure_cell(o.metrics.rates.goodput)),
+                          cell(dollars_cell(o.costs)), cell(figure_cell(o.metrics.rates.goodput)),
                           o.kv_tokens == no_limit ? Cell("-") : cell(o.kv_tokens),
                           plans[i].broken.empty() ? Cell("met") : Cell(plans[i].broken)});
   }
+  const auto dollars = std::ranges::find(table.columns, dollars_column, &TableColumn::name);
+  dollars->telling = std::ranges::any_of(plans, [](const RunPlan& plan) {
+    return plan.outcome.costs.dollars_per_million.has_value();
+  });
   return table;
 }
 
@@ -186,7 +191,11 @@ class ServingAdvisor {
     try_variants(serving_choices(*scenario_.iteration->serving, inputs_.model,
                                  *scenario_.engine_run, policies));
     const auto rough = ranked();
-    const auto plans = run(finalists(priced_.kinds, rough, options_.finals));
+    auto plans = run(finalists(priced_.kinds, rough, options_.finals));
+    if (!plans.front().broken.empty()) {
+      for (RunPlan& plan : run(safest(rough, plans))) plans.push_back(std::move(plan));
+      sort(plans);
+    }
     return printout(rough.size(), plans);
   }
 
@@ -215,6 +224,26 @@ class ServingAdvisor {
     priced_.append(price(variants));
   }
 
+  /// Others, those of the least time per token: the rough price knows no percentiles.
+  std::vector<RoughPlan> safest(std::vector<RoughPlan> rough,
+                                const std::vector<RunPlan>& known) const {
+    std::erase_if(rough, [&](const RoughPlan& plan) {
+      return std::ranges::any_of(known,
+                                 [&](const RunPlan& k) { return k.rough.plan == plan.plan; });
+    });
+    std::ranges::stable_sort(rough, [](const RoughPlan& a, const RoughPlan& b) {
+      return std::tuple(!a.keeps_up, a.tpot) < std::tuple(!b.keeps_up, b.tpot);
+    });
+    return finalists(priced_.kinds, rough, options_.finals);
+  }
+
+  static void sort(std::vector<RunPlan>& plans) {
+    std::ranges::stable_sort(plans, [](const RunPlan& a, const RunPlan& b) {
+      return std::tuple(a.broken.empty(), a.outcome.metrics.rates.output_per_gpu) >
+             std::tuple(b.broken.empty(), b.outcome.metrics.rates.output_per_gpu);
+    });
+  }
+
   /// The best first.
   std::vector<RunPlan> run(const std::vector<RoughPlan>& chosen) const {
     std::vector<WorkerJob<EngineOutcome>> runs;
@@ -228,10 +257,7 @@ class ServingAdvisor {
     for (std::size_t i = 0; i < chosen.size(); ++i) {
       plans.push_back({chosen[i], outcomes[i], broken_of(outcomes[i], bounds_)});
     }
-    std::ranges::stable_sort(plans, [](const RunPlan& a, const RunPlan& b) {
-      return std::tuple(a.broken.empty(), a.outcome.metrics.rates.output_per_gpu) >
-             std::tuple(b.broken.empty(), b.outcome.metrics.rates.output_per_gpu);
-    });
+    sort(plans);
     return plans;
   }
 

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
+#include <utility>
 
 namespace moesim {
 namespace {
@@ -30,42 +32,102 @@ std::vector<Override> flags_of(const ServingInstanceKind& kind, int gpus_per_nod
   return flags;
 }
 
-/// Seconds of an instance for one request: its prompt, and its share of the passes that decode.
-double time_of_request(std::size_t kind, double sequences, const ServingDemand& demand,
-                       KindRates& rates) {
-  return demand.input / rates.prompt_tokens_per_second(kind) +
-         demand.output * rates.decode_time(kind, sequences) / sequences;
-}
+constexpr double most_busy = 0.9;  // of its time, an instance that computes prompts as they arrive
 
-RoughPlan one_pool(std::size_t kind, int instances, const ServingDemand& demand, KindRates& rates) {
-  const double sequences = std::max(1.0, demand.in_flight / instances);
-  const double request = time_of_request(kind, sequences, demand, rates);
-  RoughPlan plan{{kind, kind, instances, 0}};
-  plan.tpot = request * sequences / demand.output;
-  plan.rate = instances / request * demand.output / demand.gpus;
-  return plan;
-}
+/// The plans of a demand, by the rates of their kinds.
+class PlanMaker {
+ public:
+  PlanMaker(const std::vector<ServingInstanceKind>& kinds, const ServingDemand& demand,
+            KindRates& rates)
+      : kinds_(kinds), demand_(demand), rates_(rates) {}
 
-RoughPlan pools_apart(std::size_t prompts, int prompt_instances, std::size_t decode,
-                      int decode_instances, const ServingDemand& demand, KindRates& rates) {
-  const double sequences = std::max(1.0, demand.in_flight / decode_instances);
-  RoughPlan plan{{prompts, decode, prompt_instances, decode_instances}};
-  plan.tpot = rates.decode_time(decode, sequences);
-  const double decoded = decode_instances * sequences / (plan.tpot * demand.output);
-  const double computed = prompt_instances * rates.prompt_tokens_per_second(prompts) / demand.input;
-  plan.rate = std::min(decoded, computed) * demand.output / demand.gpus;
-  return plan;
-}
-
-/// For each number of decoding instances as many that compute prompts as the rest has room for.
-void add_apart(const std::vector<ServingInstanceKind>& kinds, std::size_t prompts,
-               std::size_t decode, const ServingDemand& demand, KindRates& rates,
-               std::vector<RoughPlan>& plans) {
-  for (int d = 1; d * kinds[decode].gpus < demand.gpus; ++d) {
-    const int p = (demand.gpus - d * kinds[decode].gpus) / kinds[prompts].gpus;
-    if (p > 0) plans.push_back(pools_apart(prompts, p, decode, d, demand, rates));
+  std::vector<RoughPlan> all() {
+    for (std::size_t k = 0; k < kinds_.size(); ++k) {
+      const int most = demand_.gpus / kinds_[k].gpus;
+      for (int n = is_open() ? 1 : most; n <= most; ++n) add_one_pool(k, n);
+      for (std::size_t d = 0; d < kinds_.size(); ++d) add_apart(k, d);
+    }
+    return std::move(plans_);
   }
-}
+
+ private:
+  bool is_open() const { return demand_.arrivals > 0; }
+  /// Of an instance for one prompt, if all its ranks have one.
+  double prompt_time(std::size_t kind) {
+    return demand_.input / rates_.prompt_tokens_per_second(kind);
+  }
+
+  /// The same as prompts come: a pass has those that arrived during the one before, at least one,
+  /// and other ranks wait for it.
+  double prompt_time(std::size_t kind, int instances) {
+    if (!is_open()) return prompt_time(kind);
+    const double ranks = kinds_[kind].dp(), pass = prompt_time(kind) * ranks;
+    return pass / std::clamp(demand_.arrivals / instances * pass, 1.0, ranks);
+  }
+
+  /// Requests of an instance: a fixed one of the loop's, or as many as arrive while one of them is
+  /// served, which is `prompt` per request that shares the instance, and a pass per token.
+  double in_flight(std::size_t kind, int instances, double prompt) {
+    if (!is_open()) return std::max(1.0, demand_.in_flight / instances);
+    const double arrivals = demand_.arrivals / instances;
+    double sequences = 1;
+    for (int step = 0; step < most_steps && sequences < demand_.in_flight; ++step) {
+      const double served =
+          prompt * sequences + demand_.output * rates_.decode_time(kind, sequences);
+      const double next = std::clamp(arrivals * served, 1.0, demand_.in_flight);
+      const bool settled = next < sequences * (1 + as_good / 10);
+      sequences = std::max(sequences, next);
+      if (settled) break;
+    }
+    return sequences;
+  }
+
+  void add_one_pool(std::size_t kind, int instances) {
+    const double prompt = prompt_time(kind, instances);
+    const double sequences = in_flight(kind, instances, prompt);
+    const double request =
+        prompt + demand_.output * rates_.decode_time(kind, sequences) / sequences;
+    add({kind, kind, instances, 0}, request * sequences / demand_.output, instances / request);
+  }
+
+  /// For each number of decoding instances as many that compute prompts as the rest has room for,
+  /// or as keep up with what arrives.
+  void add_apart(std::size_t prompts, std::size_t decode) {
+    const double needed = std::ceil(demand_.arrivals * prompt_time(prompts) / most_busy);
+    for (int d = 1; d * kinds_[decode].gpus < demand_.gpus; ++d) {
+      int p = (demand_.gpus - d * kinds_[decode].gpus) / kinds_[prompts].gpus;
+      if (is_open()) p = static_cast<int>(std::min<double>(p, std::max(1.0, needed)));
+      if (p > 0) add_pools(prompts, p, decode, d);
+    }
+  }
+
+  void add_pools(std::size_t prompts, int prompt_instances, std::size_t decode,
+                 int decode_instances) {
+    const double sequences = in_flight(decode, decode_instances, 0);
+    const double tpot = rates_.decode_time(decode, sequences);
+    const double decoded = decode_instances * sequences / (tpot * demand_.output);
+    const double computed = prompt_instances / prompt_time(prompts);
+    add({prompts, decode, prompt_instances, decode_instances}, tpot, std::min(decoded, computed));
+  }
+
+  /// `requests`: per second, at most.
+  void add(const ServingPlan& plan, double tpot, double requests) {
+    const int used = plan.prompt_instances * kinds_[plan.prompts].gpus +
+                     plan.decode_instances * kinds_[plan.decode].gpus;
+    const double served = is_open() ? std::min(requests, demand_.arrivals) : requests;
+    const int gpus = is_open() ? used : demand_.gpus;
+    plans_.push_back(
+        {plan, served * demand_.output / gpus, tpot, requests >= demand_.arrivals * (1 - as_good)});
+  }
+
+  static constexpr int most_steps = 100;
+  static constexpr double as_good = 1e-3;
+
+  const std::vector<ServingInstanceKind>& kinds_;
+  const ServingDemand& demand_;
+  KindRates& rates_;
+  std::vector<RoughPlan> plans_;
+};
 
 /// Those that carry tokens between ranks, or within tensor groups.
 std::vector<std::string> policies_for(const std::vector<ServingPolicy>& policies, bool spread) {
@@ -109,15 +171,13 @@ std::vector<ServingInstanceKind> instance_kinds(const std::vector<ServingPolicy>
 std::vector<RoughPlan> rough_plans(const std::vector<ServingInstanceKind>& kinds,
                                    const ServingDemand& demand, double most_tpot,
                                    KindRates& rates) {
-  std::vector<RoughPlan> plans;
-  for (std::size_t k = 0; k < kinds.size(); ++k) {
-    plans.push_back(one_pool(k, demand.gpus / kinds[k].gpus, demand, rates));
-    for (std::size_t d = 0; d < kinds.size(); ++d) add_apart(kinds, k, d, demand, rates, plans);
-  }
-  const auto good = [&](const RoughPlan& plan) { return most_tpot == 0 || plan.tpot <= most_tpot; };
+  std::vector<RoughPlan> plans = PlanMaker(kinds, demand, rates).all();
+  const auto good = [&](const RoughPlan& plan) {
+    return plan.keeps_up && (most_tpot == 0 || plan.tpot <= most_tpot);
+  };
   std::ranges::stable_sort(plans, [&](const RoughPlan& a, const RoughPlan& b) {
-    return std::tuple(good(a), good(a) ? a.rate : -a.tpot) >
-           std::tuple(good(b), good(b) ? b.rate : -b.tpot);
+    return std::tuple(good(a), good(a) ? a.rate : 0, -a.tpot) >
+           std::tuple(good(b), good(b) ? b.rate : 0, -b.tpot);
   });
   return plans;
 }

@@ -39,6 +39,7 @@ std::vector<ServingInstanceKind> instance_kinds(const std::vector<ServingPolicy>
 struct ServingPlan {
   std::size_t prompts = 0, decode = 0;  // indices of kinds; equal if one pool does both
   int prompt_instances = 1, decode_instances = 0;
+  bool operator==(const ServingPlan&) const = default;
 };
 
 /// What one instance of a kind does: seconds of a pass that decodes so many sequences of all its
@@ -52,20 +53,25 @@ class KindRates {
 
 struct ServingDemand {
   double input = 1, output = 1;  // mean tokens of a request
-  double in_flight = 1;          // requests
+  double in_flight = 1;          // requests at most
   int gpus = 1;                  // of the cluster
+  double arrivals = 0;           // requests per second; 0: a closed loop, with in_flight always
 };
 
-/// A plan with what the rates promise: tokens per second and GPU of the cluster, time per token.
+/// A plan with what the rates promise: tokens per second and GPU, time per token.
 struct RoughPlan {
   ServingPlan plan;
   double rate = 0, tpot = 0;
+  bool keeps_up = true;  // with the requests that arrive
 };
 
-/// All plans that the cluster has room for, the best first: those whose time per token is within
-/// `most_tpot` (s; 0: any) before the others.
+/// Plans that the cluster has room for, the best first: those that keep up and whose time per token
+/// is within `most_tpot` (s; 0: any) before the others.
 /// - One pool: each request takes its prompt's time and its share of `output` passes.
 /// - Pools apart: the slower of both, with every request in flight decoding.
+/// - A closed loop fills the cluster. Arrivals are served by any number of instances, with as many
+///   requests in flight as arrive while one is served; rates are then per GPU that they use, and
+///   pools of prompts as small as keep up.
 std::vector<RoughPlan> rough_plans(const std::vector<ServingInstanceKind>& kinds,
                                    const ServingDemand& demand, double most_tpot, KindRates& rates);
 

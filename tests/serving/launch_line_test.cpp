@@ -138,6 +138,21 @@ TEST(LaunchLines, AskForOverlapsSharedKeysAndDrafts) {
   EXPECT_EQ(left_out_of_line(engine, facts), "");
 }
 
+TEST(LaunchLines, SayWhichDispatchAndTensorGroupsHaveNoFlag) {
+  EngineModel engine;
+  engine.launch.line = "run --gpus {gpus}";
+  engine.launch.dispatch = {{"kind", "--kind"}};
+  LaunchFacts facts{"m", 8, 2, 4, 8, "other", LaunchFacts::Pool::all};
+  EXPECT_EQ(left_out_of_line(engine, facts),
+            "tensor groups of 2 within 4 ranks of attention, dispatch: other");
+  facts.dispatch = "kind";
+  engine.launch.spread = "--dp {dp}";
+  EXPECT_EQ(left_out_of_line(engine, facts), "");
+  engine.launch.spread = "";
+  facts.tp = 1;
+  EXPECT_EQ(left_out_of_line(engine, facts), "");
+}
+
 TEST(LaunchLines, CountTokensAsThePresetDoes) {
   EngineModel engine;
   engine.launch.line = "run {tokens} {memory}";

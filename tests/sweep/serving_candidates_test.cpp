@@ -147,7 +147,7 @@ TEST(ServingCandidates, PlansFillTheClusterWithOnePoolOrTwo) {
   std::vector<RoughPlan> plans = rough_plans(kinds, {100, 10, 8, 4}, 0, rates);
   EXPECT_TRUE(std::ranges::is_sorted(plans, std::greater<>(), &RoughPlan::rate));
   std::vector<std::string> words;
-  for (const auto& [plan, rate, tpot] : plans) {
+  for (const auto& [plan, rate, tpot, keeps_up] : plans) {
     std::string text = std::to_string(plan.prompt_instances) + "ab"[plan.prompts];
     if (plan.decode_instances > 0) {
       text += " " + std::to_string(plan.decode_instances) + "ab"[plan.decode];
@@ -173,6 +173,63 @@ TEST(ServingCandidates, FewRequestsAreAtLeastOnePerInstance) {
     EXPECT_NEAR(plan.tpot, 0.2 / 10, 1e-12);
     EXPECT_NEAR(plan.rate, 4 / 0.2 * 10 / 4, 1e-9);
   }
+}
+
+/// One kind of one GPU: a prompt takes 0.1 s, a pass of n sequences 10 ms + n x 1 ms.
+std::vector<RoughPlan> plans_for(double arrivals, double most_tpot = 0) {
+  const std::vector<ServingInstanceKind> kinds = {{1, 1, 1, 1, "a", {}, ""}};
+  FormulaRates rates([](std::size_t, double n) { return 0.01 + 0.001 * n; },
+                     [](std::size_t) { return 1000.0; });
+  return rough_plans(kinds, {100, 10, 1000, 4, arrivals}, most_tpot, rates);
+}
+
+TEST(ServingCandidates, ArrivalsHaveAsManyInFlightAsComeWhileOneIsServed) {
+  const auto plans = plans_for(4);
+  const auto two = std::ranges::find(plans, ServingPlan{0, 0, 2, 0}, &RoughPlan::plan);
+  ASSERT_NE(two, plans.end());
+  // Two per second and instance: n = 2 (0.1 n + 10 (0.01 + 0.001 n)), so n = 0.2 / 0.78, at
+  // least 1.
+  EXPECT_NEAR(two->tpot, (0.1 + 10 * 0.011) / 10, 1e-9);
+  const auto one = std::ranges::find(plans, ServingPlan{0, 0, 1, 0}, &RoughPlan::plan);
+  // n = 4 (0.1 n + 0.1 + 0.01 n), so n = 0.4 / 0.56.
+  EXPECT_NEAR(one->tpot, (0.1 + 10 * 0.011) / 10, 1e-9);
+  EXPECT_NEAR(one->rate, 4 * 10, 1e-9) << "tokens of all arrivals, on one GPU";
+  const auto busy = plans_for(8);
+  const auto all = std::ranges::find(busy, ServingPlan{0, 0, 1, 0}, &RoughPlan::plan);
+  const double n = 0.8 / (1 - 0.88);
+  EXPECT_NEAR(all->tpot, n / 8 / 10, 0.01 * n / 80);
+}
+
+TEST(ServingCandidates, TheFewestGpusThatKeepUpWithArrivalsComeFirst) {
+  for (const double arrivals : {4.0, 15.0, 30.0}) {
+    const auto plans = plans_for(arrivals);
+    const RoughPlan& best = plans.front();
+    const int used = best.plan.prompt_instances + best.plan.decode_instances;
+    EXPECT_EQ(used, arrivals < 9 ? 1 : arrivals < 18 ? 2 : 4) << arrivals;
+    EXPECT_TRUE(best.keeps_up);
+    EXPECT_EQ(plans.back().keeps_up, arrivals < 9);
+  }
+  const ServingPlan within = plans_for(8, 0.03).front().plan;
+  EXPECT_EQ(within.prompt_instances + within.decode_instances, 2) << "one takes 0.083 s per token";
+}
+
+TEST(ServingCandidates, ArrivalsNeedFewPromptsApart) {
+  for (const RoughPlan& plan : plans_for(4)) {
+    if (plan.plan.decode_instances > 0) {
+      EXPECT_EQ(plan.plan.prompt_instances, 1);
+    }
+  }
+}
+
+TEST(ServingCandidates, OtherRanksWaitForPromptsThatComeOneByOne) {
+  const std::vector<ServingInstanceKind> kinds = {{4, 1, 4, 1, "spread", {}, ""},
+                                                  {4, 4, 4, 1, "group", {}, ""}};
+  FormulaRates rates([](std::size_t, double) { return 0.01; }, [](std::size_t) { return 1000.0; });
+  const auto plans = rough_plans(kinds, {100, 10, 1000, 4, 1}, 0, rates);
+  ASSERT_EQ(plans.size(), 2U);
+  EXPECT_EQ(plans.front().plan.prompts, 1U) << "a tensor group computes each prompt with all GPUs";
+  EXPECT_NEAR(plans.front().tpot, (0.1 + 0.1) / 10, 1e-9);
+  EXPECT_NEAR(plans.back().tpot, (0.4 + 0.1) / 10, 1e-9);
 }
 
 }  // namespace

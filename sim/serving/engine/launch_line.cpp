@@ -78,6 +78,18 @@ std::string launch_line(const EngineModel& engine, const LaunchFacts& facts) {
 std::string left_out_of_line(const EngineModel& engine, const LaunchFacts& facts) {
   const LaunchTexts& texts = engine.launch;
   std::vector<std::string> all;
+  const auto has = [](const std::string& text, const char* mark) {
+    return text.find(mark) != std::string::npos;
+  };
+  const bool says_groups = has(texts.line, "{tp}") || has(texts.line + texts.spread, "{dp}");
+  if (facts.tp > 1 && facts.dp > 1 && !says_groups) {
+    all.push_back(
+        fmt::format("tensor groups of {} within {} ranks of attention", facts.tp, facts.dp));
+  }
+  if (facts.ep > 1 && facts.dp > 1 && !texts.dispatch.empty() &&
+      text_of(texts.dispatch, facts.dispatch).empty()) {
+    all.push_back("dispatch: " + facts.dispatch);
+  }
   if (facts.overlap != "none" && text_of(texts.overlaps, facts.overlap).empty()) {
     all.push_back("overlap: " + facts.overlap);
   }
