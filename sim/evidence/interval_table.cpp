@@ -196,8 +196,8 @@ std::vector<std::string> lines_of_unmeasured(const std::vector<TimedCase>& list,
 }
 
 /// The table below what its columns mean, and above what cases of one step or iteration lack.
-Printout printed(const char* columns, const std::vector<TimedCase>& list, Table table,
-                 const ShippedModelErrors& errors, const char* note) {
+Printout printed(const std::string& columns, const std::vector<TimedCase>& list, Table table,
+                 const ShippedModelErrors& errors, const std::string& note) {
   const bool has_note = std::ranges::any_of(list, has_one);
   Printout printout;
   printout.add(fmt::format("\n# 90 % intervals. {} {}\n", columns, words_of(errors)));
@@ -219,24 +219,25 @@ Printout table_of_steps(const std::vector<TimedCase>& list, const ShippedModelEr
       "one step has no interval; record more, or lower --tokens-per-rank");
 }
 
-Printout table_of_iterations(const std::vector<TimedCase>& list, const ShippedModelErrors& errors) {
+Printout table_of_iterations(const std::vector<TimedCase>& list, const ShippedModelErrors& errors,
+                             const std::string& noun) {
   Table table("intervals", 3,
-              {"topology", "policy", "routing", "iteration", "time with model", "speedup",
-               "sampled", "told apart", "with model"});
+              {"topology", "policy", "routing", noun, "time with model", "speedup", "sampled",
+               "told apart", "with model"});
   add_rows(table, list, errors, row_of_iterations);
   return printed(
-      "sampled: for other iterations, as many; with model: also by what published "
-      "iterations are off, in pairs and one at a time",
-      list, std::move(table), errors, "one iteration is not sampled; --steps 0:N simulates more");
+      fmt::format("sampled: for other {0}s, as many; with model: also by what published {0}s are "
+                  "off, in pairs and one at a time",
+                  noun),
+      list, std::move(table), errors,
+      fmt::format("one {} is not sampled; --steps 0:N simulates more", noun));
 }
 
 }  // namespace
 
 ShippedModelErrors shipped_errors_of(const Scenario& scenario) {
   if (!scenario.iteration) return shipped_errors_of_steps();
-  if (!scenario.serves()) return shipped_errors_of_iterations();
-  throw Error("--intervals: nobody has measured how far passes of serving are off",
-              "leave it out; docs/error-bars.md says what was measured");
+  return scenario.serves() ? shipped_errors_of_passes() : shipped_errors_of_iterations();
 }
 
 void add_known_intervals(const Scenario& scenario, const Inputs& inputs,
@@ -267,7 +268,8 @@ void add_intervals(std::vector<CaseResult>& cases, const ShippedModelErrors& err
 Printout interval_table(const std::vector<CaseResult>& cases, const ShippedModelErrors& errors,
                         const std::vector<Unmeasured>& lacks) {
   const auto list = timed_cases(cases, lacks);
-  return are_iterations(cases) ? table_of_iterations(list, errors) : table_of_steps(list, errors);
+  return are_iterations(cases) ? table_of_iterations(list, errors, noun_of(cases))
+                               : table_of_steps(list, errors);
 }
 
 }  // namespace moesim

@@ -20,8 +20,7 @@ void add_intervals(std::vector<CaseResult>& cases, const ShippedModelErrors& err
 void add_intervals(const Scenario& scenario, const Inputs& inputs, std::vector<CaseResult>& cases,
                    const ShippedModelErrors& errors);
 
-/// Of the kind of steps that a scenario has. Throws Error for passes of serving, which nobody has
-/// measured, and if there is none.
+/// Of the kind of steps that a scenario has. Throws Error if there is none.
 ShippedModelErrors shipped_errors_of(const Scenario& scenario);
 
 /// The same as add_intervals() if the errors are known, as reports and pages have it; else nothing.

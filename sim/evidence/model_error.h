@@ -54,9 +54,10 @@ struct ShippedModelErrors {
   UnmeasuredErrors unmeasured = {};
   std::set<std::string> networks = {};  // between hosts on which published iterations ran
 };
-/// Of the states that come with moesim: what published figures of steps, and published iterations,
-/// are off. Throws Error where there is none.
+/// Of the states that come with moesim: what published figures of steps, iterations and passes of
+/// serving engines are off. Throws Error where there is none.
 ShippedModelErrors shipped_errors_of_steps();
 ShippedModelErrors shipped_errors_of_iterations();
+ShippedModelErrors shipped_errors_of_passes();
 
 }  // namespace moesim
