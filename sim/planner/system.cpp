@@ -26,8 +26,12 @@ Chosen<Interface, Context> mechanism(const YamlMap& map, const std::string& kind
     return {};
   }
   const auto& entry = table[index];
-  return {names[index], entry.read_with ? entry.read_with(params, sources) : entry.read(params),
-          entry.needs_tokens, entry.replicates, entry.for_dense_models};
+  return {names[index],
+          entry.read_with ? entry.read_with(params, sources) : entry.read(params),
+          entry.needs_tokens,
+          entry.replicates,
+          entry.for_dense_models,
+          entry.needs_host};
 }
 
 /// A dispatch of any kind may state the multiprocessors that its exchanges take.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/base/counted.h"
+#include "sim/scenario/engine_run.h"
 #include "sim/scenario/open_policies.h"
 
 namespace moesim {
@@ -22,6 +23,26 @@ bool has_own_ep(const Scenario& scenario, const Inputs& inputs, const SystemSpec
     return cluster.unsuitable.empty() &&
            default_ep(system, cluster.topology.gpu_count(), experts) != cluster.ep;
   });
+}
+
+/// The scenario as the policy has it, but for what follows from the policy itself.
+const Scenario& stated_for(const Scenario& scenario, std::size_t policy) {
+  const bool has_own = policy < scenario.own.size() && scenario.own[policy];
+  return has_own ? *scenario.own[policy] : scenario;
+}
+
+bool must_leave_graphs(const Scenario& scenario, const SystemSpec& system) {
+  return scenario.serves() && scenario.iteration->serving->graphs && system.dispatch.needs_host;
+}
+
+void leave_graphs(Scenario& scenario) {
+  ServingSpec& serving = *scenario.iteration->serving;
+  serving.graphs = false;
+  serving.pad.clear();
+  if (!scenario.engine_run) return;
+  EngineRun run = *scenario.engine_run;
+  run.engine.options.graph_sizes.clear();
+  scenario.engine_run = std::make_shared<const EngineRun>(std::move(run));
 }
 
 void add_new(std::vector<Diagnostic>& warnings, const std::vector<Diagnostic>& more) {
@@ -82,13 +103,16 @@ PolicyView view_of(const Scenario& scenario, const Inputs& inputs, std::size_t p
 
 void open_own_inputs(const Scenario& scenario, Inputs& inputs, InputCache& cache) {
   const std::size_t policies = inputs.systems.size();
-  if (policies == 1) return;  // the scenario is its own
   for (std::size_t p = 0; p < policies; ++p) {
-    const auto stated = scenario.own.empty() ? nullptr : scenario.own[p];
-    if (!stated && !has_own_ep(scenario, inputs, inputs.systems[p])) continue;
-    Scenario own = without_unknown(stated ? *stated : scenario, scenario.policies[p]);
+    const SystemSpec& system = inputs.systems[p];
+    const Scenario& stated = stated_for(scenario, p);
+    const bool differs = &stated != &scenario || has_own_ep(scenario, inputs, system);
+    const bool leaves_graphs = must_leave_graphs(stated, system);
+    if (!leaves_graphs && (!differs || policies == 1)) continue;  // the only one's is its own
+    Scenario own = without_unknown(stated, scenario.policies[p]);
     own.policies = {scenario.policies[p]};
     own.own.clear();
+    if (leaves_graphs) leave_graphs(own);
     Inputs opened = open_shared_inputs(own, cache);
     add_new(inputs.warnings, opened.warnings);
     inputs.own.resize(policies);
@@ -102,6 +126,16 @@ std::string own_text(const Scenario& scenario) {
   for (const std::string& policy : scenario.policies) {
     const std::string keys = keys_text(scenario.overrides_of("scenario", policy));
     if (!keys.empty()) text += fmt::format("#   {}: {}\n", policy, keys);
+  }
+  return text;
+}
+
+std::string graphs_text(const Scenario& scenario, const Inputs& inputs) {
+  std::string text;
+  for (std::size_t p = 0; p < inputs.systems.size(); ++p) {
+    if (!must_leave_graphs(stated_for(scenario, p), inputs.systems[p])) continue;
+    text += fmt::format("#   {}: no CUDA graphs, as the host waits for its counts\n",
+                        inputs.systems[p].name);
   }
   return text;
 }

@@ -13,6 +13,7 @@
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/planner/iteration/iteration_spec.h"
+#include "sim/scenario/engine_run.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario_text.h"
@@ -217,6 +218,31 @@ TEST_F(PolicyInputsTest, MistakesNameThePolicyAndTheKey) {
               HasSubstr("no policy of the scenario is called 'megatorn'"));
   EXPECT_THAT(mistake(laer_steps + "policy: [laer, {name: megatron, parallel: {tp: 8}}]\n"),
               HasSubstr("batch"));
+}
+
+TEST_F(PolicyInputsTest, OfADispatchThatNeedsTheHostLeaveGraphs) {
+  const auto graphs = [](const std::string& policies, const std::string& more = "") {
+    const Scenario scenario = parse_scenario(
+        "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: " + policies +
+            "\nserving: {engine: vllm, requests: {count: 4, rate: 1, input: 8, output: 4}}\n" +
+            more,
+        "serving.yaml", {});
+    const Inputs inputs = open_inputs(scenario);
+    std::vector<bool> all;
+    for (std::size_t p = 0; p < inputs.systems.size(); ++p) {
+      const PolicyView view = view_of(scenario, inputs, p);
+      all.push_back(!view.inputs.clusters.at(0).gpus.at(0)->host.graphs.empty());
+      EXPECT_EQ(view.scenario.engine_run->engine.options.graph_sizes.empty(), !all.back());
+    }
+    return std::pair(all, graphs_text(scenario, inputs));
+  };
+  const std::string line = "#   deepep-normal: no CUDA graphs, as the host waits for its counts\n";
+  EXPECT_EQ(graphs("deepep-normal"), std::pair(std::vector{false}, line));
+  EXPECT_EQ(graphs("[deepep-low-latency, deepep-normal, alltoall]"),
+            std::pair(std::vector{true, false, true}, line));
+  EXPECT_EQ(graphs("[deepep-low-latency, deepep-normal]",
+                   "set: [scenario:deepep-normal.serving.graphs=false]\n"),
+            std::pair(std::vector{true, false}, std::string()));
 }
 
 }  // namespace

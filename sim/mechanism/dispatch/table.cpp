@@ -35,7 +35,7 @@ const std::vector<DispatchMechanism>& dispatch_mechanisms() {
        read_tutel},
       {"deepep-normal",
        "one copy per token and node, forwarded once per GPU (DeepEP V1's normal kernels)",
-       read_deepep_normal, true, "deepep-normal"},
+       read_deepep_normal, true, "deepep-normal", false, nullptr, false, true},
       {"deepep-low-latency", "one message per token and choice (DeepEP low-latency kernels)",
        read_deepep_low_latency, false, "deepep-ll"},
       {"deepep-v2", "as deepep-normal, without V1's rings and limits (DeepEP V2)", read_deepep_v2,
