@@ -49,8 +49,8 @@ void note_quantization(HfKeys& keys, const HfKeys& outer, const std::string& row
     method = bits->dump() + "-bit";  // of MLX
   }
   if (method.empty()) return;
-  keys.note(fmt::format("weights are {}, as computed; the file stores {} (--set model.weights)",
-                        rows, hf_harmless(method)));
+  keys.note(fmt::format("weights are {}, as computed; the file stores {} (serving.precision)", rows,
+                        hf_harmless(method)));
 }
 
 }  // namespace

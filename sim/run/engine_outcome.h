@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/report/token_costs.h"
 #include "sim/serving/deployment/serving_metrics.h"
 #include "sim/serving/engine/price_table.h"
 
@@ -30,6 +31,7 @@ struct EngineOutcome {
   std::int64_t moved_requests = 0;
   Bytes moved;  // keys and values between pools
   EngineLosses losses;
+  TokenCosts costs;  // of tokens that were generated, on all GPUs
   std::string unsuitable = {};
 };
 

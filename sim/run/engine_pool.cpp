@@ -28,10 +28,12 @@ EngineOptions options_of(const PoolInstances& pool, const RequestLog& log) {
   EngineOptions engine = pool.engine->for_ranks(pool.prices->ranks());
   const Scenario& scenario = pool.prices->run().scenario;
   engine.experts_apart = scenario.iteration->serving->attention_ranks > 0;
+  const ServingBatch largest = largest_pass(engine, log, pool.prices->ranks());
   if (engine.kv.capacity == no_limit) {
-    engine.kv.capacity = pool.prices->exact().cache_tokens(
-        largest_pass(engine, log, pool.prices->ranks()), pool.engine->memory);
+    engine.kv.capacity = pool.prices->exact().cache_tokens(largest, pool.engine->memory);
   }
+  const bool moves = engine.rebalance.interval > 0;
+  if (moves && !pool.prices->exact().plans_from_loads(largest)) engine.rebalance = {};
   return engine;
 }
 
@@ -118,6 +120,8 @@ EngineOutcome run_pools(const EngineRun& asked, const PoolInstances& prompts,
   outcome.gpus = served.gpus;
   outcome.kv_tokens = served.kv_tokens;
   outcome.metrics = serving_metrics(served.run, asked.sla, asked.warmup, outcome.gpus);
+  outcome.costs = TokenCosts::of(prompts.prices->run().cluster.costs, outcome.gpus, 1,
+                                 outcome.metrics.rates.output);
   outcome.samples = thinned(served.run.samples, most_samples);
   outcome.simulated = asked.exact_prices ? outcome.metrics.passes.passes : prompts.prices->points();
   outcome.errors = prompts.prices->errors();

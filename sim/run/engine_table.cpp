@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "sim/report/cost_columns.h"
 #include "sim/run/engine_views.h"
 #include "sim/scenario/engine_run.h"
 
@@ -46,6 +47,11 @@ std::vector<EngineColumn> latency_columns(bool sla) {
   columns.push_back({"tokens/s/GPU", [](const EngineOutcome& o) {
                        return rate_cell(o.metrics.rates.output_per_gpu);
                      }});
+  columns.push_back(
+      {dollars_column, [](const EngineOutcome& o) { return dollars_cell(o.costs); },
+       [](const EngineOutcome& o) { return o.costs.dollars_per_million.has_value(); }});
+  columns.push_back({joules_column, [](const EngineOutcome& o) { return joules_cell(o.costs); },
+                     [](const EngineOutcome& o) { return o.costs.joules.has_value(); }});
   if (sla) {
     columns.push_back(
         {"goodput/s", [](const EngineOutcome& o) { return rate_cell(o.metrics.rates.goodput); }});
@@ -146,8 +152,9 @@ std::string price_note(const std::vector<const EngineCase*>& ran) {
   }
   if (worst.checks == 0) return "";
   return fmt::format(
-      "# prices of passes are reused: {} were simulated to check them, {:.2f} % off on average in "
-      "the worst case, {:.2f} % at most (serving.prices: exact simulates all)\n",
+      "# prices of passes are reused: {} were simulated to check them, {:.2f} % off on average and "
+      "{:.2f} % at most, in the case with the largest errors (serving.prices: exact simulates "
+      "all)\n",
       worst.checks, 100 * worst.mean, 100 * worst.most);
 }
 

@@ -45,15 +45,23 @@ std::string limit_text(std::int64_t limit) {
   return limit == no_limit ? "any number of" : fmt::format("{}", limit);
 }
 
+/// "7 sequences and 512 tokens per pass and rank", "…, 8192 tokens of all ranks".
+std::string limits_text(const EngineRun& run) {
+  const EngineOptions& engine = run.engine.options;
+  std::string text = fmt::format("{} sequences and {} tokens per pass and rank",
+                                 limit_text(engine.max_sequences), limit_text(engine.max_tokens));
+  if (run.engine.tokens_of_all_ranks == no_limit) return text;
+  return text + fmt::format(", {} tokens of all ranks", run.engine.tokens_of_all_ranks);
+}
+
 std::string engine_text(const EngineRun& run, const EngineOptions& engine) {
-  std::string text = fmt::format(
-      "# engine {}{}: {} sequences and {} tokens per pass and rank, {}, {}, router {}\n",
-      engine.name.empty() ? "of the scenario" : engine.name,
-      engine.version.empty() ? "" : fmt::format(" ({})", engine.version),
-      limit_text(engine.max_sequences), limit_text(engine.max_tokens),
-      engine.chunked_prefill ? "chunked prefill" : "whole prompts",
-      engine.mixed ? "prompts with answers" : "passes of prompts first",
-      router_names[static_cast<std::size_t>(engine.router.kind)]);
+  std::string text =
+      fmt::format("# engine {}{}: {}, {}, {}, router {}\n",
+                  engine.name.empty() ? "of the scenario" : engine.name,
+                  engine.version.empty() ? "" : fmt::format(" ({})", engine.version),
+                  limits_text(run), engine.chunked_prefill ? "chunked prefill" : "whole prompts",
+                  engine.mixed ? "prompts with answers" : "passes of prompts first",
+                  router_names[static_cast<std::size_t>(engine.router.kind)]);
   if (run.decode_instances > 0) {
     text += fmt::format("# {} compute prompts, {} decode; keys and values move {}\n",
                         counted(run.instances, "instance"), run.decode_instances,
@@ -134,6 +142,7 @@ Json engine_case_json(const EngineCase& c) {
   json["input_tokens_per_s"] = m.rates.input;
   json["tokens_per_s_per_gpu"] = m.rates.output_per_gpu;
   json["tokens_per_s_per_user"] = m.rates.output_per_user;
+  add_costs(json, o.costs);
   json["requests_per_s"] = m.rates.requests;
   json["goodput_per_s"] = m.rates.goodput;
   json["sla_met"] = m.rates.good_share;

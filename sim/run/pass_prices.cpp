@@ -99,6 +99,13 @@ StepPrice PassPrices::price(const ServingBatch& batch) {
   return price;
 }
 
+bool PassPrices::plans_from_loads(const ServingBatch& batch) const {
+  const Scenario pass = with_batch(batch);
+  const PolicyPlanner planner(pass, run_.inputs, run_.cluster, run_.system,
+                              {.routing = run_.routing});
+  return planner.planner().plans_from_loads();
+}
+
 Bytes PassPrices::cache_per_token() const {
   const IterationSpec& spec = *run_.scenario.iteration;
   if (!run_.inputs.model.missing_of_whole().empty()) return Bytes(0);

@@ -25,6 +25,8 @@ class PassPrices : public StepPrices {
   /// `memory` grants, next to weights and a pass of that batch; no_limit if the model does not say
   /// what they take. Throws Unsuitable if weights and work do not fit.
   std::int64_t cache_tokens(const ServingBatch& batch, const EngineMemory& memory);
+  /// Whether the policy places experts by their loads, as balancers do.
+  bool plans_from_loads(const ServingBatch& batch) const;
   /// Bytes of one token on one GPU, of all layers.
   Bytes cache_per_token() const;
 

@@ -171,14 +171,19 @@ std::string serving_header(const Scenario& scenario, const Inputs& inputs,
         fmt::format("# '{}' describes only its experts ({}): dense blocks and KV are left out\n",
                     model.name, model.missing_of_whole());
   }
-  text += own_text(scenario);
+  text += own_text(scenario) + graphs_text(scenario, inputs);
   text += software_text(scenario, inputs);
   text += transport_text(inputs);
-  text += "# not modelled: tokenizer, sampling on the CPU, network to the client\n";
-  text += fmt::format("# simulated{}; times of one forward pass\n",
+  const bool takes_in =
+      scenario.engine_run && scenario.engine_run->engine.options.intake > Seconds(0);
+  text += fmt::format("# not modelled: {}sampling on the CPU, network to the client\n",
+                      takes_in ? "" : "tokenizer, ");
+  text += fmt::format("# simulated{}; {}\n",
                       scenario.fidelities.size() == 1
                           ? " at " + backend_name(scenario.fidelities[0], scenario.p2p_order)
-                          : "");
+                          : "",
+                      scenario.engine_run ? "times of requests, rates of generated tokens"
+                                          : "times of one forward pass");
   return text;
 }
 

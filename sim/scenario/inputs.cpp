@@ -194,6 +194,14 @@ void add_engine_files(const EngineRun& run, Inputs& inputs, InputCache& cache) {
   }
 }
 
+/// An engine holds the weights in the type that it multiplies.
+void refuse_weights(const std::vector<Override>& changes_of_model) {
+  const auto change = std::ranges::find(changes_of_model, "weights", &Override::path);
+  if (change == changes_of_model.end()) return;
+  throw error_in(change->str(), "'model.weights' has no effect on passes of serving",
+                 "serving.precision says in which type an engine holds them");
+}
+
 /// All but how the trace fits the clusters.
 Inputs open_all(const Scenario& scenario, InputCache& cache) {
   check_names(scenario);
@@ -201,8 +209,10 @@ Inputs open_all(const Scenario& scenario, InputCache& cache) {
   const std::string model_path = data_file("models", scenario.model);
   MoeModel read = cache.models.get(changed_file(model_path, model_overrides),
                                    [&] { return read_moe_model(model_path, model_overrides); });
-  // An engine holds the weights in the type that it multiplies.
-  if (scenario.serves()) read.weights = scenario.iteration->serving->weights;
+  if (scenario.serves()) {
+    refuse_weights(model_overrides);
+    read.weights = scenario.iteration->serving->weights;
+  }
   check_dense(scenario, read);
   RoutingTrace trace = trace_of(scenario, read, cache);
   Inputs inputs{std::move(trace), std::move(read), {}, {}, {}, {}, {}, {}};

@@ -81,7 +81,7 @@ TEST(HfForms, HunyuansFirstLayersHaveNoExperts) {
 TEST(HfForms, BitsOfStoredWeights) {
   EXPECT_THAT(
       text_of_config("{" + small_qwen + R"(, "quantization": {"group_size": 64, "bits": 4}})"),
-      HasSubstr("weights are bf16, as computed; the file stores 4-bit (--set model.weights)"));
+      HasSubstr("weights are bf16, as computed; the file stores 4-bit (serving.precision)"));
 }
 
 }  // namespace

@@ -38,7 +38,10 @@ TEST(ClusterChanges, SlowGpusComputeReadAndLaunchSlower) {
 TEST(ClusterChanges, FailedGpusLeaveTheOthers) {
   ClusterChanges changes = with_slow({{GpuId(3), 0.5}});
   changes.failed = {GpuId(0)};
-  const ClusterInput less = changed(node(), changes);
+  Inputs inputs = node_of_eight();
+  inputs.clusters[0].costs.dollars_per_hour = 2.5;
+  const ClusterInput less = changed(inputs.clusters[0], changes);
+  EXPECT_EQ(less.costs.dollars_per_hour, 2.5);
   ASSERT_EQ(less.gpus.size(), 7U);
   EXPECT_EQ(less.topology.gpu_count(), 7);
   EXPECT_EQ(less.gpus[1], node().gpus[2]);

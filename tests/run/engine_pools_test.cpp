@@ -132,6 +132,19 @@ TEST(EnginePools, AreRoutedToAsTheirInstancesAskFor) {
   EXPECT_EQ(slowest("round-robin"), slowest("round-robin"));
 }
 
+TEST(EnginePools, StallOnlyForABalancer) {
+  const auto stalls = [](const std::string& policy) {
+    return pools_cases(
+               pools_scenario("  engine: {preset: vllm, rebalance: {interval: 2, stall: 1 s}}\n" +
+                                  requests_of_tokens(2, 30, 9),
+                              "h100-rail", policy))
+        .at(0)
+        .outcome.metrics.passes.stall_share;
+  };
+  EXPECT_EQ(stalls("deepep-low-latency"), 0);
+  EXPECT_GT(stalls("eplb"), 0.5);
+}
+
 /// One request through two pools that check their prices, the first one every so many passes.
 struct CheckedPools {
   explicit CheckedPools(const std::string& prompts_every)

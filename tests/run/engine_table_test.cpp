@@ -54,6 +54,18 @@ std::string cell(const Table& table, const std::string& name, std::size_t row = 
   return table.rows.at(row).at(static_cast<std::size_t>(found - table.columns.begin())).text;
 }
 
+TEST(EngineTable, HasCostsIfTheClusterStatesThem) {
+  EngineCase free = case_of(first_name), paid = free;
+  paid.outcome.costs = {.dollars_per_million = 2.5, .joules = 0.125};
+  const Table table = table_of({free, paid});
+  EXPECT_EQ(cell(table, "$/Mtoken", 0), "-");
+  EXPECT_EQ(cell(table, "$/Mtoken", 1), "2.500");
+  EXPECT_EQ(cell(table, "J/token", 1), "0.1250");
+  EXPECT_THAT(telling(table, 0), testing::Contains("$/Mtoken"));
+  EXPECT_THAT(telling(table_of({free}), 0), testing::Not(testing::Contains("$/Mtoken")));
+  EXPECT_EQ(engine_case_json(paid)["usd_per_million_tokens"], 2.5);
+}
+
 TEST(EngineTable, NamesCasesByWhatDiffers) {
   const Table alike = table_of({case_of(first_name), case_of({"pair", "two", "port", "recorded"})});
   EXPECT_THAT(keys_of(alike), ElementsAre("policy", "routing"));
@@ -201,7 +213,8 @@ TEST(EngineTable, SaysWhatWasNotRunAndHowFarPricesAreOff) {
   EXPECT_EQ(text,
             "# one (recorded) on pair was not run: too small\n"
             "# prices of passes are reused: 12 were simulated to check them, 2.00 % off on average "
-            "in the worst case, 50.00 % at most (serving.prices: exact simulates all)\n");
+            "and 50.00 % at most, in the case with the largest errors (serving.prices: exact "
+            "simulates all)\n");
 }
 
 }  // namespace

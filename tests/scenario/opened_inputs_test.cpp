@@ -95,6 +95,12 @@ TEST(OpenedInputs, OfServingQuantizeAndLaunchAsThePassSays) {
   EXPECT_TRUE(gpu(", graphs: false").host.graphs.empty());
 }
 
+TEST(OpenedInputs, OfServingRefuseWeightsOfTheModel) {
+  EXPECT_THAT([] { open_inputs(of_serving(", precision: fp8}\nset: [model.weights=fp8]\n#")); },
+              testing::Throws<Error>(testing::Property(
+                  &Error::what, HasSubstr("'model.weights' has no effect on passes of serving"))));
+}
+
 TEST(OpenedInputs, AreHashedWithTheirChanges) {
   const auto hash = [](const std::vector<std::string>& changes) {
     std::vector<Override> flags = {{"topology", "h100-rail", "t"},  {"model", "qwen3-30b-a3b", "m"},

@@ -47,16 +47,19 @@ ChosenExperts choices_of(const Batch& batch, IdRows ids) {
 /// Rows that were dealt from counts have the recorded loads and no more.
 void check_trace(const SystemSpec& system, const RoutingTrace& trace) {
   if (!trace.info().counts_alone) return;
-  const auto refuse = [&](const auto& chosen) {
+  const auto refuse = [&](const auto& chosen, const std::string& instead) {
     if (!chosen.needs_tokens) return;
     throw Unsuitable(fmt::format("'{}' looks at which experts a token has, but trace '{}' was made "
                                  "of counts, which do not say it",
                                  chosen.name, trace.info().name),
-                     "record tokens, or compare policies that look only at loads");
+                     "record tokens, or " + instead);
   };
-  refuse(system.routing);
-  refuse(system.placement);
-  refuse(system.dispatch);
+  const std::string others = "compare policies that look only at loads";
+  refuse(system.routing, others);
+  refuse(system.placement, others);
+  refuse(system.dispatch,
+         fmt::format("one that looks only at loads: --set policy:{}.dispatch=deepep-low-latency",
+                     system.name));
 }
 
 }  // namespace
