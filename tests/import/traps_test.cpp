@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "tests/error_of.h"
 #include "tests/import/formats.h"
 
 namespace moesim {
@@ -188,7 +189,7 @@ TEST_P(TrapTest, IsRefusedWithItsMessage) {
   const Trap& trap = GetParam();
   const ScratchFolder scratch;
   const auto options = options_of(formats() + "/wrong/" + trap.name, scratch / "out");
-  EXPECT_THAT(error_text([&] { import_trace(trap.kind, options); }),
+  EXPECT_THAT(error_of([&] { import_trace(trap.kind, options); }),
               testing::HasSubstr(trap.message));
   EXPECT_TRUE(fs::is_empty(scratch.path()));
 }
@@ -221,7 +222,7 @@ TEST(TensorsOfLlama, AreReadUnlessTheyLeaveValuesOut) {
   write_bytes(scratch / "in/a.log",
               printed_tensors("  [\n    [ 3, 4],\n    ..., \n    [ 5, 6],\n  ]\n"));
   const auto again = options_of(scratch / "in", scratch / "other");
-  EXPECT_THAT(error_text([&] { import_trace("table", again); }),
+  EXPECT_THAT(error_of([&] { import_trace("table", again); }),
               testing::HasSubstr("a.log:11: error: leaves values of ffn_moe_topk out"));
 }
 

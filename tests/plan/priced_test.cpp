@@ -12,6 +12,7 @@
 #include "sim/topology/bandwidth_table.h"
 #include "sim/transport/transport.h"
 #include "tests/engine/fixtures.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {

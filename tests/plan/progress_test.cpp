@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/engine/fixtures.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {

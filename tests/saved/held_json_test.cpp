@@ -8,6 +8,7 @@
 #include "sim/base/error.h"
 #include "sim/plan/text.h"
 #include "sim/saved/step_json.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim::test {
@@ -37,12 +38,7 @@ template <class Change>
 std::string complaint(Change change) {
   Json json = small();
   change(json);
-  try {
-    read_held(json, 4);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { read_held(json, 4); });
 }
 
 TEST(HeldJson, ReadsBackWhatItWrites) {
@@ -193,12 +189,7 @@ template <class Change>
 std::string complaint_of(const Op& op, Change change) {
   Json json = routed(op);
   change(json["layers"][0]);
-  try {
-    read_plan(json, "p");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { read_plan(json, "p"); });
 }
 
 TEST(PlanJson, MovesTokensAndChoicesThatThereAre) {

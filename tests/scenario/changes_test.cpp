@@ -9,7 +9,8 @@
 #include "sim/base/temporary_folder.h"
 #include "sim/scenario/require_flags.h"
 #include "sim/scenario/scenario.h"
-#include "tests/scenario/refusals.h"
+#include "tests/error_of.h"
+#include "tests/scenario/override_pairs.h"
 
 namespace moesim {
 namespace {
@@ -20,7 +21,7 @@ using ::testing::HasSubstr;
 
 TEST(Changes, ThatNameNoFieldAreToldHowToSayIt) {
   const auto hint = [](const std::string& text) {
-    const std::string all = refusal_of([&] { changes_by_flags({{"set", text, ""}}); });
+    const std::string all = error_of([&] { changes_by_flags({{"set", text, ""}}); });
     return all.substr(all.find("hint: ") + 6);
   };
   EXPECT_EQ(hint("topology=8"),
@@ -35,7 +36,7 @@ TEST(Changes, ThatNameNoFieldAreToldHowToSayIt) {
 
 TEST(Changes, ByFlagsNameAnInputAndAFieldOfIt) {
   const auto mistake = [](const std::string& text) {
-    return refusal_of([&] { changes_by_flags({{"set", text, ""}}); });
+    return error_of([&] { changes_by_flags({{"set", text, ""}}); });
   };
   EXPECT_EQ(mistake("topology.nodes"),
             "--set set=topology.nodes: error: 'set' needs input.path=value, not 'topology.nodes'\n"
@@ -106,16 +107,16 @@ TEST(Changes, OfATopologyAloneMayLeaveItsNameOut) {
   EXPECT_THAT(pairs_of(changes({"nodes=8", "topology.nodes=4", "topology:h100-rail.nodes=2",
                                 "gpu=h200", "topology.nic=null"})),
               ElementsAre("nodes=8", "nodes=4", "nodes=2", "gpu=h200", "nic=null"));
-  EXPECT_THAT(refusal_of([&] { changes({"model.layers=1"}); }),
+  EXPECT_THAT(error_of([&] { changes({"model.layers=1"}); }),
               AllOf(HasSubstr("nothing but a topology is read here, no model"),
                     HasSubstr("hint: topology.PATH=VALUE changes it")));
-  EXPECT_THAT(refusal_of([&] { changes({"topology:torus.nodes=2"}); }),
+  EXPECT_THAT(error_of([&] { changes({"topology:torus.nodes=2"}); }),
               HasSubstr("no topology of the scenario is called 'torus'"));
 }
 
 TEST(RequiredFlags, AreThoseThatNameInputs) {
   const auto missing = [](const std::vector<Override>& flags) {
-    return refusal_of([&] { require_flags(flags); });
+    return error_of([&] { require_flags(flags); });
   };
   EXPECT_EQ(missing({}),
             "error: no scenario file, and no --topology, --model, --trace, --policy\n"
@@ -146,11 +147,11 @@ TEST(ScenarioFile, IsAPathOrAName) {
   EXPECT_EQ(scenario_file(folder.path() + "/plain"), folder.path() + "/plain");
   EXPECT_TRUE(scenario_file("quickstart").ends_with("scenarios/quickstart.yaml"));
   EXPECT_TRUE(scenario_file("eplb").ends_with("scenarios/eplb.yaml")) << "a policy's name, too";
-  EXPECT_EQ(refusal_of([&] { scenario_file("torus"); }),
+  EXPECT_EQ(error_of([&] { scenario_file("torus"); }),
             "error: 'torus' is a topology, not a scenario\nhint: --topology torus\n");
-  EXPECT_THAT(refusal_of([&] { scenario_file("tiny-moe"); }),
+  EXPECT_THAT(error_of([&] { scenario_file("tiny-moe"); }),
               HasSubstr("'tiny-moe' is a model, not a scenario\nhint: --model tiny-moe\n"));
-  EXPECT_THAT(refusal_of([&] { scenario_file("megatron"); }),
+  EXPECT_THAT(error_of([&] { scenario_file("megatron"); }),
               HasSubstr("'megatron' is a policy, not a scenario\nhint: --policy megatron\n"));
 }
 

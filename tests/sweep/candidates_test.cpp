@@ -9,9 +9,9 @@
 #include <cmath>
 #include <sstream>
 
-#include "sim/base/error.h"
 #include "sim/sweep/advice_text.h"
 #include "sim/sweep/break_even.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -88,12 +88,7 @@ class AdviceTest : public testing::Test {
     return Table("none", 0, {});
   }
   static std::string error(const SweepGrid& grid, const AdviseOptions& options) {
-    try {
-      advise(grid, options);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "none";
+    return error_of([&] { advise(grid, options); });
   }
 };
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/base/error.h"
+#include "tests/error_of.h"
 #include "tests/transport/fixtures.h"
 
 namespace moesim::test {
@@ -12,12 +12,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string mistakes_of(const std::string& text) {
-  try {
-    transport_of(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { transport_of(text); });
 }
 
 TEST(TransportFile, MistakesAreTold) {

@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "realhw/core/gemm.h"
+#include "tests/error_of.h"
 #include "tests/realhw/calibrate/measured_calibration.h"
 
 namespace moesim {
@@ -86,12 +87,7 @@ TEST(Provenance, HasEveryHostOnceAndTheMultiprocessorsOfEveryRank) {
 }
 
 std::string continued_with(const Provenance& first, const Provenance& now) {
-  try {
-    continued(first, now, "f");
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { continued(first, now, "f"); });
 }
 
 TEST(Provenance, SaysWhatIsAnotherThanWhenItBegan) {

@@ -6,10 +6,10 @@
 
 #include <string>
 
-#include "sim/base/error.h"
 #include "sim/topology/import/import.h"
 #include "sim/topology/read/foreign.h"
 #include "sim/topology/reader.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -51,12 +51,7 @@ std::string amd_topology(const std::string& text, const std::string& gpu = "") {
 }
 
 std::string amd_mistake(const std::string& text) {
-  try {
-    topology_text({parse_facts(text, "f")}, "");
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { topology_text({parse_facts(text, "f")}, ""); });
 }
 
 TEST(AmdSmi, XgmiBetweenAllPairsIsAMesh) {

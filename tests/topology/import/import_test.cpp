@@ -15,6 +15,7 @@
 #include "sim/topology/import/host_list.h"
 #include "sim/topology/read/foreign.h"
 #include "sim/topology/reader.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -34,12 +35,7 @@ std::string imported(const std::vector<std::string>& texts, const std::string& g
 }
 
 std::string import_mistake(const std::string& text) {
-  try {
-    topology_text({parse_facts(text, "f")}, "");
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { topology_text({parse_facts(text, "f")}, ""); });
 }
 
 const std::string tree_of_slurm =

@@ -6,9 +6,9 @@
 
 #include <string>
 
-#include "sim/base/error.h"
 #include "sim/topology/import/import.h"
 #include "sim/topology/reader.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -22,12 +22,7 @@ std::string posted_topology(const std::string& text, const std::string& gpu = ""
 }
 
 std::string posted_mistake(const std::string& text) {
-  try {
-    topology_text({parse_facts(text, "f")}, "");
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { topology_text({parse_facts(text, "f")}, ""); });
 }
 
 TEST(PostedTopology, UpperSwitchesThatRepeatAllHostsAreNoLeaves) {
