@@ -117,6 +117,28 @@ TEST(PredictedRows, HaveTheirRecordedRoutingIfItIsThere) {
   EXPECT_EQ(row(plain, "").value, balanced.value);
 }
 
+TEST(PredictedRows, HaveAHashOfAllThatTheyAreMadeOf) {
+  const PaperTable table = small_row(16, "parallel: {ep: 8}, published: 2 s");
+  const PaperSetting& setting = table.settings.at(0);
+  const auto hash = [&](const std::vector<Override>& more) {
+    std::vector<Override> flags = setting.flags;
+    flags.insert(flags.end(), more.begin(), more.end());
+    const Scenario scenario = scenario_of(setting, flags, table.variants.at(0));
+    return hash_of_inputs(scenario, open_inputs(scenario));
+  };
+  const std::string plain = hash({});
+  EXPECT_EQ(hash({}), plain);
+  for (const Override& change : std::vector<Override>{{"zero", "2", ""},
+                                                      {"precision", "fp8", ""},
+                                                      {"transport", "ideal", ""},
+                                                      {"set", "transport.start_up=9 us", ""},
+                                                      {"software", "torchtitan", ""},
+                                                      {"set", "topology.nodes=2", ""},
+                                                      {"set", "model.top_k=1", ""}}) {
+    EXPECT_NE(hash({change}), plain) << change.str();
+  }
+}
+
 /// What was measured of two policies on a node of 8 GPUs: each of `steps` steps took 1 s.
 std::vector<MeasuredRun> measured_runs(int steps, const std::string& keys,
                                        const SimulatedOn& on = {}) {
