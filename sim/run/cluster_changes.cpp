@@ -71,11 +71,17 @@ ClusterInput changed(const ClusterInput& cluster, const ClusterChanges& changes)
   for (const GpuId gpu : cluster.topology.all_gpus()) {
     if (!changes.failed.contains(gpu)) left.push_back(std::move(gpus[gpu.index()]));
   }
-  return {cluster.file,       surviving(cluster.topology, changes),
-          std::move(left),    cluster.gpu_files,
-          cluster.ep,         {},
-          cluster.first_step, {},
-          cluster.unsuitable, changed_connections(cluster, changes.topology)};
+  return {.file = cluster.file,
+          .topology = surviving(cluster.topology, changes),
+          .gpus = std::move(left),
+          .gpu_files = cluster.gpu_files,
+          .ep = cluster.ep,
+          .batches = {},
+          .first_step = cluster.first_step,
+          .warmup = {},
+          .unsuitable = cluster.unsuitable,
+          .connections = changed_connections(cluster, changes.topology),
+          .costs = cluster.costs};
 }
 
 }  // namespace moesim
