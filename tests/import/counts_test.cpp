@@ -105,7 +105,7 @@ TEST_F(CountsTest, ThatAreNoTokensAreRefused) {
     return error_of([&] { import_trace("counts", options_); });
   };
   EXPECT_THAT(refused({1, 1, 1, 0}), HasSubstr("add up to 3 in layer 0 of the file"));
-  EXPECT_THAT(refused({5, 1, 0, 0}), HasSubstr("has 3 tokens but expert 0 is chosen 5 times"));
+  EXPECT_THAT(refused({5, 1, 0, 0}), HasSubstr("has 3 tokens, but expert 0 is chosen 5 times"));
   EXPECT_THAT(refused({0.5, 0.5, 1, 0}), HasSubstr("holds 0.5, which is not a count"));
   EXPECT_THAT(refused({-1, 2, 1, 0}), HasSubstr("holds -1, which is not a count"));
   EXPECT_THAT(refused({NAN, 2, 1, 0}), HasSubstr("which is not a count"));

@@ -51,18 +51,18 @@ TEST(DealtCounts, AreOfWholeTokens) {
   };
   EXPECT_EQ(refused({{{2, 1, 1}}}, 2), "");
   EXPECT_EQ(refused({{{3, 1, 0}}}, 2),
-            "c: error: layer 0 of the file has counts that 2 different experts a token cannot "
-            "have: source 0 has 2 tokens but expert 0 is chosen 3 times");
+            "c: error: layer 0 of the file: source 0 has 2 tokens, but expert 0 is chosen 3 times: "
+            "more than once by some token");
   EXPECT_EQ(refused({{{2, 1, 0}}}, 2),
-            "c: error: the counts of source 0 add up to 3 in layer 0 of the file and to 3 in the "
-            "first: not whole tokens of 2 choices");
+            "c: error: the counts of source 0 add up to 3 in layer 0 of the file, not to whole "
+            "tokens of 2 choices");
   CountedStep step{"c"};
   const auto said = [&] {
     const std::string text = error_of([&] { deal(step, 2); });
     return text.substr(text.find("error: ") + 7);
   };
   step.counts = {{{1, 1}}, {{2, 2}}}, step.layers = {5, 6};
-  EXPECT_THAT(said(), HasSubstr("source 0 add up to 4 in layer 6 and to 2 in the first"));
+  EXPECT_THAT(said(), HasSubstr("source 0 add up to 4 in layer 6 but to 2 in the first layer"));
   EXPECT_THAT(said(), HasSubstr("hint: a layer dropped tokens"));
   step.counts = {{{1, 0}}};
   EXPECT_THAT(said(), HasSubstr("hint: a layer dropped tokens")) << "of the first layer";

@@ -351,12 +351,12 @@ torch_save(sys.argv[2], [
   EXPECT_EQ(read(4), "5 (1,)");
   EXPECT_EQ(read(5), "error: reaches beyond its storage");
   EXPECT_EQ(read(6), "error: reaches beyond its storage");
-  EXPECT_EQ(read(7), "error: is a tensor (7,) of 6 stored elements");
+  EXPECT_EQ(read(7), "error: has shape (7,) but only 6 stored elements");
   EXPECT_EQ(read(8), "4 4 5 5 (2, 2)");
   EXPECT_EQ(read(9), "error: t is not a tensor");
   EXPECT_THAT(file.integers(items.at(10), "n"), ElementsAre(7, 8));
   EXPECT_THAT(error_of([&] { file.integers(items.at(11), "n"); }),
-              HasSubstr("n holds something that is not a small number"));
+              HasSubstr("n holds something that is not a 32-bit integer"));
   EXPECT_EQ(file.names(), "a list of 12");
 }
 

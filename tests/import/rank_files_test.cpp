@@ -128,7 +128,7 @@ TEST(LoadsOfHarmoeny, SayTheirChoicesIfTheyDivide) {
        {"", R"(, "batch_size": 2)", R"(, "batch_size": 1, "seq_len": 3)",
         R"(, "batch_size": 2, "seq_len": 4)", R"(, "batch_size": 0, "seq_len": 2)",
         R"(, "batch_size": -1, "seq_len": 2)", R"(, "batch_size": 1048577, "seq_len": 0)"}) {
-    EXPECT_THAT(with(sizes), StartsWith("error: counts do not tell top-k\n")) << sizes;
+    EXPECT_THAT(with(sizes), StartsWith("error: counts do not contain top-k\n")) << sizes;
   }
 }
 

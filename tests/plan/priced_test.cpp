@@ -31,7 +31,7 @@ Op tokens(int from, int to, std::uint32_t kilobytes, int layer, int part) {
 Transports fusing(bool fused) {
   Transport transport;
   transport.fused = fused;
-  transport.start_up = StartUp{Seconds(0), Seconds(10e-6), Seconds(0)};
+  transport.start_up = TierTimes{Seconds(0), Seconds(10e-6), Seconds(0)};
   const std::vector<BandwidthTable::Point> points = {{Bytes(500'000), BytesPerSecond(12.5e9)},
                                                      {Bytes(1'000'000), BytesPerSecond(20e9)}};
   transport.links = {
