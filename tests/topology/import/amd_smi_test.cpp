@@ -78,7 +78,7 @@ node:
 
 TEST(AmdSmi, OtherShapesAreSaid) {
   EXPECT_THAT(amd_topology(rocm_table(8, 4)),
-              HasSubstr("kind: switch  # assumed: f joins only some pairs, which no kind has"));
+              HasSubstr("kind: switch  # assumed: f joins only some pairs; no kind does that"));
   EXPECT_THAT(amd_topology(rocm_table(4, 2)), HasSubstr("    kind: pairs  # read: f\n"));
   const std::string apart = amd_topology(rocm_table(4, 1));
   EXPECT_THAT(apart, Not(HasSubstr("nvlink")));

@@ -153,7 +153,7 @@ TEST(TopologyImport, NcclDumpsHaveSpeeds) {
   EXPECT_THAT(text, HasSubstr("bandwidth: 64 GB/s  # read: f0\n"));
   EXPECT_THAT(text, HasSubstr("count: 2  # read: f0"));
   EXPECT_THAT(text, HasSubstr("bandwidth: 50 GB/s  # read: f0"));
-  EXPECT_THAT(text, HasSubstr("1 more NICs"));
+  EXPECT_THAT(text, HasSubstr("1 more NIC"));
 }
 
 TEST(TopologyImport, NcclGraphHasWhatItPlansWith) {
