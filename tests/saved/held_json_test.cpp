@@ -151,10 +151,11 @@ TEST(HeldJson, TensorGroupsDivideWhatTheyShare) {
   for (const char* const key : {"vocabulary", "dense_ffn"}) {
     Json odd = two;
     odd["model"][key] = 3;
-    EXPECT_THROW(read_held(odd, 4), Error) << key;
+    EXPECT_THAT(error_of([&] { read_held(odd, 4); }), HasSubstr("tp = 2 does not divide 3")) << key;
   }
   two["stages"][1]["rings"] = {{{3}}, {{2}}};
-  EXPECT_THROW(read_held(two, 4), Error);
+  EXPECT_THAT(error_of([&] { read_held(two, 4); }),
+              HasSubstr("a ring does not pass every replica once"));
   EXPECT_THAT(complaint([](Json& j) {
                 j["tp"] = j["model"]["vocabulary"] = j["model"]["heads"] = 3;
                 j["model"]["kv_heads"] = 3;
