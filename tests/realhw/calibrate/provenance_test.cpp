@@ -100,7 +100,7 @@ TEST(Provenance, SaysWhatIsAnotherThanWhenItBegan) {
   now.processors = {"y", "z"};
   EXPECT_EQ(continued_with(first, now),
             "f: error: these times were measured with [\"x\", \"y\"], not with [\"y\", \"z\"]\n"
-            "hint: resume as and where they were begun, or leave --resume out\n");
+            "hint: use the same build and hosts, or leave --resume out\n");
   now = first;
   now.backend = "NCCL";
   EXPECT_THAT(continued_with(first, now), HasSubstr("measured with counting, not with NCCL"));

@@ -93,7 +93,7 @@ class SavedCalibrationFile : public testing::Test {
     head.provenance.date = "today";
     head.provenance.hosts = {"here"};
     head.provenance.sms = sms;
-    head.provenance.add(head.origin);
+    head.provenance.set_origin(head.origin);
     const std::string path = (folder_ / "there.times.jsonl").string();
     TimesFile file(path, head);
     for (int round = 0; round < head.origin.rounds.rounds; ++round) {
