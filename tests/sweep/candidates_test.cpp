@@ -33,8 +33,8 @@ TEST(CandidateFigures, OfStepsComeBeforeThoseOfIterations) {
   EXPECT_EQ(time_in(step), 2);
   EXPECT_EQ(memory_in(step), 7);
   EXPECT_EQ(binding_in(step), "tokens 51 %");
-  EXPECT_EQ(number_in(step, "peak_memory_bytes"), 7);
-  EXPECT_TRUE(std::isnan(number_in(step, "none")));
+  EXPECT_EQ(figure_number(step, "peak_memory_bytes"), 7);
+  EXPECT_TRUE(std::isnan(figure_number(step, "none")));
   EXPECT_EQ(text_in(step, "none"), "");
 }
 

@@ -73,15 +73,16 @@ TEST_F(LaunchTest, StarterIsFoundInTheEnvironment) {
 }
 
 TEST_F(LaunchTest, NumbersStartFromTheirLeast) {
-  EXPECT_EQ(number_in("RANK"), std::nullopt);
+  EXPECT_EQ(integer_variable("RANK"), std::nullopt);
   set("RANK", "");
-  EXPECT_EQ(number_in("RANK"), std::nullopt) << "empty";
+  EXPECT_EQ(integer_variable("RANK"), std::nullopt) << "empty";
   set("RANK", "0");
-  EXPECT_EQ(number_in("RANK"), 0);
-  EXPECT_THAT(error_of([] { number_in("RANK", 1); }), HasSubstr("a whole number from 1"));
+  EXPECT_EQ(integer_variable("RANK"), 0);
+  EXPECT_THAT(error_of([] { integer_variable("RANK", 1); }), HasSubstr("a whole number from 1"));
   for (const char* text : {"-1", "x", "99999999999"}) {
     set("RANK", text);
-    EXPECT_THAT(error_of([] { number_in("RANK"); }), HasSubstr("a whole number from 0")) << text;
+    EXPECT_THAT(error_of([] { integer_variable("RANK"); }), HasSubstr("a whole number from 0"))
+        << text;
   }
 }
 
