@@ -76,7 +76,7 @@ Provenance read_provenance(const Json& json, const CalibrationOrigin& origin) {
   p.processors = json.at("processors").get<std::vector<std::string>>();
   p.hosts = json.at("hosts").get<std::vector<std::string>>();
   p.sms = json.value("sms", p.sms);
-  p.add(origin);
+  p.set_origin(origin);
   if (!p.sms.empty() && std::ssize(p.sms) != p.ranks) {
     throw Error(fmt::format("'sms' is of {}, not of {}", counted(p.sms.size(), "rank"), p.ranks));
   }

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <ctime>
 #include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "realhw/core/gemm.h"
 #include "realhw/job/job.h"
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/platform.h"
 #include "sim/linkfit/calibration_text.h"
 
 namespace moesim {
@@ -31,18 +31,14 @@ std::string processor() {
   return fmt::format("{}, {} threads", name, std::thread::hardware_concurrency());
 }
 
-/// The words of this process's command line.
+/// The command line, without the program's folder.
 std::string command_line() {
-  std::ifstream in("/proc/self/cmdline", std::ios::binary);
-  std::string words{std::istreambuf_iterator<char>(in), {}};
-  while (!words.empty() && words.back() == '\0') words.pop_back();
-  const std::size_t program = words.substr(0, words.find('\0')).rfind('/');
-  if (program != std::string::npos) words.erase(0, program + 1);
-  std::ranges::replace(words, '\0', ' ');
-  return words;
+  std::vector<std::string> words = own_arguments();
+  if (!words.empty()) words[0].erase(0, words[0].rfind('/') + 1);
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
-std::vector<std::string> distinct(const std::vector<std::string>& all) {
+std::vector<std::string> without_repeats(const std::vector<std::string>& all) {
   std::vector<std::string> list;
   for (const std::string& one : all) {
     if (std::ranges::find(list, one) == list.end()) list.push_back(one);
@@ -50,13 +46,13 @@ std::vector<std::string> distinct(const std::vector<std::string>& all) {
   return list;
 }
 
-std::string list_of(const std::vector<std::string>& list) {
+std::string yaml_list(const std::vector<std::string>& list) {
   std::string text;
   for (const std::string& one : list) text += (text.empty() ? "" : ", ") + quoted(one);
   return "[" + text + "]";
 }
 
-/// Of all ranks; empty if none has a GPU.
+/// Multiprocessors of each rank's GPU; empty if no rank has one.
 std::vector<int> gather_sms(Job& job, int mine) {
   std::vector<int> sms;
   for (const std::string& of_rank : all_gather(job, std::to_string(mine))) {
@@ -66,7 +62,7 @@ std::vector<int> gather_sms(Job& job, int mine) {
   return sms;
 }
 
-std::vector<std::string> ordered(std::vector<std::string> list) {
+std::vector<std::string> sorted(std::vector<std::string> list) {
   std::ranges::sort(list);
   return list;
 }
@@ -77,7 +73,7 @@ std::string sms_text(const std::vector<int>& sms) {
 
 }  // namespace
 
-void Provenance::add(const CalibrationOrigin& origin) {
+void Provenance::set_origin(const CalibrationOrigin& origin) {
   topology = origin.topology;
   model = origin.model;
   ranks = origin.ranks;
@@ -91,10 +87,10 @@ Provenance provenance_of(Job& job, const HardwareBackend& backend,
   result.command = command_line();
   result.date = fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
   result.backend = fmt::format("{}; {}", backend.description(), gemm_library());
-  result.processors = distinct(all_gather(job, processor()));
-  result.hosts = distinct(all_gather(job, host_name()));
+  result.processors = without_repeats(all_gather(job, processor()));
+  result.hosts = without_repeats(all_gather(job, host_name()));
   result.sms = gather_sms(job, backend.sms());
-  result.add(origin);
+  result.set_origin(origin);
   return result;
 }
 
@@ -102,14 +98,14 @@ Provenance continued(Provenance first, const Provenance& now, const std::string&
   const auto compare = [&](const std::string& was, const std::string& is) {
     if (was == is) return;
     throw error_in(file, fmt::format("these times were measured with {}, not with {}", was, is),
-                   "resume as and where they were begun, or leave --resume out");
+                   "use the same build and hosts, or leave --resume out");
   };
   compare(first.backend, now.backend);
-  compare(list_of(ordered(first.processors)), list_of(ordered(now.processors)));
+  compare(yaml_list(sorted(first.processors)), yaml_list(sorted(now.processors)));
   if (first.sms.empty()) first.sms = now.sms;  // times of a release that did not record them
   compare(sms_text(first.sms), sms_text(now.sms));
   first.hosts.insert(first.hosts.end(), now.hosts.begin(), now.hosts.end());
-  first.hosts = distinct(first.hosts);
+  first.hosts = without_repeats(first.hosts);
   return first;
 }
 
@@ -127,15 +123,15 @@ std::string yaml_of(const Provenance& p) {
       "  model: {}\n"
       "  rounds: {}\n"
       "  runs_of_a_round: {}\n",
-      quoted(p.moesim), quoted(p.command), quoted(p.date), quoted(p.backend), list_of(p.processors),
-      list_of(p.hosts), p.ranks, quoted(p.topology), quoted(p.model), p.rounds.rounds,
-      p.rounds.repeats);
+      quoted(p.moesim), quoted(p.command), quoted(p.date), quoted(p.backend),
+      yaml_list(p.processors), yaml_list(p.hosts), p.ranks, quoted(p.topology), quoted(p.model),
+      p.rounds.rounds, p.rounds.repeats);
 }
 
 std::string header_of(const Provenance& p, std::size_t plans) {
   return fmt::format(
-      "# moesim-hw calibrate, {}, {} on {}, {}\n# {}, {}; {}, {} of {} runs after one that "
-      "is compared\n\n",
+      "# moesim-hw calibrate, {}, {} on {}, {}\n# {}, {}; {}, {}: one checked run, then {} timed "
+      "runs\n\n",
       p.backend, counted(p.ranks, "rank"), counted(p.hosts.size(), "host"),
       fmt::join(p.processors, "; "), p.topology, p.model, counted(plans, "plan"),
       counted(p.rounds.rounds, "round"), p.rounds.repeats);

@@ -25,7 +25,7 @@ struct Provenance {
   std::vector<int> sms = {};  // multiprocessors of the GPU, by rank; empty if unknown
 
   /// What is measured: topology, model, ranks and rounds.
-  void add(const CalibrationOrigin& origin);
+  void set_origin(const CalibrationOrigin& origin);
 };
 
 /// Provenance of the running job; all ranks together.

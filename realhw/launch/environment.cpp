@@ -16,7 +16,7 @@ std::optional<std::string> variable(const char* name) {
   return value;
 }
 
-std::optional<int> number_in(const char* name, int least) {
+std::optional<int> integer_variable(const char* name, int least) {
   const auto text = variable(name);
   if (!text) return std::nullopt;
   const auto number = parse_integer<int>(*text);
@@ -27,7 +27,7 @@ std::optional<int> number_in(const char* name, int least) {
 }
 
 int required_number(const char* name, int least) {
-  const auto number = number_in(name, least);
+  const auto number = integer_variable(name, least);
   if (!number) {
     throw Error(fmt::format("{} is not set", name),
                 "a launch over TCP takes RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT");

@@ -11,8 +11,8 @@ namespace moesim {
 
 /// A variable, nothing when it is unset or empty.
 std::optional<std::string> variable(const char* name);
-/// A variable that holds a whole number from `least`. Throws Error when it holds something else.
-std::optional<int> number_in(const char* name, int least = 0);
+/// An integer variable; nothing if it is unset. Throws Error unless it is an integer from `least`.
+std::optional<int> integer_variable(const char* name, int least = 0);
 /// The same, and Error when it is not set.
 int required_number(const char* name, int least = 0);
 
@@ -24,8 +24,8 @@ enum class Starter {
 };
 Starter starter();
 
-/// By RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; the port after that if torchrun's own store
-/// holds it. Throws Error naming what is missing.
+/// By RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; the next port if torchrun's store uses that
+/// one. Throws Error naming what is missing.
 TcpPlace torchrun_place();
 /// By srun's variables; MASTER_ADDR and MASTER_PORT, if set, come before the first host of the step
 /// and a port made of the job's number. Throws Error naming what is missing.

@@ -28,7 +28,7 @@ class ByteMatrix {
   };
   using Counts = std::vector<std::uint32_t>;
 
-  /// The entries of one source, in whatever form.
+  /// The entries of one source, dense or compressed.
   class Row {
    public:
     explicit Row(std::span<const Entry> entries) : entries_(entries) {}
@@ -95,7 +95,7 @@ class ByteMatrix {
   /// From a dense row-major table of ranks x ranks bytes; the unit becomes their greatest common
   /// divisor. Throws std::overflow_error when an entry exceeds 2^32 - 1 units.
   static ByteMatrix from_dense(int ranks, std::span<const std::int64_t> bytes);
-  /// Reads counts that others own, too: units of all pairs, [from * ranks + to].
+  /// Shares `counts` with its owner: units of every pair, [from * ranks + to].
   static ByteMatrix of_counts(int ranks, std::shared_ptr<const Counts> counts, Bytes unit);
   /// Appends the row of the next source; destinations must ascend, zeros are dropped.
   void add_row(std::span<const Entry> entries);
@@ -104,7 +104,7 @@ class ByteMatrix {
 
   int ranks() const { return rows_->ranks(); }
   Bytes unit() const { return unit_; }
-  /// As many units as here, of another size.
+  /// The same units, each of another size.
   ByteMatrix with_unit(Bytes unit) const {
     ByteMatrix result = *this;
     result.unit_ = unit;
@@ -124,7 +124,7 @@ class ByteMatrix {
   bool operator==(const ByteMatrix& other) const;
 
  private:
-  /// One of both forms.
+  /// Compressed, or dense if `counts` is set.
   struct Rows {
     std::vector<std::size_t> start = {0};  // [from] in entries, and one past the last
     std::vector<Entry> entries = {};

@@ -20,13 +20,14 @@ namespace moesim {
 std::filesystem::path own_program();
 
 /// The words that the program was called with.
-std::vector<std::string> own_words();
+std::vector<std::string> own_arguments();
 
-/// In a child just forked: ends it when `parent` ends, or has ended. Elsewhere than on Linux only
-/// the latter; a child notices at its next write.
+/// Call in a new child: it ends when `parent` does. Other systems check only now; the child's next
+/// write fails.
 void end_with(pid_t parent);
 
-/// {to read, to write}, closed when another program is run.
+/// {to read, to write}, closed when another program is run. Reads and writes of a pipe that is not
+/// `waiting` never block.
 /// @throws std::system_error
 std::array<int, 2> make_pipe(bool waiting = true);
 
@@ -34,14 +35,14 @@ std::array<int, 2> make_pipe(bool waiting = true);
 /// @throws std::system_error
 std::array<int, 2> make_socket_pair();
 
-/// As ::send(), into one of them, without waiting and without a signal if nobody reads.
+/// As ::send(), into a socket, without waiting and without a signal if nobody reads.
 ssize_t send_now(int socket, std::string_view bytes);
 
 /// Bytes that nobody can guess.
 /// @throws std::system_error
 void draw_random(void* bytes, std::size_t count);
 
-/// A file without a name in a folder, `access` being O_WRONLY or O_RDWR; -1 where there are none.
+/// Opens an unnamed file in a folder (`access`: O_WRONLY or O_RDWR); -1 if unsupported.
 int open_nameless(const std::string& folder, int access);
 
 /// A path to an open file, nameless or not, that linkat() follows.
@@ -53,7 +54,7 @@ bool swap_names(const std::string& a, const std::string& b);
 /// A hint that some memory is about to be filled.
 void expect_large_pages(void* begin, std::size_t bytes);
 
-/// Keeps what is freed for what is taken next, in a process that will end with its job.
+/// Makes malloc reuse freed memory, not return it; for processes that end with their job.
 void keep_freed_memory();
 
 /// When a file's content, and when anything of it, was changed.

@@ -32,7 +32,7 @@ std::filesystem::path own_program() {
   return std::filesystem::read_symlink("/proc/self/exe", unknown);
 }
 
-std::vector<std::string> own_words() {
+std::vector<std::string> own_arguments() {
   std::vector<std::string> words;
   std::istringstream line(read_file("/proc/self/cmdline"));
   for (std::string word; std::getline(line, word, '\0');) words.push_back(word);

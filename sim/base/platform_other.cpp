@@ -40,7 +40,7 @@ std::filesystem::path own_program() {
 #endif
 }
 
-std::vector<std::string> own_words() {
+std::vector<std::string> own_arguments() {
 #ifdef __APPLE__
   return {*::_NSGetArgv(), *::_NSGetArgv() + *::_NSGetArgc()};
 #else

@@ -80,7 +80,7 @@ EnginePlacement placement_of(const PlannedStep& step, const Inputs& inputs) {
       if (slots.table(GpuId(gpu), ep) == first) continue;
       throw Error(fmt::format("layer {}: the EP groups of GPUs 0 and {} have different placements",
                               layer.number, gpu),
-                  "engines know one: simulate one EP group");
+                  "engines take one placement: simulate one EP group");
     }
     tables[layer.number] = first;
   }

@@ -95,7 +95,7 @@ std::string checked_file(const std::string& file) {
 }
 
 void submit_sweep(const SweepGrid& grid, const std::string& file, const std::string& flags) {
-  const auto [array, merge] = submit(slurm_jobs(without_slurm(own_words()), file, flags));
+  const auto [array, merge] = submit(slurm_jobs(without_slurm(own_arguments()), file, flags));
   fmt::print("# {}: job {} simulates, job {} merges into {}\n", counted(grid.size(), "scenario"),
              array, merge, file);
 }

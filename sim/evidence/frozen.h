@@ -20,7 +20,7 @@ struct FrozenBy {
 /// This program, now.
 FrozenBy frozen_by_this(const std::string& version);
 
-/// How far times and speedups of steps are off, and those of iterations.
+/// Errors of step and iteration times and speedups, on which intervals rest.
 struct FrozenErrors {
   ShippedModelErrors steps, iterations;
 };

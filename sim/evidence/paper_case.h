@@ -15,7 +15,7 @@ namespace moesim {
 Scenario scenario_of(const PaperSetting& setting, std::vector<Override> flags,
                      const PaperVariant& variant);
 
-/// Of the files with their changes, and of what else the scenario says.
+/// Hash of all files with their changes, and of all else that the scenario says.
 std::string hash_of_inputs(const Scenario& scenario, const Inputs& inputs);
 
 /// Simulates the iterations of a scenario of one policy, in this process. Throws Unsuitable where

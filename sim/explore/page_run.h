@@ -19,7 +19,8 @@ struct PageRunOptions {
   std::string version;
   int workers = 1;
   JobsHeard heard = {};
-  std::function<void(const std::string& json)> opened = nullptr;  // before anything is simulated
+  /// Gets {scenario, clusters, model, recorded} before the first simulation.
+  std::function<void(const std::string& json)> opened = nullptr;
 };
 
 /// The document of `moesim compare --json --intervals` (with --pictures if that was asked for), or

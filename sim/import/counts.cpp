@@ -19,7 +19,8 @@ namespace {
 /// A small file of counts can ask for any number of choices, which take 2 bytes each in memory.
 constexpr std::int64_t most_step_choices = 1 << 28;
 
-std::int64_t spread_of(std::int64_t tokens) {
+/// A stride coprime to `tokens`, near 0.618 of them (the golden ratio).
+std::int64_t golden_stride(std::int64_t tokens) {
   auto stride = static_cast<std::int64_t>(std::floor(static_cast<double>(tokens) * 0.6180339887));
   while (stride > 1 && std::gcd(stride, tokens) != 1) --stride;
   return std::max<std::int64_t>(stride, 1);
@@ -42,12 +43,14 @@ std::int64_t tokens_of(const CountedStep& step, std::size_t source, int top_k) {
       }
       sum += n;
     }
-    if (sum % top_k != 0 || (l > 0 && sum != tokens * top_k)) {
+    const bool differs = l > 0 && sum != tokens * top_k;
+    if (sum % top_k != 0 || differs) {
       throw error_in(
           step.where,
-          fmt::format("the counts of source {} add up to {} in {} and to {} in the first: not "
-                      "whole tokens of {} choices",
-                      source, sum, layer_in(step, l), l > 0 ? tokens * top_k : sum, top_k),
+          fmt::format("the counts of source {} add up to {} in {}{}", source, sum,
+                      layer_in(step, l),
+                      differs ? fmt::format(" but to {} in the first layer", tokens * top_k)
+                              : fmt::format(", not to whole tokens of {} choices", top_k)),
           l > 0 && tokens == 0 ? "are layers without counts dense? give --model, or --layers with "
                                  "the numbers of the others"
                                : "a layer dropped tokens, or its counts are of other passes");
@@ -60,7 +63,7 @@ std::int64_t tokens_of(const CountedStep& step, std::size_t source, int top_k) {
 
 NpyArray deal_layer(const CountedStep& step, std::size_t layer, std::size_t source,
                     std::int64_t tokens, int top_k) {
-  const std::int64_t stride = spread_of(tokens);
+  const std::int64_t stride = golden_stride(tokens);
   const auto ids =
       std::make_shared<std::vector<std::uint16_t>>(static_cast<std::size_t>(tokens * top_k));
   const auto& counts = step.counts[layer][source];
@@ -68,9 +71,9 @@ NpyArray deal_layer(const CountedStep& step, std::size_t layer, std::size_t sour
   for (std::size_t e = 0; e < counts.size(); ++e) {
     if (counts[e] > tokens) {
       throw error_in(step.where,
-                     fmt::format("{} has counts that {} different experts a token cannot have: "
-                                 "source {} has {} but expert {} is chosen {}",
-                                 layer_in(step, layer), top_k, source, counted(tokens, "token"), e,
+                     fmt::format("{}: source {} has {}, but expert {} is chosen {}: more than once "
+                                 "by some token",
+                                 layer_in(step, layer), source, counted(tokens, "token"), e,
                                  counted(counts[e], "time")),
                      "with --top-k 1 each choice is a token, and loads stay the same");
     }
@@ -83,18 +86,17 @@ NpyArray deal_layer(const CountedStep& step, std::size_t layer, std::size_t sour
   return NpyArray::view({'u', 2}, {tokens, top_k}, std::as_bytes(std::span(*ids)), ids, step.where);
 }
 
-/// The step with only some layers. Throws Error if a layer that is left out has counts.
-CountedStep only_layers(CountedStep step, const std::vector<int>& kept, const char* why) {
-  CountedStep some = step;
-  some.counts.clear();
+/// Keeps some layers of a step. Throws Error if a layer that is left out has counts.
+void keep_layers(CountedStep& step, const std::vector<int>& kept, const char* why) {
+  decltype(step.counts) counts;
   for (std::size_t l = 0; l < step.counts.size(); ++l) {
     if (std::ranges::find(kept, static_cast<int>(l)) != kept.end()) {
-      some.counts.push_back(std::move(step.counts[l]));
+      counts.push_back(std::move(step.counts[l]));
     } else if (!step.empty(l)) {
       throw error_in(step.where, fmt::format("layer {} {} but has counts", l, why));
     }
   }
-  return some;
+  step.counts = std::move(counts);
 }
 
 std::vector<int> counted_layers(const CountedStep& step) {
@@ -105,8 +107,8 @@ std::vector<int> counted_layers(const CountedStep& step) {
   return layers;
 }
 
-/// If the file does not number its layers, leaves out those without experts: by the flags, else by
-/// the model, else because they have no counts.
+/// If the file does not number its layers, leaves out those without experts: by the flags,
+/// else by the model, else because they have no counts.
 CountedStep of_moe_layers(CountedStep step, const ImportOptions& options) {
   const auto layers = std::ssize(step.counts);
   if (!step.layers.empty()) return step;
@@ -114,14 +116,15 @@ CountedStep of_moe_layers(CountedStep step, const ImportOptions& options) {
     if (std::ssize(options.layers) == layers || std::ranges::max(options.layers) >= layers) {
       return step;
     }
-    return only_layers(std::move(step), options.layers, "is not one that --layers names");
+    keep_layers(step, options.layers, "is not one that --layers names");
+    return step;
   }
   if (layers == options.model_layers) {
-    step = only_layers(std::move(step), options.moe_layers, "is dense in the model");
+    keep_layers(step, options.moe_layers, "is dense in the model");
     step.layers = options.moe_layers;
   } else if (options.moe_layers.empty() && step.of_all_layers) {
     const auto counted = counted_layers(step);
-    step = only_layers(std::move(step), counted, "");
+    keep_layers(step, counted, "has no counts");
     step.layers = counted;
   }
   return step;
@@ -132,7 +135,8 @@ void warn_of_repeats(const CountedStep& step, ImportSink& sink) {
   if (step.source != CountedSource::rank || step.empty() || sink.warned()) return;
   const std::size_t sources = step.counts.front().size();
   const auto same = [&](std::size_t a, std::size_t b) {
-    return std::ranges::all_of(step.counts, [&](const auto& its) { return its[a] == its[b]; });
+    return std::ranges::all_of(step.counts,
+                               [&](const auto& of_layer) { return of_layer[a] == of_layer[b]; });
   };
   for (std::size_t s = 1; s < sources; ++s) {
     if (!same(s, s - 1)) continue;
@@ -145,8 +149,9 @@ void warn_of_repeats(const CountedStep& step, ImportSink& sink) {
 }  // namespace
 
 bool CountedStep::empty(std::size_t layer) const {
-  return std::ranges::all_of(
-      counts[layer], [](const auto& its) { return std::ranges::count(its, 0) == std::ssize(its); });
+  return std::ranges::all_of(counts[layer], [](const auto& of_source) {
+    return std::ranges::count(of_source, 0) == std::ssize(of_source);
+  });
 }
 
 bool CountedStep::empty() const {
@@ -158,10 +163,10 @@ bool CountedStep::empty() const {
 
 bool can_be_dealt(const CountedStep& step, int top_k) {
   return std::ranges::all_of(step.counts, [&](const auto& sources) {
-    return std::ranges::all_of(sources, [&](const auto& its) {
-      const std::int64_t sum = std::accumulate(its.begin(), its.end(), std::int64_t{0});
+    return std::ranges::all_of(sources, [&](const auto& of_source) {
+      const std::int64_t sum = std::accumulate(of_source.begin(), of_source.end(), std::int64_t{0});
       return sum % top_k == 0 &&
-             std::ranges::all_of(its, [&](std::int64_t n) { return n <= sum / top_k; });
+             std::ranges::all_of(of_source, [&](std::int64_t n) { return n <= sum / top_k; });
     });
   });
 }
@@ -200,9 +205,9 @@ std::vector<RoutedPass> deal(const CountedStep& step, int top_k) {
 
 void add_counts(CountedStep step, ImportSink& sink) {
   const ImportOptions& options = sink.options();
-  if (options.top_k == 0) throw Error("counts do not tell top-k", "give --model or --top-k");
+  if (options.top_k == 0) throw Error("counts do not contain top-k", "give --model or --top-k");
   step = of_moe_layers(std::move(step), options);
-  sink.counts_alone();
+  sink.keep_only_counts();
   warn_of_repeats(step, sink);
   for (const RoutedPass& pass : deal(step, options.top_k)) sink.add(pass);
 }
@@ -217,7 +222,7 @@ std::int64_t count_at(const NpyArray& array, std::int64_t i) {
   return static_cast<std::int64_t>(value);
 }
 
-void says_counted_experts(std::int64_t found, ImportSink& sink, const std::string& where) {
+void check_expert_count(std::int64_t found, ImportSink& sink, const std::string& where) {
   if (sink.options().experts == 0 && found <= max_experts) {
     sink.says_experts(static_cast<int>(found), where);
   }

@@ -56,6 +56,6 @@ void add_tables(const std::vector<std::string>& paths, ImportSink& sink);
 std::int64_t count_at(const NpyArray& array, std::int64_t i);
 
 /// Counts are of so many experts. Throws Error if the model has others.
-void says_counted_experts(std::int64_t found, ImportSink& sink, const std::string& where);
+void check_expert_count(std::int64_t found, ImportSink& sink, const std::string& where);
 
 }  // namespace moesim

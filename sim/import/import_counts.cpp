@@ -44,7 +44,7 @@ void add_count_array(const NpyArray& array, ImportSink& sink, std::int64_t& numb
                                              shape_text(shape)));
   }
   const std::int64_t sources = shape.size() == 4 ? shape[2] : 1;
-  says_counted_experts(shape.back(), sink, array.file());
+  check_expert_count(shape.back(), sink, array.file());
   for (std::int64_t s = 0; s < shape[0]; ++s, ++number) {
     const std::int64_t size = shape[1] * sources * shape.back();
     CountedStep step = step_of(array, s * size, shape[1], sources, shape.back());
@@ -76,7 +76,7 @@ void import_trtllm_counts(ImportSink& sink) {
       auto& sources = step.counts.emplace_back();
       for (const auto& [rank, its] : ranks) {
         const NpyArray& counts = its.iterations.at(iteration).at(layer);
-        says_counted_experts(counts.count(), sink, counts.file());
+        check_expert_count(counts.count(), sink, counts.file());
         auto& of_source = sources.emplace_back();
         for (std::int64_t e = 0; e < counts.count(); ++e) of_source.push_back(count_at(counts, e));
       }

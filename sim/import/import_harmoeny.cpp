@@ -69,7 +69,7 @@ IterationCounts read_iterations(const std::string& path, ImportSink& sink) {
       throw error_in(path, "is not an iteration with its counts", "", file.line_number());
     }
     auto counts = counts_in(text.substr(quote + 1, text.size() - quote - 2), file);
-    says_counted_experts(std::ssize(counts), sink, path);
+    check_expert_count(std::ssize(counts), sink, path);
     if (!found.emplace(iteration, std::move(counts)).second) {
       throw error_in(path, fmt::format("has iteration {} twice", iteration), "",
                      file.line_number());

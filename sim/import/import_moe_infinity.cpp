@@ -33,7 +33,7 @@ void import_moe_infinity(ImportSink& sink) {
       throw error_in(path, fmt::format("has shape {}; matrices are [sequence][layer][expert]",
                                        shape_text(array.shape())));
     }
-    says_counted_experts(array.shape()[2], sink, path);
+    check_expert_count(array.shape()[2], sink, path);
     const std::int64_t sequences = array.shape()[0];
     for (std::int64_t s = 0; s < sequences; ++s) {
       sink.progress(static_cast<double>(s) / static_cast<double>(sequences));

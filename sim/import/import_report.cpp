@@ -57,7 +57,7 @@ std::string ImportSink::report() const {
       "top-k      {}\nphase      {}\nids        logical\nweights    {}\n",
       tokens_, sequences_, layers_text(info_.layers), info_.experts, info_.top_k,
       to_string(writer_.info().phase), weighted_ ? "yes" : "no");
-  if (counts_alone_) out += "rows       of counts: only loads are recorded\n";
+  if (only_counts_) out += "rows       of counts: only loads are recorded\n";
   if (micro_batch_ == 1 && options_.micro_batch == 0) {
     out += "microbatch one sequence each: no tokens alternate (--micro-batch says otherwise)\n";
   }
@@ -86,7 +86,7 @@ Imported ImportSink::finish(const std::string& kind, const std::string& input_ha
   info.model = options_.model.empty() ? "unknown" : options_.model;
   info.phase = options_.phase.value_or(phase_.value_or(Phase::mixed));
   info.provenance = provenance.dump();
-  info.counts_alone = counts_alone_;
+  info.counts_alone = only_counts_;
   writer_.set_info(std::move(info));
   check_unchanged_files();
   writer_.finish();

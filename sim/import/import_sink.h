@@ -42,7 +42,7 @@ class ImportSink {
   /// Counts that no top-k of the model explains: loads are all that is kept of them.
   void takes_choices_for_tokens() { options_.top_k = 1; }
   /// The rows are dealt from counts: which experts share a token means nothing.
-  void counts_alone() { counts_alone_ = true; }
+  void keep_only_counts() { only_counts_ = true; }
   void warn(Diagnostic warning) { warnings_.push_back(std::move(warning)); }
   bool warned() const { return !warnings_.empty(); }
   /// The share of the inputs that is read.
@@ -77,7 +77,7 @@ class ImportSink {
   std::optional<std::int64_t> open_step_;  // number that the passes of step_ have
   std::int64_t last_number_ = -1;
   std::optional<Phase> phase_;
-  bool begun_ = false, leading_ = true, weighted_ = false, counts_alone_ = false;
+  bool begun_ = false, leading_ = true, weighted_ = false, only_counts_ = false;
   int micro_batch_ = 0;  // sequences of a microbatch; 0: not yet known, or of no concern
   std::int64_t tokens_ = 0, sequences_ = 0, steps_ = 0;
   std::map<std::string, std::int64_t> dropped_;  // rows (token x layer) by reason

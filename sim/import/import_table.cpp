@@ -74,7 +74,7 @@ class LoggedCounts {
     for (std::size_t i = 0; i < row.counts.size(); ++i) counts[row.experts[i]] += row.counts[i];
   }
   void hand_over() {
-    if (longest_ > 0) says_counted_experts(static_cast<std::int64_t>(longest_), sink_, where_);
+    if (longest_ > 0) check_expert_count(static_cast<std::int64_t>(longest_), sink_, where_);
     std::map<std::int64_t, std::size_t> sources;
     std::map<int, std::size_t> layers;
     for (const auto& [step, of_rank] : steps_) {

@@ -96,7 +96,7 @@ class UltraEpProfile {
         throw error_in(
             path, fmt::format("has loads {}, not [record][expert]", shape_text(loads.shape())));
       }
-      says_counted_experts(loads.shape()[1], sink, path);
+      check_expert_count(loads.shape()[1], sink, path);
       at = loads_.emplace(record.chunk, loads).first;
     }
     const NpyArray& loads = at->second;

@@ -34,8 +34,7 @@ std::size_t length_of_list(std::string_view text) {
   return 0;
 }
 
-/// A list with a comma before each of its items but the first; nothing if it holds other than
-/// numbers.
+/// The JSON of a printed list; nothing unless it holds only numbers.
 std::optional<std::string> json_of_list(std::string_view list) {
   std::string json;
   for (std::size_t at = 0; at < list.size();) {
@@ -58,7 +57,8 @@ std::optional<std::string> json_of_list(std::string_view list) {
   return json;
 }
 
-/// The text of a file, if it can be printed arrays.
+/// The text of a file that may be printed arrays; else empty. Lists with commas are JSON, for
+/// another reader.
 std::string printed_text_of(const std::string& path) {
   LineFile lines(path);
   std::string text, line;

@@ -40,16 +40,34 @@ bool add_json_numbers(const JsonElement& json, int depth, TableValue& value) {
   return true;
 }
 
+std::string shown(const TableValue& value) {
+  if (!value.numeric) return fmt::format("'{}'", value.text.substr(0, 40));
+  if (value.numbers.size() == 1) return fmt::format("{}", value.numbers[0]);
+  return value.numbers.empty()
+             ? "an empty list"
+             : fmt::format("{} numbers, first {}", value.numbers.size(), value.numbers[0]);
+}
+
+const char* due_of(TableRole role) {
+  switch (role) {
+    case TableRole::experts:
+      return "expert ids";
+    case TableRole::weights:
+      return "numbers";
+    case TableRole::count:
+      return "whole numbers";
+    default:
+      return "a whole number";
+  }
+}
+
 [[noreturn]] void refuse_value(const TableRow& row, TableRole role, const TableValue& value,
                                const std::string& field) {
-  throw error_in(
-      row.file,
-      fmt::format("field '{}' holds {}, not {}", field,
-                  value.numeric ? "such numbers" : fmt::format("'{}'", value.text.substr(0, 40)),
-                  role == TableRole::experts ? "expert ids" : "a whole number"),
-      fmt::format("--map {}=FIELD names another one",
-                  table_role_names()[static_cast<std::size_t>(role)]),
-      row.line);
+  throw error_in(row.file,
+                 fmt::format("field '{}' holds {}, not {}", field, shown(value), due_of(role)),
+                 fmt::format("--map {}=FIELD chooses another field",
+                             table_role_names()[static_cast<std::size_t>(role)]),
+                 row.line);
 }
 
 bool fill_numbers(TableRow& row, TableRole role, const TableValue& value) {
@@ -168,9 +186,10 @@ void fill_row(TableRow& row, const RolePlaces& places, const TableFields& fields
     const auto role = static_cast<TableRole>(r);
     for (const std::size_t field : places[r]) {
       const auto value = value_of(field);
-      const bool other = role == TableRole::count && fields.counts_an_expert(names[field]) &&
-                         (row.lists > 0 || (value && value->lists > 0));
-      if (value && !other) fill(row, role, *value, names[field], fields.mapped(role));
+      // A count next to a list of experts is not the count of one expert.
+      const bool of_list = role == TableRole::count && fields.counts_an_expert(names[field]) &&
+                           (row.lists > 0 || (value && value->lists > 0));
+      if (value && !of_list) fill(row, role, *value, names[field], fields.mapped(role));
     }
     if (places[r].size() > 1 && role == TableRole::experts) row.lists = 1;
   }

@@ -49,9 +49,9 @@ bool is_dense(const PickleTensor& tensor) {
   return true;
 }
 
-/// Element numbers in C order as they are in the storage; -1 in place of one beyond it.
+/// Calls use(element, place in the storage) in C order; false at the first place beyond it.
 template <class Use>
-bool walk(const PickleTensor& tensor, std::int64_t count, const Use& use) {
+bool for_each_element(const PickleTensor& tensor, std::int64_t count, const Use& use) {
   std::vector<std::int64_t> at(tensor.shape.size(), 0);
   std::int64_t from = tensor.first;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -75,7 +75,7 @@ std::string names_of(const PickleValue& value) {
     const PickleTensor& tensor = value.node->tensor;
     return fmt::format("a tensor {} {}", tensor.type.name(), shape_text(tensor.shape));
   }
-  if (!value.is(Kind::dict)) return "neither tensors nor keys";
+  if (!value.is(Kind::dict)) return "a value that is neither a tensor, a list nor a dict";
   std::vector<std::string> keys;
   for (std::size_t i = 0; i + 1 < value.node->items.size(); i += 2) {
     const PickleValue& key = value.node->items[i];
@@ -96,7 +96,7 @@ TorchFile::TorchFile(const std::string& path) : path_(path), archive_(path) {
   }
   const auto pickle = members_.find(folder_ + ending);
   if (pickle == members_.end())
-    throw error_in(path, "is not a file of torch.save: it has no data.pkl");
+    throw error_in(path, "is not a torch.save file: data.pkl is missing");
   const auto bytes = archive_.read(pickle->second);
   pickle_ = std::make_unique<const Pickle>(bytes, path);
   if (const auto order = members_.find(folder_ + "/byteorder"); order != members_.end()) {
@@ -126,8 +126,10 @@ NpyArray TorchFile::load(const PickleValue& value, const std::string& name) cons
   const Error beyond = error_in(where, "reaches beyond its storage", "the file is damaged");
   const auto check_fits = [&] {
     if (count < 0 || count > tensor.storage_size) {
-      throw error_in(where, fmt::format("is a tensor {} of {} stored elements",
-                                        shape_text(tensor.shape), tensor.storage_size));
+      throw error_in(where,
+                     fmt::format("has shape {} but only {} stored elements",
+                                 shape_text(tensor.shape), tensor.storage_size),
+                     "save tensor.contiguous() if it was expanded");
     }
     if (!steps_inside(tensor)) throw beyond;
   };
@@ -144,7 +146,7 @@ NpyArray TorchFile::load(const PickleValue& value, const std::string& name) cons
   }
   const auto copy =
       std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(count) * size);
-  if (!walk(tensor, count, [&](std::int64_t to, std::int64_t from) {
+  if (!for_each_element(tensor, count, [&](std::int64_t to, std::int64_t from) {
         std::memcpy(copy->data() + static_cast<std::size_t>(to) * size,
                     bytes->data() + static_cast<std::size_t>(from) * size, size);
       })) {
@@ -184,7 +186,7 @@ std::vector<std::int32_t> TorchFile::integers(const PickleValue& value,
   std::vector<std::int32_t> numbers;
   for (const PickleValue& item : items(value, name)) {
     if (!item.is(Kind::integer) || item.integer != static_cast<std::int32_t>(item.integer)) {
-      throw error_in(path_, fmt::format("{} holds something that is not a small number", name));
+      throw error_in(path_, fmt::format("{} holds something that is not a 32-bit integer", name));
     }
     numbers.push_back(static_cast<std::int32_t>(item.integer));
   }

@@ -8,6 +8,7 @@
 
 namespace moesim {
 
+/// "node0.gpu1".
 std::string gpu_name(const Topology& topology, GpuId gpu);
 
 /// "node0.nic0 -> leaf0"; what both names begin with is written once: "node0.gpu1 -> nic1".

@@ -22,11 +22,11 @@ struct WhatIf {
   bool any() const { return !(scale.empty() && slow.empty() && fail.empty()); }
 };
 
-/// The same for one cluster.
+/// WhatIf, resolved for one cluster.
 struct ClusterChanges {
   TopologyChanges topology;
   GpuFactors gpus;                    // of all GPUs
-  std::map<GpuId, double> slow = {};  // speed of single GPUs, besides
+  std::map<GpuId, double> slow = {};  // further speed factors of single GPUs
   std::set<GpuId> failed = {};
 
   bool operator==(const ClusterChanges&) const = default;
@@ -35,15 +35,15 @@ struct ClusterChanges {
 /// Resources of a cluster that a factor can change: "gpu.flops", "nic.bandwidth", ...
 std::vector<std::string> resources_of(const Topology& topology);
 
-/// Makes one resource `factor` times as large. Throws Error for one that is none.
+/// Makes one resource `factor` times as large. Throws Error if the cluster lacks it.
 void scale(ClusterChanges& changes, const Topology& topology, const std::string& resource,
            double factor);
 
 /// Throws Error for what the cluster does not have, with what was probably meant.
 ClusterChanges changes_of(const WhatIf& what, const Topology& topology);
 
-/// The cluster with these changes, without steps: fit_trace cuts them. Throws Error when two GPUs
-/// cannot reach each other any more, or none is left.
+/// The changed cluster; its batches are empty until fit_trace fills them. Throws Error when two
+/// GPUs cannot reach each other any more, or none is left.
 ClusterInput changed(const ClusterInput& cluster, const ClusterChanges& changes);
 
 }  // namespace moesim

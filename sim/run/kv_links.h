@@ -12,9 +12,9 @@ struct KvLink {
   Seconds latency;
 };
 
-/// On the scenario's first topology with room for both: each GPU of the one, which come first,
-/// sends an equal part to a GPU of the other, round and round. Exchanges of experts that use the
-/// links at the same time are not in it. Throws Error for a topology that has no number of nodes.
+/// Uses the scenario's first topology, with enough nodes for both. Each prompt GPU sends an equal
+/// part to one decode GPU, round-robin. Ignores expert exchanges on the same links. Throws Error if
+/// the topology has no `nodes`.
 KvLink kv_link(const Scenario& scenario, int prompt_gpus, int decode_gpus);
 
 }  // namespace moesim

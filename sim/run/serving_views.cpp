@@ -14,6 +14,7 @@
 #include "sim/run/backends.h"
 #include "sim/run/result_file.h"
 #include "sim/run/software_text.h"
+#include "sim/scenario/engine_run.h"
 #include "sim/scenario/policy_inputs.h"
 
 namespace moesim {

@@ -179,7 +179,7 @@ std::vector<Override> changes_of_topology(const std::vector<std::string>& set,
       continue;
     }
     if (input != "topology") {
-      throw error_in(change.str(), fmt::format("nothing but a topology is read here, no {}", input),
+      throw error_in(change.str(), fmt::format("only a topology is read here, not a {}", input),
                      "topology.PATH=VALUE changes it");
     }
     if (const auto lost = unreached({change}, "topology", {name}); !lost.empty()) throw Error(lost);

@@ -13,8 +13,8 @@ namespace moesim {
 /// Whether the scenario is of serving: it has `serving`.
 bool is_serving(const YamlMap& scenario);
 
-/// Reads `serving` into a spec whose sizes are known. Mistakes are recorded, keys of training with
-/// them.
+/// Reads `serving` into a spec whose sizes are known. Records mistakes, among them
+/// keys of training.
 void read_serving(const YamlMap& scenario, IterationSpec& spec);
 
 }  // namespace moesim

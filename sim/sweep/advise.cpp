@@ -75,7 +75,7 @@ class Adviser {
     Winners winners(contenders, options_.lossy);
     for (const auto& [id, row] : analytic_.rows()) {
       if (row.state != sweep_ok || !winners.admit(contender(row))) continue;
-      const double least = number_in(row, "least_s");
+      const double least = figure_number(row, "least_s");
       candidates[static_cast<std::size_t>(id)] = {std::max(time_in(row), least),
                                                   text_in(row, "policy"), least};
       ++possible;
@@ -146,7 +146,7 @@ class Adviser {
     std::map<double, std::set<std::string>> policies;  // by degree
     for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
       const SweepRow& row = port_.rows().at(ranked_[r]);
-      policies[number_in(row, "ep")].insert(text_in(row, "policy"));
+      policies[figure_number(row, "ep")].insert(text_in(row, "policy"));
     }
     std::string text;
     for (const auto& [ep, names] : policies) {

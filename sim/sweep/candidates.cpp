@@ -13,7 +13,7 @@
 namespace moesim {
 namespace {
 
-constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
+constexpr double no_figure = std::numeric_limits<double>::quiet_NaN();
 
 class ListedClaims : public Claims {
  public:
@@ -35,9 +35,9 @@ const SweepValue* figure_of(const SweepRow& row, const std::string& column) {
 
 }  // namespace
 
-double number_in(const SweepRow& row, const std::string& column) {
+double figure_number(const SweepRow& row, const std::string& column) {
   const SweepValue* value = figure_of(row, column);
-  if (value == nullptr) return nothing;
+  if (value == nullptr) return no_figure;
   return value->kind == SweepValue::Kind::integer ? static_cast<double>(value->integer)
                                                   : value->real;
 }
@@ -48,13 +48,13 @@ std::string text_in(const SweepRow& row, const std::string& column) {
 }
 
 double time_in(const SweepRow& row) {
-  const double step = number_in(row, "step_s");
-  return std::isnan(step) ? number_in(row, "iteration_s") : step;
+  const double step = figure_number(row, "step_s");
+  return std::isnan(step) ? figure_number(row, "iteration_s") : step;
 }
 
 double memory_in(const SweepRow& row) {
-  const double steps = number_in(row, "peak_memory_bytes");
-  return std::isnan(steps) ? number_in(row, "peak_memory.bytes") : steps;
+  const double steps = figure_number(row, "peak_memory_bytes");
+  return std::isnan(steps) ? figure_number(row, "peak_memory.bytes") : steps;
 }
 
 std::string binding_in(const SweepRow& row) {
@@ -79,7 +79,7 @@ Candidates::Candidates(const SweepGrid& grid, Fidelity fidelity, const AdviseOpt
 
 double Candidates::time(std::int64_t id) const {
   const auto found = rows_.find(id);
-  return found == rows_.end() ? nothing : time_in(found->second);
+  return found == rows_.end() ? no_figure : time_in(found->second);
 }
 
 void Candidates::run(const std::vector<std::int64_t>& ids) {

@@ -13,15 +13,14 @@
 
 namespace moesim {
 
-/// Figures of a row; NaN and "" of columns that it has not.
-double number_in(const SweepRow& row, const std::string& column);
+/// A figure of a row; NaN or "" if the row lacks the column.
+double figure_number(const SweepRow& row, const std::string& column);
 std::string text_in(const SweepRow& row, const std::string& column);
 /// Seconds of a step or an iteration.
 double time_in(const SweepRow& row);
 /// Bytes of the fullest GPU.
 double memory_in(const SweepRow& row);
-/// The largest part of a step, as comparisons say; of an iteration what bounds most of its critical
-/// path.
+/// What bounds the step, or most of the iteration's critical path.
 std::string binding_in(const SweepRow& row);
 
 class Candidates {

@@ -10,17 +10,16 @@
 
 namespace moesim {
 
-/// NaN of text and of nothing.
+/// NaN for text and for no value.
 double number_of(const StoredValue& value);
 std::string text_of(const StoredValue& value);
 /// The unit follows from the column's name.
 Cell cell_of(const std::string& column, const StoredValue& value);
 
-/// Keeps one of rows that differ only in axes which change nothing in their scenario: those axes
-/// are "any" in it.
+/// Merges rows whose axes did not change the scenario; these axes become "any".
 void collapse_equal(StoredRows& rows, const std::vector<std::string>& axes);
 
-/// SQL in which names of columns are quoted, as dots in them would mean something else.
+/// Quotes column names in SQL, because SQL reads a dot as table.column.
 std::string with_quoted_columns(const std::string& sql, const std::vector<std::string>& columns);
 
 }  // namespace moesim

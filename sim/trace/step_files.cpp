@@ -67,14 +67,14 @@ void sync_folder(const std::string& path) {
 /// The float16 that equals `value`, if there is a finite one.
 std::optional<std::uint16_t> exact_half(float value) {
   if (!std::isfinite(value)) return std::nullopt;
-  const float size = std::fabs(value);
+  const float magnitude = std::fabs(value);
   const int sign = std::signbit(value) ? 0x8000 : 0;
   int bits = 0;
-  if (size != 0) {
+  if (magnitude != 0) {
     int exponent = 0;
-    std::frexp(size, &exponent);                          // size in [2^(exponent-1), 2^exponent)
-    const int scale = std::max(exponent - 1, -14);        // exponent of the float16
-    const float fraction = std::ldexp(size, 10 - scale);  // 1024..2047, or less when subnormal
+    std::frexp(magnitude, &exponent);               // magnitude in [2^(exponent-1), 2^exponent)
+    const int scale = std::max(exponent - 1, -14);  // exponent of the float16
+    const float fraction = std::ldexp(magnitude, 10 - scale);  // 1024..2047, or less when subnormal
     if (exponent - 1 > 15 || fraction != std::floor(fraction)) return std::nullopt;
     bits = static_cast<int>(fraction) + ((scale + 14) << 10);
   }
@@ -123,18 +123,18 @@ class StepFiles {
   }
 
   void write_ranks() const {
-    std::vector<std::int32_t> wide;
-    for (std::int64_t t = 0; t < step_.tokens(); ++t) wide.push_back(step_.source_rank(t));
+    std::vector<std::int32_t> ranks;
+    for (std::int64_t t = 0; t < step_.tokens(); ++t) ranks.push_back(step_.source_rank(t));
     const std::string path = folder_ + "/source_ranks.npy";
-    if (std::any_of(wide.begin(), wide.end(), [](int r) { return r > 0xffff; })) {
-      write_array(path, {'i', 4}, {step_.tokens()}, wide);
+    if (std::any_of(ranks.begin(), ranks.end(), [](int r) { return r > 0xffff; })) {
+      write_array(path, {'i', 4}, {step_.tokens()}, ranks);
     } else {
       write_array(path, {'u', 2}, {step_.tokens()},
-                  std::vector<std::uint16_t>(wide.begin(), wide.end()));
+                  std::vector<std::uint16_t>(ranks.begin(), ranks.end()));
     }
   }
 
-  /// As float16 when no weight changes by it: half the bytes. Layer by layer, because the weights
+  /// Writes float16 if it is exact for every weight. Layer by layer, because the weights
   /// of a step may be all of memory.
   void write_weights() const {
     bool half = true;

@@ -20,21 +20,21 @@ constexpr Range up_to_a_second{0, 1};
 
 /// One time for all, or {host, fabric, wan}; a tier that is left out costs as much as the one
 /// before it.
-StartUp read_start_up(const YamlValue& value) {
+TierTimes read_by_tier(const YamlValue& value) {
   if (!value.is_map()) {
     const Seconds all = value.seconds(up_to_a_second);
     return {all, all, all};
   }
   const YamlMap map = value.map();
-  StartUp result;
+  TierTimes result;
   Seconds before(0);
   for (auto [key, to] : {std::pair{"host", &result.host}, std::pair{"fabric", &result.fabric},
                          std::pair{"wan", &result.wan}}) {
     const auto time = map.find(key);
     *to = time ? time->seconds(up_to_a_second) : before;
     if (time && *to < before) {
-      time->error(fmt::format("'{}' starts sooner than what reaches less far", time->path()),
-                  "host, fabric and wan do not descend");
+      time->error(fmt::format("'{}' is less than the time of a nearer tier", time->path()),
+                  "host <= fabric <= wan");
     }
     before = *to;
   }
@@ -70,7 +70,7 @@ std::shared_ptr<const BandwidthTable> read_rates(const YamlMap& map, BytesPerSec
   if (given != 1) {
     map.value().error(fmt::format("'{}' states {} of 'efficiency', 'rates' and 'calibration'",
                                   map.value().path(), given == 0 ? "none" : "several"),
-                      "one of them");
+                      "give exactly one");
     return nullptr;
   }
   if (efficiency) return at_every_size(efficiency->number({1e-6, 1}), of);
@@ -88,10 +88,9 @@ LinkRates read_link(const YamlMap& map) {
   link.per_message_peer = map.seconds("per_message_peer", Seconds(0));
   link.assumed = map.boolean("assumed", false);
   if (link.rates && link.rates->most() > link.of) {
-    map.value().error(
-        fmt::format("'{}' yields {}, more than the {} that the link has", map.value().path(),
-                    to_string(link.rates->most()), to_string(link.of)),
-        "'of' is the bandwidth of the measured link by its data sheet");
+    map.value().error(fmt::format("'{}' has a rate of {}, above its 'of' of {}", map.value().path(),
+                                  to_string(link.rates->most()), to_string(link.of)),
+                      "'of' is the bandwidth of the measured link by its data sheet");
     link.rates = nullptr;
   }
   return link;
@@ -113,14 +112,14 @@ void check_order(const YamlValue& item, const std::vector<LinkRates>& before,
     if (other.link_class != link.link_class || !other.rates) continue;
     if (other.network != link.network) {
       if (!other.network.empty() && !link.network.empty()) continue;
-      item.error(fmt::format("rates of '{}' stand with and without a 'network'", link.link_class),
+      item.error(fmt::format("rates of '{}' are given with and without 'network'", link.link_class),
                  "state it for all of a class, or for none");
     } else if (other.of >= link.of) {
       item.error(fmt::format("rates of '{}' of {} follow those of {}", link.link_class,
                              to_string(link.of), to_string(other.of)),
                  "'of' ascends within a class and network");
     } else if (crosses(other, link)) {
-      item.error(fmt::format("'{}' of {} would take longer than of {}", link.link_class,
+      item.error(fmt::format("'{}' at {} takes longer than at {} for some sizes", link.link_class,
                              to_string(link.of), to_string(other.of)),
                  "a faster link is never slower: smooth its rates");
     }
@@ -138,14 +137,14 @@ std::vector<LinkRates> read_links(const YamlValue& list) {
   return links;
 }
 
-/// What differs by the way of the rows.
+/// What differs between rows there and rows back.
 void read_costs(const YamlMap& map, Transport& transport) {
-  if (const auto value = map.find("start_up")) transport.start_up = read_start_up(*value);
+  if (const auto value = map.find("start_up")) transport.start_up = read_by_tier(*value);
   for (auto [key, to] :
        {std::pair{"per_peer", &transport.per_peer}, std::pair{"flags", &transport.flags}}) {
     const auto value = map.find(key);
     if (!value) continue;
-    *to = read_start_up(*value);
+    *to = read_by_tier(*value);
     if (!transport.start_up) {
       value->error(fmt::format("'{}' has no effect without 'start_up'", key), "state 'start_up'");
     }
@@ -156,7 +155,7 @@ void read_costs(const YamlMap& map, Transport& transport) {
       value->error("'first_row' has no effect without 'start_up'", "state 'start_up'");
     }
   }
-  if (const auto value = map.find("per_row")) transport.per_row = read_start_up(*value);
+  if (const auto value = map.find("per_row")) transport.per_row = read_by_tier(*value);
   if (const auto links = map.find("links")) transport.links = read_links(*links);
 }
 

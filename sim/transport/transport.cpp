@@ -99,7 +99,7 @@ void slow(LinkUse& use, const Link& link, const std::vector<const LinkRates*>& r
 
 bool Transport::ideal() const {
   return !start_up && !host && !combine && !fused && sms == 0 && links.empty() &&
-         per_row == StartUp{};
+         per_row == TierTimes{};
 }
 
 Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandwidth, Bytes bytes) {

@@ -27,22 +27,23 @@ struct LinkRates {
   bool operator==(const LinkRates&) const = default;
 };
 
-/// What an exchange costs once, by how far it reaches.
-struct StartUp {
+/// A time of an exchange, by how far it reaches.
+struct TierTimes {
   Seconds host, fabric, wan;
   Seconds of(Tier tier) const {
     return tier == Tier::host ? host : tier == Tier::fabric ? fabric : wan;
   }
-  bool operator==(const StartUp&) const = default;
+  bool operator==(const TierTimes&) const = default;
 };
 
 struct Transport {
   std::string name, description, source;
-  std::optional<StartUp> start_up;  // else the overheads of the topology
-  BytesPerSecond first_row{};       // a kernel takes its first row at this rate; 0: at once
-  StartUp per_peer = {};            // times the largest number of peers that a GPU has
-  StartUp per_row = {};             // times the most rows that a GPU has for a peer, mean over them
-  StartUp flags = {};  // of all experts, before their rows: times the part of the group farther off
+  std::optional<TierTimes> start_up;  // else the overheads of the topology
+  BytesPerSecond first_row{};         // a kernel takes its first row at this rate; 0: at once
+  TierTimes per_peer = {};            // times the largest number of peers that a GPU has
+  TierTimes per_row = {};  // times the most rows that a GPU has for a peer, mean over them
+  TierTimes flags =
+      {};  // of all experts, before their rows: times the part of the group farther off
   std::optional<Seconds> host;   // CPU time of a call, in place of the GPU model's
   int sms = 0;                   // multiprocessors that exchanges of rows take on each GPU
   bool fused = false;            // the phases of a dispatch are one kernel, which starts once

@@ -18,6 +18,7 @@
 #include "sim/base/file_set.h"
 #include "sim/base/gzip.h"
 #include "sim/base/text_blocks.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -203,12 +204,7 @@ TEST(Files, OnlyRegularFilesAreRead) {
   fs::remove_all(pipe);
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0666), 0);
   const auto refusal = [](const std::string& path, auto read) {
-    try {
-      read(path);
-    } catch (const Error& e) {
-      return std::string(e.what());
-    }
-    return std::string("no error");
+    return error_of([&] { read(path); });
   };
   // Nobody writes to the FIFO, and /dev/zero has no end: reading either never returns.
   for (const auto& read : {+[](const std::string& path) { read_file(path); },

@@ -6,6 +6,7 @@
 #include "sim/base/json_events.h"
 #include "sim/base/text.h"
 #include "sim/base/yaml.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -13,24 +14,14 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-template <class Action>
-std::string complaint(Action action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-
 std::string yaml(const std::string& text) {
-  return complaint([&] { YamlDocument::from_text(text, "a.yaml"); });
+  return error_of([&] { YamlDocument::from_text(text, "a.yaml"); });
 }
 std::string json(const std::string& text, int first_line = 1) {
-  return complaint([&] { parse_json(text, {"a.json", first_line}); });
+  return error_of([&] { parse_json(text, {"a.json", first_line}); });
 }
 std::string checked(const std::string& text) {
-  return complaint([&] { check_text(text, "a.txt"); });
+  return error_of([&] { check_text(text, "a.txt"); });
 }
 
 std::string repeated(const std::string& part, int times) {
@@ -258,7 +249,7 @@ TEST(HostileJson, TreesAreWhatWasWritten) {
 TEST(HostileJson, EventsAreCheckedAlike) {
   const auto events = [](const std::string& text) {
     JsonEvents ignored;
-    return complaint([&] { parse_json(text, {"a.json", 1, "look"}, ignored); });
+    return error_of([&] { parse_json(text, {"a.json", 1, "look"}, ignored); });
   };
   EXPECT_EQ(events("{\"a\": [1, 2.5, \"b\", null, true]}"), "");
   EXPECT_EQ(events("[1,\n2"),

@@ -6,20 +6,19 @@
 
 #include <functional>
 
+#include "tests/error_of.h"
+
 namespace moesim {
 namespace {
 
 /// The whole text of the error that reading `text` gives, or "" when there is none.
 std::string errors(const std::string& text, const std::function<void(const YamlMap&)>& read,
                    const std::vector<Override>& overrides = {}) {
-  try {
+  return error_of([&] {
     const auto doc = YamlDocument::from_text(text, "a.yaml", overrides);
     read(doc->root().map());
     doc->finish();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  });
 }
 
 void read_link(const YamlMap& map) {

@@ -45,7 +45,7 @@ TEST(ExportCommand, PlacementsAreThoseOfOneGroup) {
   EXPECT_EQ(of_two_groups({}).out, "{\"expert_to_ep_rank\":[0,0,1,1]}\n");
   EXPECT_EQ(of_two_groups({"--set", "policy:dedup.placement={kind: eplb, slots_per_gpu: 3}"}).err,
             "error: layer 0: the EP groups of GPUs 0 and 2 have different placements\n"
-            "hint: engines know one: simulate one EP group\n");
+            "hint: engines take one placement: simulate one EP group\n");
 }
 
 TEST(ExportCommand, ChakraHasAFilePerRankAndNoOlderOnes) {
@@ -67,6 +67,9 @@ TEST(ExportCommand, GoalSaysHowManyOpsItHas) {
   const Outcome outcome = exported("goal", {"-o", scratch.file("g.goal")});
   EXPECT_THAT(outcome.out, testing::ContainsRegex("^[0-9]+ ops of 2 GPUs\n$"));
   EXPECT_THAT(content(scratch.file("g.goal")), HasSubstr("num_ranks 2"));
+}
+
+TEST(ExportCommand, TakesOnlyOneTopologyAndPolicy) {
   EXPECT_THAT(exported("goal", {"--policy", "megatron"}).err,
               HasSubstr("'export' takes one topology and one policy"));
 }

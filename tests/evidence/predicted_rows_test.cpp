@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
@@ -14,6 +13,7 @@
 #include "sim/evidence/validate_runs.h"
 #include "sim/run/simulate.h"
 #include "sim/scenario/policy_planner.h"
+#include "tests/error_of.h"
 #include "tests/evidence/rows.h"
 
 namespace moesim {
@@ -117,6 +117,28 @@ TEST(PredictedRows, HaveTheirRecordedRoutingIfItIsThere) {
   EXPECT_EQ(row(plain, "").value, balanced.value);
 }
 
+TEST(PredictedRows, HaveAHashOfAllThatTheyAreMadeOf) {
+  const PaperTable table = small_row(16, "parallel: {ep: 8}, published: 2 s");
+  const PaperSetting& setting = table.settings.at(0);
+  const auto hash = [&](const std::vector<Override>& more) {
+    std::vector<Override> flags = setting.flags;
+    flags.insert(flags.end(), more.begin(), more.end());
+    const Scenario scenario = scenario_of(setting, flags, table.variants.at(0));
+    return hash_of_inputs(scenario, open_inputs(scenario));
+  };
+  const std::string plain = hash({});
+  EXPECT_EQ(hash({}), plain);
+  for (const Override& change : std::vector<Override>{{"zero", "2", ""},
+                                                      {"precision", "fp8", ""},
+                                                      {"transport", "ideal", ""},
+                                                      {"set", "transport.start_up=9 us", ""},
+                                                      {"software", "torchtitan", ""},
+                                                      {"set", "topology.nodes=2", ""},
+                                                      {"set", "model.top_k=1", ""}}) {
+    EXPECT_NE(hash({change}), plain) << change.str();
+  }
+}
+
 /// What was measured of two policies on a node of 8 GPUs: each of `steps` steps took 1 s.
 std::vector<MeasuredRun> measured_runs(int steps, const std::string& keys,
                                        const SimulatedOn& on = {}) {
@@ -150,15 +172,6 @@ std::vector<MeasuredRun> measured_runs(int steps, const std::string& keys,
     }
   }
   return runs;
-}
-
-std::string refusal(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 TEST(MeasuredPlans, AreSimulatedOnTheirClusterOrOneOfOtherRates) {
@@ -201,14 +214,14 @@ TEST(MeasuredPlans, OfAllStepsAreAsManyAsWereMeasured) {
 
 TEST(MeasuredPlans, AreThoseOfTheirPoliciesOnAsManyGpus) {
   const std::string steps = R"(, "steps": "3")";
-  EXPECT_THAT(refusal([&] {
+  EXPECT_THAT(error_of([&] {
                 measured_runs(1, steps, {"h100-rail", {}});
               }),
               ::testing::HasSubstr("8 ranks were measured, h100-rail has 32 GPUs"));
   auto runs = measured_runs(1, steps);
   const auto swap = [&] { std::swap(runs[0].measured.cases[0], runs[0].measured.cases[1]); };
   swap();
-  EXPECT_THAT(refusal([&] { validate_runs(runs, 1); }),
+  EXPECT_THAT(error_of([&] { validate_runs(runs, 1); }),
               ::testing::HasSubstr("'dedup' was measured in the place of 'alltoall'"));
   swap();
   runs[0].measured.cases[0].unsuitable = "too few GPUs";
@@ -219,7 +232,7 @@ TEST(MeasuredPlans, AreThoseOfTheirPoliciesOnAsManyGpus) {
   EXPECT_EQ(results[0].policies[0].policy, "dedup");
   EXPECT_EQ(results[1].policies.size(), 2U);
   runs[0].measured.cases.pop_back();
-  EXPECT_THAT(refusal([&] { validate_runs(runs, 1); }),
+  EXPECT_THAT(error_of([&] { validate_runs(runs, 1); }),
               ::testing::HasSubstr("1 case for 2 policies"));
 }
 

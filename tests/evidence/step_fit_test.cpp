@@ -10,6 +10,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -46,12 +47,7 @@ class StepFitTest : public testing::Test {
   }
   static std::string refusal(const std::vector<TimedStep>& steps,
                              const std::vector<FittedValue>& values, const StepTime& time) {
-    try {
-      fit_steps(steps, values, time);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return error_of([&] { fit_steps(steps, values, time); });
   }
 
   inline static const std::vector<TwoCosts> costs = {{1, 1}, {4, 1}, {1, 20}, {3, 0.6}};
@@ -128,12 +124,7 @@ class MeasuredStepsTest : public testing::Test {
     return read_measured_steps(path_);
   }
   std::string refusal(const std::string& text) const {
-    try {
-      read(text);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return error_of([&] { read(text); });
   }
   const std::string path_ = testing::TempDir() + "measured_steps.csv";
 };

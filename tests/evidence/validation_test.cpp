@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/engine/fixtures.h"
+#include "tests/error_of.h"
 
 namespace moesim::test {
 namespace {
@@ -154,12 +155,9 @@ TEST(Validation, RefusesOtherPlans) {
   measured.file = "m.json";
   measured.cases = {{"a", "", 0, {{"one", {Seconds(1)}, {}}, {"two", {Seconds(1)}, {}}}}};
   const auto refused = [&](const std::vector<std::string>& plans) {
-    try {
+    return error_of([&] {
       validate(measured, {{plans, std::vector<Seconds>(plans.size(), Seconds(1)), {}}});
-    } catch (const Error& e) {
-      return std::string(e.what());
-    }
-    return std::string();
+    });
   };
   EXPECT_EQ(refused({"one", "two"}), "");
   EXPECT_THAT(refused({"one", "three"}), HasSubstr("m.json: error: a: the plan of step 1 is not"));

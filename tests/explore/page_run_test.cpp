@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/temporary_folder.h"
 #include "sim/explore/dropped_kind.h"
+#include "tests/error_of.h"
 #include "tests/explore/small_run.h"
 
 namespace moesim {
@@ -29,12 +29,7 @@ std::string document(const AskedRun& asked, std::string* opened = nullptr) {
 }
 
 std::string complaint(const AskedRun& asked) {
-  try {
-    document(asked);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { document(asked); });
 }
 
 TEST(PageDocument, IsAComparison) {
@@ -136,12 +131,7 @@ TEST(PageScenario, IsTheGivenOneWithItsChanges) {
 }
 
 std::string why_not(const std::string& path) {
-  try {
-    dropped_document(path, "1");
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { dropped_document(path, "1"); });
 }
 
 TEST(Dropped, IsOfTheKindThatItsContentHas) {

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/base/error.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {
@@ -25,12 +25,7 @@ const EnginePlacement example = {
     4, 6, {{3, slots({{0, 2}, {1, 3}, {2, 0}})}, {5, slots({{3, 1}, {0, 2}, {1, 3}})}}};
 
 std::string message(const EnginePlacement& placement, const std::string& format) {
-  try {
-    engine_placement_text(placement, format);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { engine_placement_text(placement, format); });
 }
 
 TEST(EnginePlacement, OfTensorRtLlm) {

@@ -5,6 +5,7 @@
 #include "sim/import/layer_arrays.h"
 #include "sim/import/marked_experts.h"
 #include "sim/trace/npy.h"
+#include "tests/error_of.h"
 #include "tests/import/passes_by_hand.h"
 #include "tests/import/told.h"
 
@@ -131,14 +132,14 @@ TEST(MarksOfExperts, AreChoices) {
 TEST(MarksOfExperts, AreAsManyForEveryToken) {
   const auto refused = [](const std::vector<std::int32_t>& values, int top_k) {
     const auto rows = std::ssize(values) / 4;
-    return error_text([&] { without_marks(NpyArray::of(Ids(values), {rows, 4}, "m"), 4, top_k); });
+    return error_of([&] { without_marks(NpyArray::of(Ids(values), {rows, 4}, "m"), 4, top_k); });
   };
-  EXPECT_EQ(refused({1, 1, 0, 0, 0, 1, 0, 1}, 0), "no error");
+  EXPECT_EQ(refused({1, 1, 0, 0, 0, 1, 0, 1}, 0), "");
   EXPECT_THAT(refused({1, 1, 0, 0, 0, 1, 0, 0}, 0),
               HasSubstr("m: error: int32 (2, 4): row 1 marks 1 of 4 experts, not 2"));
   EXPECT_THAT(refused({1, 1, 0, 0}, 1), HasSubstr("row 0 marks 2 of 4 experts, not 1"));
   EXPECT_THAT(refused({0, 0, 0, 0}, 0), HasSubstr("row 0 marks 0 of 4 experts, not 0"));
-  EXPECT_EQ(refused({0, 1, 2, 3}, 0), "no error") << "ids";
+  EXPECT_EQ(refused({0, 1, 2, 3}, 0), "") << "ids";
 }
 
 }  // namespace

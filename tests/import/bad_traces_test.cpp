@@ -6,6 +6,7 @@
 
 #include "sim/import/importer.h"
 #include "sim/trace/verify.h"
+#include "tests/error_of.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -63,7 +64,7 @@ std::string import_text(const std::string& folder) {
       ADD_FAILURE() << "unknown option " << key;
     }
   }
-  const auto text = error_text([&] { import_trace(kind, options); });
+  const auto text = error_of([&] { import_trace(kind, options); });
   EXPECT_TRUE(fs::is_empty(scratch.path())) << "a refused import left something behind";
   return text;
 }
@@ -107,7 +108,7 @@ TEST(Verify, CommittedTracesAreSound) {
 
 TEST(Verify, OpenRefusesWhatItCanSeeWithoutReadingIds) {
   for (const std::string name : {"ids-int64", "ids-cut-short", "lengths-sum", "weights-shape"}) {
-    EXPECT_EQ(error_text([&] { RoutingTrace::open(bad_traces + "/" + name); }),
+    EXPECT_EQ(error_of([&] { RoutingTrace::open(bad_traces + "/" + name); }),
               verify_text(bad_traces + "/" + name));
   }
   EXPECT_NO_THROW(RoutingTrace::open(bad_traces + "/ids-out-of-range"));

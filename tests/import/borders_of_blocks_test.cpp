@@ -4,6 +4,7 @@
 
 #include "sim/base/gzip.h"
 #include "sim/import/json_items.h"
+#include "tests/error_of.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -19,11 +20,11 @@ std::vector<std::string> packed_items(const std::string& text) {
   const ScratchFolder scratch;
   write_bytes(scratch / "a.gz", gzipped(text));
   std::vector<std::string> found;
-  const std::string error = error_text([&] {
+  const std::string error = error_of([&] {
     JsonItems items(scratch / "a.gz");
     while (items.next()) found.push_back(replace_all(items.text(), "x", ""));
   });
-  if (error != "no error") found.push_back(error.substr(error.find("error: ")));
+  if (!error.empty()) found.push_back(error.substr(error.find("error: ")));
   return found;
 }
 

@@ -6,6 +6,7 @@
 #include "sim/import/count_text.h"
 #include "sim/import/file_content.h"
 #include "sim/trace/npy.h"
+#include "tests/error_of.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -79,12 +80,12 @@ std::string counts_in(const std::string& text) {
   const ScratchFolder scratch;
   write_bytes(scratch / "a", text);
   std::string told;
-  const std::string error = error_text([&] {
+  const std::string error = error_of([&] {
     const NpyArray counts = count_array_in(scratch / "a");
     told = shape_text(counts.shape());
     for (std::int64_t i = 0; i < counts.count(); ++i) told += fmt::format(" {}", counts.integer(i));
   });
-  if (error == "no error") return told;
+  if (error.empty()) return told;
   return replace_all(error.substr(0, error.find('\n')), scratch / "a", "");
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "sim/import/counts.h"
+#include "tests/error_of.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -44,24 +45,24 @@ TEST(DealtCounts, AreOfWholeTokens) {
     CountedStep step{"c"};
     step.counts = std::move(counts);
     EXPECT_EQ(can_be_dealt({"c", {}, {}, step.counts}, top_k),
-              error_text([&] { deal(step, top_k); }) == "no error");
-    const std::string text = error_text([&] { deal(step, top_k); });
+              error_of([&] { deal(step, top_k); }).empty());
+    const std::string text = error_of([&] { deal(step, top_k); });
     return text.substr(0, text.find('\n'));
   };
-  EXPECT_EQ(refused({{{2, 1, 1}}}, 2), "no error");
+  EXPECT_EQ(refused({{{2, 1, 1}}}, 2), "");
   EXPECT_EQ(refused({{{3, 1, 0}}}, 2),
-            "c: error: layer 0 of the file has counts that 2 different experts a token cannot "
-            "have: source 0 has 2 tokens but expert 0 is chosen 3 times");
+            "c: error: layer 0 of the file: source 0 has 2 tokens, but expert 0 is chosen 3 times: "
+            "more than once by some token");
   EXPECT_EQ(refused({{{2, 1, 0}}}, 2),
-            "c: error: the counts of source 0 add up to 3 in layer 0 of the file and to 3 in the "
-            "first: not whole tokens of 2 choices");
+            "c: error: the counts of source 0 add up to 3 in layer 0 of the file, not to whole "
+            "tokens of 2 choices");
   CountedStep step{"c"};
   const auto said = [&] {
-    const std::string text = error_text([&] { deal(step, 2); });
+    const std::string text = error_of([&] { deal(step, 2); });
     return text.substr(text.find("error: ") + 7);
   };
   step.counts = {{{1, 1}}, {{2, 2}}}, step.layers = {5, 6};
-  EXPECT_THAT(said(), HasSubstr("source 0 add up to 4 in layer 6 and to 2 in the first"));
+  EXPECT_THAT(said(), HasSubstr("source 0 add up to 4 in layer 6 but to 2 in the first layer"));
   EXPECT_THAT(said(), HasSubstr("hint: a layer dropped tokens"));
   step.counts = {{{1, 0}}};
   EXPECT_THAT(said(), HasSubstr("hint: a layer dropped tokens")) << "of the first layer";
@@ -83,8 +84,8 @@ TEST(CountsOfReals, AreWholeAndBelowATenthOfAQuadrillion) {
     const auto kept = std::make_shared<std::vector<double>>(1, value);
     const auto array =
         NpyArray::view({'f', 8}, {1}, std::as_bytes(std::span(*kept)), kept, "counts");
-    const std::string error = error_text([&] { text = std::to_string(count_at(array, 0)); });
-    return error == "no error" ? text : "refused";
+    const std::string error = error_of([&] { text = std::to_string(count_at(array, 0)); });
+    return error.empty() ? text : "refused";
   };
   EXPECT_EQ(count(0), "0");
   EXPECT_EQ(count(999'999'999'999'999), "999999999999999");

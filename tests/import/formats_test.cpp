@@ -8,6 +8,7 @@
 #include <map>
 
 #include "sim/trace/verify.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -113,7 +114,7 @@ TEST(Formats, LayersThatAFileNumbersAreThoseOfTheModel) {
   auto options = options_of(formats() + "/trtllm", scratch / "out");
   options.moe_layers = {1, 3};
   options.model_layers = 4;
-  EXPECT_THAT(error_text([&] { import_trace("trtllm", options); }),
+  EXPECT_THAT(error_of([&] { import_trace("trtllm", options); }),
               testing::HasSubstr("has layers 1, 2 but the model's MoE layers are 1, 3"));
 }
 
@@ -122,7 +123,7 @@ TEST(Formats, ThatDoNotSayTheExpertsNeedThemGiven) {
   for (const char* kind : {"moe-infinity", "trtllm-routes", "verl", "core12345"}) {
     auto options = options_of(formats() + "/" + kind, scratch / "out");
     options.experts = 0;
-    EXPECT_THAT(error_text([&] { import_trace(kind, options); }),
+    EXPECT_THAT(error_of([&] { import_trace(kind, options); }),
                 testing::HasSubstr("the number of experts is not known"))
         << kind;
   }
@@ -132,7 +133,7 @@ TEST(Formats, PassesOfOneKindAlone) {
   const ScratchFolder scratch;
   auto options = options_of(formats() + "/sglang-recorder", scratch / "out");
   options.passes = Phase::decode;
-  EXPECT_THAT(error_text([&] { import_trace("sglang-recorder", options); }),
+  EXPECT_THAT(error_of([&] { import_trace("sglang-recorder", options); }),
               testing::HasSubstr("holds no tokens"));
 }
 
@@ -226,7 +227,7 @@ TEST(Formats, MoreChoicesThanTheRecorderHolds) {
   auto options = options_of(formats() + "/sglang-recorder", scratch / "out");
   options.experts = 16;
   options.top_k = 10;
-  EXPECT_THAT(error_text([&] { import_trace("sglang-recorder", options); }),
+  EXPECT_THAT(error_of([&] { import_trace("sglang-recorder", options); }),
               testing::HasSubstr("has 8 choices per token but top-k is 10"));
 }
 

@@ -4,6 +4,7 @@
 
 #include "sim/trace/npy.h"
 #include "sim/trace/verify.h"
+#include "tests/error_of.h"
 #include "tests/import/formats.h"
 
 namespace moesim {
@@ -19,7 +20,7 @@ std::string refused(const char* kind, const std::string& folder, Change change) 
   const ScratchFolder scratch;
   ImportOptions options = options_of(formats() + "/" + folder, scratch / "out");
   change(options);
-  const std::string text = error_text([&] { import_trace(kind, options); });
+  const std::string text = error_of([&] { import_trace(kind, options); });
   EXPECT_TRUE(fs::is_empty(scratch.path()));
   return text;
 }
@@ -155,7 +156,7 @@ TEST(ImportOptionsTest, RecordingsOfOtherLayersDoNotFitTogether) {
   write_bytes(scratch / "in" + "/b.json", R"([{"1": [[0, 1]], "3": [[0, 1]]}])");
   ImportOptions options = options_of(scratch / "in", scratch / "out");
   options.moe_layers = {};
-  EXPECT_THAT(error_text([&] { import_trace("core12345", options); }),
+  EXPECT_THAT(error_of([&] { import_trace("core12345", options); }),
               HasSubstr("has 2 choices of layers 1, 3 but those before have 2 of layers 1, 2"));
 }
 
@@ -203,7 +204,7 @@ TEST(ImportWarningsTest, ArraysWithoutLengthsAreOneSequence) {
       << "only its layers are two";
   options.moe_layers.clear();
   options.output = scratch / "again";
-  EXPECT_THAT(error_text([&] { import_trace("npz", options); }),
+  EXPECT_THAT(error_of([&] { import_trace("npz", options); }),
               HasSubstr("which axis is the tokens?"));
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "tests/error_of.h"
 #include "tests/import/passes_by_hand.h"
 #include "tests/trace/scratch.h"
 
@@ -36,7 +37,7 @@ class SinkTest : public testing::Test {
     std::filesystem::remove_all(options_.output);
     auto writer = TraceWriter::resume(options_.output, "key");
     ImportSink sink(options_, writer, {});
-    const std::string text = error_text([&] {
+    const std::string text = error_of([&] {
       for (const RoutedPass& pass : passes) sink.add(pass);
       sink.finish("kind", "[]");
     });
@@ -220,10 +221,10 @@ TEST_F(SinkTest, WhatFilesSayIsWhatFlagsSay) {
   auto writer = TraceWriter::resume(options_.output, "key");
   ImportSink sink(options_, writer, {});
   const auto said = [](const std::function<void()>& action) {
-    const std::string text = error_text(action);
+    const std::string text = error_of(action);
     return text.substr(0, text.find('\n'));
   };
-  EXPECT_EQ(said([&] { sink.says_experts(8, "f"); }), "no error");
+  EXPECT_EQ(said([&] { sink.says_experts(8, "f"); }), "");
   EXPECT_EQ(said([&] { sink.says_experts(9, "f"); }),
             "f: error: has 9 experts but the flags say 8");
   EXPECT_EQ(said([&] { sink.says_experts(0, "f"); }),
@@ -236,7 +237,7 @@ TEST_F(SinkTest, WhatFilesSayIsWhatFlagsSay) {
   EXPECT_EQ(sink.options().top_k, 2);
   EXPECT_EQ(said([&] { sink.says_top_k(3, "f"); }),
             "f: error: has 3 experts per token but top-k is 2");
-  EXPECT_THAT(error_text([&] { sink.says_top_k(8, "f"); }), HasSubstr("counts of all experts?"));
+  EXPECT_THAT(error_of([&] { sink.says_top_k(8, "f"); }), HasSubstr("counts of all experts?"));
   writer.abandon();
 }
 

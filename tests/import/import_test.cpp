@@ -5,6 +5,7 @@
 
 #include "sim/import/importer.h"
 #include "sim/trace/verify.h"
+#include "tests/error_of.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -109,7 +110,7 @@ TEST_F(ImportTest, WeightsOfEveryFormatAreFiniteFromZeroUp) {
   options_.inputs = {npz_arrays + "tlk.npz"};
   options_.layers = {2, 10};
   options_.weight_scale = -1;
-  EXPECT_THAT(error_text([&] { import_trace("npz", options_); }),
+  EXPECT_THAT(error_of([&] { import_trace("npz", options_); }),
               testing::ContainsRegex("token 0: -[0-9.]+ is not a weight"));
 }
 
@@ -137,7 +138,7 @@ TEST_F(ImportTest, MembersThatNobodyNeedsAreNotRead) {
   EXPECT_EQ(warnings_, "");
   options_.weights = "prompts";
   options_.output = scratch_ / "other";
-  EXPECT_THAT(error_text([&] { import_trace("npz", options_); }),
+  EXPECT_THAT(error_of([&] { import_trace("npz", options_); }),
               testing::HasSubstr("texts.npz/prompts.npy: error: holds elements of an unsupported"));
 }
 
@@ -154,14 +155,14 @@ TEST_F(ImportTest, WithoutLengthsASingleSequenceIsSaid) {
 TEST_F(ImportTest, AnUnknownKindIsNamedFirst) {
   options_.inputs = {npz_arrays + "ids.npy"};
   options_.experts = 0;
-  EXPECT_EQ(error_text([&] { import_trace("nzp", options_); }),
+  EXPECT_EQ(error_of([&] { import_trace("nzp", options_); }),
             "error: 'nzp' is not a format that can be imported\nhint: did you mean 'npz'?\n");
 }
 
 TEST_F(ImportTest, ExpertsAreFewerThanTheIdsOfTwoBytes) {
   options_.inputs = {npz_arrays + "ids.npy", npz_arrays + "seq_len.npy"};
   options_.experts = 65'536;
-  EXPECT_EQ(error_text([&] { import_trace("npy", options_); }),
+  EXPECT_EQ(error_of([&] { import_trace("npy", options_); }),
             "error: experts is 65536; it is from 1 to 65535\n");
   options_.experts = 65'535;
   EXPECT_EQ(import("npy").info().experts, 65'535);
@@ -173,7 +174,7 @@ TEST_F(ImportTest, EsftWeightsAreFiniteFromZeroUp) {
   options_.top_k = 2;
   for (const char* word : {"nan", "inf", "-.5"}) {
     write_bytes(scratch_ / "in/expert_weights_2.txt", fmt::format("0\t1\t\t0.5\t{}\n", word));
-    EXPECT_THAT(error_text([&] { import_trace("esft", options_); }),
+    EXPECT_THAT(error_of([&] { import_trace("esft", options_); }),
                 testing::HasSubstr(
                     fmt::format("expert_weights_2.txt:1: error: '{}' is not a weight", word)));
   }
@@ -184,11 +185,11 @@ TEST_F(ImportTest, GptOssRouterDataInsideOther) {
   options_.inputs = {scratch_ / "a.json"};
   const auto refused = [&](const std::string& text) {
     write_bytes(options_.inputs[0], text);
-    return error_text([&] { import_trace("gpt-oss", options_); });
+    return error_of([&] { import_trace("gpt-oss", options_); });
   };
   const std::string row = R"({"selected_experts": [0, 1], "selected_probs": [0.5, 0.5]})";
   const std::string token = R"({"token_0": {"layer_0": )" + row + "}}";
-  EXPECT_EQ(refused("[{\"router_data\": [" + token + "]}]"), "no error");
+  EXPECT_EQ(refused("[{\"router_data\": [" + token + "]}]"), "");
   std::filesystem::remove_all(options_.output);
   EXPECT_THAT(refused(R"({"a": {"b": {"router_data": [1, {"c": [[[1]]]}]}}})"),
               testing::HasSubstr("has no router_data"));
@@ -264,7 +265,7 @@ TEST_F(ImportTest, BadInputLeavesNothing) {
   options_.step_tokens = 1;
   options_.inputs = {scratch_ / "a.json"};
   write_bytes(options_.inputs[0], four_requests("4"));
-  EXPECT_THAT(error_text([&] { import_trace("gpt-oss", options_); }),
+  EXPECT_THAT(error_of([&] { import_trace("gpt-oss", options_); }),
               testing::HasSubstr("token_0: layer_0 chose expert 4"));
   EXPECT_FALSE(std::filesystem::exists(scratch_ / ".out.part"));
 }
@@ -272,7 +273,7 @@ TEST_F(ImportTest, BadInputLeavesNothing) {
 TEST_F(ImportTest, RefusesToOverwrite) {
   options_.inputs = {npz_arrays + "tlk.npz"};
   import("npz");
-  EXPECT_THAT(error_text([&] { import_trace("npz", options_); }),
+  EXPECT_THAT(error_of([&] { import_trace("npz", options_); }),
               testing::HasSubstr("exists already"));
 }
 

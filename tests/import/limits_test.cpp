@@ -11,6 +11,7 @@
 #include "sim/import/input_hash.h"
 #include "sim/import/parquet/pages.h"
 #include "sim/trace/npy.h"
+#include "tests/error_of.h"
 #include "tests/import/parquet_by_hand.h"
 #include "tests/import/told.h"
 
@@ -29,11 +30,11 @@ std::string table_of_shape(std::vector<std::int64_t> shape,
   for (const std::int64_t size : shape) count *= size;
   std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
   std::string text;
-  const std::string error = error_text([&] {
+  const std::string error = error_of([&] {
     const ChoiceTable table(NpyArray::of(std::move(ids), std::move(shape), "ids"), tokens, order);
     text = fmt::format("{} x {} x {}", table.tokens(), table.layers(), table.choices());
   });
-  return error == "no error" ? text : error.substr(0, error.find('\n'));
+  return error.empty() ? text : error.substr(0, error.find('\n'));
 }
 
 TEST(ShapesOfIds, HaveOneToAHundredThousandLayers) {
@@ -129,7 +130,7 @@ TEST(LayersOfFlame, AreSequencesOf2048Tokens) {
     EXPECT_EQ(trace.step(0).ids(0).at(t, 0), t * 5 % 8) << t;
   }
   EXPECT_THAT(import_tokens(8192, 8192), ElementsAre(8200));
-  EXPECT_THAT(error_text([&] { import_tokens(8200, 8201); }),
+  EXPECT_THAT(error_of([&] { import_tokens(8200, 8201); }),
               HasSubstr("holds 8200 tokens but says 8201"));
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/trace/verify.h"
+#include "tests/error_of.h"
 #include "tests/import/formats.h"
 
 namespace moesim {
@@ -130,10 +131,9 @@ TEST(Logs, OfAKilledRecorderMayEndInsideJson) {
       "{\"layer\": 1, \"token\": 0, \"topk_ids\": [3, 4]}\n{\"layer\": 1, \"token\": 1, \"topk_i";
   const auto layer = [](ImportOptions& options) { options.layers = {1}; };
   EXPECT_THAT(import_log("table", "a.jsonl", lines, layer).report, HasSubstr("tokens     1\n"));
-  EXPECT_THAT(error_text([&] {
-                import_log("table", "a.jsonl", lines.substr(lines.find('\n') + 1), layer);
-              }),
-              HasSubstr("a.jsonl:1:"))
+  EXPECT_THAT(
+      error_of([&] { import_log("table", "a.jsonl", lines.substr(lines.find('\n') + 1), layer); }),
+      HasSubstr("a.jsonl:1:"))
       << "nothing of it is whole";
 }
 
@@ -169,7 +169,7 @@ data: [DONE]
     }
   }
   // Which of two numbers is the layer nobody can say.
-  EXPECT_THAT(error_text([&] {
+  EXPECT_THAT(error_of([&] {
                 import_log("table", "a.jsonl",
                            twice("layer", R"("stage.0.layers.1")", R"("stage.0.layers.2")"));
               }),
@@ -233,7 +233,7 @@ TEST(Logs, CountsThatNoTopKExplainsKeepTheirLoads) {
 
 TEST(Logs, CountsThatAreNoListsAreRefused) {
   for (const char* counts : {R"({"1": [1, 1]})", "5"}) {
-    EXPECT_THAT(error_text([&] {
+    EXPECT_THAT(error_of([&] {
                   import_log("sglang-counts", "a.json",
                              fmt::format(R"({{"logical_count": {}}})", counts));
                 }),
@@ -242,7 +242,7 @@ TEST(Logs, CountsThatAreNoListsAreRefused) {
 }
 
 TEST(Logs, OfTwoBytesACharacterAreNamed) {
-  EXPECT_THAT(error_text([] {
+  EXPECT_THAT(error_of([] {
                 import_log("table", "a.csv",
                            std::string("\xff\xfe"
                                        "1\0,\0"
@@ -274,7 +274,7 @@ TEST(Logs, SayTheirPhaseInManyWords) {
 
 TEST(Logs, MapsAreChecked) {
   const auto refused = [](const char* map) {
-    return error_text([&] {
+    return error_of([&] {
       import_log("table", "a.csv", "layer,expert\n1,0\n1,1\n",
                  [&](ImportOptions& options) { options.map = {map}; });
     });

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "sim/trace/statistics.h"
+#include "tests/error_of.h"
 #include "tests/import/formats.h"
 #include "tests/import/passes_by_hand.h"
 
@@ -37,7 +38,7 @@ TEST(Microbatch, TheFlagSaysHowManyThereAre) {
   EXPECT_THAT(imported.report, HasSubstr("sequences  1\n"));
   options.output = scratch / "other";
   options.micro_batch = 7;
-  EXPECT_THAT(error_text([&] { import_trace("router-lists", options); }),
+  EXPECT_THAT(error_of([&] { import_trace("router-lists", options); }),
               HasSubstr("has 96 tokens, which are not 7 sequences of one length"));
 }
 
@@ -104,7 +105,7 @@ TEST(Microbatch, SequencesAreEveryFewTokens) {
               std::pair(first, first + 3));
     EXPECT_EQ(passes[s].weights->at(1, 0, 0), first + 3);
   }
-  EXPECT_EQ(error_text([&] { without_alternation(pass, 4); }),
+  EXPECT_EQ(error_of([&] { without_alternation(pass, 4); }),
             "w: error: has 6 tokens, which are not 4 sequences of one length\nhint: --micro-batch "
             "N: a microbatch has N sequences, padded to one length\n");
 }
@@ -131,7 +132,7 @@ TEST(Microbatch, RoutersOfMultiTokenPredictionAreLeftOut) {
 TEST(Microbatch, MoreRoutersThanTheModelExplainsAreRefused) {
   const ScratchFolder scratch;
   auto options = options_of(formats() + "/replay-two-more", scratch / "out");
-  EXPECT_THAT(error_text([&] { import_trace("router-lists", options); }),
+  EXPECT_THAT(error_of([&] { import_trace("router-lists", options); }),
               HasSubstr("has 4 routers but the model has 2 MoE layers\nhint: --layers FIRST:COUNT "
                         "says which they are; routers of multi-token prediction come last"));
   options.mtp_layers = 2;
@@ -166,7 +167,7 @@ TEST(Alternation, SequencesAreTakenApartOnlyIfThereAreSeveral) {
   EXPECT_THAT(apart[1].lengths, ElementsAre(3));
   EXPECT_EQ(apart[1].ids.at(2, 0, 0), 5);
   EXPECT_EQ(apart[1].weights->real(1, 0, 0), 3);
-  EXPECT_THAT(error_text([&] { without_alternation(pass, 4); }),
+  EXPECT_THAT(error_of([&] { without_alternation(pass, 4); }),
               HasSubstr("has 6 tokens, which are not 4 sequences of one length"));
 }
 

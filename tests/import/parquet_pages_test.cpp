@@ -5,6 +5,7 @@
 
 #include "sim/base/gzip.h"
 #include "sim/import/parquet/parquet_column.h"
+#include "tests/error_of.h"
 #include "tests/import/parquet_by_hand.h"
 #include "tests/trace/scratch.h"
 
@@ -19,7 +20,7 @@ std::string read_all(const std::string& bytes, std::int64_t rows = 100) {
   const ScratchFolder scratch;
   write_bytes(scratch / "a.parquet", bytes);
   std::string text;
-  const std::string error = error_text([&] {
+  const std::string error = error_of([&] {
     const ParquetFile file(scratch / "a.parquet");
     ParquetColumn column(file, "ids");
     for (;;) {
@@ -29,7 +30,7 @@ std::string read_all(const std::string& bytes, std::int64_t rows = 100) {
       text += "/" + std::to_string(part.shape()[1]);
     }
   });
-  if (error == "no error") return replace_all(text, ".000000", "");
+  if (error.empty()) return replace_all(text, ".000000", "");
   const auto at = error.find("error: ");
   return error.substr(at, error.find('\n', at) - at);
 }

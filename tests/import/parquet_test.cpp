@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "sim/import/parquet/parquet_column.h"
+#include "tests/error_of.h"
 #include "tests/import/formats.h"
 
 namespace moesim {
@@ -58,7 +59,7 @@ TEST(Parquet, ColumnsOfNumbers) {
 
 TEST(Parquet, WhatIsNoNumberIsRefused) {
   const auto refused = [](const std::string& name, const std::string& column) {
-    return error_text([&] { values_of(name, column, 10); });
+    return error_of([&] { values_of(name, column, 10); });
   };
   EXPECT_THAT(refused("plain-columns.parquet", "gaps"), testing::HasSubstr("a row without values"));
   EXPECT_THAT(refused("plain-columns.parquet", "text"),

@@ -8,6 +8,7 @@
 #include "sim/import/encoded_routes.h"
 #include "sim/import/layer_choice.h"
 #include "sim/import/response_text.h"
+#include "tests/error_of.h"
 #include "tests/import/formats.h"
 
 namespace moesim {
@@ -31,13 +32,13 @@ std::string chosen(const RoutedPass& pass, const std::function<void(ImportOption
   options.moe_layers = {1, 2};
   change(options);
   std::string text;
-  const std::string error = error_text([&] {
+  const std::string error = error_of([&] {
     const LayerChoice of = choose_layers(pass, options);
     text = fmt::format("{} taken {} dense {} mtp {} top {}", of.numbers, of.taken, of.dense, of.mtp,
                        of.top_k);
   });
   const auto at = error.find("error: ") + 7;
-  return error == "no error" ? text : error.substr(at, error.find('\n', at) - at);
+  return error.empty() ? text : error.substr(at, error.find('\n', at) - at);
 }
 
 TEST(LayersOfRecordings, AreThoseOfTheModelOrAll) {
@@ -88,10 +89,10 @@ TEST(ChoicesOfRecordings, BeyondTopKAreNone) {
     ImportOptions options;
     options.layers = {0}, options.top_k = top_k;
     const LayerChoice choice = choose_layers(pass, options);
-    return error_text([&] { check_left_out(pass, choice, 0, 2); });
+    return error_of([&] { check_left_out(pass, choice, 0, 2); });
   };
-  EXPECT_EQ(left_out(-1, 1), "no error");
-  EXPECT_EQ(left_out(5, 2), "no error");
+  EXPECT_EQ(left_out(-1, 1), "");
+  EXPECT_EQ(left_out(5, 2), "");
   EXPECT_EQ(left_out(5, 1), "ids: error: has 2 choices per token but top-k is 1\n");
   EXPECT_EQ(chosen(pass_with(2, 0, 2), [](auto& o) { o.top_k = 3; }),
             "has 2 choices per token but top-k is 3");
@@ -105,12 +106,12 @@ std::string routes_of(const std::string& json) {
   const simdjson::padded_string padded(json);
   const JsonElement routes = parser.parse(padded).value();
   std::string text;
-  const std::string error = error_text([&] {
+  const std::string error = error_of([&] {
     const NpyArray array = encoded_routes(routes, {'i', 2}, options, "w");
     text = array.describe();
     for (std::int64_t i = 0; i < array.count(); ++i) text += fmt::format(" {}", array.integer(i));
   });
-  return error == "no error" ? text : error.substr(10, error.find('\n') - 10);
+  return error.empty() ? text : error.substr(10, error.find('\n') - 10);
 }
 
 TEST(EncodedRoutes, AreListsBytesOrBoth) {
@@ -189,14 +190,14 @@ TEST(Headers, OfEventsAndOfCurlAreTold) {
   }
 }
 
-/// The first line of what is wrong with a file of that kind, without its folder; "no error".
+/// The first line of what is wrong with a file of that kind, without its folder; "" if nothing is.
 std::string wrong_with(const std::string& kind, const std::string& name, const std::string& text,
                        const std::function<void(ImportOptions&)>& change = {}) {
   const ScratchFolder scratch;
   write_bytes(scratch / ("in/" + name), text);
   ImportOptions options = options_of(scratch / "in", scratch / "out");
   if (change) change(options);
-  const std::string error = error_text([&] { import_trace(kind, options); });
+  const std::string error = error_of([&] { import_trace(kind, options); });
   return replace_all(error.substr(0, error.find('\n')), scratch / "in/", "");
 }
 
@@ -206,8 +207,8 @@ TEST(LinesOfEsft, HaveTheirMistakesInTheirPlaces) {
     return wrong_with("esft", "expert_weights_2.txt", text, one_layer);
   };
   const std::string good = "0\t1\t\t0.5\t0.25\n", at = "expert_weights_2.txt:2: error: ";
-  EXPECT_EQ(wrong(good), "no error");
-  EXPECT_EQ(wrong(good + "7\t1\t\t0\t1\r\n"), "no error");
+  EXPECT_EQ(wrong(good), "");
+  EXPECT_EQ(wrong(good + "7\t1\t\t0\t1\r\n"), "");
   EXPECT_EQ(wrong(good + "0\t1\t0.5\t0.25\n"), at + "no two tabs between ids and weights");
   EXPECT_EQ(wrong(good + "0\t8\t\t0.5\t0.25\n"), at + "expert 8 of a model with 8 experts");
   EXPECT_EQ(wrong(good + "0\t-1\t\t0.5\t0.25\n"), at + "expert -1 of a model with 8 experts");
@@ -229,10 +230,10 @@ TEST(FilesOfEsft, AreOfALayerEach) {
     write_bytes(scratch / "in/a_expert_weights_2.txt", second);
     write_bytes(scratch / "in/notes.txt", "x");
     const std::string error =
-        error_text([&] { import_trace("esft", options_of(scratch / "in", scratch / "out")); });
+        error_of([&] { import_trace("esft", options_of(scratch / "in", scratch / "out")); });
     return replace_all(error.substr(0, error.find('\n')), scratch / "in/", "");
   };
-  EXPECT_EQ(wrong(line, line), "no error");
+  EXPECT_EQ(wrong(line, line), "");
   EXPECT_EQ(
       wrong(line, "0\t1\t2\t3\t\t1\t1\t1\t1\n"),
       "a_expert_weights_2.txt:1: error: layer 2 has 2 tokens in sequence 0 but layer 1 has 1");
@@ -258,10 +259,10 @@ TEST(LinesOfMegatron, HaveTheirFields) {
     return error;
   };
   const std::string at = "r.jsonl:2: error: ";
-  EXPECT_EQ(wrong("\"layer\": 1", "\"layer\": 2"), "no error");
-  EXPECT_EQ(wrong("\"block\": \"decoder\", \"layer\": 1", "\"layer\": 2"), "no error");
-  EXPECT_EQ(wrong("decoder", "mtp"), "no error");
-  EXPECT_EQ(wrong("\"step\": 3", "\"step\": 4"), "no error");
+  EXPECT_EQ(wrong("\"layer\": 1", "\"layer\": 2"), "");
+  EXPECT_EQ(wrong("\"block\": \"decoder\", \"layer\": 1", "\"layer\": 2"), "");
+  EXPECT_EQ(wrong("decoder", "mtp"), "");
+  EXPECT_EQ(wrong("\"step\": 3", "\"step\": 4"), "");
   EXPECT_EQ(wrong("\"step\": 3", "\"step\": 2"), at + "step 2 comes after step 3");
   EXPECT_EQ(wrong("\"rank\": 0", "\"rank\": 1"), at + "holds lines of several ranks");
   for (const char* const key : {"step", "layer", "rank", "num_tokens", "topk"}) {
@@ -270,7 +271,7 @@ TEST(LinesOfMegatron, HaveTheirFields) {
   }
   EXPECT_EQ(wrong("\"rank\": 0", "\"rank\": 1048577"), at + "has no sound 'rank'");
   EXPECT_EQ(wrong("\"topk\": 2", "\"topk\": 65536"), at + "has no sound 'topk'");
-  EXPECT_EQ(wrong("\"step\": 3", "\"step\": 1099511627776"), "no error");
+  EXPECT_EQ(wrong("\"step\": 3", "\"step\": 1099511627776"), "");
   EXPECT_EQ(wrong("\"step\": 3", "\"step\": 1099511627777"), at + "has no sound 'step'");
   EXPECT_EQ(wrong("top_indices", "indices"), at + "has no 'top_indices'");
   EXPECT_EQ(wrong("\"num_tokens\": 2", "\"num_tokens\": 3"),
@@ -295,7 +296,7 @@ TEST(TokensOfGptOss, FollowEachOther) {
     return error;
   };
   const std::string at = "a.json: error: ";
-  EXPECT_EQ(wrong(token(6, good)), "no error");
+  EXPECT_EQ(wrong(token(6, good)), "");
   EXPECT_EQ(wrong(token(7, good)), at + "token_7 comes where token_6 is due");
   EXPECT_EQ(wrong(token(5, good)), at + "token_5 comes where token_6 is due");
   EXPECT_EQ(wrong(token(6, good + ", " + layer(2, "0, 1", "1, 0"))),
@@ -308,7 +309,7 @@ TEST(TokensOfGptOss, FollowEachOther) {
             at + "token_6: layer_1 has 1 probabilities for 2 experts");
   EXPECT_EQ(wrong(token(6, layer(1, "0, 8", "1, 0"))),
             at + "token_6: layer_1 chose expert 8 of a model with 8 experts");
-  EXPECT_EQ(wrong(token(6, layer(1, "0, 7", "1, 0"))), "no error");
+  EXPECT_EQ(wrong(token(6, layer(1, "0, 7", "1, 0"))), "");
   EXPECT_EQ(wrong(token(6, layer(1, "0, 0.5", "1, 0"))), at + "token_6: layer_1 chose expert 0.5");
   EXPECT_EQ(wrong(R"({"token_x": {}})"), at + "router_data: 'token_x' is not a token");
   EXPECT_EQ(wrong(R"({"token_6": {"layer_1x": {}}})"),

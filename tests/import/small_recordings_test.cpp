@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "tests/error_of.h"
 #include "tests/import/told.h"
 
 namespace moesim {
@@ -229,7 +230,7 @@ class CapturesOfFlame : public testing::Test {
     options.numbering = numbering;
     options.moe_layers = {};
     std::string text;
-    const std::string error = error_text([&] {
+    const std::string error = error_of([&] {
       const Imported imported = import_trace("flame", options);
       const RoutingTrace trace = RoutingTrace::open(options.output);
       const TraceStep& step = trace.step(0);
@@ -237,7 +238,7 @@ class CapturesOfFlame : public testing::Test {
                          step.has_source_ranks() ? step.source_rank(0) : -1, step.tokens(),
                          imported.warnings.at(0).message);
     });
-    return error == "no error" ? text : error.substr(error.find("error: "));
+    return error.empty() ? text : error.substr(error.find("error: "));
   }
   ScratchFolder scratch_;
 };

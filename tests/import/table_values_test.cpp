@@ -7,7 +7,7 @@
 
 #include <map>
 
-#include "sim/base/error.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -77,13 +77,26 @@ TEST(TableValues, FillTheirPlaceInTheRow) {
 }
 
 TEST(TableValues, ThatDoNotFitAreRefusedIfTheyAreMapped) {
-  EXPECT_THROW(filled({"experts"}, {"none"}), Error);
-  EXPECT_THROW(filled({"experts"}, {"0.5"}), Error);
-  EXPECT_THROW(filled({"experts"}, {"-2"}), Error);
+  const auto refused = [](const auto&... row) {
+    const std::string text = error_of([&] { filled(row...); });
+    return text.substr(0, text.find('\n'));
+  };
+  using Names = std::vector<std::string>;
+  using Values = std::vector<const char*>;
+  EXPECT_EQ(refused(Names{"experts"}, Values{"none"}),
+            "error: field 'experts' holds 'none', not expert ids");
+  EXPECT_EQ(refused(Names{"experts"}, Values{"0.5"}),
+            "error: field 'experts' holds 0.5, not expert ids");
+  EXPECT_EQ(refused(Names{"experts"}, Values{"[-2, 3]"}),
+            "error: field 'experts' holds 2 numbers, first -2, not expert ids");
   EXPECT_THAT(filled({"experts"}, {"-1"}).experts, ElementsAre(-1)) << "dropped";
   EXPECT_THAT(filled({"experts", "weights"}, {"3", "none"}).weights, IsEmpty());
-  EXPECT_THROW(filled({"experts", "w"}, {"3", "none"}, {"weights=w"}), Error);
-  EXPECT_THROW(filled({"experts", "s"}, {"3", "[1, 2]"}, {"step=s"}), Error);
+  EXPECT_EQ(refused(Names{"experts", "w"}, Values{"3", "none"}, Names{"weights=w"}),
+            "error: field 'w' holds 'none', not numbers");
+  EXPECT_EQ(refused(Names{"experts", "c"}, Values{"3", "1.5"}, Names{"count=c"}),
+            "error: field 'c' holds 1.5, not whole numbers");
+  EXPECT_EQ(refused(Names{"experts", "s"}, Values{"3", "[1, 2]"}, Names{"step=s"}),
+            "error: field 's' holds 2 numbers, first 1, not a whole number");
 }
 
 TEST(TableValues, OfSeveralColumnsOfExpertsAreOneList) {

@@ -2,6 +2,7 @@
 // Tables with a row per layer and expert hold counts, whatever the column of the counts is called.
 #include <gmock/gmock.h>
 
+#include "tests/error_of.h"
 #include "tests/import/told.h"
 
 namespace moesim {
@@ -27,7 +28,7 @@ std::string tokens_of_table(const std::string& name, const std::string& text,
   auto options = options_of(scratch / "in", scratch / "out");
   options.map = map;
   std::string told_tokens;
-  const std::string error = error_text([&] {
+  const std::string error = error_of([&] {
     const Imported imported = import_trace("table", options);
     told_tokens = fmt::format("{}", RoutingTrace::open(scratch / "out").total_tokens());
     if (!imported.warnings.empty()) {
@@ -35,7 +36,7 @@ std::string tokens_of_table(const std::string& name, const std::string& text,
       told_tokens += fmt::format(" {} ({})", first.message, first.hint);
     }
   });
-  return error == "no error" ? told_tokens : error.substr(error.find("error: "));
+  return error.empty() ? told_tokens : error.substr(error.find("error: "));
 }
 
 TEST(TablesOfCounts, HaveThemUnderManyNames) {

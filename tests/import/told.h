@@ -7,6 +7,7 @@
 
 #include <map>
 
+#include "tests/error_of.h"
 #include "tests/import/formats.h"
 
 namespace moesim {
@@ -37,7 +38,7 @@ inline std::string told(const std::string& kind, const std::string& folder,
   auto options = options_of(folder, scratch / "out");
   if (change) change(options);
   std::string text;
-  const std::string error = error_text([&] {
+  const std::string error = error_of([&] {
     const Imported imported = import_trace(kind, options);
     const RoutingTrace trace = RoutingTrace::open(scratch / "out");
     for (const Diagnostic& warning : imported.warnings) {
@@ -48,7 +49,7 @@ inline std::string told(const std::string& kind, const std::string& folder,
     const std::string rest = imported.report.substr(imported.report.find("dropped    "));
     if (rest != "dropped    nothing\n") text += "\n" + replace_all(rest, "dropped    ", "");
   });
-  return error == "no error" ? text : error.substr(error.find("error: "));
+  return error.empty() ? text : error.substr(error.find("error: "));
 }
 
 /// The same of files with these names.

@@ -10,6 +10,7 @@
 
 #include "sim/import/pickle.h"
 #include "sim/import/torch_types.h"
+#include "tests/error_of.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -79,11 +80,11 @@ std::string value_of_pickle(const std::string& bytes) {
     for (const PickleValue& item : value.node->items) write(item), text += ",";
     text += value.is(Kind::dict) ? "}" : value.is(Kind::list) ? "]" : ")";
   };
-  const std::string error = error_text([&] {
+  const std::string error = error_of([&] {
     const Pickle pickle(std::as_bytes(std::span(bytes)), "p");
     write(pickle.root());
   });
-  return error == "no error" ? text : error;
+  return error.empty() ? text : error;
 }
 
 TEST(Pickles, HaveEveryOperationThatTorchNeeds) {
@@ -151,14 +152,14 @@ TEST(TorchJson, TensorsAreNestedLists) {
 }
 
 TEST(TorchJson, KeysAreTextsOrNumbers) {
-  EXPECT_THAT(error_text([] { json_of_torch("{2.5: 1}"); }),
+  EXPECT_THAT(error_of([] { json_of_torch("{2.5: 1}"); }),
               testing::HasSubstr("has a key that is neither a text nor a number"));
 }
 
 TEST(TorchJson, AHundredListsWithinEachOtherAreRead) {
   EXPECT_EQ(json_of_torch("nested(100)"),
             std::string(100, '[') + "7" + std::string(100, ']') + "\n");
-  EXPECT_THAT(error_text([] { json_of_torch("nested(101)"); }),
+  EXPECT_THAT(error_of([] { json_of_torch("nested(101)"); }),
               testing::HasSubstr("has lists and dicts nested too deep"));
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "tests/error_of.h"
 #include "tests/import/formats.h"
 
 namespace moesim {
@@ -53,8 +54,8 @@ const std::vector<Trap> traps = {
     {"layers-change", "core12345", "lacks layers of the prefill"},
     {"code", "verl", "holds a posix.system, which only its code can load"},
     {"beyond-storage", "nemo-rl", "reaches beyond its storage"},
-    {"absurd-shape", "nemo-rl", "is a tensor (1099511627776, 1099511627776, 2) of 8 stored"},
-    {"broadcast", "nemo-rl", "is a tensor (1073741824, 2, 2) of 8 stored elements"},
+    {"absurd-shape", "nemo-rl", "has shape (1099511627776, 1099511627776, 2) but only 8 stored"},
+    {"broadcast", "nemo-rl", "has shape (1073741824, 2, 2) but only 8 stored elements"},
     {"old-torch", "nemo-rl", "is a bare pickle, or of a torch.save before its zip form, not a .pt"},
     {"signed-wrap", "nemo-rl", "layer 1, token 0: expert -56 of a model with 8 experts"},
     {"gap-in-capture", "trtllm-routes", "token 3 has no routes"},
@@ -73,7 +74,7 @@ const std::vector<Trap> traps = {
     {"matrix-experts", "moe-infinity", "has counts of 6 experts but the model has 8"},
     {"matrix-dense", "moe-infinity", "layer 0 is dense in the model but has counts"},
     {"matrix-share", "moe-infinity", "holds 0.5, which is not a count"},
-    {"matrix-dropped", "moe-infinity", "not whole tokens of 2 choices"},
+    {"matrix-dropped", "moe-infinity", "add up to 8 in layer 2 but to 10 in the first layer"},
     {"loads-rank", "harmoeny", "has no folder of rank 2"},
     {"loads-twice", "harmoeny", "0/moe_layer-0.csv:3: error: has iteration 0 twice"},
     {"loads-list", "harmoeny", "has no list of counts in its last column"},
@@ -135,11 +136,13 @@ const std::vector<Trap> traps = {
     {"response-list", "megatron-routes", "expected ',' or ']' after an item of the list"},
     {"recorder-axes", "sglang-recorder", "its ids are (5, 8), not [layer][token][choice]"},
     {"recorder-lengths", "sglang-recorder",
-     "extend_seq_lens holds something that is not a small number"},
+     "extend_seq_lens holds something that is not a 32-bit integer"},
     {"mask-shape", "verl", "is not a mask of 2 sequences of 7 columns"},
     {"batch-axes", "verl", "is not [token][layer][choice] or a padded batch"},
     {"big-endian", "verl", "holds big-endian numbers"},
     {"pickle-set", "verl", "operation 0x8f is not one that torch.save needs"},
+    {"no-pickle", "verl", "is not a torch.save file: data.pkl is missing"},
+    {"no-storage", "verl", "lacks the storage '0'"},
     {"slot-map", "sglang-counts", "slot 0 holds expert 12 of 8"},
     {"manifest-key", "trace-v1", "has no sound 'topk'"},
     {"ranks-real", "trace-v1", "not a rank per token"},
@@ -188,7 +191,7 @@ TEST_P(TrapTest, IsRefusedWithItsMessage) {
   const Trap& trap = GetParam();
   const ScratchFolder scratch;
   const auto options = options_of(formats() + "/wrong/" + trap.name, scratch / "out");
-  EXPECT_THAT(error_text([&] { import_trace(trap.kind, options); }),
+  EXPECT_THAT(error_of([&] { import_trace(trap.kind, options); }),
               testing::HasSubstr(trap.message));
   EXPECT_TRUE(fs::is_empty(scratch.path()));
 }
@@ -221,7 +224,7 @@ TEST(TensorsOfLlama, AreReadUnlessTheyLeaveValuesOut) {
   write_bytes(scratch / "in/a.log",
               printed_tensors("  [\n    [ 3, 4],\n    ..., \n    [ 5, 6],\n  ]\n"));
   const auto again = options_of(scratch / "in", scratch / "other");
-  EXPECT_THAT(error_text([&] { import_trace("table", again); }),
+  EXPECT_THAT(error_of([&] { import_trace("table", again); }),
               testing::HasSubstr("a.log:11: error: leaves values of ffn_moe_topk out"));
 }
 

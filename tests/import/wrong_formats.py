@@ -147,6 +147,13 @@ def wrong_tensors(at):
     os.makedirs(f"{at}/pickle-set")
     with zipfile.ZipFile(f"{at}/pickle-set/a.pt", "w") as archive:
         archive.writestr(zipfile.ZipInfo("archive/data.pkl"), b"\x80\x04\x8f.")
+    torch_save(f"{at}/no-storage/a.pt", padded("Short"))
+    with zipfile.ZipFile(f"{at}/no-storage/a.pt") as whole:
+        pickle = whole.read("archive/data.pkl")
+    for name, member, content in [("no-storage", "data.pkl", pickle), ("no-pickle", "version", b"3")]:
+        os.makedirs(f"{at}/{name}", exist_ok=True)
+        with zipfile.ZipFile(f"{at}/{name}/a.pt", "w") as archive:
+            archive.writestr(zipfile.ZipInfo(f"archive/{member}"), content)
     torch_save(f"{at}/slot-map/a.pt", {
         "records": [{"forward_pass_id": 2, "rank": 0, "global_physical_count": Tensor("Int", [[1] * 10] * 3)}],
         "last_physical_to_logical_map": Tensor("Long", [[12] + SLOTS[1:]] * 3)})

@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/plan/text.h"
+#include "tests/error_of.h"
 #include "tests/linkfit/golden.h"
 
 namespace fs = std::filesystem;
@@ -64,12 +64,7 @@ class Folder {
 };
 
 std::string refusal(const fs::path& folder) {
-  try {
-    write_nccl_tests(plan(), folder.string());
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { write_nccl_tests(plan(), folder.string()); });
 }
 
 TEST(NcclTestsExport, MergesTheCommunicatorsOfAPhase) {

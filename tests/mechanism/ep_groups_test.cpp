@@ -167,7 +167,7 @@ TEST(EpGroups, TheTransportOfExchangesMakesTheirPredictedTime) {
   const std::vector<GroupTraffic> traffic = {{across, groups.network().all_gpus()}};
   EXPECT_NEAR(groups.slowest(traffic).value * 1e6, 80, 1e-9);
   Transport half;
-  half.start_up = StartUp{Seconds(7e-6), Seconds(7e-6), Seconds(7e-6)};
+  half.start_up = TierTimes{Seconds(7e-6), Seconds(7e-6), Seconds(7e-6)};
   const BandwidthTable rates({{Bytes(1), BytesPerSecond(25e9)}});
   half.links.push_back(
       {"nic", "", BytesPerSecond(50e9), std::make_shared<const BandwidthTable>(rates), Seconds(0)});

@@ -4,6 +4,7 @@
 
 #include "sim/base/error.h"
 #include "sim/model/moe_model.h"
+#include "tests/error_of.h"
 #include "tests/model/whole_model.h"
 
 namespace moesim {
@@ -14,12 +15,8 @@ const std::string dense_head =
     "activations: bf16\nweights: bf16\nvocabulary: 100\n";
 
 std::string mistakes_of(const std::string& attention) {
-  try {
-    parse_dense_model(dense_head + "attention: " + attention + "\n", "m.yaml");
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of(
+      [&] { parse_dense_model(dense_head + "attention: " + attention + "\n", "m.yaml"); });
 }
 
 TEST(AttentionReader, KeepsWhatShapesAmountToEqualToWhatFilesSaid) {
@@ -75,13 +72,8 @@ TEST(WholeModels, RefuseWhatHasNoEffect) {
       "name: x\nsource: none\nhidden: 8\nlayers: 2\nmoe_layers: {first: 0, count: 2}\n"
       "experts: 4\ntop_k: 2\nexpert_ffn: 8\nexpert_matrices: 3\nactivations: bf16\n"
       "weights: bf16\n";
-  const auto mistakes = [&](const std::string& line) -> std::string {
-    try {
-      parse_moe_model(head + line, "m.yaml");
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
+  const auto mistakes = [&](const std::string& line) {
+    return error_of([&] { parse_moe_model(head + line, "m.yaml"); });
   };
   EXPECT_EQ(mistakes("vocabulary: 10\n"), "");
   EXPECT_THAT(mistakes("dense_ffn: 10\n"),

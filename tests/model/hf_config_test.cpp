@@ -10,6 +10,7 @@
 #include "sim/base/temporary_folder.h"
 #include "sim/model/moe_model.h"
 #include "sim/model/parameters.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -25,12 +26,7 @@ MoeModel model_of(const std::string& json, const std::vector<Override>& override
 }
 
 std::string refusal_of(const std::string& json) {
-  try {
-    model_of(json);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
+  return error_of([&] { model_of(json); });
 }
 
 struct HfModel {

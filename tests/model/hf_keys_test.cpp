@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/base/error.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -17,12 +17,7 @@ using testing::HasSubstr;
 struct ReadKeys {
   explicit ReadKeys(const char* json) : root(nlohmann::ordered_json::parse(json)) {}
   std::string mistakes() const {
-    try {
-      keys.finish();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return error_of([&] { keys.finish(); });
   }
 
   nlohmann::ordered_json root;

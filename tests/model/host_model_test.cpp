@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/base/error.h"
 #include "sim/base/yaml.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -18,12 +18,7 @@ HostModel read_host(const std::string& text) {
 }
 
 std::string mistake_of_host(const std::string& text) {
-  try {
-    read_host(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { read_host(text); });
 }
 
 TEST(HostModel, TakesNoTimeUnlessItSaysSo) {

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/base/error.h"
 #include "sim/model/block_steps.h"
 #include "sim/model/host_model.h"
 #include "sim/model/model_flops.h"
+#include "tests/error_of.h"
 #include "tests/model/whole_model.h"
 
 namespace moesim {
@@ -26,12 +26,7 @@ MoeModel hybrid_of(const std::string& layers) {
 }
 
 std::string hybrid_mistakes(const std::string& layers) {
-  try {
-    hybrid_of(layers);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { hybrid_of(layers); });
 }
 
 TEST(Hybrid, HasTheLayersOfItsPattern) {

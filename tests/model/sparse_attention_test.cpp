@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "sim/base/error.h"
 #include "sim/model/blocks.h"
 #include "sim/model/kv_cache.h"
+#include "tests/error_of.h"
 #include "tests/model/whole_model.h"
 
 namespace moesim {
@@ -101,12 +101,7 @@ MoeModel with_attention(const std::string& keys) {
 }
 
 std::string sparse_refusal_of(const std::string& keys) {
-  try {
-    with_attention(keys);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
+  return error_of([&] { with_attention(keys); });
 }
 
 TEST(SparseAttention, NeedsARatioForEveryLayer) {

@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {

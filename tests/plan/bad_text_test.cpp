@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sim/plan/text.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {

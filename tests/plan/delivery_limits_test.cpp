@@ -2,6 +2,7 @@
 // Delivery with padding, of tokens with as many choices as there may be, and of the first token.
 #include <gtest/gtest.h>
 
+#include "tests/error_of.h"
 #include "tests/plan/delivery_fixtures.h"
 
 namespace moesim {

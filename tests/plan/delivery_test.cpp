@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "sim/plan/text.h"
+#include "tests/error_of.h"
 #include "tests/plan/delivery_fixtures.h"
 
 namespace moesim {

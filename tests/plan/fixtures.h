@@ -86,15 +86,4 @@ inline Op exchange(std::string name, std::initializer_list<int> gpus, ByteMatrix
   return op;
 }
 
-/// What the Error of `call` says, "" when it throws none.
-template <class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 }  // namespace moesim::test

@@ -24,7 +24,7 @@ inline GpuModels gpus_with_host(const HostModel& host, int count = 2, bool slowe
   auto gpu = std::make_shared<GpuModel>();
   gpu->memory_bandwidth = BytesPerSecond(1000);
   gpu->host = host;
-  if (slowed) gpu->overlap.compute = 1 + 1e-15;  // kernels end when told
+  if (slowed) gpu->overlap.compute = 1 + 1e-15;  // kernels end by calls
   return GpuModels(static_cast<std::size_t>(count), gpu);
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "tests/error_of.h"
 #include "tests/plan/delivery_fixtures.h"
 
 namespace moesim {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {

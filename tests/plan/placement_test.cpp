@@ -8,6 +8,7 @@
 
 #include "sim/plan/assignment.h"
 #include "sim/plan/rank_walk.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {

@@ -10,6 +10,7 @@
 
 #include "sim/plan/type_label.h"
 #include "sim/plan/waits.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {

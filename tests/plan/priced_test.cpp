@@ -12,6 +12,7 @@
 #include "sim/topology/bandwidth_table.h"
 #include "sim/transport/transport.h"
 #include "tests/engine/fixtures.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {
@@ -30,7 +31,7 @@ Op tokens(int from, int to, std::uint32_t kilobytes, int layer, int part) {
 Transports fusing(bool fused) {
   Transport transport;
   transport.fused = fused;
-  transport.start_up = StartUp{Seconds(0), Seconds(10e-6), Seconds(0)};
+  transport.start_up = TierTimes{Seconds(0), Seconds(10e-6), Seconds(0)};
   const std::vector<BandwidthTable::Point> points = {{Bytes(500'000), BytesPerSecond(12.5e9)},
                                                      {Bytes(1'000'000), BytesPerSecond(20e9)}};
   transport.links = {

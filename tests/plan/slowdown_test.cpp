@@ -9,6 +9,7 @@
 
 #include "sim/plan/check.h"
 #include "sim/transport/transport.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixed_network.h"
 #include "tests/plan/fixtures.h"
 
@@ -242,7 +243,7 @@ TEST(Slowdown, RingsTakeTheMultiprocessorsOfTheirTransport) {
   Case c;
   c.plan.transports.others = transport_with(132, false);
   c.exchange({}, 1, Stream::dp);
-  EXPECT_EQ(test::error_of([&] { c.run({}, 1); }),
+  EXPECT_EQ(error_of([&] { c.run({}, 1); }),
             "error: op 0 'x' takes 132 multiprocessors, but GPU model 'g' has 132\n");
 }
 
@@ -250,13 +251,13 @@ TEST(Slowdown, RefusesExchangesThatTakeMoreMultiprocessorsThanThereAre) {
   Case c;
   c.exchange({}, 1, Stream::ep);  // takes none
   c.exchange({}, 1, Stream::ep, 132);
-  EXPECT_EQ(test::error_of([&] { c.run({}, 1); }),
+  EXPECT_EQ(error_of([&] { c.run({}, 1); }),
             "error: op 1 'x' takes 132 multiprocessors, but GPU model 'g' has 132\n");
   GpuModel unstated;
   unstated.name = "g";
   const GpuModels gpus(2, std::make_shared<GpuModel>(unstated));
   EXPECT_EQ(
-      test::error_of([&] { slows(c.plan, gpus); }),
+      error_of([&] { slows(c.plan, gpus); }),
       "error: op 1 'x' takes 132 multiprocessors, but GPU model 'g' does not say how many it has\n"
       "hint: add 'sms' to it\n");
 }

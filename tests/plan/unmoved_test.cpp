@@ -2,6 +2,7 @@
 // Delivery with choices that no row carries: choices that stay on their GPU, and dropped ones.
 #include <gtest/gtest.h>
 
+#include "tests/error_of.h"
 #include "tests/plan/delivery_fixtures.h"
 
 namespace moesim {

@@ -11,6 +11,7 @@
 #include "sim/base/error.h"
 #include "sim/base/temporary_folder.h"
 #include "sim/profile/read_profile.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 
@@ -42,12 +43,7 @@ inline ReadProfile read_files(const std::vector<std::string>& files) {
 
 /// The message of the Error that reading some files throws; empty if it throws none.
 inline std::string error_of_files(const std::vector<std::string>& files) {
-  try {
-    read_files(files);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { read_files(files); });
 }
 
 /// One GPU kernel of a trace of PyTorch's profiler, in microseconds.

@@ -9,7 +9,7 @@
 #include <array>
 
 #include "realhw/host/host_device.h"
-#include "sim/base/error.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {
@@ -30,7 +30,7 @@ TEST(FaultText, NamesKindOpAndRank) {
 TEST(FaultText, IsRefusedUnlessItIsWhole) {
   for (const char* text : {"", "kill", "kill:fc1", "kill@1", "1@kill:fc1", "kill:@1", "kill:fc1@",
                            "kill:fc1@-1", "kill:fc1@1x", "kill:fc1@x", "burn:fc1@1"}) {
-    EXPECT_THAT(test::error_of([&] { parse_fault(text); }), HasSubstr("is not a fault")) << text;
+    EXPECT_THAT(error_of([&] { parse_fault(text); }), HasSubstr("is not a fault")) << text;
   }
 }
 
@@ -69,7 +69,7 @@ struct Drilled {
 TEST(FaultDrill, StrikesOnlyWhatIsThere) {
   const Drilled d;
   const auto complaint = [&](const char* fault) {
-    return test::error_of([&] { check_fault(parse_fault(fault), d.plan, d.program); });
+    return error_of([&] { check_fault(parse_fault(fault), d.plan, d.program); });
   };
   EXPECT_EQ(complaint("nan:fc1@1"), "");
   EXPECT_EQ(complaint("kill:gate@1"), "");

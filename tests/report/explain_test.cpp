@@ -182,7 +182,7 @@ TEST(Explain, CountsRoundsOfAPhaseInChunks) {
 TEST(Explain, AFusedKernelStartsOnce) {
   Transport fused;
   fused.fused = true;
-  fused.start_up = StartUp{Seconds(30e-6), Seconds(30e-6), Seconds(30e-6)};
+  fused.start_up = TierTimes{Seconds(30e-6), Seconds(30e-6), Seconds(30e-6)};
   Plan plan{"plan", 2, {}};
   plan.transports.tokens = std::make_shared<const Transport>(fused);
   for (const int round : {0, 1}) {

@@ -16,6 +16,7 @@
 #include "sim/report/pictures.h"
 #include "sim/report/table.h"
 #include "sim/report/time_bounds_table.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 #include "tests/report/iteration_case.h"
 #include "tests/report/two_hosts.h"

@@ -39,13 +39,13 @@ TEST(ClusterChanges, FailedGpusLeaveTheOthers) {
   ClusterChanges changes = with_slow({{GpuId(3), 0.5}});
   changes.failed = {GpuId(0)};
   Inputs inputs = node_of_eight();
-  inputs.clusters[0].costs.dollars_per_hour = 2.5;
+  inputs.clusters[0].costs = {2.5, 700};
   const ClusterInput less = changed(inputs.clusters[0], changes);
-  EXPECT_EQ(less.costs.dollars_per_hour, 2.5);
+  EXPECT_EQ(less.costs, (GpuCosts{2.5, 700}));
   ASSERT_EQ(less.gpus.size(), 7U);
   EXPECT_EQ(less.topology.gpu_count(), 7);
-  EXPECT_EQ(less.gpus[1], node().gpus[2]);
-  EXPECT_NE(less.gpus[2], node().gpus[3]);
+  EXPECT_EQ(less.gpus[1], inputs.clusters[0].gpus[2]);
+  EXPECT_NE(less.gpus[2], inputs.clusters[0].gpus[3]);
   ClusterChanges all;
   for (const GpuId gpu : node().topology.all_gpus()) all.failed.insert(gpu);
   EXPECT_THROW(changed(node(), all), Error);

@@ -13,6 +13,7 @@
 #include "sim/run/result_file.h"
 #include "sim/run/simulate.h"
 #include "sim/scenario/policy_planner.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -42,12 +43,7 @@ std::vector<CaseResult> dense_cases(const std::vector<std::string>& changes) {
 }
 
 std::string dense_refusal(const std::vector<Override>& more) {
-  try {
-    open_inputs(read_scenario("", dense_flags(more)));
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { open_inputs(read_scenario("", dense_flags(more))); });
 }
 
 /// Parallel sizes and other keys of an iteration.

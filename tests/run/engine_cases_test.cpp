@@ -15,6 +15,7 @@
 #include "sim/run/engine_views.h"
 #include "sim/run/simulate.h"
 #include "sim/serving/engine/engine_options.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -322,14 +323,11 @@ TEST(EngineCases, APoolIsOpenedOnTheRoutingThatIsAskedFor) {
 TEST(EngineCases, ADecodePoolNeedsInstances) {
   EXPECT_THAT(
       [] {
-        try {
+        return error_of([&] {
           on_a_node(
               "  engine: vllm\n  decode: {parallel: {ep: 16}}\n"
               "  requests: {count: 3, concurrency: 3, input: 300, output: 3}\n");
-        } catch (const Error& e) {
-          return std::string(e.what());
-        }
-        return std::string();
+        });
       }(),
       HasSubstr("'serving.decode' without instances that only decode"));
 }

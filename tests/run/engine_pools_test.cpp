@@ -5,6 +5,7 @@
 
 #include "sim/run/engine_cases.h"
 #include "sim/run/engine_pool.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -98,17 +99,14 @@ TEST(EnginePools, ThatSimulateEveryPassCountEachOnceAndAreNotOff) {
 }
 
 std::string refusal_of(const std::string& more) {
-  try {
+  return error_of([&] {
     pools_cases(parse_scenario(
         "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\n"
         "policy: deepep-low-latency\nparallel: {tp: 1, ep: 8}\nsteps: 3:4\n"
         "set: [topology.nodes=1]\nserving:\n  engine: vllm\n  memory_fraction: 0.05\n" +
             requests_of_tokens(1, 300, 1) + more,
         "small.yaml", {}));
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "none";
+  });
 }
 
 TEST(EnginePools, ThatRunAloneSayThemselvesWhyTheyCannot) {

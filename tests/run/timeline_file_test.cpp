@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "sim/base/error.h"
 #include "sim/base/units.h"
 #include "sim/run/simulate.h"
+#include "tests/error_of.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -44,10 +44,9 @@ TEST(TimelineRanks, AreTheFirstOfEveryStageUnlessTheyAreListed) {
 
 TEST(TimelineRanks, ThatAreNoneAreAnError) {
   for (const char* text : {"x", "1x", "-1", "1-", "3-2", "1,,2", "1,"}) {
-    EXPECT_THAT(error_text([&] { ranks_of(text, 8); }), testing::HasSubstr("names no ranks"))
-        << text;
+    EXPECT_THAT(error_of([&] { ranks_of(text, 8); }), testing::HasSubstr("names no ranks")) << text;
   }
-  EXPECT_THAT(error_text([&] { ranks_of("6-8", 8); }),
+  EXPECT_THAT(error_of([&] { ranks_of("6-8", 8); }),
               testing::AllOf(testing::HasSubstr("there is no rank 8"),
                              testing::HasSubstr("the cluster has ranks 0 to 7")));
 }

@@ -7,6 +7,7 @@
 
 #include "sim/run/elasticities.h"
 #include "sim/run/simulate.h"
+#include "tests/error_of.h"
 #include "tests/run/scenarios.h"
 
 namespace moesim {
@@ -131,12 +132,7 @@ TEST(WhatIf, FailedHostsLeaveASmallerCluster) {
 std::string refused(const WhatIf& what, const std::vector<Override>& more = {}) {
   std::vector<Override> all = {on_two_nodes, one_step};
   all.insert(all.end(), more.begin(), more.end());
-  try {
-    open_changed_inputs(scenario_of("alltoall", all), what);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { open_changed_inputs(scenario_of("alltoall", all), what); });
 }
 
 TEST(WhatIf, SaysWhatWasMeant) {

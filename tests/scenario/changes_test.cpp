@@ -9,7 +9,8 @@
 #include "sim/base/temporary_folder.h"
 #include "sim/scenario/require_flags.h"
 #include "sim/scenario/scenario.h"
-#include "tests/scenario/refusals.h"
+#include "tests/error_of.h"
+#include "tests/scenario/override_pairs.h"
 
 namespace moesim {
 namespace {
@@ -18,16 +19,16 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(Changes, ThatNameNoFieldAreToldHowToSayIt) {
+TEST(Changes, WithoutAFieldGetAHint) {
   const auto hint = [](const std::string& text) {
-    const std::string all = refusal_of([&] { changes_by_flags({{"set", text, ""}}); });
+    const std::string all = error_of([&] { changes_by_flags({{"set", text, ""}}); });
     return all.substr(all.find("hint: ") + 6);
   };
   EXPECT_EQ(hint("topology=8"),
             "name a field of it: topology.field=value; another one is 'topology: 8', or "
             "--topology 8\n");
   EXPECT_EQ(hint("topology:a=8"), "name a field of it: topology:a.field=value\n");
-  EXPECT_EQ(hint("gpu=8"), "name a field of it: gpu.field=value\n") << "topologies have them";
+  EXPECT_EQ(hint("gpu=8"), "name a field of it: gpu.field=value\n") << "a GPU is set in a topology";
   EXPECT_EQ(hint("tokens_per_rank=8"),
             "it is a key of the scenario: 'tokens_per_rank: 8', or --tokens-per-rank 8\n");
   EXPECT_EQ(hint("scenario.zero=2"), "keys of the scenario have no name before them: zero=2\n");
@@ -35,7 +36,7 @@ TEST(Changes, ThatNameNoFieldAreToldHowToSayIt) {
 
 TEST(Changes, ByFlagsNameAnInputAndAFieldOfIt) {
   const auto mistake = [](const std::string& text) {
-    return refusal_of([&] { changes_by_flags({{"set", text, ""}}); });
+    return error_of([&] { changes_by_flags({{"set", text, ""}}); });
   };
   EXPECT_EQ(mistake("topology.nodes"),
             "--set set=topology.nodes: error: 'set' needs input.path=value, not 'topology.nodes'\n"
@@ -99,23 +100,23 @@ TEST(Changes, RemoveKeysOfTheScenarioByNull) {
   }
 }
 
-TEST(Changes, OfATopologyAloneMayLeaveItsNameOut) {
+TEST(Changes, MayOmitTheInputIfOnlyATopologyIsRead) {
   const auto changes = [](const std::vector<std::string>& set) {
     return changes_of_topology(set, "h100-rail");
   };
   EXPECT_THAT(pairs_of(changes({"nodes=8", "topology.nodes=4", "topology:h100-rail.nodes=2",
                                 "gpu=h200", "topology.nic=null"})),
               ElementsAre("nodes=8", "nodes=4", "nodes=2", "gpu=h200", "nic=null"));
-  EXPECT_THAT(refusal_of([&] { changes({"model.layers=1"}); }),
-              AllOf(HasSubstr("nothing but a topology is read here, no model"),
+  EXPECT_THAT(error_of([&] { changes({"model.layers=1"}); }),
+              AllOf(HasSubstr("only a topology is read here, not a model"),
                     HasSubstr("hint: topology.PATH=VALUE changes it")));
-  EXPECT_THAT(refusal_of([&] { changes({"topology:torus.nodes=2"}); }),
+  EXPECT_THAT(error_of([&] { changes({"topology:torus.nodes=2"}); }),
               HasSubstr("no topology of the scenario is called 'torus'"));
 }
 
 TEST(RequiredFlags, AreThoseThatNameInputs) {
   const auto missing = [](const std::vector<Override>& flags) {
-    return refusal_of([&] { require_flags(flags); });
+    return error_of([&] { require_flags(flags); });
   };
   EXPECT_EQ(missing({}),
             "error: no scenario file, and no --topology, --model, --trace, --policy\n"
@@ -123,16 +124,16 @@ TEST(RequiredFlags, AreThoseThatNameInputs) {
   const auto with = [&](const Override& more) {
     return missing({{"topology", "t", ""}, {"model", "tiny-moe", ""}, {"policy", "p", ""}, more});
   };
-  for (const Override& plays : std::vector<Override>{{"trace", "r", ""},
-                                                     {"routing", "balanced", ""},
-                                                     {"routing", "[\"balanced\"]", ""},
-                                                     {"synth.skew", "1", ""},
-                                                     {"set", "synth.skew=1", ""}}) {
-    EXPECT_EQ(with(plays), "") << plays.str();
+  for (const Override& needs_no_trace : std::vector<Override>{{"trace", "r", ""},
+                                                              {"routing", "balanced", ""},
+                                                              {"routing", "[\"balanced\"]", ""},
+                                                              {"synth.skew", "1", ""},
+                                                              {"set", "synth.skew=1", ""}}) {
+    EXPECT_EQ(with(needs_no_trace), "") << needs_no_trace.str();
   }
-  for (const Override& plays_not : std::vector<Override>{
+  for (const Override& needs_a_trace : std::vector<Override>{
            {"routing", "recorded", ""}, {"set", "model.layers=1", ""}, {"ep", "balanced", ""}}) {
-    EXPECT_THAT(with(plays_not), HasSubstr("and no --trace\n")) << plays_not.str();
+    EXPECT_THAT(with(needs_a_trace), HasSubstr("and no --trace\n")) << needs_a_trace.str();
   }
   EXPECT_EQ(missing({{"topology", "t", ""}, {"model", "llama-3-8b", ""}}), "");
   EXPECT_THAT(missing({{"model", "llama-3-8b", ""}}), HasSubstr("and no --topology\n"));
@@ -146,11 +147,11 @@ TEST(ScenarioFile, IsAPathOrAName) {
   EXPECT_EQ(scenario_file(folder.path() + "/plain"), folder.path() + "/plain");
   EXPECT_TRUE(scenario_file("quickstart").ends_with("scenarios/quickstart.yaml"));
   EXPECT_TRUE(scenario_file("eplb").ends_with("scenarios/eplb.yaml")) << "a policy's name, too";
-  EXPECT_EQ(refusal_of([&] { scenario_file("torus"); }),
+  EXPECT_EQ(error_of([&] { scenario_file("torus"); }),
             "error: 'torus' is a topology, not a scenario\nhint: --topology torus\n");
-  EXPECT_THAT(refusal_of([&] { scenario_file("tiny-moe"); }),
+  EXPECT_THAT(error_of([&] { scenario_file("tiny-moe"); }),
               HasSubstr("'tiny-moe' is a model, not a scenario\nhint: --model tiny-moe\n"));
-  EXPECT_THAT(refusal_of([&] { scenario_file("megatron"); }),
+  EXPECT_THAT(error_of([&] { scenario_file("megatron"); }),
               HasSubstr("'megatron' is a policy, not a scenario\nhint: --policy megatron\n"));
 }
 

@@ -13,6 +13,7 @@
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/policy_planner.h"
 #include "sim/scenario/scenario_text.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -29,12 +30,7 @@ Scenario engine_scenario(const std::string& serving) {
 }
 
 std::string engine_mistakes(const std::string& serving) {
-  try {
-    engine_scenario(serving);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return error_of([&] { engine_scenario(serving); });
 }
 
 const std::string few_requests = "  requests: {count: 3, concurrency: 2, input: 10, output: 4}\n";
@@ -182,7 +178,7 @@ TEST(EngineRuns, OneInstanceThatDecodesMayHaveKeys) {
   EXPECT_EQ(engine_mistakes("  engine: vllm\n  instances: {prefill: 1, decode: 1}\n"
                             "  decode: {parallel: {ep: 8}}\n" +
                             few_requests),
-            "no error");
+            "");
   EXPECT_THAT(engine_mistakes("  engine: vllm\n  requests: {count: 1, rate: 1, concurrency: 1, "
                               "input: 1, output: 1}\n"),
               HasSubstr("together with concurrency"));
@@ -262,7 +258,7 @@ TEST(EngineRuns, NumbersHaveTheirRanges) {
                              HasSubstr("spread' is -1, must be")));
   EXPECT_THAT(drawn("count: 1, output: 1, input: {mean: 5, least: 7, most: 6}"),
               HasSubstr("has least 7 above most 6"));
-  EXPECT_EQ(drawn("count: 1, output: 1, input: {mean: 5, least: 7, most: 7}"), "no error");
+  EXPECT_EQ(drawn("count: 1, output: 1, input: {mean: 5, least: 7, most: 7}"), "");
   EXPECT_THAT(of("  kv_tokens: 0\n"), HasSubstr("is 0, must be between 1 and 1073741824"));
   EXPECT_THAT(of("  warmup_requests: -1\n"), HasSubstr("is -1, must be between 0 and 16777216"));
   EXPECT_THAT(of("  instances: 0\n"), HasSubstr("is 0, must be between 1 and 4096"));

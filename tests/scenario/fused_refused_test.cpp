@@ -8,6 +8,7 @@
 #include "sim/base/data_files.h"
 #include "sim/base/unsuitable.h"
 #include "sim/scenario/can_execute.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {
@@ -41,7 +42,7 @@ TEST(ChosenRanks, OfSharedExpertsAreRefusedByHardware) {
   LayerDecision decision(Assignment(contiguous_placement(4, 2, 2), 2));
   EXPECT_NO_THROW(check_can_execute(decision));
   decision.shared_routed = true;
-  EXPECT_THAT(test::error_of([&] { check_can_execute(decision); }),
+  EXPECT_THAT(error_of([&] { check_can_execute(decision); }),
               testing::HasSubstr("hardware cannot execute shared experts on ranks"));
 }
 
@@ -51,7 +52,7 @@ TEST(StaticShapes, AreRefusedByHardware) {
   Scenario scenario;
   scenario.gradient_bytes = 4;
   scenario.iteration.emplace();
-  const auto error = [&] { return test::error_of([&] { check_can_execute(scenario, model); }); };
+  const auto error = [&] { return error_of([&] { check_can_execute(scenario, model); }); };
   EXPECT_EQ(error(), "");
   model.hash_layers = 1;
   EXPECT_THAT(error(), testing::HasSubstr("hardware cannot execute layers routed by token ids"));
@@ -68,7 +69,7 @@ TEST(StaticShapes, EachOfWhatHardwareCannotExecuteIsRefused) {
     IterationSpec& spec = scenario.iteration.emplace();
     spec.micro_batch = 1, spec.sequence = 4096;
     change(spec, model);
-    return test::error_of([&] { check_can_execute(scenario, model); });
+    return error_of([&] { check_can_execute(scenario, model); });
   };
   const auto of_spec = [&](const std::function<void(IterationSpec&)>& change) {
     return changed([&](IterationSpec& spec, MoeModel&) { change(spec); });

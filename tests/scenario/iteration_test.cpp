@@ -10,6 +10,7 @@
 #include "sim/base/files.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario_text.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -34,12 +35,7 @@ IterationSpec spec_of(const std::string& keys, const std::vector<Override>& flag
 
 /// The mistakes of a scenario of an iteration with these keys.
 std::string mistakes_of(const std::string& keys, const std::vector<Override>& flags = {}) {
-  try {
-    read_keys(keys, flags);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { read_keys(keys, flags); });
 }
 
 const std::string batch = "batch: {global: 64, sequence: 4096}\n";
@@ -381,13 +377,8 @@ TEST(Iteration, StepsAreRangesOfSomeAndLayersDiffer) {
 }
 
 TEST(Iteration, OnAClusterBreaksFurtherRules) {
-  const auto of = [](const std::string& keys, int gpus, int layers) -> std::string {
-    try {
-      shape_of(spec_of(keys + batch), gpus, layers, 0);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+  const auto of = [](const std::string& keys, int gpus, int layers) {
+    return error_of([&] { shape_of(spec_of(keys + batch), gpus, layers, 0); });
   };
   EXPECT_EQ(of("parallel: {pp: 4}\n", 16, 8), "");
   EXPECT_THAT(of("parallel: {pp: 3}\n", 16, 8), HasSubstr("tp x cp x pp must divide"));
@@ -401,13 +392,8 @@ TEST(Iteration, OnAClusterBreaksFurtherRules) {
 }
 
 TEST(Iteration, FurtherRulesNameTheLineOfTheirKey) {
-  const auto of = [](const std::string& keys, int gpus) -> std::string {
-    try {
-      shape_of(spec_of(keys), gpus, 8, 0);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+  const auto of = [](const std::string& keys, int gpus) {
+    return error_of([&] { shape_of(spec_of(keys), gpus, 8, 0); });
   };
   const std::string parallel = "parallel: {pp: 4}\n";
   EXPECT_THAT(of(parallel + batch, 18), HasSubstr("iteration_test.yaml:5: error: 18 GPUs"));

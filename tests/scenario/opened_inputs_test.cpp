@@ -12,6 +12,7 @@
 #include "sim/scenario/scenario_text.h"
 #include "sim/trace/memory_step.h"
 #include "sim/trace/writer.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -154,15 +155,12 @@ TEST(OpenedInputs, AreTheSameForPlanners) {
 /// What is wrong with the inputs of a scenario, or nothing; warnings are added to a list.
 std::string mistakes_of_inputs(const std::string& text,
                                std::vector<std::string>* warnings = nullptr) {
-  try {
+  return error_of([&] {
     const Inputs inputs = open_inputs(parse_scenario(text, "elsewhere/s.yaml", {}));
     for (const Diagnostic& d : inputs.warnings) {
       if (warnings != nullptr) warnings->push_back(d.str());
     }
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  });
 }
 
 TEST(OpenedInputs, AreAllLookedForAtTheirLines) {

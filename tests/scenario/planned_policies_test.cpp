@@ -13,7 +13,7 @@
 #include "sim/scenario/policy_planner.h"
 #include "sim/scenario/proof.h"
 #include "sim/scenario/replayed_layers.h"
-#include "tests/scenario/refusals.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -223,7 +223,7 @@ TEST(ExecutedIterations, OfPoliciesThatCannotHaveNoSteps) {
   EXPECT_THAT(run.policies.at(1).steps, IsEmpty());
   EXPECT_THAT(run.policies.at(2).unsuitable, HasSubstr("whose experts' parameters travel yet: '"));
   const auto order = [](const char* axes) {
-    return refusal_of([&] {
+    return error_of([&] {
       SmallExecution({{"parallel.tp", "2", "t"},
                       {"parallel.etp", "1", "t"},
                       {"parallel.ep", "2", "t"},
@@ -241,7 +241,7 @@ TEST(ExecutedIterations, LeaveExpertsWhereTheyAre) {
   ServedLayer other = one;
   other.placement = Placement(4, {{ExpertId(1), ExpertId(0)}, {ExpertId(2), ExpertId(3)}});
   EXPECT_NO_THROW(check_can_execute(std::vector{one, one}));
-  EXPECT_THAT(refusal_of([&] {
+  EXPECT_THAT(error_of([&] {
                 check_can_execute(std::vector{one, other});
               }),
               HasSubstr("whose experts change places between microbatches: those of layer 3"));
@@ -264,7 +264,7 @@ std::string replayed(std::vector<int> of_trace, std::vector<int> asked, bool rec
   std::vector<Diagnostic> warnings;
   std::string text;
   const std::string mistake =
-      refusal_of([&] { text = fmt::format("{}", choose_layers(scenario, info, model, warnings)); });
+      error_of([&] { text = fmt::format("{}", choose_layers(scenario, info, model, warnings)); });
   for (const Diagnostic& d : warnings) text += "\n" + d.str();
   return mistake.empty() ? text : mistake;
 }

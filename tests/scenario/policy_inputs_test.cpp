@@ -10,13 +10,13 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/planner/iteration/iteration_spec.h"
 #include "sim/scenario/engine_run.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario_text.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -57,12 +57,7 @@ class PolicyInputsTest : public testing::Test {
     return open_inputs(scenario);
   }
   std::string mistake(const std::string& text, const std::vector<Override>& flags = {}) const {
-    try {
-      open(text, flags);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "none";
+    return error_of([&] { open(text, flags); });
   }
   std::string folder_;
 };

@@ -8,7 +8,8 @@
 #include "sim/scenario/iteration_reader.h"
 #include "sim/scenario/policy_keys.h"
 #include "sim/scenario/scenario.h"
-#include "tests/scenario/refusals.h"
+#include "tests/error_of.h"
+#include "tests/scenario/override_pairs.h"
 
 namespace moesim {
 namespace {
@@ -28,7 +29,7 @@ Scenario from_text(const std::string& text, const std::vector<Override>& flags =
 }
 
 std::string refused_text(const std::string& text, const std::vector<Override>& flags = {}) {
-  return refusal_of([&] { from_text(text, flags); });
+  return error_of([&] { from_text(text, flags); });
 }
 
 TEST(ReadScenario, HasNothingTwice) {
@@ -166,7 +167,7 @@ TEST(PolicyKeys, OfAFileAreChangesOfThatPolicy) {
   EXPECT_THAT(pairs_of(keys("[{ep: 4}, {name: [x], ep: 4}, {name: m, ep: 4}]")),
               ElementsAre("scenario:m.ep=4"));
   EXPECT_THAT(keys("m"), IsEmpty());
-  EXPECT_THAT(refusal_of([&] { keys("{name: m, zero: 1, zero: 2}"); }), HasSubstr("zero"));
+  EXPECT_THAT(error_of([&] { keys("{name: m, zero: 1, zero: 2}"); }), HasSubstr("zero"));
 }
 
 TEST(PolicyKeys, OfOnePolicyAreThoseThatMayDiffer) {
@@ -176,7 +177,7 @@ TEST(PolicyKeys, OfOnePolicyAreThoseThatMayDiffer) {
   EXPECT_THAT(pairs_of(own_keys_of(changes, "m", true)), ElementsAre("ep=4", "parallel.tp=2"));
   EXPECT_THAT(pairs_of(own_keys_of(changes, "m", false)),
               ElementsAre("parallel.ep=4", "parallel.tp=2"));
-  EXPECT_THAT(refusal_of([] {
+  EXPECT_THAT(error_of([] {
                 own_keys_of({{"scenario:m.zeros.x", "1", "--set z"}}, "m", true);
               }),
               AllOf(HasSubstr("--set z: error: a policy cannot have its own 'zeros'\n"),

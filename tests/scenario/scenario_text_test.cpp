@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <tuple>
 
-#include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/scenario/executable_steps.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -165,12 +165,7 @@ FittedSteps fitted(std::vector<Override> more) {
 }
 
 std::string fitting_mistake(const std::vector<Override>& more) {
-  try {
-    fitted(more);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { fitted(more); });
 }
 
 TEST(FittedTrace, HasTheStepsAskedForAfterTheirWarmUp) {

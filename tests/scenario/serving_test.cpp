@@ -6,6 +6,7 @@
 #include "sim/base/error.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario_text.h"
+#include "tests/error_of.h"
 #include "tests/model/whole_model.h"
 
 namespace moesim {
@@ -25,12 +26,7 @@ Scenario parsed(const std::string& keys) {
 ServingSpec serving_of(const std::string& keys) { return *parsed(keys).iteration->serving; }
 
 std::string serving_mistakes(const std::string& keys) {
-  try {
-    parsed(keys);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { parsed(keys); });
 }
 
 TEST(Serving, ADecodeHasOneNewTokenPerSequence) {
@@ -160,12 +156,7 @@ TEST(Serving, KeysAreSharedByGpusThatHoldTheSame) {
                                      ", ep: 8}\nserving: {batch: {context: 8, "
                                      "sequences: 1}, dcp: " +
                                      std::to_string(dcp) + "}\n");
-    try {
-      shape_of(*scenario.iteration, 32, shipped_model(model));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return error_of([&] { shape_of(*scenario.iteration, 32, shipped_model(model)); });
   };
   EXPECT_EQ(mistake(8, 8, "deepseek-v3"), "");
   EXPECT_THAT(mistake(8, 3, "deepseek-v3"), HasSubstr("does not divide tp = 8"));

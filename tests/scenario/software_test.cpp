@@ -15,6 +15,7 @@
 #include "sim/scenario/scenario_text.h"
 #include "sim/scenario/software_inputs.h"
 #include "sim/transport/transport.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -207,13 +208,8 @@ TEST(Software, IsBasedOnAnotherAndPartOfTheHash) {
 }
 
 TEST(Software, MistakesAreSaidAtTheirPlace) {
-  const auto mistake = [](const std::vector<std::string>& more) -> std::string {
-    try {
-      scenario_with(more);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
+  const auto mistake = [](const std::vector<std::string>& more) {
+    return error_of([&] { scenario_with(more); });
   };
   EXPECT_THAT(mistake({"software=megatron-cor"}), HasSubstr("did you mean 'megatron-core'?"));
   EXPECT_THAT(mistake({"software.kept.gh100.bf16=3"}), HasSubstr("'kept.gh100.bf16' is 3"));

@@ -12,6 +12,7 @@
 #include "sim/scenario/scenario_synth.h"
 #include "sim/scenario/scenario_text.h"
 #include "sim/trace/synth/synth_reader.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -40,15 +41,6 @@ class SynthTest : public testing::Test {
     write_file(folder_ + "/s.yaml", without_trace + more);
     return read_scenario(folder_ + "/s.yaml", flags);
   }
-  template <class Action>
-  static std::string mistake(const Action& action) {
-    try {
-      action();
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "none";
-  }
   std::string folder_;
 };
 
@@ -73,7 +65,7 @@ TEST_F(SynthTest, LayersAreThoseThatAreReplayed) {
   EXPECT_THAT(layers("synth: {tokens: 64, sequences: 8, layers: 2}\n"),
               ElementsAre(all[0], all[1]));
   EXPECT_THAT(layers("synth: {tokens: 64, sequences: 8}\nlayers: [1]\n"), ElementsAre(1));
-  EXPECT_THAT(mistake([&] { layers("synth: {layers: 900}\n"); }),
+  EXPECT_THAT(error_of([&] { layers("synth: {layers: 900}\n"); }),
               HasSubstr("s.yaml:5: error: 'synth': 900 layers, and the model 'tiny-moe' has"));
 }
 
@@ -96,23 +88,23 @@ TEST_F(SynthTest, AFlagWinsOverTheFile) {
   const std::string trace = "trace: tiny-moe-train\n", synth = "synth: {tokens: 64}\n";
   EXPECT_FALSE(read(synth, {{"trace", "tiny-moe-train", "--trace"}}).synth);
   EXPECT_TRUE(read(trace, {{"synth.skew", "1", "--synth"}}).synth);
-  EXPECT_THAT(mistake([&] { read(trace + synth); }),
+  EXPECT_THAT(error_of([&] { read(trace + synth); }),
               HasSubstr("s.yaml:6:8: error: 'synth' draws a trace, and 'trace' names one"));
-  EXPECT_THAT(mistake([&] {
+  EXPECT_THAT(error_of([&] {
                 read("", {{"trace", "t", "--trace t"}, {"synth.skew", "1", "--synth skew=1"}});
               }),
               HasSubstr("leave one of them out"));
 }
 
 TEST_F(SynthTest, MistakesHaveTheirPlace) {
-  EXPECT_THAT(mistake([&] { read("synth: {skw: 1}\n"); }),
+  EXPECT_THAT(error_of([&] { read("synth: {skw: 1}\n"); }),
               testing::AllOf(HasSubstr("s.yaml:5"), HasSubstr("did you mean 'skew'?")));
-  EXPECT_THAT(mistake([&] {
+  EXPECT_THAT(error_of([&] {
                 open_inputs(read("synth: {experts: 3, top_k: 1, tokens: 64, sequences: 8}\n"));
               }),
               testing::AllOf(HasSubstr("s.yaml:5: error: 'synth': 3 experts"),
                              HasSubstr("leave synth.experts out")));
-  EXPECT_THAT(mistake([&] { open_inputs(read("synth: {groups: 3}\n")); }),
+  EXPECT_THAT(error_of([&] { open_inputs(read("synth: {groups: 3}\n")); }),
               HasSubstr("s.yaml:5: error: 32 experts do not make 3 equal groups"));
 }
 

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "sim/base/error.h"
+#include "tests/error_of.h"
 #include "tests/serving/simple_prices.h"
 
 namespace moesim::testing {
@@ -12,12 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string refusal_of(const Deployment& deployment) {
-  try {
-    check_deployment(deployment, at_once({{5, 2}}));
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
+  return error_of([&] { check_deployment(deployment, at_once({{5, 2}})); });
 }
 
 /// Two instances of four ranks.
@@ -33,7 +28,7 @@ TEST(DeploymentChecks, OnlyRanksThatThereAreAreLost) {
   FormulaPrices prices = second_per_pass();
   Deployment deployment = two_of_four(prices);
   deployment.losses = {{Seconds(1), 1, 2, Seconds(0), Seconds(9), 2}};
-  EXPECT_EQ(refusal_of(deployment), "none");
+  EXPECT_EQ(refusal_of(deployment), "");
   deployment.losses[0].rank = 3;
   EXPECT_THAT(refusal_of(deployment), HasSubstr("ranks 3 to 4 of instance 1 cannot be lost: there "
                                                 "are 2 instances of 4 ranks"));
@@ -48,7 +43,7 @@ TEST(DeploymentChecks, SomethingIsDoneBetweenLosses) {
   Deployment deployment = two_of_four(prices);
   // Two parts of two ranks: twice 3 s each.
   deployment.loss_rate = LossRate{Seconds(12), Seconds(1), Seconds(2), 2};
-  EXPECT_EQ(refusal_of(deployment), "none");
+  EXPECT_EQ(refusal_of(deployment), "");
   deployment.loss_rate->between = Seconds(11);
   EXPECT_THAT(refusal_of(deployment),
               HasSubstr("loses ranks every 5.5 s, and they are gone for 3 s"));
@@ -63,7 +58,7 @@ TEST(DeploymentChecks, APassHoldsASequenceWithItsDrafts) {
   deployment.pool.engine.drafts = 1;
   deployment.pool.engine.gained = {0.5, 0.5};
   deployment.pool.engine.max_tokens = 2;
-  EXPECT_EQ(refusal_of(deployment), "none");
+  EXPECT_EQ(refusal_of(deployment), "");
   deployment.pool.engine.max_tokens = 1;
   EXPECT_THAT(refusal_of(deployment),
               HasSubstr("a pass of 1 tokens holds no sequence with 1 drafts"));

@@ -5,6 +5,7 @@
 
 #include "sim/base/error.h"
 #include "sim/serving/deployment/rate_match.h"
+#include "tests/error_of.h"
 #include "tests/serving/simple_prices.h"
 
 namespace moesim {
@@ -261,40 +262,35 @@ TEST(Deployments, LossesComeAtTheirRate) {
   EXPECT_THROW(run_serving(deployment, log), Error) << "nothing would get done";
 }
 
-std::string error_of(const EngineOptions& engine, const RequestLog& log) {
+std::string serving_error(const EngineOptions& engine, const RequestLog& log) {
   FormulaPrices prices = second_per_pass();
-  try {
-    run_serving(one_engine(engine, prices), log);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
+  return error_of([&] { run_serving(one_engine(engine, prices), log); });
 }
 
 TEST(Deployments, WhatCannotRunIsSaidBefore) {
   EngineOptions engine;
   engine.kv.capacity = 100;
-  EXPECT_THAT(error_of(engine, at_once({{10, 10}, {90, 20}})),
+  EXPECT_THAT(serving_error(engine, at_once({{10, 10}, {90, 20}})),
               HasSubstr("request 1 needs 110 tokens of KV cache, but a rank holds 100"));
   engine.kv.capacity = 96;  // six blocks
-  EXPECT_EQ(error_of(engine, at_once({{90, 6}})), "no error");
-  EXPECT_THAT(error_of(engine, at_once({{90, 7}})), HasSubstr("needs 97 tokens"));
+  EXPECT_EQ(serving_error(engine, at_once({{90, 6}})), "");
+  EXPECT_THAT(serving_error(engine, at_once({{90, 7}})), HasSubstr("needs 97 tokens"));
   engine = {};
   engine.chunked_prefill = false;
   engine.max_tokens = 50;
-  EXPECT_THAT(error_of(engine, at_once({{60, 1}})), HasSubstr("chunked prefill"));
-  EXPECT_THAT(error_of(engine, at_once({{45, 6}})), HasSubstr("request 0 has 51 tokens"));
+  EXPECT_THAT(serving_error(engine, at_once({{60, 1}})), HasSubstr("chunked prefill"));
+  EXPECT_THAT(serving_error(engine, at_once({{45, 6}})), HasSubstr("request 0 has 51 tokens"));
   engine.kv.reserve = {1, 1, 0};
-  EXPECT_EQ(error_of(engine, at_once({{45, 6}})), "no error") << "it is never preempted";
+  EXPECT_EQ(serving_error(engine, at_once({{45, 6}})), "") << "it is never preempted";
   engine = {};
   engine.drafts = 1;
-  EXPECT_THAT(error_of(engine, at_once({{60, 1}})), HasSubstr("need 2 shares"));
+  EXPECT_THAT(serving_error(engine, at_once({{60, 1}})), HasSubstr("need 2 shares"));
   engine.gained = {0.5, 0.6};
-  EXPECT_THAT(error_of(engine, at_once({{60, 1}})), HasSubstr("sum to 1.1"));
+  EXPECT_THAT(serving_error(engine, at_once({{60, 1}})), HasSubstr("sum to 1.1"));
   engine = {};
   RequestLog log = at_once({{60, 1}});
   log.prefix_tokens = 24;
-  EXPECT_THAT(error_of(engine, log), HasSubstr("do not divide"));
+  EXPECT_THAT(serving_error(engine, log), HasSubstr("do not divide"));
   FormulaPrices prices = second_per_pass();
   Deployment deployment = one_engine({}, prices);
   deployment.losses = {{Seconds(0), 0, 1, Seconds(1), {}}};

@@ -8,6 +8,7 @@
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
 #include "sim/base/temporary_folder.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -22,12 +23,7 @@ EngineModel model_of(const std::string& keys) {
 }
 
 std::string mistakes_in(const std::string& keys) {
-  try {
-    model_of(keys);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
+  return error_of([&] { model_of(keys); });
 }
 
 TEST(EngineFiles, PresetsAreReadAndDiffer) {

@@ -11,6 +11,7 @@
 #include "sim/base/temporary_folder.h"
 #include "sim/serving/requests/request_generator.h"
 #include "sim/serving/requests/request_log_reader.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -25,13 +26,8 @@ RequestLog log_of(const std::string& text) {
   return read_request_log(path);
 }
 
-std::string error_of(const std::string& text) {
-  try {
-    log_of(text);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
+std::string log_error(const std::string& text) {
+  return error_of([&] { log_of(text); });
 }
 
 TEST(RequestLogs, MooncakesLines) {
@@ -78,7 +74,7 @@ TEST(RequestLogs, TimesThatAreNone) {
        {"2023-02-29 00:00:00", "2023-13-01 00:00:00", "2023-11-16 24:00:00", "2023-11-16 00:60:00",
         "2023-11-16 00:00:61", "2023-11-16 00:00", "2023-11-16", "2023-11-16 00:00:00+2",
         "2023-11-16 00:00:00 UTC", "noon", ""}) {
-    EXPECT_THAT(error_of(std::string("arrival,input,output\n") + time + ",1,1\n"),
+    EXPECT_THAT(log_error(std::string("arrival,input,output\n") + time + ",1,1\n"),
                 HasSubstr(":2: error: column 1 is not a number"))
         << time;
   }
@@ -118,43 +114,43 @@ TEST(RequestLogs, WhatIsPackedIsReadAndOnlyAsMuchAsIsAskedFor) {
 
 TEST(RequestLogs, MistakesHaveTheirLine) {
   const std::string good = R"({"timestamp": 5, "input_length": 2, "output_length": 2})";
-  EXPECT_THAT(error_of(good + "\n{\"timestamp\": 6,\n"), HasSubstr(":2:"));
-  EXPECT_THAT(error_of(good + "\n" + R"({"timestamp": 4, "input_length": 2, "output_length": 2})"),
+  EXPECT_THAT(log_error(good + "\n{\"timestamp\": 6,\n"), HasSubstr(":2:"));
+  EXPECT_THAT(log_error(good + "\n" + R"({"timestamp": 4, "input_length": 2, "output_length": 2})"),
               ::testing::AllOf(HasSubstr(":2:"), HasSubstr("before")));
-  EXPECT_THAT(error_of(R"({"timestamp": 4, "input_length": 0, "output_length": 2})"),
+  EXPECT_THAT(log_error(R"({"timestamp": 4, "input_length": 0, "output_length": 2})"),
               ::testing::AllOf(HasSubstr(":1:"), HasSubstr("input length")));
-  EXPECT_THAT(error_of("arrival,input,output\n0,1,1\n0,1,0\n"),
+  EXPECT_THAT(log_error("arrival,input,output\n0,1,1\n0,1,0\n"),
               ::testing::AllOf(HasSubstr(":3:"), HasSubstr("output length")));
-  EXPECT_THAT(error_of("arrival,input\n0,1\n"), HasSubstr("no column output"));
-  EXPECT_THAT(error_of("arrival,input,output\n0,1\n"), HasSubstr(":2:"));
-  EXPECT_THAT(error_of(R"({"timestamp": 4, "output_length": 2})"), HasSubstr("no input_length"));
+  EXPECT_THAT(log_error("arrival,input\n0,1\n"), HasSubstr("no column output"));
+  EXPECT_THAT(log_error("arrival,input,output\n0,1\n"), HasSubstr(":2:"));
+  EXPECT_THAT(log_error(R"({"timestamp": 4, "output_length": 2})"), HasSubstr("no input_length"));
   EXPECT_THAT(
-      error_of(R"({"timestamp": 4, "input_length": 5, "output_length": 2, "hash_ids": [1, 2]})"),
+      log_error(R"({"timestamp": 4, "input_length": 5, "output_length": 2, "hash_ids": [1, 2]})"),
       HasSubstr("2 hash_ids"));
-  EXPECT_THAT(error_of("\n"), HasSubstr("no requests"));
+  EXPECT_THAT(log_error("\n"), HasSubstr("no requests"));
 }
 
 TEST(RequestLogs, TimesAreNotBelowZero) {
-  EXPECT_THAT(error_of(R"({"timestamp": -1, "input_length": 3, "output_length": 1})"
-                       "\n"),
+  EXPECT_THAT(log_error(R"({"timestamp": -1, "input_length": 3, "output_length": 1})"
+                        "\n"),
               HasSubstr("log:1: error: the time is not a number of 0 or more"));
 }
 
 TEST(RequestLogs, LengthsAreNoTimes) {
   EXPECT_EQ(log_of("arrival,input,output\n0,1000000000,1\n").requests[0].input, 1'000'000'000);
-  EXPECT_THAT(error_of("arrival,input,output\n0,1000000001,1\n"), HasSubstr("the input length"));
+  EXPECT_THAT(log_error("arrival,input,output\n0,1000000001,1\n"), HasSubstr("the input length"));
 }
 
 TEST(RequestLogs, ColumnsAreNumbers) {
-  EXPECT_THAT(error_of("arrival,input,output\n0,1,2\n1,2x,3\n"),
+  EXPECT_THAT(log_error("arrival,input,output\n0,1,2\n1,2x,3\n"),
               HasSubstr("log:3: error: column 2 is not a number"));
 }
 
 TEST(RequestLogs, WhatAPromptSaysIsNotPrinted) {
   const std::string secret = R"({"timestamp": -1, "prompt": "secret", "input_length": 1, )"
                              R"("output_length": 1})";
-  EXPECT_THAT(error_of(secret), ::testing::Not(HasSubstr("secret")));
-  EXPECT_THAT(error_of("arrival,input,output,text\nx,1,1,secret\n"),
+  EXPECT_THAT(log_error(secret), ::testing::Not(HasSubstr("secret")));
+  EXPECT_THAT(log_error("arrival,input,output,text\nx,1,1,secret\n"),
               ::testing::Not(HasSubstr("secret")));
 }
 

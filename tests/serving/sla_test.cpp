@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/base/error.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -19,12 +19,7 @@ TEST(Slas, AreBoundsByCommas) {
 }
 
 std::string mistake_in(const std::string& text) {
-  try {
-    parse_sla(text);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { parse_sla(text); });
 }
 
 TEST(Slas, SayWhatIsWrong) {

@@ -9,9 +9,9 @@
 #include <cmath>
 #include <sstream>
 
-#include "sim/base/error.h"
 #include "sim/sweep/advice_text.h"
 #include "sim/sweep/break_even.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -33,8 +33,8 @@ TEST(CandidateFigures, OfStepsComeBeforeThoseOfIterations) {
   EXPECT_EQ(time_in(step), 2);
   EXPECT_EQ(memory_in(step), 7);
   EXPECT_EQ(binding_in(step), "tokens 51 %");
-  EXPECT_EQ(number_in(step, "peak_memory_bytes"), 7);
-  EXPECT_TRUE(std::isnan(number_in(step, "none")));
+  EXPECT_EQ(figure_number(step, "peak_memory_bytes"), 7);
+  EXPECT_TRUE(std::isnan(figure_number(step, "none")));
   EXPECT_EQ(text_in(step, "none"), "");
 }
 
@@ -88,12 +88,7 @@ class AdviceTest : public testing::Test {
     return Table("none", 0, {});
   }
   static std::string error(const SweepGrid& grid, const AdviseOptions& options) {
-    try {
-      advise(grid, options);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "none";
+    return error_of([&] { advise(grid, options); });
   }
 };
 

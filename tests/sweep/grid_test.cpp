@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "tests/error_of.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -32,12 +32,7 @@ class GridTest : public testing::Test {
     return SweepGrid::read(path, flags);
   }
   std::string mistake(const std::string& more) {
-    try {
-      read(more);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "none";
+    return error_of([&] { read(more); });
   }
   ScratchFolder scratch_;
 };
@@ -174,14 +169,9 @@ TEST_F(GridTest, MistakesHaveTheirPlace) {
   EXPECT_THAT(mistake("synth: {expert: 32}\n"), HasSubstr("did you mean 'experts'"));
 }
 
-/// What check_inputs says, or "none".
+/// What check_inputs says; "" if nothing.
 std::string mistake_in_inputs(const SweepGrid& grid) {
-  try {
-    grid.check_inputs();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "none";
+  return error_of([&] { grid.check_inputs(); });
 }
 
 TEST_F(GridTest, KeysThatNoInputKnowsAreMistakes) {
@@ -194,23 +184,22 @@ TEST_F(GridTest, KeysThatNoInputKnowsAreMistakes) {
   EXPECT_THAT(
       mistake_in_inputs(read("axes:\n  x:\n    - {ep: 8}\n    - {policy.dispach: dedup}\n")),
       HasSubstr("grid.yaml:8:8: error: unknown key 'dispach'"));
-  EXPECT_EQ(mistake_in_inputs(read("axes: {topology.nodes: [2, 4], model.hidden: [2048]}\n")),
-            "none");
+  EXPECT_EQ(mistake_in_inputs(read("axes: {topology.nodes: [2, 4], model.hidden: [2048]}\n")), "");
 }
 
 TEST_F(GridTest, KeysThatSomeInputsKnowAreNone) {
   const std::string depth = "axes: {policy.dispatch.depth: [1, 2]";
   EXPECT_THAT(mistake_in_inputs(read(depth + "}\n")), HasSubstr("error: unknown key 'depth'"));
-  EXPECT_EQ(mistake_in_inputs(read(depth + ", policy: [megatron, hiermoe-hd]}\n")), "none");
+  EXPECT_EQ(mistake_in_inputs(read(depth + ", policy: [megatron, hiermoe-hd]}\n")), "");
   const std::vector<Override> both = {
       {"policy", R"(["megatron", "hiermoe-hd"])", "--policy megatron,hiermoe-hd"}};
-  EXPECT_EQ(mistake_in_inputs(read(depth + "}\n", both)), "none");
+  EXPECT_EQ(mistake_in_inputs(read(depth + "}\n", both)), "");
   EXPECT_THAT(mistake_in_inputs(read("axes: {policy.dispatch.dept: [1, 2]}\n", both)),
               HasSubstr("unknown key 'dept'"));
   const std::string told = mistake_in_inputs(read("axes: {policy.dispatch.dept: [1, 2]}\n", both));
   EXPECT_EQ(told.find("error:"), told.rfind("error:")) << told;
   const SweepGrid of_one = read("axes: {policy:hiermoe-hd.dispatch.depth: [1, 2]}\n", both);
-  EXPECT_EQ(mistake_in_inputs(of_one), "none");
+  EXPECT_EQ(mistake_in_inputs(of_one), "");
   EXPECT_TRUE(of_one.unit(0).set.empty()) << "megatron has none of it";
   EXPECT_EQ(of_one.unit(3).set.size(), 1U);
   const std::string once =
@@ -220,7 +209,7 @@ TEST_F(GridTest, KeysThatSomeInputsKnowAreNone) {
   EXPECT_EQ(once.find("error:"), once.rfind("error:")) << once;
   std::vector<Override> changed = both;
   changed.push_back({"set", "policy:hiermoe-hd.dispatch.depth=1", "--set depth"});
-  EXPECT_EQ(mistake_in_inputs(read("", changed)), "none");
+  EXPECT_EQ(mistake_in_inputs(read("", changed)), "");
   changed.back().value = "policy.dispatch.dept=1";
   EXPECT_THAT(mistake_in_inputs(read("", changed)),
               HasSubstr("--set depth: error: unknown key 'dept'"));
@@ -237,7 +226,7 @@ TEST_F(GridTest, APolicyLeavesOutWhatOnlyOthersHaveKeysFor) {
   EXPECT_THAT(axis.left_out().front().str(),
               HasSubstr("policy.dispatch.depth: warning: megatron has no such key"));
   const SweepGrid in_file = read("set: [policy.dispatch.depth=2]\n", both);
-  EXPECT_EQ(mistake_in_inputs(in_file), "none");
+  EXPECT_EQ(mistake_in_inputs(in_file), "");
   EXPECT_TRUE(in_file.unit(0).set.empty());
   EXPECT_EQ(in_file.unit(1).set.size(), 1U);
   EXPECT_THAT(mistake_in_inputs(read("set: [policy.dispatch.dept=2]\n", both)),
@@ -261,8 +250,7 @@ TEST_F(GridTest, KeysOfEachInputAreLookedUp) {
                 HasSubstr("grid.yaml:6:8: error: unknown key 'fooo'"))
         << key;
   }
-  EXPECT_EQ(mistake_in_inputs(read("axes: {transport.sms: [1, 2], gpu.memory: [80 GB]}\n")),
-            "none");
+  EXPECT_EQ(mistake_in_inputs(read("axes: {transport.sms: [1, 2], gpu.memory: [80 GB]}\n")), "");
 }
 
 TEST_F(GridTest, ListsOfTheScenarioHaveTheirPlaceToo) {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/error.h"
 #include "sim/sweep/document.h"
 #include "sim/sweep/stored_value.h"
+#include "tests/error_of.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -52,13 +52,8 @@ class QueryTest : public testing::Test {
     for (const auto& row : ask(query).rows) result.push_back(row[0].text + row[1].text);
     return result;
   }
-  std::string error_of(const SweepQuery& query) {
-    try {
-      ask(query);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "none";
+  std::string query_error(const SweepQuery& query) {
+    return error_of([&] { ask(query); });
   }
   ScratchFolder scratch_;
   std::unique_ptr<SweepReader> reader_;
@@ -90,26 +85,27 @@ TEST_F(QueryTest, ShowsAxesFirstAndTheFigureInQuestion) {
   EXPECT_EQ(columns_of(ask({.baseline = "policy=a"})),
             axes + "step_s peak_memory_bytes (moesim) speedup ");
   EXPECT_THAT(
-      error_of({.by = "zzzzzzzz"}),
+      query_error({.by = "zzzzzzzz"}),
       HasSubstr("the sweep has no column 'zzzzzzzz'\nhint: --format csv shows all columns\n"));
-  EXPECT_THAT(error_of({.baseline = "policy"}), HasSubstr("--baseline: 'policy' names no value\n"));
+  EXPECT_THAT(query_error({.baseline = "policy"}),
+              HasSubstr("--baseline: 'policy' names no value\n"));
 }
 
 TEST_F(QueryTest, Filters) {
   EXPECT_THAT(names({.where = "topology.nodes > 2 AND policy <> 'a.b'"}),
               ElementsAre("a4", "b4", "b8"));
   EXPECT_THAT(names({.where = R"("topology.nodes" = 2)"}), ElementsAre("a2", "b2"));
-  EXPECT_THAT(error_of({.where = "topology.nodes >"}), HasSubstr("SQLite"));
-  EXPECT_THAT(error_of({.where = "polcy = 'a'"}), HasSubstr("did you mean 'policy'?"));
-  EXPECT_THAT(error_of({.by = "peak"}), HasSubstr("did you mean 'peak_memory_bytes'?"));
-  EXPECT_THAT(error_of({.where = "1); DROP TABLE scenarios; --"}), HasSubstr("SQLite"));
+  EXPECT_THAT(query_error({.where = "topology.nodes >"}), HasSubstr("SQLite"));
+  EXPECT_THAT(query_error({.where = "polcy = 'a'"}), HasSubstr("did you mean 'policy'?"));
+  EXPECT_THAT(query_error({.by = "peak"}), HasSubstr("did you mean 'peak_memory_bytes'?"));
+  EXPECT_THAT(query_error({.where = "1); DROP TABLE scenarios; --"}), HasSubstr("SQLite"));
 }
 
 TEST_F(QueryTest, RanksTheBest) {
   EXPECT_THAT(names({.top = 2}), ElementsAre("b8", "b4"));
   EXPECT_THAT(names({.by = "-step_s", .top = 2}), ElementsAre("b2", "a2"));
-  EXPECT_THAT(error_of({.by = "stp_s"}), HasSubstr("did you mean 'step_s'?"));
-  EXPECT_THAT(error_of({.by = "nodes"}), HasSubstr("did you mean 'topology.nodes'?"));
+  EXPECT_THAT(query_error({.by = "stp_s"}), HasSubstr("did you mean 'step_s'?"));
+  EXPECT_THAT(query_error({.by = "nodes"}), HasSubstr("did you mean 'topology.nodes'?"));
 }
 
 TEST_F(QueryTest, FindsTheParetoFront) {
@@ -240,7 +236,7 @@ TEST_F(QueryTest, AddsSpeedups) {
   EXPECT_EQ(table.rows[0].back().value, 1);
   EXPECT_DOUBLE_EQ(*table.rows[3].back().value, 1.5);
   EXPECT_EQ(table.rows[4].back().value, std::nullopt) << "the baseline was not run";
-  EXPECT_THAT(error_of({.baseline = "policy=c"}), HasSubstr("no scenario has policy = c"));
+  EXPECT_THAT(query_error({.baseline = "policy=c"}), HasSubstr("no scenario has policy = c"));
 }
 
 /// Twice the nodes take twice the tokens: the same time is twice the speed.

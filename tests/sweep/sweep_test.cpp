@@ -7,10 +7,10 @@
 
 #include <filesystem>
 
-#include "sim/base/error.h"
 #include "sim/sweep/claims.h"
 #include "sim/sweep/parts.h"
 #include "sim/sweep/stale.h"
+#include "tests/error_of.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -43,15 +43,6 @@ class SweepTest : public testing::Test {
     std::vector<std::int64_t> ids;
     SweepReader(file).rows([&](const SweepRow& row) { ids.push_back(row.id); });
     return ids;
-  }
-  template <class Action>
-  std::string error_of(const Action& action) const {
-    try {
-      action();
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "none";
   }
   const ScratchFolder scratch_;
   const SweepGrid grid_ = degrees_at_two_fidelities();

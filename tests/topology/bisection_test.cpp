@@ -73,7 +73,7 @@ TEST(Bisection, OneNodeIsCutAtItsSockets) {
 TEST(Summary, CountsLevelsLinksAndPorts) {
   const Summary s =
       summarize(parse_topology(testing::pcie_nodes(2, 1, "{kind: switch}"), "test.yaml").topology);
-  // A switch holds one pair: no level of its own.
+  // Each switch holds one NVLink pair, so pairs are not a level.
   ASSERT_EQ(s.levels.size(), 4U);
   const std::vector<std::pair<std::string, int>> expected = {
       {"cluster", 1}, {"node", 2}, {"socket", 4}, {"switch", 8}};
@@ -93,15 +93,21 @@ TEST(Summary, CountsLevelsLinksAndPorts) {
 
 TEST(Summary, OneWayAndUnevenLinksAreOdd) {
   using testing::cable;
+  const auto one_way = [](const std::string& from, const std::string& to, int rate) {
+    return fmt::format(
+        "  - {{from: {}, to: {}, class: up, bandwidth: {} GB/s, latency: 1 us, one_way: true}}\n",
+        from, to, rate);
+  };
   const Topology t =
       parse_topology(
           testing::written_out(cable("a0", "an") + cable("a1", "an") + cable("b0", "bn") +
-                               cable("b1", "bn") + cable("an", "bn") +
-                               "  - {from: a0, to: s, class: up, bandwidth: 1 GB/s, latency: 1 us, "
-                               "one_way: true}\n"),
+                               cable("b1", "bn") + cable("an", "bn") + one_way("a0", "s", 1) +
+                               one_way("b0", "s", 2) + one_way("s", "b0", 1)),
           "test.yaml")
           .topology;
-  EXPECT_EQ(oddities(t), (std::vector<std::string>{"a0 -> s has no way back", "t has no links"}));
+  EXPECT_EQ(oddities(t), (std::vector<std::string>{"a0 -> s has no way back",
+                                                   "b0 - s has another bandwidth in each direction",
+                                                   "t has no links"}));
 }
 
 }  // namespace

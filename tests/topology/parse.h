@@ -6,6 +6,7 @@
 
 #include "sim/base/error.h"
 #include "sim/topology/reader.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 
@@ -15,12 +16,7 @@ inline Topology parse(const std::string& text) {
 
 /// The whole message for a wrong file t.yaml, nothing for a right one.
 inline std::string errors(const std::string& text) {
-  try {
-    parse_topology(text, "t.yaml");
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { parse_topology(text, "t.yaml"); });
 }
 
 /// The warnings about a file t.yaml.

@@ -6,6 +6,7 @@
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/temporary_folder.h"
+#include "tests/error_of.h"
 #include "tests/topology/clusters.h"
 #include "tests/topology/parse.h"
 
@@ -238,15 +239,12 @@ TEST(Reader, TooManyGpusAreRefusedBeforeTheyAreBuilt) {
             "1958600 links are too many to compute\n"
             "hint: fewer GPUs or links in a host\n");
   const auto limited = [](const std::string& centers, const ClusterLimits& limits) {
-    try {
+    return error_of([&] {
       parse_topology(
           "data_centers: " + centers + "\nnodes: 2\n" + node +
               "fabric: {kind: switch}\nwan: {kind: hub, bandwidth: 1 GB/s, latency: 1 ms}\n",
           "t.yaml", {}, limits);
-    } catch (const Error& e) {
-      return std::string(e.what());
-    }
-    return std::string();
+    });
   };
   EXPECT_EQ(limited("3", {.gpus = 24}), "");
   EXPECT_EQ(limited("3", {.gpus = 23}),

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/trace/batch_window.h"
+#include "tests/error_of.h"
 #include "tests/trace/samples.h"
 #include "tests/trace/scratch.h"
 
@@ -158,12 +159,12 @@ TEST(Batches, RecordedSourceRanksDoNotMatter) {
 TEST(Batches, ATraceTooShortNamesTheRepeatThatIsEnough) {
   const auto trace = trace_of_sequences({{4, 2, 1, 3}});
   EXPECT_EQ(
-      error_text([&] { make_batches(trace, {.ranks = 8}); }),
+      error_of([&] { make_batches(trace, {.ranks = 8}); }),
       "error: trace 'sequences' is too short: step 0 (10 tokens in 4 sequences) leaves rank 4 "
       "of 8 with 0 tokens, fewer than one batch of 1\n"
       "hint: `repeat: 2` plays its sequences often enough, or use fewer ranks\n");
   EXPECT_EQ(
-      error_text([&] { make_batches(trace, {.ranks = 2, .tokens_per_rank = 12, .repeat = 2}); }),
+      error_of([&] { make_batches(trace, {.ranks = 2, .tokens_per_rank = 12, .repeat = 2}); }),
       "error: trace 'sequences' is too short: step 0 (10 tokens in 4 sequences played 2 times) "
       "leaves rank 0 of 2 with 9 tokens, fewer than one batch of 12\n"
       "hint: `repeat: 3` plays its sequences often enough, or use fewer ranks or tokens_per_rank "
@@ -175,21 +176,21 @@ TEST(Batches, ATraceTooShortNamesTheRepeatThatIsEnough) {
 TEST(Batches, AnAbsurdBatchIsRefusedAtOnce) {
   const auto trace = trace_of_sequences({std::vector<std::int32_t>(1000, 1)});
   EXPECT_EQ(
-      error_text([&] { make_batches(trace, {.ranks = 8, .tokens_per_rank = 1000000000}); }),
+      error_of([&] { make_batches(trace, {.ranks = 8, .tokens_per_rank = 1000000000}); }),
       "error: trace 'sequences' is too short: step 0 (1000 tokens in 1000 sequences) leaves rank "
       "0 of 8 with 125 tokens, fewer than one batch of 1000000000\n"
       "hint: no repeat is enough; use fewer ranks or tokens_per_rank of at most 125\n");
 }
 
 TEST(Batches, RefusesNonsense) {
-  EXPECT_EQ(error_text([] { make_batches(RoutingTrace(tiny_trace().info(), {}), {}); }),
+  EXPECT_EQ(error_of([] { make_batches(RoutingTrace(tiny_trace().info(), {}), {}); }),
             "error: trace 'tiny' is empty\n");
   const auto trace = tiny_trace();
-  EXPECT_EQ(error_text([&] { make_batches(trace, {.ranks = 0}); }),
+  EXPECT_EQ(error_of([&] { make_batches(trace, {.ranks = 0}); }),
             "error: a trace cannot be spread over 0 ranks\n");
-  EXPECT_EQ(error_text([&] { make_batches(trace, {.repeat = 0}); }),
+  EXPECT_EQ(error_of([&] { make_batches(trace, {.repeat = 0}); }),
             "error: repeat is 0; it is from 1 to 1048576\n");
-  EXPECT_EQ(error_text([&] { make_batches(trace, {.tokens_per_rank = 0}); }),
+  EXPECT_EQ(error_of([&] { make_batches(trace, {.tokens_per_rank = 0}); }),
             "error: tokens_per_rank is 0; it is at least 1\n");
 }
 

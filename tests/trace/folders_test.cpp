@@ -10,6 +10,7 @@
 #include "sim/trace/trace_json.h"
 #include "sim/trace/verify.h"
 #include "sim/trace/writer.h"
+#include "tests/error_of.h"
 #include "tests/trace/samples.h"
 #include "tests/trace/scratch.h"
 
@@ -203,7 +204,7 @@ TEST(ArrivalsOfRequests, AreSumsOfExponentialWaits) {
   EXPECT_THAT(parse_arrivals("0\n7", "a"), ElementsAre(0, 7));
   EXPECT_THAT(parse_arrivals("", "a"), testing::IsEmpty());
   for (const char* const wrong : {"x", "1x", "1\n\n2", "nan", "1 2", "-0.5"}) {
-    EXPECT_THAT(error_text([&] { parse_arrivals(wrong, "a"); }),
+    EXPECT_THAT(error_of([&] { parse_arrivals(wrong, "a"); }),
                 HasSubstr("is not an arrival in decode steps"))
         << wrong;
   }
@@ -215,21 +216,21 @@ TEST(ServersOfRequests, RefuseWhatTheyCannotServe) {
     TraceInfo info = log.info();
     info.phase = phase;
     const std::string text =
-        error_text([&] { DecodeServer(RoutingTrace(info, {log.shared_step(0)}), options); });
+        error_of([&] { DecodeServer(RoutingTrace(info, {log.shared_step(0)}), options); });
     return text.substr(0, text.find('\n'));
   };
-  EXPECT_EQ(refused({}), "no error");
-  EXPECT_EQ(refused({}, Phase::synthetic), "no error");
+  EXPECT_EQ(refused({}), "");
+  EXPECT_EQ(refused({}, Phase::synthetic), "");
   EXPECT_EQ(refused({}, Phase::prefill), "error: trace 'sequences' is not of decode");
   EXPECT_EQ(refused({.batch = 1048577}), "error: a batch of 1048577; it is from 1 to 1048576");
   EXPECT_EQ(refused({.batch = 2, .least = 3}),
             "error: steps with 3 requests or more: a batch has 2 at most");
   EXPECT_EQ(refused({.batch = 2, .least = -1}),
             "error: steps with -1 requests or more: a batch has 2 at most");
-  EXPECT_EQ(refused({.batch = 2, .least = 2}), "no error");
+  EXPECT_EQ(refused({.batch = 2, .least = 2}), "");
   TraceInfo counted = log.info();
   counted.phase = Phase::decode, counted.counts_alone = true;
-  EXPECT_THAT(error_text([&] { DecodeServer(RoutingTrace(counted, {log.shared_step(0)}), {}); }),
+  EXPECT_THAT(error_of([&] { DecodeServer(RoutingTrace(counted, {log.shared_step(0)}), {}); }),
               HasSubstr("has only counts, and no requests"));
 }
 

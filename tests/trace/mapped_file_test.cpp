@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "sim/base/error.h"
+#include "tests/error_of.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -96,10 +97,9 @@ TEST(MappedFile, AFileWhoseTimesAreSetBackIsNamed) {
 TEST(MappedFile, FifosAreRefused) {
   const ScratchFolder scratch;
   ASSERT_EQ(::mkfifo((scratch / "ids.npy").c_str(), 0666), 0);
-  EXPECT_NE(error_text([&] {
-              MappedFile file(scratch / "ids.npy");
-            }).find("is a FIFO, not a regular file"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { MappedFile file(scratch / "ids.npy"); }).find("is a FIFO, not a regular file"),
+      std::string::npos);
 }
 
 TEST(MappedFile, OtherBusErrorsStaySignals) {

@@ -7,11 +7,8 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <sstream>
 #include <string>
-
-#include "sim/base/error.h"
 
 namespace moesim {
 
@@ -46,16 +43,6 @@ inline std::string read_bytes(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
-}
-
-/// The whole text of the Error that `action` throws; "no error" when it throws none.
-inline std::string error_text(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 /// `text` with every occurrence of `from` replaced, such as a scratch folder by its short name.

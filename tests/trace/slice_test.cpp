@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "sim/trace/writer.h"
+#include "tests/error_of.h"
 #include "tests/trace/samples.h"
 #include "tests/trace/scratch.h"
 
@@ -86,18 +87,18 @@ TEST(Slice, CanBeWrittenAndReadBack) {
 }
 
 TEST(Slice, RefusesWhatIsNotThere) {
-  EXPECT_EQ(error_text([] { slice(cube(), {.layers = {3}}); }),
+  EXPECT_EQ(error_of([] { slice(cube(), {.layers = {3}}); }),
             "error: trace 'cube' has no layer 3\nhint: its layers are 2, 5, 9\n");
-  EXPECT_EQ(error_text([] { slice(cube(), {.steps = std::pair(1, 1)}); }),
+  EXPECT_EQ(error_of([] { slice(cube(), {.steps = std::pair(1, 1)}); }),
             "error: steps 1:1 are none of trace 'cube'\n"
             "hint: its steps are 0:3, the second not included\n");
-  EXPECT_EQ(error_text([] { slice(cube(), {.steps = std::pair(2, 4)}); }),
+  EXPECT_EQ(error_of([] { slice(cube(), {.steps = std::pair(2, 4)}); }),
             "error: steps 2:4 are none of trace 'cube'\n"
             "hint: its steps are 0:3, the second not included\n");
-  EXPECT_EQ(error_text([] { slice(cube(), {.sequences = std::pair(2, 4)}); }),
+  EXPECT_EQ(error_of([] { slice(cube(), {.sequences = std::pair(2, 4)}); }),
             "error: sequences 2:4 are none of step 0\n"
             "hint: its sequences are 0:2, the second not included\n");
-  EXPECT_EQ(error_text([] { slice(cube(), {.tokens = 0}); }),
+  EXPECT_EQ(error_of([] { slice(cube(), {.tokens = 0}); }),
             "error: a slice has at least one token\n");
   EXPECT_EQ(slice(cube(), {.tokens = 1}).step(0).tokens(), 1);
 }

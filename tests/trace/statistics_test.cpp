@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "tests/error_of.h"
 #include "tests/trace/samples.h"
 #include "tests/trace/scratch.h"
 
@@ -145,12 +146,12 @@ TEST(Statistics, ManyRanksCountLikeFew) {  // beyond 64 ranks distinct ranks are
 }
 
 TEST(Statistics, RefusesAnEmptyTrace) {
-  EXPECT_EQ(error_text([] { measure(RoutingTrace(tiny_trace().info(), {})); }),
+  EXPECT_EQ(error_of([] { measure(RoutingTrace(tiny_trace().info(), {})); }),
             "error: trace 'tiny' is empty\n");
 }
 
 TEST(Statistics, RefusesRanksThatDoNotDivide) {
-  EXPECT_EQ(error_text([] { measure(tiny_trace(), {.ranks = {3}}); }),
+  EXPECT_EQ(error_of([] { measure(tiny_trace(), {.ranks = {3}}); }),
             "error: 4 experts cannot be placed in equal blocks on 3 ranks\n"
             "hint: a number of ranks must divide the experts\n");
 }
@@ -189,8 +190,8 @@ TEST(Statistics, StepsWithoutSourceRanksAreLeftOut) {
 
 TEST(Statistics, SourceRanksThatCannotBeAreRefused) {
   const auto refused = testing::HasSubstr("trace 'ranks', step 1: source ranks that cannot be");
-  EXPECT_THAT(error_text([] { measure(trace_of_ranks({{0, 0}, {0, -1}})); }), refused);
-  EXPECT_THAT(error_text([] { measure(trace_of_ranks({{0, 0}, {0, 1 << 20}})); }), refused);
+  EXPECT_THAT(error_of([] { measure(trace_of_ranks({{0, 0}, {0, -1}})); }), refused);
+  EXPECT_THAT(error_of([] { measure(trace_of_ranks({{0, 0}, {0, 1 << 20}})); }), refused);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "sim/import/importer.h"
 #include "sim/trace/statistics.h"
+#include "tests/error_of.h"
 #include "tests/model/expected_distinct.h"
 #include "tests/trace/scratch.h"
 #include "tests/trace/synthesize.h"
@@ -251,7 +252,7 @@ TEST(Synth, RefusesNonsense) {
   const auto text = [](auto change) {
     SynthOptions options;
     change(options);
-    return error_text([&] { synthesize(options); });
+    return error_of([&] { synthesize(options); });
   };
   EXPECT_EQ(text([](auto& o) { o.top_k = 65; }), "error: top-k is 65; it is from 1 to 64\n");
   EXPECT_EQ(text([](auto& o) { o.affinity = 1.5; }), "error: affinity is 1.5; it is from 0 to 1\n");

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/trace/statistics.h"
+#include "tests/error_of.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -177,10 +178,10 @@ TEST(Workload, HasRaggedSequencesAndSeedsOfItsOwn) {
 }
 
 TEST(Workload, RefusesWhatItCannotDraw) {
-  EXPECT_EQ(error_text([] { workload_of("W8"); }).substr(0, 29), "error: 'W8' is not a workload");
-  EXPECT_EQ(error_text([] { workload_trace("W5_zero_expert_rank", of_benchmark(5, 10)); }),
+  EXPECT_EQ(error_of([] { workload_of("W8"); }).substr(0, 29), "error: 'W8' is not a workload");
+  EXPECT_EQ(error_of([] { workload_trace("W5_zero_expert_rank", of_benchmark(5, 10)); }),
             "error: W5 chooses among the upper half of 8 experts, fewer than top-k 5\n");
-  EXPECT_EQ(error_text([] { workload_trace("W1", of_benchmark(9, 10)); }),
+  EXPECT_EQ(error_of([] { workload_trace("W1", of_benchmark(9, 10)); }),
             "error: top-k is 9; it is from 1 to 8\n");
 }
 

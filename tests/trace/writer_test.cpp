@@ -11,6 +11,7 @@
 
 #include "sim/trace/trace_json.h"
 #include "sim/trace/verify.h"
+#include "tests/error_of.h"
 #include "tests/trace/samples.h"
 #include "tests/trace/scratch.h"
 
@@ -192,15 +193,14 @@ TEST(Writer, RemovesWhatAKilledOneLeftAndNotWhatALiveOneWrites) {
 TEST(Writer, NeverOverwrites) {
   ScratchFolder scratch;
   fs::create_directories(scratch / "t");
-  EXPECT_EQ(replace_all(error_text([&] {
-                          TraceWriter::create(scratch / "t", rich_info(), Publish::at_end);
-                        }),
-                        scratch.path() + "/", ""),
+  EXPECT_EQ(replace_all(
+                error_of([&] { TraceWriter::create(scratch / "t", rich_info(), Publish::at_end); }),
+                scratch.path() + "/", ""),
             "t: error: exists already; a trace is never overwritten\n"
             "hint: give another name or remove it first\n");
   auto writer = TraceWriter::create(scratch / "u", rich_info(), Publish::each_step);
   writer.append_step(*rich_step(5));
-  EXPECT_EQ(error_text([&] { writer.append_step(*rich_step(5)); }),
+  EXPECT_EQ(error_of([&] { writer.append_step(*rich_step(5)); }),
             "error: step 5 cannot follow step 5\nhint: step numbers ascend\n");
 }
 

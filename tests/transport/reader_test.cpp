@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/base/error.h"
+#include "tests/error_of.h"
 #include "tests/transport/fixtures.h"
 
 namespace moesim::test {
@@ -12,19 +12,17 @@ namespace {
 using testing::HasSubstr;
 
 std::string mistakes_of(const std::string& text) {
-  try {
-    transport_of(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { transport_of(text); });
 }
 
 TEST(TransportFile, MistakesAreTold) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"start_ups: 3 us\n", "did you mean 'start_up'?"},
       {"start_up: 3\n", "us"},
-      {"start_up: {host: 3 us, fabric: 2 us}\n", "starts sooner than what reaches less far"},
+      {"start_up: {host: 3 us, fabric: 2 us}\n",
+       "'start_up.fabric' is less than the time of a nearer tier"},
+      {"per_row: {fabric: 3 us, wan: 2 us}\n",
+       "'per_row.wan' is less than the time of a nearer tier"},
       {"per_peer: 3 us\n", "'per_peer' has no effect without 'start_up'"},
       {"flags: 3 us\n", "'flags' has no effect without 'start_up'"},
       {"first_row: 1 GB/s\n", "'first_row' has no effect without 'start_up'"},
@@ -32,7 +30,7 @@ TEST(TransportFile, MistakesAreTold) {
       {"links:\n  - {class: nvlink, of: 10 GB/s}\n", "states none of 'efficiency', 'rates'"},
       {"links:\n  - {class: nvlink, of: 10 GB/s, efficiency: 1.5}\n", "efficiency"},
       {"links:\n  - {class: nvlink, of: 10 GB/s, rates: [{size: 1 MB, rate: 11 GB/s}]}\n",
-       "more than the 10 GB/s that the link has"},
+       "has a rate of 11 GB/s, above its 'of' of 10 GB/s"},
       {"links:\n  - {class: nvlink, of: 10 GB/s, calibration: h100-nvlink}\n",
        "was not measured on a link of 10 GB/s"},
       {"links:\n  - {class: nic, of: 10 GB/s, efficiency: 1}\n"
@@ -44,10 +42,10 @@ TEST(TransportFile, MistakesAreTold) {
       {"start_up: 1.5 s\n", "start_up"},
       {"links:\n  - {class: nic, of: 5 GB/s, efficiency: 1}\n"
        "  - {class: nic, of: 10 GB/s, efficiency: 0.4}\n",
-       "would take longer than of 5 GB/s"},
+       "'nic' at 10 GB/s takes longer than at 5 GB/s for some sizes"},
       {"links:\n  - {class: nic, of: 5 GB/s, efficiency: 1}\n"
        "  - {class: nic, network: efa, of: 10 GB/s, efficiency: 1}\n",
-       "stand with and without a 'network'"}};
+       "are given with and without 'network'"}};
   for (const auto& [text, message] : cases) {
     EXPECT_THAT(mistakes_of(text), HasSubstr(message)) << text;
   }

@@ -66,8 +66,8 @@ class JsonLog {
       const double group =
           device.value("group", json(0)).is_number() ? device.value("group", 0.) : 0;
       if (!(rank >= 0 && rank < 1 << 24)) fail("has a rank that is none");
-      test_.ranks.list(static_cast<int>(rank), static_cast<int>(group),
-                       part(device, "hostname", &json::is_string));
+      test_.ranks.add_listed(static_cast<int>(rank), static_cast<int>(group),
+                             part(device, "hostname", &json::is_string));
       test_.gpu = part(device, "device_info", &json::is_string);
     }
   }

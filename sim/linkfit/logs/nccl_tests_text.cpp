@@ -105,7 +105,7 @@ class TextLog {
     const auto rank = parse_integer<long long>(word_after(output.text, " rank "));
     if (!ranks || !rank || output.host.empty()) return;
     if (*rank < 0 || *rank >= *ranks || *ranks > (1 << 24)) return;
-    test().ranks.tell(static_cast<int>(*rank), static_cast<int>(*ranks), output.host);
+    test().ranks.add_from_nccl(static_cast<int>(*rank), static_cast<int>(*ranks), output.host);
   }
 
   /// A line without what NCCL printed.
@@ -168,7 +168,7 @@ class TextLog {
       preamble();
     } else if (const auto rank = rank_line(line)) {
       if (test().has_table) start();
-      test().ranks.list(rank->rank, rank->group, rank->host, rank->address);
+      test().ranks.add_listed(rank->rank, rank->group, rank->host, rank->address);
       test().gpu = rank->gpu;
     } else if (has("Out of bounds values")) {
       summary(has("FAILED"));

@@ -8,7 +8,8 @@
 
 namespace moesim {
 
-void RankPlaces::list(int rank, int group, const std::string& host, const std::string& address) {
+void RankPlaces::add_listed(int rank, int group, const std::string& host,
+                            const std::string& address) {
   const bool is_new = listed_.try_emplace(rank, Place{group, host}).second;
   repeated_ = repeated_ || !is_new;
   if (!is_new || address.empty()) return;
@@ -16,29 +17,34 @@ void RankPlaces::list(int rank, int group, const std::string& host, const std::s
   share_a_gpu_ = share_a_gpu_ || !own;
 }
 
-void RankPlaces::tell(int rank, int ranks, const std::string& host) {
-  told_[rank] = host;
-  told_ranks_ = std::max(told_ranks_, ranks);
+void RankPlaces::add_from_nccl(int rank, int ranks, const std::string& host) {
+  nccl_hosts_[rank] = host;
+  nccl_ranks_ = std::max(nccl_ranks_, ranks);
+}
+
+bool RankPlaces::in_first_group(const Place& place) const {
+  return place.group == listed_.begin()->second.group;
+}
+
+int RankPlaces::ranks_of_first_group() const {
+  return static_cast<int>(
+      std::ranges::count_if(listed_, [&](const auto& one) { return in_first_group(one.second); }));
 }
 
 int RankPlaces::ranks() const {
-  if (listed_.empty()) return told_ranks_;
-  const int group = listed_.begin()->second.group;
-  const auto same = [&](const auto& one) { return one.second.group == group; };
-  if (!std::ranges::all_of(listed_, same)) {
-    return static_cast<int>(std::ranges::count_if(listed_, same));
-  }
+  if (listed_.empty()) return nccl_ranks_;
+  const int first_group = ranks_of_first_group();
+  if (first_group < std::ssize(listed_)) return first_group;
   const int processes = listed_.rbegin()->first / local_ + 1;
-  return std::max(processes * local_, told_ranks_);
+  return std::max(processes * local_, nccl_ranks_);
 }
 
 std::map<int, std::string> RankPlaces::placed() const {
   std::map<int, std::string> result;
-  const int group = listed_.empty() ? 0 : listed_.begin()->second.group;
   for (const auto& [rank, place] : listed_) {
-    if (place.group == group) result.emplace(rank / local_, place.host);
+    if (in_first_group(place)) result.emplace(rank / local_, place.host);
   }
-  for (const auto& [rank, host] : told_) result.emplace(rank / local_, host);
+  for (const auto& [rank, host] : nccl_hosts_) result.emplace(rank / local_, host);
   return result;
 }
 
@@ -46,10 +52,7 @@ std::optional<int> RankPlaces::hosts() const {
   const std::map<int, std::string> known = placed();
   if (known.empty() || (share_a_gpu_ && gpus_.size() > 1)) return std::nullopt;
   std::set<std::string> names;
-  const auto one_group = [&](const auto& one) {
-    return one.second.group == listed_.begin()->second.group;
-  };
-  const bool all = std::ranges::all_of(listed_, one_group);
+  const bool all = ranks_of_first_group() == std::ssize(listed_);
   int next = 0;
   const std::string* before = nullptr;
   for (const auto& [process, host] : known) {

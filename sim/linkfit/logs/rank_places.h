@@ -16,12 +16,12 @@ class RankPlaces {
  public:
   /// Ranks that a process has: threads x GPUs of each. They are consecutive.
   void set_local(int ranks) { local_ = ranks; }
-  /// A rank that the test lists. Ranks of other groups than the first run tests of their own. Two
-  /// of a group at one address of a host: several hosts have its name, as containers often do,
-  /// unless all share one GPU.
-  void list(int rank, int group, const std::string& host, const std::string& address = "");
-  /// A rank of whose communicator NCCL itself tells.
-  void tell(int rank, int ranks, const std::string& host);
+  /// A rank that the test lists. Ranks of other groups than the first run tests of their own. If
+  /// two of a group have one address, several hosts share a name (containers), unless all ranks
+  /// share one GPU.
+  void add_listed(int rank, int group, const std::string& host, const std::string& address = "");
+  /// A rank that NCCL's own log lines name.
+  void add_from_nccl(int rank, int ranks, const std::string& host);
 
   bool listed() const { return !listed_.empty(); }
   /// A rank was listed twice: processes that do not know of each other.
@@ -30,20 +30,22 @@ class RankPlaces {
   std::optional<int> hosts() const;  // nothing when some rank's host is unknown
 
  private:
-  /// Hosts of processes of the first group.
-  std::map<int, std::string> placed() const;
-
   struct Place {
     int group;
     std::string host;
   };
+  bool in_first_group(const Place& place) const;
+  int ranks_of_first_group() const;
+  /// Hosts of processes of the first group.
+  std::map<int, std::string> placed() const;
+
   int local_ = 1;
   std::map<int, Place> listed_;
   bool repeated_ = false;
   std::set<std::string> gpus_;
   bool share_a_gpu_ = false;
-  std::map<int, std::string> told_;
-  int told_ranks_ = 0;
+  std::map<int, std::string> nccl_hosts_;
+  int nccl_ranks_ = 0;
 };
 
 }  // namespace moesim

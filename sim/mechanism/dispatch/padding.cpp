@@ -11,8 +11,7 @@
 namespace moesim {
 namespace {
 
-/// Calls visit(rank, slot, choices) for every (source rank, slot) with choices, as far as each
-/// expert tells: a slot holds one expert.
+/// Calls visit(rank, slot, choices) for every (source rank, slot) that has choices.
 template <class Visit>
 void for_each_load(const LayerTokens& tokens, Visit visit) {
   const Placement& placement = tokens.assignment.placement();
@@ -44,8 +43,8 @@ std::int64_t tokens_of(const std::vector<TokenRun>& runs) {
   return tokens;
 }
 
-/// Rows that the capacity allows, by the fullest rank.
-std::int64_t allowed(const Padding& padding, const LayerTokens& tokens) {
+/// Capacity of the rank with the most tokens, in rows.
+std::int64_t capacity_rows(const Padding& padding, const LayerTokens& tokens) {
   std::int64_t rows = 0;
   for (const auto& runs : tokens.batch.ranks) {
     rows = std::max(rows,
@@ -55,10 +54,10 @@ std::int64_t allowed(const Padding& padding, const LayerTokens& tokens) {
   return rows;
 }
 
-/// Rows of every (source rank, slot).
+/// Rows that each (source rank, slot) is padded to. A factor below 0 pads to the largest load.
 std::int64_t padded_rows(const Padding& padding, const LayerTokens& tokens) {
   const bool fixed = padding.kind == Padding::Kind::capacity;
-  const std::int64_t most = fixed ? allowed(padding, tokens) : 0;
+  const std::int64_t most = fixed ? capacity_rows(padding, tokens) : 0;
   std::int64_t rows = 0;
   for_each_load(tokens, [&](GpuId rank, SlotId slot, std::int64_t load) {
     rows = std::max(rows, load);
@@ -66,13 +65,12 @@ std::int64_t padded_rows(const Padding& padding, const LayerTokens& tokens) {
     throw Error(fmt::format("rank {} has {} choices for expert {}, but the capacity is {} rows",
                             tokens.first_gpu.value + rank.value, load,
                             tokens.assignment.placement().expert_in(slot).value, most),
-                "drop choices by routing: {kind: capacity} with the dispatch's rule and factor, or "
-                "say padding: max");
+                "add routing: {kind: capacity} with the same rule and factor, or set padding: max");
   });
   return fixed && padding.capacity.factor > 0 ? most : rows;
 }
 
-/// One token per (rank, slot), and every slot an expert of its own.
+/// Tokens of a made-up placement: each slot is an expert, and each rank sends it one token.
 class OnePerSlot {
  public:
   explicit OnePerSlot(const Placement& placement) {
@@ -96,58 +94,66 @@ class OnePerSlot {
   std::unique_ptr<Assignment> assignment_;
 };
 
+/// Moves the rows of another evaluation, but counts them its own way.
+class CountsInPlaceOf : public RowEvaluation {
+ public:
+  explicit CountsInPlaceOf(RowEvaluationPtr exact) : exact_(std::move(exact)) {}
+
+  std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const final {
+    return exact_->rows(tokens);
+  }
+
+ protected:
+  RowCounts exact_count(const LayerTokens& tokens) const { return exact_->count(tokens); }
+
+ private:
+  RowEvaluationPtr exact_;
+};
+
 /// What a dispatch counts if every rank has equally many tokens for every slot.
-class EqualParts final : public RowEvaluation {
+class EqualParts final : public CountsInPlaceOf {
  public:
   EqualParts(RowEvaluationPtr exact, const Padding& padding)
-      : exact_(std::move(exact)), padding_(padding) {}
+      : CountsInPlaceOf(std::move(exact)), padding_(padding) {}
 
   RowCounts count(const LayerTokens& tokens) const override {
     const std::int64_t rows = padded_rows(padding_, tokens);
-    RowCounts counts = exact_->count(OnePerSlot(tokens.assignment.placement()).view());
+    RowCounts counts = exact_count(OnePerSlot(tokens.assignment.placement()).view());
     for (RowTable& phase : counts.phases) phase *= static_cast<std::uint32_t>(rows);
     for (std::int64_t& slot : counts.slots) slot *= rows;
     return counts;
   }
-  std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const override {
-    return exact_->rows(tokens);
-  }
 
  private:
-  RowEvaluationPtr exact_;
   Padding padding_;
 };
 
 /// Exact rows, and with them those of equal parts.
-class Padded final : public RowEvaluation {
+class Padded final : public CountsInPlaceOf {
  public:
-  Padded(RowEvaluationPtr exact, const Padding& padding)
-      : exact_(std::move(exact)), parts_(exact_, padding) {}
+  Padded(const RowEvaluationPtr& exact, const Padding& padding)
+      : CountsInPlaceOf(exact), parts_(exact, padding) {}
 
   RowCounts count(const LayerTokens& tokens) const override {
-    RowCounts counts = exact_->count(tokens);
+    RowCounts counts = exact_count(tokens);
     RowCounts parts = parts_.count(tokens);
     counts.padded_phases = std::move(parts.phases);
     counts.padded_slots = std::move(parts.slots);
     return counts;
   }
-  std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const override {
-    return exact_->rows(tokens);
-  }
 
  private:
-  RowEvaluationPtr exact_;
   EqualParts parts_;
 };
 
 /// Exact rows, and with them phases of equal parts.
-class EqualPhases final : public RowEvaluation {
+class EqualPhases final : public CountsInPlaceOf {
  public:
   EqualPhases(RowEvaluationPtr exact, DispatchShape shape)
-      : exact_(std::move(exact)), shape_(std::move(shape)) {}
+      : CountsInPlaceOf(std::move(exact)), shape_(std::move(shape)) {}
 
   RowCounts count(const LayerTokens& tokens) const override {
-    RowCounts counts = exact_->count(tokens);
+    RowCounts counts = exact_count(tokens);
     counts.padded_phases = counts.phases;
     for (std::size_t p = 0; p < counts.phases.size(); ++p) {
       RowTable& phase = counts.padded_phases[p];
@@ -162,12 +168,8 @@ class EqualPhases final : public RowEvaluation {
     }
     return counts;
   }
-  std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const override {
-    return exact_->rows(tokens);
-  }
 
  private:
-  RowEvaluationPtr exact_;
   DispatchShape shape_;
 };
 
@@ -178,13 +180,13 @@ Padding read_padding(const YamlMap& params, Padding::Kind absent) {
   padding.kind = static_cast<Padding::Kind>(
       params.choice("padding", {"none", "capacity", "max"}, static_cast<int>(absent)));
   if (padding.kind == Padding::Kind::capacity) {
-    padding.capacity = read_capacity(params, true);
+    padding.capacity = read_capacity(params, NegativeFactor::allowed);
     return padding;
   }
   for (const char* key : {"rule", "factor"}) {
     if (const auto value = params.find(key)) {
       value->error(fmt::format("'{}' has no effect without padding: capacity", value->path()),
-                   "say padding: capacity, or leave it out");
+                   "set padding: capacity, or leave it out");
     }
   }
   return padding;
@@ -193,7 +195,7 @@ Padding read_padding(const YamlMap& params, Padding::Kind absent) {
 void pad(Dispatch& dispatch, const Padding& padding) {
   if (padding.kind == Padding::Kind::none) return;
   dispatch.wrap(
-      [&](RowEvaluationPtr exact) { return std::make_shared<Padded>(std::move(exact), padding); });
+      [&](const RowEvaluationPtr& exact) { return std::make_shared<Padded>(exact, padding); });
 }
 
 void pad_phases(Dispatch& dispatch, std::vector<DispatchShape> shapes) {

@@ -22,6 +22,7 @@ DispatchMaker read_schemoe_pipe(const YamlMap& params);
 DispatchMaker read_hybridep_dispatch(const YamlMap& params);
 
 const std::vector<DispatchMechanism>& dispatch_mechanisms() {
+  // Name, what it does, reader, needs_tokens, transport.
   static const std::vector<DispatchMechanism> table = {
       {"alltoall", "flat all-to-all, one copy per token and choice (Megatron-LM)", read_alltoall},
       {"dedup", "flat all-to-all, one copy per token and GPU (HD1 of HierMoE)", read_dedup, true},

@@ -168,7 +168,7 @@ class CapacityRouting final : public Routing {
 // batch-priority (tokens with a small largest weight); choices: of a token, the others are dropped
 // (default: all); second: all or random, drawn from `seed`.
 RoutingMaker read_capacity_routing(const YamlMap& params) {
-  const Capacity capacity = read_capacity(params, false);
+  const Capacity capacity = read_capacity(params, NegativeFactor::refused);
   Asking asking;
   asking.drop =
       static_cast<Drop>(params.choice("drop", {"position", "weights", "batch-priority"}, 0));

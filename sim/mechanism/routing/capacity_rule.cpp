@@ -41,17 +41,17 @@ bool Capacity::choice_by_choice(int top_k) const {
   return rule != CapacityRule::megatron && !(rule == CapacityRule::deepspeed && top_k > 2);
 }
 
-Capacity read_capacity(const YamlMap& params, bool negative) {
+Capacity read_capacity(const YamlMap& params, NegativeFactor negative) {
   Capacity capacity;
   capacity.rule = static_cast<CapacityRule>(params.choice(
       "rule", {"tutel", "megatron", "deepspeed", "mesh", "flaxformer", "fastmoe-gshard"}, 0));
   const auto factor = params.get("factor");
   if (!factor) return capacity;
-  capacity.factor =
-      factor->number(negative && capacity.rule == CapacityRule::tutel ? Range{} : positive);
+  const bool any = negative == NegativeFactor::allowed && capacity.rule == CapacityRule::tutel;
+  capacity.factor = factor->number(any ? Range{} : positive);
   if (capacity.factor == 0) {
     factor->error("'" + factor->path() + "' of 0 fixes no capacity",
-                  "say padding: max to pad to the largest load");
+                  "set padding: max to pad to the largest load");
   }
   return capacity;
 }

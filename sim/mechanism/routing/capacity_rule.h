@@ -8,7 +8,7 @@
 
 namespace moesim {
 
-/// Whose formula; their sources are at capacity_rows().
+/// Whose formula; sources: Capacity::rows.
 enum class CapacityRule { tutel, megatron, deepspeed, mesh, flaxformer, fastmoe_gshard };
 
 struct Capacity {
@@ -21,7 +21,10 @@ struct Capacity {
   bool choice_by_choice(int top_k) const;
 };
 
-/// Reads `rule` (default tutel) and `factor`. Only Tutel knows factors below 0, if allowed.
-Capacity read_capacity(const YamlMap& params, bool negative);
+/// A cap of the largest load, by Tutel's rule only.
+enum class NegativeFactor { allowed, refused };
+
+/// Reads `rule` (default tutel) and `factor`.
+Capacity read_capacity(const YamlMap& params, NegativeFactor negative);
 
 }  // namespace moesim

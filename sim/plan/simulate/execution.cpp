@@ -74,7 +74,8 @@ class Driver {
 Progress::KernelEnds kernel_ends(const Plan& plan, const GpuModels& gpus, HostsCompute hosts,
                                  bool slowed) {
   if (slowed) return Slowdown::kernel_ends(plan, gpus);
-  return hosts == HostsCompute::shared ? Progress::KernelEnds::told : Progress::KernelEnds::timed;
+  return hosts == HostsCompute::shared ? Progress::KernelEnds::by_call
+                                       : Progress::KernelEnds::timed;
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class Progress {
   /// of end(), as exchanges do. Such a call ends only kernels that exchanges may slow
   /// (is_computing). If they end chain by chain, only the first of a chain joins and only the last
   /// one ends; next_in_chain() gives those between.
-  enum class KernelEnds { timed, foretold, told, told_by_chain };
+  enum class KernelEnds { timed, foretold, by_call, by_call_per_chain };
   /// Whom calls of end() may end exchanges for: for participants one by one, or only for everyone
   /// at once.
   enum class ExchangeEnds { one_by_one, together };
@@ -160,7 +160,7 @@ class Progress {
     if (host_.takes_time()) host_.ended(op, member, end);
   }
   static bool are_told(KernelEnds ends) {
-    return ends == KernelEnds::told || ends == KernelEnds::told_by_chain;
+    return ends == KernelEnds::by_call || ends == KernelEnds::by_call_per_chain;
   }
   /// Whether all times of a kernel follow from the start of its chain. They are rounded otherwise
   /// than one by one, so that this is only done where there are many.

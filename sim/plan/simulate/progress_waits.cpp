@@ -61,14 +61,14 @@ void Progress::find_waits() {
 }
 
 /// Exact, because all that happens to a chain happens to its first op, and all that it causes to
-/// the ops that wait for its last. A host that waits is told of the end first.
+/// the ops that wait for its last. A host that waits learns of the end first.
 bool Progress::may_chain(std::size_t earlier, std::size_t op) const {
   const Op &first = plan_.ops[earlier], &second = plan_.ops[op];
   if (dependents(earlier).size() != 1) return false;
   if (runs_by_itself_[earlier] != runs_by_itself_[op]) return false;
   if (is_computing(first) != is_computing(second)) return false;
   if (!runs_by_itself_[op]) {
-    if (kernel_ends_ != KernelEnds::told_by_chain || host_.waits_for(earlier)) return false;
+    if (kernel_ends_ != KernelEnds::by_call_per_chain || host_.waits_for(earlier)) return false;
   }
   return first.stream == second.stream;
 }

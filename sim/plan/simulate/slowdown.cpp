@@ -49,8 +49,8 @@ Slowdown::Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events
 Progress::KernelEnds Slowdown::kernel_ends(const Plan& plan, const GpuModels& gpus) {
   if (!slows_kernels(plan, gpus)) return Progress::KernelEnds::foretold;
   const bool wait = std::ranges::any_of(gpus, [](const auto& g) { return g->host.takes_time(); });
-  return slows_exchanges(gpus) && wait ? Progress::KernelEnds::told
-                                       : Progress::KernelEnds::told_by_chain;
+  return slows_exchanges(gpus) && wait ? Progress::KernelEnds::by_call
+                                       : Progress::KernelEnds::by_call_per_chain;
 }
 
 template <class Function>

@@ -23,11 +23,11 @@ struct ServingRequest {
 struct RequestLog {
   std::vector<ServingRequest> requests;  // by arrival
   /// [request] a hash per `prefix_tokens` tokens of the prompt from its first on; equal hashes mean
-  /// that all tokens up to there are equal. Without rows: nothing is known of prefixes.
+  /// that all tokens up to there are equal. Empty: prefixes are unknown.
   Ragged<std::uint64_t> prefixes;
   std::int64_t prefix_tokens = 0;
-  /// Closed loop: so many requests are in flight, the next comes when one finishes, and arrivals
-  /// are ignored. 0: requests come when they arrive.
+  /// Closed loop: this many requests are in flight; the next starts when one finishes. Arrivals are
+  /// ignored. 0: requests come when they arrive.
   std::int64_t concurrency = 0;
 
   /// The hashes of a request's whole chunks: its last one may cover less, and is not shared.

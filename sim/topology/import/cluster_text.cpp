@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
@@ -18,12 +17,13 @@ namespace {
 class TopologyText {
  public:
   TopologyText(const std::vector<ClusterFacts>& files, const std::string& gpu)
-      : files_(files), facts_(merged(files)), gpu_(stated_gpu(facts_, gpu)), family_(gpu_.family) {}
+      : files_(files), facts_(merged(files)), gpu_(stated_gpu(facts_, gpu)), family_(gpu_.family) {
+    per_domain_ = facts_.hosts_each.known() ? facts_.hosts_each.value : 1;
+    gpus_per_host_ = facts_.gpus.known() ? facts_.gpus.value : is_rack() ? 4 : 8;
+    nodes_ = node_count();
+  }
 
   std::string write() {
-    per_domain_ = facts_.hosts_each.known() ? facts_.hosts_each.value : 1;
-    gpus_ = facts_.gpus.known() ? facts_.gpus.value : is_rack() ? 4 : 8;
-    nodes_ = node_count();
     head();
     line("nodes", std::to_string(nodes_), nodes_comment());
     out_ += "node:\n";
@@ -33,13 +33,13 @@ class TopologyText {
   }
 
  private:
-  /// A line of a mapping, or with `key` the first of one.
+  /// Adds 'key: value  # comment'; the key brings its indentation.
   void line(const std::string& key, const std::string& value, const std::string& comment) {
     out_ += fmt::format("{}: {}  # {}\n", key, value, comment);
   }
 
   bool is_rack() const {
-    return per_domain_ > 1 && family_ && std::string_view(family_->word).starts_with("gb");
+    return per_domain_ > 1 && family_ && family_->nvlink_join == NvlinkJoin::rack_switch;
   }
 
   int node_count() const {
@@ -67,11 +67,12 @@ class TopologyText {
         "measure.\n";
     for (const std::string& text : facts_.left_out) out_ += fmt::format("# left out: {}\n", text);
     if (facts_.other_nics.known()) {
-      out_ += fmt::format("# left out: {}: {} more NICs, slower or farther from the GPUs\n",
-                          facts_.other_nics.file, facts_.other_nics.value);
+      out_ += fmt::format("# left out: {}: {}, slower or farther from the GPUs\n",
+                          facts_.other_nics.file, counted(facts_.other_nics.value, "more NIC"));
     }
     out_ += fmt::format("description: {} of {} GPUs\nsource: '{}'\n", counted(nodes_, "node"),
-                        gpus_ * per_domain_, quoted(fmt::format("{}", fmt::join(forms, ", "))));
+                        gpus_per_host_ * per_domain_,
+                        quoted(fmt::format("{}", fmt::join(forms, ", "))));
     line("exchange_overhead", "12 us", assumed("as h100-rail; measure it"));
   }
   static std::string quoted(const std::string& text) {
@@ -81,14 +82,15 @@ class TopologyText {
   }
 
   void node() {
-    const int gpus = gpus_ * per_domain_;
-    // "-" and "null" would be no names.
+    const int gpus = gpus_per_host_ * per_domain_;
+    // Quoted, because YAML does not read - and null as names.
     line("  gpu", family_ ? gpu_.model : fmt::format("'{}'", quoted(gpu_.model)), gpu_.comment);
     line("  gpus", std::to_string(gpus),
          !facts_.gpus.known()
              ? assumed(is_rack() ? "4 of each host, as in racks of NVL72" : "no file says")
          : per_domain_ > 1
-             ? read_in(facts_.gpus.file, fmt::format("{} of each host, one NVLink domain", gpus_))
+             ? read_in(facts_.gpus.file,
+                       fmt::format("{} of each host, one NVLink domain", gpus_per_host_))
              : read_in(facts_.gpus.file));
     const bool joined = nvlink();
     pcie(joined);
@@ -99,25 +101,28 @@ class TopologyText {
   bool nvlink() {
     NvlinkShape shape = facts_.nvlink.value;
     if (!facts_.nvlink.known() || per_domain_ > 1) {
-      shape = family_ && family_->mesh ? NvlinkShape::mesh
-              : has_nvlink()           ? NvlinkShape::behind_switch
-                                       : NvlinkShape::none;
+      shape = family_ && family_->nvlink_join == NvlinkJoin::mesh ? NvlinkShape::mesh
+              : has_switch()                                      ? NvlinkShape::behind_switch
+                                                                  : NvlinkShape::none;
     }
-    if (gpus_ * per_domain_ == 1 || shape == NvlinkShape::none) return false;
+    if (gpus_per_host_ * per_domain_ == 1 || shape == NvlinkShape::none) return false;
     const std::string kind = shape == NvlinkShape::mesh    ? "mesh"
                              : shape == NvlinkShape::pairs ? "pairs"
                                                            : "switch";
     out_ += "  nvlink:\n";
     line("    kind", kind,
          shape == NvlinkShape::mixed
-             ? assumed(facts_.nvlink.file + " joins only some pairs, which no kind has")
+             ? assumed(facts_.nvlink.file + " joins only some pairs; no kind does that")
          : facts_.nvlink.known() ? read_in(facts_.nvlink.file)
                                  : assumed("no file says"));
     nvlink_rate(kind == "switch");
     line("    latency", "0.5 us", assumed("per hop"));
     return kind != "pairs";
   }
-  bool has_nvlink() const { return family_ != nullptr && family_->nvlinks > 4; }
+  bool has_switch() const {
+    return family_ && (family_->nvlink_join == NvlinkJoin::host_switch ||
+                       family_->nvlink_join == NvlinkJoin::rack_switch);
+  }
 
   void nvlink_rate(bool behind_switch) {
     const GpuFamily* family = family_ && family_->nvlink > 0
@@ -148,19 +153,19 @@ class TopologyText {
     }
     line("    latency", "0.5 us", assumed("per hop"));
     const int places = facts_.sockets.value;
-    if (joined || places < 2 || gpus_ % places != 0) return;
+    if (joined || places < 2 || gpus_per_host_ % places != 0) return;
     line("    sockets", std::to_string(places), read_in(facts_.sockets.file));
     const int switches = facts_.switches.value;
-    if (switches > 0 && gpus_ % (places * switches) == 0) {
+    if (switches > 0 && gpus_per_host_ % (places * switches) == 0) {
       line("    switches", std::to_string(switches), read_in(facts_.switches.file, "per socket"));
     }
     out_ += "    socket_link: {bandwidth: 20 GB/s, latency: 0.5 us}  # assumed: between sockets\n";
   }
 
-  static bool divides(int a, int b) { return b > 0 && a % b == 0; }
+  static bool is_multiple(int a, int b) { return b > 0 && a % b == 0; }
 
   void nics(bool joined) {
-    const int gpus = gpus_ * per_domain_;
+    const int gpus = gpus_per_host_ * per_domain_;
     int count = facts_.nics.known() ? facts_.nics.value * per_domain_ : gpus;
     std::string comment =
         !facts_.nics.known() ? assumed("one per GPU")
@@ -169,8 +174,8 @@ class TopologyText {
             : read_in(facts_.nics.file);
     const int sockets = joined ? 0 : std::max(1, facts_.sockets.value);
     const auto fits = [&](int n) {
-      return sockets == 0 ? divides(n, gpus) || divides(gpus, n)
-                          : n == 1 || divides(n, gpus_ % sockets == 0 ? sockets : 1);
+      return sockets == 0 ? is_multiple(n, gpus) || is_multiple(gpus, n)
+                          : n == 1 || is_multiple(n, gpus_per_host_ % sockets == 0 ? sockets : 1);
     };
     if (!fits(count)) {
       const int there = count;
@@ -193,7 +198,7 @@ class TopologyText {
   void fabric() {
     out_ += "fabric:\n";
     if (!facts_.fabric) {
-      line("  kind", "switch", assumed("no file says what joins the nodes; it never binds"));
+      line("  kind", "switch", assumed("no file says; a switch without a bandwidth limit"));
       return;
     }
     const FabricShape& shape = facts_.fabric->value;
@@ -253,7 +258,7 @@ class TopologyText {
   StatedGpu gpu_;
   const GpuFamily* family_;  // null: not known
   std::string out_;
-  int gpus_ = 8, per_domain_ = 1, nodes_ = 1, nics_ = 0;
+  int gpus_per_host_, per_domain_, nodes_, nics_ = 0;
 };
 
 }  // namespace

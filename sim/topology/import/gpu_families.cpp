@@ -11,8 +11,8 @@ namespace {
 
 /// Data sheets of NVIDIA and AMD. Longer words come before words that they contain.
 constexpr std::array<GpuFamily, 16> gpu_families = {
-    {{"gb300", "gb300-measured", 103, 18, 50e9, 64e9, 100e9},
-     {"gb200", "gb200-measured", 100, 18, 50e9, 64e9, 50e9},
+    {{"gb300", "gb300-measured", 103, 18, 50e9, 64e9, 100e9, NvlinkJoin::rack_switch},
+     {"gb200", "gb200-measured", 100, 18, 50e9, 64e9, 50e9, NvlinkJoin::rack_switch},
      {"b300", "b300-measured", 103, 18, 50e9, 64e9, 100e9},
      {"b200", "b200-measured", 100, 18, 50e9, 64e9, 50e9},
      {"h200", "h200-measured", 90, 18, 25e9, 64e9, 50e9},
@@ -21,12 +21,12 @@ constexpr std::array<GpuFamily, 16> gpu_families = {
      {"h100", "h100-measured", 90, 18, 25e9, 64e9, 50e9},
      {"a100", "a100-measured", 80, 12, 25e9, 32e9, 25e9},
      {"a800", "a800", 80, 8, 25e9, 32e9, 25e9},
-     {"a6000", "a6000", 86, 4, 14.0625e9, 32e9, 12.5e9},
+     {"a6000", "a6000", 86, 4, 14.0625e9, 32e9, 12.5e9, NvlinkJoin::bridge},
      {"v100", "v100", 70, 6, 25e9, 16e9, 12.5e9},
-     {"mi300x", "mi300x", 94, 1, 64e9, 64e9, 50e9, true},
-     {"gfx942", "mi300x", 94, 1, 64e9, 64e9, 50e9, true},
-     {"mi355x", "mi355x", 95, 1, 76.8e9, 64e9, 50e9, true},
-     {"gfx950", "mi355x", 95, 1, 76.8e9, 64e9, 50e9, true}}};
+     {"mi300x", "mi300x", 94, 1, 64e9, 64e9, 50e9, NvlinkJoin::mesh},
+     {"gfx942", "mi300x", 94, 1, 64e9, 64e9, 50e9, NvlinkJoin::mesh},
+     {"mi355x", "mi355x", 95, 1, 76.8e9, 64e9, 50e9, NvlinkJoin::mesh},
+     {"gfx950", "mi355x", 95, 1, 76.8e9, 64e9, 50e9, NvlinkJoin::mesh}}};
 
 /// Of several families with the same figures, the one whose figures are published most.
 constexpr std::array<const char*, 6> commonest = {"h100", "h800", "b200", "b300", "a100", "a800"};

@@ -8,6 +8,9 @@
 
 namespace moesim {
 
+/// What joins the GPUs of a node by NVLink or XGMI, if no file says.
+enum class NvlinkJoin { host_switch, rack_switch, bridge, mesh };
+
 /// Per direction.
 struct GpuFamily {
   const char* word;   // in the names of its devices
@@ -17,7 +20,7 @@ struct GpuFamily {
   double nvlink;      // of one link, bytes per second
   double pcie;        // of its slot
   double nic;         // of the NIC that its nodes usually have one of per GPU
-  bool mesh = false;  // no switch: links between all pairs of GPUs
+  NvlinkJoin nvlink_join = NvlinkJoin::host_switch;
 };
 
 /// The family of a device by its name; else by capability and links, of equals the first. Null if

@@ -74,7 +74,7 @@ StatedGpu assumed_gpu(const MergedFacts& facts) {
   const BytesPerSecond slot = facts.pcie_rate.value;
   if (facts.pcie_rate.known() && !facts.nvlink.known() && slot < BytesPerSecond(33e9)) {
     return by(family_named(slot < BytesPerSecond(17e9) ? "v100" : "a100"),
-              facts.pcie_rate.file + " has such PCIe");
+              "PCIe of this rate in " + facts.pcie_rate.file);
   }
   const GpuFamily* family = family_named("h100");
   return {family->model, assumed("no file says; --gpu does"), family};

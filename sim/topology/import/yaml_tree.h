@@ -21,10 +21,10 @@ const YamlTree& at_key(const YamlTree& tree, const char* key);
 /// The same as text; "" for what is neither text nor number.
 std::string text_at(const YamlTree& tree, const char* key);
 
-/// Domains without hosts do not count: files name blocks that are empty at the moment.
+/// Sets the NVLink domains; ignores those without hosts, which files may list.
 void set_domains(ClusterFacts& facts, const std::map<std::string, int>& hosts_of);
 
-/// What Kubernetes says of nodes in what they are and by their labels.
+/// Reads Kubernetes Node objects: capacity and labels.
 void kubernetes_nodes(const YamlTree& root, ClusterFacts& facts);
 
 }  // namespace moesim

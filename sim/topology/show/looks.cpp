@@ -12,6 +12,7 @@ namespace {
 
 /// What a vertex sees over one link: direction, class, bandwidth, neighbour's colour.
 using Sight = std::array<std::int64_t, 4>;
+/// A vertex's colour and its sorted sights.
 using View = std::pair<int, std::vector<Sight>>;
 
 std::vector<int> start_colors(const Topology& topology) {
@@ -31,7 +32,7 @@ std::vector<int> start_colors(const Topology& topology) {
 
 }  // namespace
 
-std::vector<int> looks(const Topology& topology) {
+std::vector<int> look_alike_colors(const Topology& topology) {
   std::vector<int> colors = start_colors(topology);
   int count = colors.empty() ? 0 : *std::ranges::max_element(colors) + 1;
   while (true) {

@@ -32,7 +32,7 @@ class Sketcher {
  public:
   Sketcher(const Topology& topology, bool everything)
       : topology_(topology), everything_(everything), drawn_(topology.vertices().size(), -1) {
-    if (!everything) looks_ = looks(topology);
+    if (!everything) looks_ = look_alike_colors(topology);
   }
 
   Sketch run() {

@@ -38,6 +38,6 @@ Sketch make_sketch(const Topology& topology, bool everything);
 
 /// Colours of vertices such that equal ones have equal kinds and equally coloured neighbours over
 /// equal links (the coarsest such colouring, by refinement).
-std::vector<int> looks(const Topology& topology);
+std::vector<int> look_alike_colors(const Topology& topology);
 
 }  // namespace moesim

@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// What tells a drawn trace from any other: a hash of all options and of how they are drawn.
+/// The folder name of a drawn trace: a hash of the options and the drawing code's version.
 std::string drawn_name(const SynthOptions& options);
 
 /// The folder that drawn traces are kept in: moesim/traces below $XDG_CACHE_HOME, else below
@@ -18,10 +18,10 @@ std::string drawn_folder();
 
 /// - The trace of the options, named by synth_title.
 /// - It is drawn once, whichever program asks first, and read from drawn_folder() after that.
-/// - What is killed while it draws leaves no trace; what is damaged is drawn again. So its ids need
-///   no check.
+/// - A killed draw leaves nothing behind, and a damaged trace is drawn again: its ids need no
+/// check.
 /// - If nothing can be kept there, it is in memory.
-/// - Throws Error for options that cannot be.
+/// - Throws Error for impossible options.
 RoutingTrace drawn_trace(const SynthOptions& options);
 
 }  // namespace moesim

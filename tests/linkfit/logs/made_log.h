@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/base/error.h"
 #include "sim/linkfit/logs/read_log.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 
@@ -87,12 +87,7 @@ inline Log read_made(const std::string& text, const LogChoice& choice = {}) {
 
 /// The first message and its hint.
 inline std::string refusal_of(const std::string& text, const LogChoice& choice = {}) {
-  try {
-    parse_log(text, "a.log", choice);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { parse_log(text, "a.log", choice); });
 }
 
 }  // namespace moesim

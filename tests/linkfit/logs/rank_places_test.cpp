@@ -13,7 +13,7 @@ namespace {
 TEST(RankPlaces, HostsThatShareANameAreNotCounted) {
   RankPlaces places;
   for (int rank = 0; rank < 16; ++rank) {
-    places.list(rank, 0, "localhost", "0000:0" + std::to_string(rank % 8) + ":00");
+    places.add_listed(rank, 0, "localhost", "0000:0" + std::to_string(rank % 8) + ":00");
   }
   EXPECT_EQ(places.ranks(), 16);
   EXPECT_FALSE(places.hosts());
@@ -21,7 +21,7 @@ TEST(RankPlaces, HostsThatShareANameAreNotCounted) {
 
 TEST(RankPlaces, ManyRanksMayRunOnOneGpu) {
   RankPlaces places;
-  for (int rank = 0; rank < 4; ++rank) places.list(rank, 0, "a", "0000:02:00");
+  for (int rank = 0; rank < 4; ++rank) places.add_listed(rank, 0, "a", "0000:02:00");
   EXPECT_EQ(places.hosts(), 1);
 }
 
@@ -29,9 +29,9 @@ TEST(RankPlaces, OtherHostsAndGroupsHaveGpusAtTheSameAddress) {
   RankPlaces hosts, groups, unsaid;
   for (int rank = 0; rank < 4; ++rank) {
     const std::string address = "0000:0" + std::to_string(rank % 2) + ":00";
-    hosts.list(rank, 0, rank < 2 ? "a" : "b", address);
-    groups.list(rank, rank / 2, "a", address);
-    unsaid.list(rank, 0, "a", "");
+    hosts.add_listed(rank, 0, rank < 2 ? "a" : "b", address);
+    groups.add_listed(rank, rank / 2, "a", address);
+    unsaid.add_listed(rank, 0, "a", "");
   }
   EXPECT_EQ(hosts.hosts(), 2);
   EXPECT_EQ(groups.hosts(), 1);

@@ -9,6 +9,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -16,12 +17,7 @@ namespace {
 const std::string logs = MOESIM_ROOT "/tests/fixtures/logs/";
 
 std::string refusal(const std::string& text, const LogChoice& choice) {
-  try {
-    parse_log(text, "a.log", choice);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { parse_log(text, "a.log", choice); });
 }
 
 TEST(NcclTestsText, IsRead) {

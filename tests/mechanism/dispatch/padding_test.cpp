@@ -2,11 +2,13 @@
 // Capacity padding: parts of equal size on the wire and in the experts.
 #include "sim/mechanism/dispatch/padding.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 
 #include "sim/planner/iteration/planner.h"
+#include "tests/error_of.h"
 #include "tests/mechanism/random_layers.h"
 
 namespace moesim {
@@ -151,8 +153,8 @@ TEST(Padding, ChoicesBeyondTheCapacityAreAnErrorThatNamesThem) {
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(),
                  "error: rank 0 has 3 choices for expert 0, but the capacity is 2 rows\n"
-                 "hint: drop choices by routing: {kind: capacity} with the dispatch's rule and "
-                 "factor, or say padding: max\n");
+                 "hint: add routing: {kind: capacity} with the same rule and factor, or set "
+                 "padding: max\n");
   }
   const auto dropless = make_dispatch("padded", any_topology(), 4);
   EXPECT_EQ(dropless->count(four_each(many_to_one).view()).padded_phases[0], Wire(16, 3));
@@ -162,7 +164,8 @@ TEST(Padding, ParametersWithoutEffectAreErrors) {
   EXPECT_THROW(make_dispatch("{kind: padded, factor: 1}"), Error);
   EXPECT_THROW(make_dispatch("{kind: padded, padding: none}"), Error);
   EXPECT_THROW(make_dispatch("{kind: padded, padding: capacity}"), Error);
-  EXPECT_THROW(make_dispatch("{kind: padded, padding: capacity, factor: 0}"), Error);
+  EXPECT_THAT(error_of([] { make_dispatch("{kind: padded, padding: capacity, factor: 0}"); }),
+              testing::HasSubstr("'dispatch.factor' of 0 fixes no capacity\n"));
   EXPECT_THROW(make_dispatch("{kind: padded, padding: capacity, rule: mesh, factor: -1}"), Error);
   EXPECT_THROW(make_dispatch("{kind: two-hop, factor: 1}"), Error);
 }

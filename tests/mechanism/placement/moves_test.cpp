@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "sim/base/error.h"
 #include "sim/trace/synth/random.h"
+#include "tests/error_of.h"
 #include "tests/mechanism/placement/serving/slot_table.h"
 
 namespace moesim {
@@ -26,8 +26,13 @@ TEST(WeightMovesTest, TakesTheNearestHolderAndNothingThatIsThere) {
 }
 
 TEST(WeightMovesTest, RefusesExpertsNobodyHoldsAndOtherClusters) {
-  EXPECT_THROW(weight_moves(slot_table_of({{0}, {1}}), slot_table_of({{0}, {2}}), 2), Error);
-  EXPECT_THROW(weight_moves(slot_table_of({{0}, {1}}), slot_table_of({{0}}), 2), Error);
+  const SlotTable two = slot_table_of({{0}, {1}});
+  EXPECT_EQ(error_of([&] {
+              weight_moves(two, slot_table_of({{0}, {2}}), 2);
+            }),
+            "error: GPU 1 wants expert 2, which no GPU holds\n");
+  EXPECT_EQ(error_of([&] { weight_moves(two, slot_table_of({{0}}), 2); }),
+            "error: no moves from 2 to 1 GPUs in nodes of 2\n");
 }
 
 TEST(WeightMovesTest, FillsEverySlotFromAHolderOfTheOldTable) {

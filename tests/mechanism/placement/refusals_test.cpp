@@ -17,14 +17,13 @@
 #include "sim/mechanism/placement/training/expert_swap.h"
 #include "sim/mechanism/placement/training/janus.h"
 #include "sim/mechanism/placement/training/pro_prophet.h"
+#include "tests/error_of.h"
 #include "tests/mechanism/placement/affinity/chosen_tokens.h"
 #include "tests/mechanism/placement/training/routed_layer.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {
 namespace {
-
-using test::error_of;
 
 TEST(Refusals, PartsOfExpertsAreEqual) {
   const auto parts = [](int experts, int count, int of_transitions) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "tests/error_of.h"
 #include "tests/mechanism/routing/recorded_layer.h"
 
 namespace moesim {
@@ -109,14 +110,7 @@ TEST(BatchAware, LeavesLargeBatchesAlone) {
 TEST(BatchAware, SaysWhatWouldFit) {
   std::mt19937 random(4);
   const Recorded r = random_layer(random, 2, 4, 16, 4, false);
-  const auto message = [&](const std::string& rule) -> std::string {
-    try {
-      route(rule, r);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
-  };
+  const auto message = [&](const std::string& rule) { return error_of([&] { route(rule, r); }); };
   EXPECT_THAT(message("{kind: batch-aware, first: 5}"), testing::HasSubstr("at most 4"));
   EXPECT_THAT(message("{kind: batch-aware, budget: 3}"), testing::HasSubstr("not within 4..16"));
   EXPECT_THAT(message("{kind: batch-aware, budget: 17}"), testing::HasSubstr("not within 4..16"));

@@ -9,6 +9,7 @@
 #include "sim/model/kv_cache.h"
 #include "sim/plan/delivery.h"
 #include "sim/planner/iteration/serving_batches.h"
+#include "tests/error_of.h"
 #include "tests/planner/iteration/fixtures.h"
 
 namespace moesim {
@@ -237,12 +238,7 @@ TEST(ExpertsApart, NeedsOneGroupOfAllGpus) {
   const Topology topology = test::h100_nodes(2);
   const auto message = [&](int ep, int ranks) -> std::string {
     PlannedPass pass({list_of_rank(0)}, ep, ranks);
-    try {
-      pass.plan("alltoall", topology);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
+    return error_of([&] { pass.plan("alltoall", topology); });
   };
   EXPECT_EQ(message(16, 15), "");
   EXPECT_NE(message(16, 16).find("serving.attention_ranks is 16 of 16 ranks"), std::string::npos);

@@ -8,6 +8,7 @@
 #include "sim/base/error.h"
 #include "sim/planner/layer/alike.h"
 #include "sim/planner/layer/expert_tensors.h"
+#include "tests/error_of.h"
 #include "tests/planner/iteration/memory_fixture.h"
 
 namespace moesim {
@@ -125,12 +126,7 @@ TEST(IterationShapes, KeysAreSharedByGpusThatHoldTheSame) {
   const auto refusal = [&](int tp, int dcp) -> std::string {
     spec.parallel = {.tp = tp, .ep = 1, .etp = tp};
     spec.serving->dcp = dcp;
-    try {
-      shape_of(spec, 8, model);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
+    return error_of([&] { shape_of(spec, 8, model); });
   };
   EXPECT_EQ(refusal(8, 1), "");
   EXPECT_EQ(refusal(8, 2), "");

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "sim/model/parameters.h"
+#include "tests/error_of.h"
 #include "tests/planner/iteration/fixtures.h"
 
 namespace moesim {
@@ -215,12 +216,7 @@ TEST_F(ReplicasTest, CopiesHaveWholeReplicasAndExperts) {
     Spec o = options(PipelineKind::one_f_one_b, 1, ep);
     o.spec.parallel.order = order;
     o.spec.dp_replicate = copies;
-    try {
-      plan(o);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return error_of([&] { plan(o); });
   };
   EXPECT_NE(refusal(4, 3, "tp-cp-ep-dp-pp").find("dp_replicate = 3 does not divide dp = 16"),
             std::string::npos);

@@ -9,6 +9,7 @@
 
 #include "sim/base/unsuitable.h"
 #include "sim/planner/layer/layer_waves.h"
+#include "tests/error_of.h"
 #include "tests/planner/iteration/chunks.h"
 
 namespace moesim {
@@ -275,13 +276,8 @@ TEST(Padding, IsToldWithHowMuchMoreItMovesAndComputes) {
 }
 
 TEST(Waves, KeysAreChecked) {
-  const auto message = [](const std::string& keys) -> std::string {
-    try {
-      test::in_chunks("fused", 4, keys);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
+  const auto message = [](const std::string& keys) {
+    return error_of([&] { test::in_chunks("fused", 4, keys); });
   };
   EXPECT_THAT(message(", tile_columns: 64"), testing::HasSubstr("chunks are not tiles"));
   EXPECT_THAT(message(", weights: fp4"), testing::HasSubstr("products fill no tiles"));

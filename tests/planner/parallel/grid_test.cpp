@@ -11,7 +11,7 @@
 #include <random>
 #include <set>
 
-#include "sim/base/error.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -29,12 +29,7 @@ Lists lists(const GpuGroups& groups) {
 }
 
 std::string grid_refusal(const ParallelSizes& sizes, int gpus) {
-  try {
-    Grid(sizes, gpus);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { Grid(sizes, gpus); });
 }
 
 TEST(Grid, HasMegatronsPrintedGroups) {

@@ -7,23 +7,13 @@
 
 #include <numeric>
 
-#include "sim/base/error.h"
 #include "sim/planner/parallel/layout_text.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
 
 using ::testing::HasSubstr;
-
-template <class Make>
-std::string mistake(const Make& make) {
-  try {
-    make();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 std::vector<int> layers_of(const LayerLayout& layout) {
   std::vector<int> layers;
@@ -41,7 +31,7 @@ TEST(LayoutText, UnrollsSymbolsAndGroups) {
 }
 
 TEST(LayoutText, PointsAtTheColumnOfAMistake) {
-  const auto of = [](const std::string& text) { return mistake([&] { unroll_layout(text); }); };
+  const auto of = [](const std::string& text) { return error_of([&] { unroll_layout(text); }); };
   EXPECT_EQ(
       of("Et*3|x|L"),
       "layout:1:6: error: 'x' is not a part of a layout\n"
@@ -83,7 +73,7 @@ TEST(LayerLayout, ReadsTheLayoutOfDeepSeekV3) {
 
 TEST(LayerLayout, RefusesALayoutOfAnotherModelOrPipeline) {
   const auto of = [](const std::string& text, const LayerSplit& split) {
-    return mistake([&] { LayerLayout(text, split); });
+    return error_of([&] { LayerLayout(text, split); });
   };
   const LayerSplit four{.layers = 4, .pp = 2};
   EXPECT_EQ(of("Ett|ttL", four), "");
@@ -129,7 +119,7 @@ TEST(LayerLayout, TakesMegatronsUnevenOptions) {
           {.layers = 2, .pp = 2, .vpp = 2, .account_for_embedding = true, .account_for_loss = true})
           .str(),
       "E|t|t|L");
-  const auto of = [](const LayerSplit& split) { return mistake([&] { LayerLayout{split}; }); };
+  const auto of = [](const LayerSplit& split) { return error_of([&] { LayerLayout{split}; }); };
   EXPECT_THAT(of({.layers = 2, .pp = 2, .vpp = 2, .account_for_embedding = true}),
               HasSubstr("2 layers on pp 2 x vpp 2 = 4 stages"));
   EXPECT_THAT(of({.layers = 2, .pp = 2, .vpp = 2, .account_for_loss = true}),

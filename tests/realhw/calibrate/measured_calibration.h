@@ -119,7 +119,7 @@ struct MeasuredCalibration {
                     {"b", "a"},
                     0,
                     {}};
-    h.provenance.add(h.origin);
+    h.provenance.set_origin(h.origin);
     return h;
   }
   /// What a file of times with this content is refused for.

@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "realhw/core/gemm.h"
+#include "tests/error_of.h"
 #include "tests/realhw/calibrate/measured_calibration.h"
 
 namespace moesim {
@@ -86,12 +87,7 @@ TEST(Provenance, HasEveryHostOnceAndTheMultiprocessorsOfEveryRank) {
 }
 
 std::string continued_with(const Provenance& first, const Provenance& now) {
-  try {
-    continued(first, now, "f");
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { continued(first, now, "f"); });
 }
 
 TEST(Provenance, SaysWhatIsAnotherThanWhenItBegan) {
@@ -104,7 +100,7 @@ TEST(Provenance, SaysWhatIsAnotherThanWhenItBegan) {
   now.processors = {"y", "z"};
   EXPECT_EQ(continued_with(first, now),
             "f: error: these times were measured with [\"x\", \"y\"], not with [\"y\", \"z\"]\n"
-            "hint: resume as and where they were begun, or leave --resume out\n");
+            "hint: use the same build and hosts, or leave --resume out\n");
   now = first;
   now.backend = "NCCL";
   EXPECT_THAT(continued_with(first, now), HasSubstr("measured with counting, not with NCCL"));

@@ -153,7 +153,7 @@ TEST(CalibrationFiles, SayWhereTheirFiguresComeFrom) {
   EXPECT_EQ(yaml_of(provenance_to_report()), provenance_in_yaml);
   EXPECT_EQ(header_of(provenance_to_report(), 9),
             "# moesim-hw calibrate, Open MPI; OpenBLAS, 4 ranks on 2 hosts, a Xeon; an EPYC\n"
-            "# two, tiny; 9 plans, 2 rounds of 6 runs after one that is compared\n\n");
+            "# two, tiny; 9 plans, 2 rounds: one checked run, then 6 timed runs\n\n");
 }
 
 TEST(CalibrationFiles, HaveTheTableOfALinkAndHowWellItFits) {

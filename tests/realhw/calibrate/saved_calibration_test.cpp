@@ -18,6 +18,7 @@
 #include "sim/base/files.h"
 #include "sim/base/gzip.h"
 #include "sim/plan/text.h"
+#include "tests/error_of.h"
 #include "tests/realhw/calibrate/simulated_times.h"
 #include "tests/saved/saved_file.h"
 
@@ -92,7 +93,7 @@ class SavedCalibrationFile : public testing::Test {
     head.provenance.date = "today";
     head.provenance.hosts = {"here"};
     head.provenance.sms = sms;
-    head.provenance.add(head.origin);
+    head.provenance.set_origin(head.origin);
     const std::string path = (folder_ / "there.times.jsonl").string();
     TimesFile file(path, head);
     for (int round = 0; round < head.origin.rounds.rounds; ++round) {
@@ -107,15 +108,6 @@ class SavedCalibrationFile : public testing::Test {
     std::filesystem::create_directories(folder_ / folder);
     return CalibrationFiles((folder_ / folder / "mine").string());
   }
-  static std::string why_not(const std::function<void()>& action) {
-    try {
-      action();
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
-  }
-
   std::filesystem::path folder_ =
       std::filesystem::temp_directory_path() / fmt::format("saved-calibration-{}", ::getpid());
   std::string path_ = (folder_ / "saved.moesim-calibration").string();
@@ -240,7 +232,7 @@ TEST_F(SavedCalibrationFile, TellsTheMultiprocessorsOfTheGpus) {
   EXPECT_EQ(read_gpu_model(unknown.gpu("a6000", true)).sms, 0);
   EXPECT_THAT(read_file(unknown.gpu("a6000", true)), HasSubstr("# sms is unknown"));
   const auto refused = [&](const std::vector<int>& sms) {
-    return why_not([&] { fit_times(write_times(0, sms), files("x")); });
+    return error_of([&] { fit_times(write_times(0, sms), files("x")); });
   };
   EXPECT_THAT(refused({84}), HasSubstr("1: error: 'sms' is of 1 rank, not of 4"));
   EXPECT_THAT(refused({84, 0, 84, 84}), HasSubstr("'sms' has a GPU without multiprocessors"));
@@ -248,7 +240,7 @@ TEST_F(SavedCalibrationFile, TellsTheMultiprocessorsOfTheGpus) {
 
 TEST_F(SavedCalibrationFile, IsNotFittedInPart) {
   const std::string times = write_times(2);
-  EXPECT_THAT(why_not([&] { fit_times(times, files("x")); }),
+  EXPECT_THAT(error_of([&] { fit_times(times, files("x")); }),
               HasSubstr(fmt::format("there.times.jsonl: error: lacks 2 of {} measurements: "
                                     "'memory-bound kernels' in round 2, 'kernels beside exchanges' "
                                     "in round 2\n",
@@ -261,7 +253,7 @@ TEST_F(SavedCalibrationFile, IsNotFittedToTimesOfOtherRuns) {
   std::string text = read_file(times);
   const std::string runs = "\"ns\":[";
   write_file(times, text.insert(text.find(runs) + runs.size(), "[],"));
-  EXPECT_THAT(why_not([&] { fit_times(times, files("x")); }),
+  EXPECT_THAT(error_of([&] { fit_times(times, files("x")); }),
               HasSubstr("the times of 'overhead between nodes' in round 1 do not fit the plan"));
 }
 
@@ -270,7 +262,7 @@ TEST_F(SavedCalibrationFile, IsNotFittedToAnotherTopologyOrModel) {
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string other = text;
     write_file(times, other.replace(other.find(from), from.size(), to));
-    return why_not([&] { fit_times(times, files("x")); });
+    return error_of([&] { fit_times(times, files("x")); });
   };
   EXPECT_THAT(with("\"topology.nodes=2\"", "\"topology.nodes=3\""),
               HasSubstr("topology hiermoe-a6000 nodes=2 node.gpus=2 was another one then"));

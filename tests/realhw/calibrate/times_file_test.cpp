@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "realhw/calibrate/origin_json.h"
+#include "tests/error_of.h"
 #include "tests/realhw/calibrate/measured_calibration.h"
 
 namespace moesim {
@@ -42,12 +43,7 @@ class FileOfTimes : public ::testing::Test {
     return read_file(path_);
   }
   std::string parsed(const std::string& text) const {
-    try {
-      parse_times(text, "f");
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
+    return error_of([&] { parse_times(text, "f"); });
   }
   std::filesystem::path folder_ =
       std::filesystem::path(::testing::TempDir()) / fmt::format("moesim_times_file_{}", getpid());

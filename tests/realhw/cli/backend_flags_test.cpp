@@ -5,6 +5,7 @@
 
 #include "realhw/cli/commands.h"
 #include "realhw/nccl/nccl_backend.h"
+#include "tests/error_of.h"
 #include "tests/flags/said_by.h"
 #include "tests/realhw/cli/hw_program.h"
 #include "tests/realhw/nccl/thread_job.h"
@@ -34,12 +35,7 @@ ReadBackendFlags backend_flags(const std::vector<std::string>& words) {
 std::string said_by_opening(Job& job, const std::vector<std::string>& words) {
   const ReadBackendFlags read = backend_flags(words);
   EXPECT_THAT(read.said, IsEmpty());
-  try {
-    read.flags.open(job);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { read.flags.open(job); });
 }
 
 TEST(HardwareBackendFlags, ChooseAmongKnownWords) {

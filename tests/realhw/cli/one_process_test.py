@@ -109,7 +109,7 @@ class Progress(InFolder):
             shown = b""
             while not re.search(rb"%, .* left", shown):
                 shown += os.read(ours, 4096)
-            plans = int(re.search(rb"; (\d+) plans, 25 rounds of", head)[1])
+            plans = int(re.search(rb"; (\d+) plans, 25 rounds:", head)[1])
             self.wait_for_lines(process, already + plans)
             process.terminate()
             process.communicate()

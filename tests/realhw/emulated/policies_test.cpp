@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of every policy of scenarios/gpu.yaml on the code of GPUs, all ranks in this process.
+// A step of every policy of scenarios/gpu.yaml by the CUDA code, emulated, with all ranks in this
+// process.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -14,7 +15,7 @@
 namespace moesim {
 namespace {
 
-/// Without work that has no meaning and takes time on CPUs.
+/// Drops scratch and host work, which only takes time.
 RankProgram without_scratch(RankProgram program) {
   const auto is_idle = [](const Call& call) {
     return std::holds_alternative<Scratch>(call) || std::holds_alternative<HostWork>(call);

@@ -16,10 +16,9 @@ namespace {
 
 Turns* current_turns = nullptr;
 thread_local int host_of_thread = -1;
-thread_local bool runs_work = false;  // of a stream
+thread_local bool runs_stream_work = false;
 
-/// So short that the calls of all hosts take less than they sleep: hosts run at once, and those
-/// that poll must not keep streams from running.
+/// Shorter than any sleep, even summed over hosts: polling must not delay streams.
 constexpr auto time_of_call = std::chrono::nanoseconds(20);
 constexpr auto time_of_work = std::chrono::microseconds(4);
 
@@ -75,8 +74,8 @@ bool Turns::wait(std::function<bool()> until, const std::string& for_what, Time 
   self.wake = now_ + limit;
   self.for_what = for_what;
   hand_over(lock, true);
-  const auto of_turn = std::exchange(self.until, {});
-  return of_turn();
+  const auto condition = std::exchange(self.until, {});
+  return condition();
 }
 
 void Turns::sleep(Time time) {
@@ -84,14 +83,14 @@ void Turns::sleep(Time time) {
   wait([this, end] { return now_ >= end; }, "", time);
 }
 
-bool Turns::can_go_on(const Host& host) const {
+bool Turns::can_run(const Host& host) const {
   return !host.left && (!host.until || stuck_ || host.wake <= now_ || host.until());
 }
 
 std::vector<Turns::Choice> Turns::candidates() {
   std::vector<Choice> all;
   for (std::size_t h = 0; h < hosts_.size(); ++h) {
-    if (can_go_on(*hosts_[h])) all.push_back({static_cast<int>(h), nullptr, hosts_[h]->priority});
+    if (can_run(*hosts_[h])) all.push_back({static_cast<int>(h), nullptr, hosts_[h]->priority});
   }
   for (CUstream_st* stream : Runtime::get().ready_streams()) {
     if (stream->priority == 0) stream->priority = chance_() | 1;
@@ -100,7 +99,7 @@ std::vector<Turns::Choice> Turns::candidates() {
   return all;
 }
 
-/// What the order leaves to chance.
+/// The next host or stream: preferred by order_, else drawn.
 Turns::Choice Turns::choose() {
   std::vector<Choice> all = candidates();
   if (all.size() < 2) return all.empty() ? Choice{} : all[0];
@@ -156,13 +155,13 @@ void Turns::hand_over(std::unique_lock<std::mutex>& lock, bool stays) {
   const int self = host_of_thread;
   now_ += time_of_call;
   while (true) {
-    const bool alone = std::ranges::all_of(hosts_, [](const auto& host) { return host->left; });
-    if (alone) return;
+    const bool all_left = std::ranges::all_of(hosts_, [](const auto& host) { return host->left; });
+    if (all_left) return;
     const Choice choice = choose();
     if (choice.stream != nullptr) {
-      runs_work = true;
+      runs_stream_work = true;
       Runtime::get().run_one(choice.stream);
-      runs_work = false;
+      runs_stream_work = false;
       now_ += time_of_work;
     } else if (choice.host >= 0) {
       turn_ = choice.host;
@@ -183,7 +182,7 @@ void Turns::hand_over(std::unique_lock<std::mutex>& lock, bool stays) {
 
 }  // namespace moesim::emulated
 
-/// Of the standard library: hosts have a clock of their own, and sleep by it.
+/// Replaces the library's clock: hosts read and sleep by virtual time.
 std::chrono::steady_clock::time_point std::chrono::steady_clock::now() noexcept {
   using namespace moesim::emulated;
   if (Turns* turns = Turns::current(); turns != nullptr && Turns::host() >= 0) {
@@ -197,7 +196,7 @@ std::chrono::steady_clock::time_point std::chrono::steady_clock::now() noexcept 
 extern "C" int nanosleep(const timespec* wanted, timespec* left) {
   using namespace moesim::emulated;
   if (Turns* turns = Turns::current(); turns != nullptr && Turns::host() >= 0) {
-    if (!runs_work)
+    if (!runs_stream_work)
       turns->sleep(std::chrono::seconds(wanted->tv_sec) +
                    std::chrono::nanoseconds(wanted->tv_nsec));
     return 0;

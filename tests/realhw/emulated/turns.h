@@ -69,11 +69,10 @@ class Turns {
     std::uint64_t priority = 0;
   };
 
-  void next();
   void hand_over(std::unique_lock<std::mutex>& lock, bool stays);
   Choice choose();
   std::vector<Choice> candidates();
-  bool can_go_on(const Host& host) const;
+  bool can_run(const Host& host) const;
   bool jump();
   void change_priorities();
 

@@ -11,7 +11,7 @@
 #include "realhw/launch/environment.h"
 #include "realhw/tcp/meet/hmac.h"
 #include "realhw/tcp/meet/secret.h"
-#include "sim/base/error.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -34,16 +34,6 @@ class LaunchTest : public testing::Test {
     }
   }
   static void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
-
-  template <class Action>
-  static std::string complaint(Action action) {
-    try {
-      action();
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "none";
-  }
 
  private:
   std::vector<std::string> before_;
@@ -83,15 +73,16 @@ TEST_F(LaunchTest, StarterIsFoundInTheEnvironment) {
 }
 
 TEST_F(LaunchTest, NumbersStartFromTheirLeast) {
-  EXPECT_EQ(number_in("RANK"), std::nullopt);
+  EXPECT_EQ(integer_variable("RANK"), std::nullopt);
   set("RANK", "");
-  EXPECT_EQ(number_in("RANK"), std::nullopt) << "empty";
+  EXPECT_EQ(integer_variable("RANK"), std::nullopt) << "empty";
   set("RANK", "0");
-  EXPECT_EQ(number_in("RANK"), 0);
-  EXPECT_THAT(complaint([] { number_in("RANK", 1); }), HasSubstr("a whole number from 1"));
+  EXPECT_EQ(integer_variable("RANK"), 0);
+  EXPECT_THAT(error_of([] { integer_variable("RANK", 1); }), HasSubstr("a whole number from 1"));
   for (const char* text : {"-1", "x", "99999999999"}) {
     set("RANK", text);
-    EXPECT_THAT(complaint([] { number_in("RANK"); }), HasSubstr("a whole number from 0")) << text;
+    EXPECT_THAT(error_of([] { integer_variable("RANK"); }), HasSubstr("a whole number from 0"))
+        << text;
   }
 }
 
@@ -122,7 +113,7 @@ TEST_F(LaunchTest, OneRankMeetsNobody) {
 }
 
 TEST_F(LaunchTest, RanksMeetOverTcpIfSlurmOrAFlagSaysSo) {
-  EXPECT_THAT(complaint([] { launched("--launcher=tcp"); }), HasSubstr("RANK is not set"));
+  EXPECT_THAT(error_of([] { launched("--launcher=tcp"); }), HasSubstr("RANK is not set"));
   set("SLURM_PROCID", "0");
   set("SLURM_STEP_ID", "0");
   set("SLURM_NTASKS", "1");
@@ -144,23 +135,23 @@ TEST_F(LaunchTest, FlagsNameALauncherAndALimit) {
     EXPECT_EQ(flags_of("--launcher", name).launcher, name);
   }
   EXPECT_EQ(flags_of("--join-timeout", "7").limit, 7);
-  EXPECT_THAT(complaint([] { flags_of("--launcher", "tpc"); }), HasSubstr("tpc is not known"));
-  EXPECT_THAT(complaint([] { flags_of("--join-timeout", "0.05"); }), HasSubstr("--join-timeout"));
+  EXPECT_THAT(error_of([] { flags_of("--launcher", "tpc"); }), HasSubstr("tpc is not known"));
+  EXPECT_THAT(error_of([] { flags_of("--join-timeout", "0.05"); }), HasSubstr("--join-timeout"));
 }
 
 TEST_F(LaunchTest, TorchrunPlace) {
-  EXPECT_THAT(complaint(torchrun_place), HasSubstr("RANK is not set"));
+  EXPECT_THAT(error_of(torchrun_place), HasSubstr("RANK is not set"));
   set("RANK", "3");
   set("WORLD_SIZE", "3");
-  EXPECT_THAT(complaint(torchrun_place), HasSubstr("RANK=3 of WORLD_SIZE=3"));
+  EXPECT_THAT(error_of(torchrun_place), HasSubstr("RANK=3 of WORLD_SIZE=3"));
   set("WORLD_SIZE", "4x");
-  EXPECT_THAT(complaint(torchrun_place), HasSubstr("WORLD_SIZE=4x: expected a whole number"));
+  EXPECT_THAT(error_of(torchrun_place), HasSubstr("WORLD_SIZE=4x: expected a whole number"));
   set("WORLD_SIZE", "4");
-  EXPECT_THAT(complaint(torchrun_place), HasSubstr("MASTER_ADDR is not set"));
+  EXPECT_THAT(error_of(torchrun_place), HasSubstr("MASTER_ADDR is not set"));
   set("MASTER_ADDR", "somewhere");
-  EXPECT_THAT(complaint(torchrun_place), HasSubstr("MASTER_PORT is not set"));
+  EXPECT_THAT(error_of(torchrun_place), HasSubstr("MASTER_PORT is not set"));
   set("MASTER_PORT", "0");
-  EXPECT_THAT(complaint(torchrun_place), HasSubstr("MASTER_PORT=0"));
+  EXPECT_THAT(error_of(torchrun_place), HasSubstr("MASTER_PORT=0"));
   set("MASTER_PORT", "1");
   EXPECT_EQ(torchrun_place().str(), "somewhere:1");
   set("MASTER_PORT", "65535");
@@ -168,7 +159,7 @@ TEST_F(LaunchTest, TorchrunPlace) {
   EXPECT_EQ(torchrun_place().rank, 3);
   EXPECT_EQ(torchrun_place().ranks, 4);
   set("TORCHELASTIC_USE_AGENT_STORE", "True");
-  EXPECT_THAT(complaint(torchrun_place), HasSubstr("the port 65536 is above 65535"));
+  EXPECT_THAT(error_of(torchrun_place), HasSubstr("the port 65536 is above 65535"));
   set("MASTER_PORT", "29500");
   EXPECT_EQ(torchrun_place().str(), "somewhere:29501");
 }
@@ -176,7 +167,7 @@ TEST_F(LaunchTest, TorchrunPlace) {
 TEST_F(LaunchTest, SlurmPlace) {
   set("SLURM_PROCID", "5");
   set("SLURM_NTASKS", "16");
-  EXPECT_THAT(complaint(slurm_place), HasSubstr("neither MASTER_ADDR nor SLURM_STEP_NODELIST"));
+  EXPECT_THAT(error_of(slurm_place), HasSubstr("neither MASTER_ADDR nor SLURM_STEP_NODELIST"));
   set("SLURM_JOB_NODELIST", "n[1-4]");
   set("SLURM_STEP_NODELIST", "n[3-4]");
   set("SLURM_JOB_ID", "1000");
@@ -203,11 +194,11 @@ TEST_F(LaunchTest, SlurmPlace) {
     EXPECT_EQ(slurm_place().port, port);
   }
   set("MASTER_PORT", "65536");
-  EXPECT_THAT(complaint(slurm_place), HasSubstr("MASTER_PORT=65536 is above 65535"));
+  EXPECT_THAT(error_of(slurm_place), HasSubstr("MASTER_PORT=65536 is above 65535"));
   set("MASTER_PORT", "0");
-  EXPECT_THAT(complaint(slurm_place), HasSubstr("MASTER_PORT=0"));
+  EXPECT_THAT(error_of(slurm_place), HasSubstr("MASTER_PORT=0"));
   set("SLURM_STEP_NUM_TASKS", "5");
-  EXPECT_THAT(complaint(slurm_place), HasSubstr("SLURM_PROCID=5 of 5 tasks"));
+  EXPECT_THAT(error_of(slurm_place), HasSubstr("SLURM_PROCID=5 of 5 tasks"));
 }
 
 TEST_F(LaunchTest, SlurmsOlderNamesOfNodes) {
@@ -227,36 +218,36 @@ TEST_F(LaunchTest, SlurmsOlderNamesOfNodes) {
 TEST_F(LaunchTest, SecretIsReadAndGuarded) {
   EXPECT_EQ(secret_from_environment(), "");
   set("MOESIM_SECRET", "too short");
-  EXPECT_THAT(complaint(secret_from_environment), HasSubstr("9 characters; it needs at least 16"));
+  EXPECT_THAT(error_of(secret_from_environment), HasSubstr("9 characters; it needs at least 16"));
   set("MOESIM_SECRET", "0123456789abcde");
-  EXPECT_THAT(complaint(secret_from_environment), HasSubstr("15 characters"));
+  EXPECT_THAT(error_of(secret_from_environment), HasSubstr("15 characters"));
   set("MOESIM_SECRET", "0123456789abcdef");
   if (!has_hmac) {
-    EXPECT_THAT(complaint(secret_from_environment), HasSubstr("without libcrypto"));
+    EXPECT_THAT(error_of(secret_from_environment), HasSubstr("without libcrypto"));
     return;
   }
   EXPECT_EQ(secret_from_environment(), "0123456789abcdef");
 
   const std::string path = testing::TempDir() + "moesim-secret";
   set("MOESIM_SECRET_FILE", path);
-  EXPECT_THAT(complaint(secret_from_environment), HasSubstr("both set"));
+  EXPECT_THAT(error_of(secret_from_environment), HasSubstr("both set"));
   unsetenv("MOESIM_SECRET");
   std::remove(path.c_str());
-  EXPECT_THAT(complaint(secret_from_environment), HasSubstr("cannot read"));
+  EXPECT_THAT(error_of(secret_from_environment), HasSubstr("cannot read"));
   std::ofstream(path) << "fedcba9876543210\n";
   chmod(path.c_str(), 0640);
-  EXPECT_THAT(complaint(secret_from_environment), HasSubstr("(mode 0640)"));
+  EXPECT_THAT(error_of(secret_from_environment), HasSubstr("(mode 0640)"));
   chmod(path.c_str(), 0601);
-  EXPECT_THAT(complaint(secret_from_environment), HasSubstr("(mode 0601)"));
+  EXPECT_THAT(error_of(secret_from_environment), HasSubstr("(mode 0601)"));
   chmod(path.c_str(), 0600);
   EXPECT_EQ(secret_from_environment(), "fedcba9876543210");
   std::ofstream(path) << "0123456789abcdef0\r\nmore";
   EXPECT_EQ(secret_from_environment(), "0123456789abcdef0") << "the first line";
   std::ofstream(path) << "";
-  EXPECT_THAT(complaint(secret_from_environment), HasSubstr("the secret has 0 characters"));
+  EXPECT_THAT(error_of(secret_from_environment), HasSubstr("the secret has 0 characters"));
   std::remove(path.c_str());
   set("MOESIM_SECRET_FILE", "/dev/null");
-  EXPECT_THAT(complaint(secret_from_environment), HasSubstr("'/dev/null' is not a regular file"));
+  EXPECT_THAT(error_of(secret_from_environment), HasSubstr("'/dev/null' is not a regular file"));
 }
 
 TEST_F(LaunchTest, ProofIsHmacSha256) {

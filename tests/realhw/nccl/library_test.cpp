@@ -21,7 +21,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string error_of(const SharedLibrary::Names& names) {
+std::string library_error(const SharedLibrary::Names& names) {
   try {
     const SharedLibrary library(names);
   } catch (const std::runtime_error& e) {
@@ -32,7 +32,7 @@ std::string error_of(const SharedLibrary::Names& names) {
 
 TEST(SharedLibrary, TellsWhereItLooked) {
   setenv("CUDA_HOME", "/nowhere/cuda", 1);
-  EXPECT_THAT(error_of({"libnone.so.7", "MOESIM_NONE", "NONE_HOME", "none"}),
+  EXPECT_THAT(library_error({"libnone.so.7", "MOESIM_NONE", "NONE_HOME", "none"}),
               AllOf(HasSubstr("libnone.so.7 cannot be loaded"),
                     HasSubstr("/nowhere/cuda/lib64/libnone.so.7"), HasSubstr("$MOESIM_NONE")));
   unsetenv("CUDA_HOME");
@@ -40,10 +40,10 @@ TEST(SharedLibrary, TellsWhereItLooked) {
 
 TEST(SharedLibrary, AVariableNamesTheOnlyPlace) {
   setenv("MOESIM_NONE", "/nowhere/libm.so.6", 1);
-  EXPECT_THAT(error_of({"libm.so.6", "MOESIM_NONE", "NONE_HOME", "none"}),
+  EXPECT_THAT(library_error({"libm.so.6", "MOESIM_NONE", "NONE_HOME", "none"}),
               HasSubstr("looked at /nowhere/libm.so.6;"));
   unsetenv("MOESIM_NONE");
-  EXPECT_EQ(error_of({"libm.so.6", "MOESIM_NONE", "NONE_HOME", "none"}), "");
+  EXPECT_EQ(library_error({"libm.so.6", "MOESIM_NONE", "NONE_HOME", "none"}), "");
 }
 
 /// Below a folder of its own, links to a library that exists under a name that no loader knows.
@@ -112,7 +112,7 @@ TEST_F(PlacedLibrary, ThatIsNoneIsSkippedAndTold) {
   const std::string broken = place("home/lib64");
   std::filesystem::remove(broken);
   std::ofstream(broken) << "no library\n";
-  EXPECT_THAT(error_of(names),
+  EXPECT_THAT(library_error(names),
               AllOf(HasSubstr("home/lib64/libplaced.so.7: "), HasSubstr("looked at " + broken)));
   const std::string cuda = place("cuda/lib64");
   EXPECT_EQ(found(), cuda);

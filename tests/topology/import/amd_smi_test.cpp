@@ -6,10 +6,10 @@
 
 #include <string>
 
-#include "sim/base/error.h"
 #include "sim/topology/import/import.h"
 #include "sim/topology/read/foreign.h"
 #include "sim/topology/reader.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -51,12 +51,7 @@ std::string amd_topology(const std::string& text, const std::string& gpu = "") {
 }
 
 std::string amd_mistake(const std::string& text) {
-  try {
-    topology_text({parse_facts(text, "f")}, "");
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { topology_text({parse_facts(text, "f")}, ""); });
 }
 
 TEST(AmdSmi, XgmiBetweenAllPairsIsAMesh) {
@@ -83,7 +78,7 @@ node:
 
 TEST(AmdSmi, OtherShapesAreSaid) {
   EXPECT_THAT(amd_topology(rocm_table(8, 4)),
-              HasSubstr("kind: switch  # assumed: f joins only some pairs, which no kind has"));
+              HasSubstr("kind: switch  # assumed: f joins only some pairs; no kind does that"));
   EXPECT_THAT(amd_topology(rocm_table(4, 2)), HasSubstr("    kind: pairs  # read: f\n"));
   const std::string apart = amd_topology(rocm_table(4, 1));
   EXPECT_THAT(apart, Not(HasSubstr("nvlink")));

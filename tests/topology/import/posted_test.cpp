@@ -6,9 +6,9 @@
 
 #include <string>
 
-#include "sim/base/error.h"
 #include "sim/topology/import/import.h"
 #include "sim/topology/reader.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -22,15 +22,10 @@ std::string posted_topology(const std::string& text, const std::string& gpu = ""
 }
 
 std::string posted_mistake(const std::string& text) {
-  try {
-    topology_text({parse_facts(text, "f")}, "");
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { topology_text({parse_facts(text, "f")}, ""); });
 }
 
-TEST(PostedTopology, UpperSwitchesThatRepeatAllHostsAreNoLeaves) {
+TEST(PostedTopology, UpperSwitchesThatRepeatHostsAreNotLeaves) {
   const std::string text = posted_topology(
       "SwitchName=s0 Level=0 LinkSpeed=1 Nodes=tux[0-3]\n"
       "SwitchName=s1 Level=0 LinkSpeed=1 Nodes=tux[4-7]\n"
@@ -39,7 +34,7 @@ TEST(PostedTopology, UpperSwitchesThatRepeatAllHostsAreNoLeaves) {
   EXPECT_THAT(text, HasSubstr("  nodes_per_leaf: 4  # read: f\n  spines: 1  #"));
 }
 
-TEST(PostedTopology, HostsOfAnUpperSwitchAloneStay) {
+TEST(PostedTopology, HostsOnlyOfAnUpperSwitchAreKept) {
   const std::string text =
       posted_topology("SwitchName=s0 Nodes=n[0-3]\nSwitchName=s1 Switches=s0 Nodes=n[0-3],login\n");
   EXPECT_THAT(text, HasSubstr("nodes: 5  # read: f\n"));
@@ -54,7 +49,7 @@ TEST(PostedTopology, UpperSwitchesWithoutSwitchesBelowAreLeftOut) {
   EXPECT_THAT(text, HasSubstr("  nodes_per_leaf: 4  # read: f\n"));
 }
 
-TEST(PostedTopology, AggregatedBlocksOnlyRepeatBlocks) {
+TEST(PostedTopology, AggregatedBlocksAddNoHosts) {
   const std::string text = posted_topology(
       "BlockName=b1 BlockIndex=0 Nodes=n[001-018] BlockSize=18\n"
       "BlockName=b2 BlockIndex=1 Nodes=n[019-036] BlockSize=18\n"
@@ -81,12 +76,13 @@ TEST(PostedTopology, BareInfinibandDevicesAreNics) {
 </pci><pci busid="5" class="0x020000"/></cpu></system>)",
                        nic);
   };
-  const std::string one_more = "# left out: f: 1 more NICs, slower or farther from the GPUs\n";
+  const std::string one_more = "# left out: f: 1 more NIC, slower or farther from the GPUs\n";
   EXPECT_THAT(
       posted_topology(node("0x020700")),
-      AllOf(HasSubstr("    count: 2  # read: f\n    bandwidth: 25 GB/s  # assumed: usual with"),
-            HasSubstr("  gpu: a100-measured  # assumed: f has such PCIe; --gpu says which\n"),
-            HasSubstr(one_more)));
+      AllOf(
+          HasSubstr("    count: 2  # read: f\n    bandwidth: 25 GB/s  # assumed: usual with"),
+          HasSubstr("  gpu: a100-measured  # assumed: PCIe of this rate in f; --gpu says which\n"),
+          HasSubstr(one_more)));
   EXPECT_THAT(posted_topology(node("0x020000")),
               AllOf(HasSubstr("    count: 2  # read: f\n"), HasSubstr(one_more)));
   EXPECT_THAT(posted_topology(node("0x010802")), Not(HasSubstr("  nics:\n")));
@@ -99,7 +95,7 @@ const std::string half_of_dgx1 =
 
 TEST(PostedTopology, LinksToSomeGpusAddUpForTheAssumedSwitch) {
   EXPECT_THAT(posted_topology(half_of_dgx1),
-              HasSubstr("    kind: switch  # assumed: f joins only some pairs, which no kind has\n"
+              HasSubstr("    kind: switch  # assumed: f joins only some pairs; no kind does that\n"
                         "    bandwidth: 75 GB/s  # read: f: 3 links of 25 GB/s by data sheet\n"));
 }
 
@@ -127,7 +123,7 @@ TEST(PostedTopology, ComputeCapabilityNamesTheDeviceOfUnknownFamilies) {
 TEST(PostedTopology, SlotsOfOldPcieAreOfOldGpus) {
   EXPECT_THAT(posted_topology(R"(<system version="1"><cpu numaid="0">
 <pci class="0x030200" link_speed="8 GT/s" link_width="16"/></cpu></system>)"),
-              HasSubstr("  gpu: v100  # assumed: f has such PCIe; --gpu says which\n"));
+              HasSubstr("  gpu: v100  # assumed: PCIe of this rate in f; --gpu says which\n"));
 }
 
 TEST(PostedTopology, CapabilityCountsMoreThanADomainOfSeveralHosts) {

@@ -47,7 +47,7 @@ SwitchName=c1 Switches=s[1-4]
 SwitchName=c2 Switches=s[1-4]
 SwitchName=c3 Switches=s[1-4]
 )"}}),
-      R"(# left out: smi: 1 more NICs, slower or farther from the GPUs
+      R"(# left out: smi: 1 more NIC, slower or farther from the GPUs
 description: 8 nodes of 4 GPUs
 source: 'smi (nvidia-smi topo -m), tree (Slurm''s topology.conf)'
 exchange_overhead: 12 us  # assumed: as h100-rail; measure it
@@ -90,7 +90,7 @@ TEST(WholeText, TwoSocketsOfTwoSwitchesAndNicsThatDoNotShareEvenly) {
 <nic><net name="b" speed="100000"/><net name="c" speed="100000"/></nic><nic><net name="d" speed="1000"/></nic></cpu>
 <cpu numaid="2"/></system>
 )"}}),
-            R"(# left out: nccl: 1 more NICs, slower or farther from the GPUs
+            R"(# left out: nccl: 1 more NIC, slower or farther from the GPUs
 description: 1 node of 8 GPUs
 source: 'nccl (NCCL''s topology dump)'
 exchange_overhead: 12 us  # assumed: as h100-rail; measure it
@@ -144,7 +144,7 @@ node:
     bandwidth: 50 GB/s  # assumed: usual with this GPU
     latency: 1 us  # assumed: to the first switch
 fabric:
-  kind: switch  # assumed: no file says what joins the nodes; it never binds
+  kind: switch  # assumed: no file says; a switch without a bandwidth limit
 )");
 }
 

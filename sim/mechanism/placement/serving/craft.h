@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CRAFT (arXiv 2603.28768): layers share a budget of replicas, each gets as many as pay. The paper
-// leaves the estimate of what they pay, and the choice among equal ones, to its code, which is not
-// published: here the balance that EPLB's rule gives the profiled loads, interpreted.
+// CRAFT (arXiv 2603.28768): layers share a budget of replicas by their gain in balance. The paper's
+// gain estimate and tie-breaking are unpublished; ours (interpreted): balancedness() of the
+// profiled loads under EPLB's rule.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ namespace moesim::craft {
 struct LayerRoom {
   int gpus = 1;
   int replicas = 0;   // further slots, over one for each expert
-  int first_gpu = 0;  // the first of the GPUs that have one slot more, if not all have as many
+  int first_gpu = 0;  // the first GPU with an extra slot, if slots do not divide evenly
 };
 
 /// The experts of every GPU: EPLB's copies, heaviest first to the least loaded GPU with room, if
@@ -27,7 +27,8 @@ SlotTable place(std::span<const double> loads, const LayerRoom& room);
 double balancedness(std::span<const double> loads, const SlotTable& table);
 
 /// Replicas of every layer, at most `budget` together, with the largest sum of
-/// gains[layer][replicas]; of equal sums the fewest replicas. Exact, in layers x budget x replicas.
+/// gains[layer][replicas]; of equal sums the fewest replicas. Exact; takes
+/// O(layers x budget x replicas).
 std::vector<int> share(const std::vector<std::vector<double>>& gains, int budget);
 
 /// The slots of all layers. No layer has more than `most` replicas; slots of GPUs, over all layers,

@@ -11,6 +11,7 @@
 
 #include "sim/base/error.h"
 #include "sim/trace/synth/random.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -135,13 +136,8 @@ TEST(KMeansTest, TakesTheBestOfItsStartsEachByItsWords) {
 }
 
 TEST(KMeansTest, RefusesWhatCannotBeClustered) {
-  const auto error = [](std::size_t points, int clusters, int starts) -> std::string {
-    try {
-      k_means(Points(points, {0}), clusters, 1, starts);
-    } catch (const Error& refused) {
-      return refused.what();
-    }
-    return "";
+  const auto error = [](std::size_t points, int clusters, int starts) {
+    return error_of([&] { k_means(Points(points, {0}), clusters, 1, starts); });
   };
   EXPECT_EQ(error(1, 1, 1), "");
   EXPECT_EQ(error(3, 3, 1), "");

@@ -10,12 +10,11 @@
 #include "sim/mechanism/placement/affinity/clustering.h"
 #include "sim/mechanism/placement/affinity/grace.h"
 #include "sim/trace/synth/random.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {
 namespace {
-
-using test::error_of;
 
 int below(Random& random, int n) {
   return static_cast<int>(random.below(static_cast<std::uint32_t>(n)));

@@ -11,12 +11,11 @@
 #include "sim/mechanism/placement/affinity/grouping.h"
 #include "sim/mechanism/placement/affinity/occult.h"
 #include "sim/trace/synth/random.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {
 namespace {
-
-using test::error_of;
 
 std::size_t drawn(Random& random, std::size_t n) {
   return random.below(static_cast<std::uint32_t>(n));

@@ -12,6 +12,7 @@
 
 #include "sim/base/error.h"
 #include "sim/mechanism/placement/external/packed_loads.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -23,12 +24,9 @@ const SlotTable two_ranks = {{ExpertId(0), ExpertId(1)}, {ExpertId(2), ExpertId(
 /// What is wrong with the program that the shell runs; empty: nothing.
 std::string planner_mistake(const std::string& command, double limit = 5) {
   allow_commands();
-  try {
+  return error_of([&] {
     PlannerProcess(command, Seconds(limit)).slots({{"do", "place"}}, two_ranks, 3);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  });
 }
 
 std::string answers(const std::string& line) {

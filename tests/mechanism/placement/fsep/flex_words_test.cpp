@@ -8,6 +8,7 @@
 #include "sim/mechanism/placement/fsep/baselines.h"
 #include "sim/mechanism/placement/fsep/flex.h"
 #include "sim/mechanism/placement/fsep/spread.h"
+#include "tests/error_of.h"
 #include "tests/mechanism/placement/fsep/cases.h"
 #include "tests/plan/fixtures.h"
 
@@ -113,7 +114,7 @@ TEST(FlexWords, EveryStepIsAsItsWordsSay) {
 
 TEST(FsepWords, WhatDoesNotFitIsNamed) {
   const auto grid = [](int ranks, int per_node, int slots, int experts) {
-    return test::error_of([&] { SlotGrid{ranks, per_node, slots}.check(experts); });
+    return error_of([&] { SlotGrid{ranks, per_node, slots}.check(experts); });
   };
   EXPECT_EQ(grid(1, 1, 1, 1), "");
   EXPECT_EQ(grid(4, 2, 2, 8), "");
@@ -126,11 +127,11 @@ TEST(FsepWords, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(grid(4, 2, 2, 0), "error: 0 experts do not fit 4 ranks with 2 slots each\n" + room);
   EXPECT_EQ(grid(4, 2, 2, 9), "error: 9 experts do not fit 4 ranks with 2 slots each\n" + room);
   const Placement placement(1, table({{0}, {0}}));
-  EXPECT_EQ(test::error_of([&] { Reach(placement, 0); }),
+  EXPECT_EQ(error_of([&] { Reach(placement, 0); }),
             "error: 2 ranks cannot form nodes of 0\n" + nodes);
-  EXPECT_EQ(test::error_of([&] { check_shapes(LoadMatrix(2, 2), placement); }),
+  EXPECT_EQ(error_of([&] { check_shapes(LoadMatrix(2, 2), placement); }),
             "error: loads of 2 ranks and 2 experts, a placement of 2 and 1\n");
-  EXPECT_EQ(test::error_of([&] { check_shapes(LoadMatrix(1, 1), placement); }),
+  EXPECT_EQ(error_of([&] { check_shapes(LoadMatrix(1, 1), placement); }),
             "error: loads of 1 ranks and 1 experts, a placement of 2 and 1\n");
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/base/error.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -38,12 +38,7 @@ Ranks given_slots(const std::string& text, int layer = 2) {
 }
 
 std::string given_mistake(const std::string& text) {
-  try {
-    slots_in(parse_placement(text, "f"), four_experts(), {1, 2, 3}, 2);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { slots_in(parse_placement(text, "f"), four_experts(), {1, 2, 3}, 2); });
 }
 
 const Ranks replicated = {{3, 0, 1}, {2, 3, 3}};

@@ -10,12 +10,12 @@
 #include "sim/mechanism/placement/serving/llep.h"
 #include "sim/mechanism/placement/serving/prediction.h"
 #include "sim/trace/synth/random.h"
+#include "tests/error_of.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {
 namespace {
 
-using test::error_of;
 using Counts = std::vector<std::int64_t>;
 
 std::size_t some(Random& random, std::size_t n) {

@@ -12,13 +12,12 @@
 #include "sim/mechanism/placement/serving/replica_choice.h"
 #include "sim/mechanism/placement/serving/trt_llm.h"
 #include "sim/trace/synth/random.h"
+#include "tests/error_of.h"
 #include "tests/mechanism/placement/serving/slot_table.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {
 namespace {
-
-using test::error_of;
 
 std::size_t drawn_below(Random& random, std::size_t n) {
   return random.below(static_cast<std::uint32_t>(n));

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/error_of.h"
 #include "tests/mechanism/hand_steps.h"
 #include "tests/plan/fixtures.h"
 
@@ -110,7 +111,7 @@ TEST(Waterfill, EveryDispatchDeliversItOnNodesToo) {
 
 TEST(Waterfill, RefusesWhatItCannotServe) {
   const auto error = [](int shared, bool backward) {
-    return test::error_of([&] {
+    return error_of([&] {
       HandSteps(1, filled_ranks, routed_experts, tokens_of(1, mild), 1, shared)
           .all("identity", "waterfill", "dedup", backward);
     });
@@ -124,8 +125,7 @@ TEST(Waterfill, WithoutRoomTheLeastLoadedOfTheVisitedComputes) {
   const waterfill::Water full{{100, 50, 91, 10}, 5, false};
   EXPECT_EQ(waterfill::rank_for(full, GpuId(0), 0, std::vector{GpuId(1), GpuId(2)}), GpuId(1));
   EXPECT_EQ(waterfill::rank_for(full, GpuId(0), 0, std::vector{GpuId(2)}), GpuId(0));
-  EXPECT_EQ(test::error_of([] { waterfill::fill({}, {}, 0); }),
-            "error: tokens without routed choices\n");
+  EXPECT_EQ(error_of([] { waterfill::fill({}, {}, 0); }), "error: tokens without routed choices\n");
 }
 
 }  // namespace

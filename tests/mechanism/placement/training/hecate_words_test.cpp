@@ -8,6 +8,7 @@
 
 #include "sim/mechanism/placement/training/hecate.h"
 #include "sim/mechanism/placement/training/smart_moe.h"
+#include "tests/error_of.h"
 #include "tests/mechanism/placement/training/routed_layer.h"
 #include "tests/plan/fixtures.h"
 
@@ -190,13 +191,13 @@ TEST(HecateWords, ShardsArePlacedLayerByLayer) {
 
 TEST(HecateWords, NodesAreOfOneGpuOrMore) {
   const auto shards_of = [](int gpus, int per_node) {
-    return test::error_of([&] { hecate_shards({{1, 2}}, 0, gpus, per_node); });
+    return error_of([&] { hecate_shards({{1, 2}}, 0, gpus, per_node); });
   };
   EXPECT_EQ(shards_of(1, 1), "");
   EXPECT_EQ(shards_of(0, 1), "error: 0 GPUs do not form nodes of 1\n");
   EXPECT_EQ(shards_of(2, 0), "error: 2 GPUs do not form nodes of 0\n");
   EXPECT_EQ(shards_of(3, 2), "error: 3 GPUs do not form nodes of 2\n");
-  EXPECT_EQ(test::error_of([] {
+  EXPECT_EQ(error_of([] {
               hecate_assignment(slots({{0}, {1}}), 2, 0);
             }),
             "error: 2 GPUs do not form nodes of 0\n");
