@@ -2,6 +2,7 @@
 #include "sim/mechanism/source_choices.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/plan/rank_walk.h"
 
@@ -30,20 +31,21 @@ SourceChoices::SourceChoices(const LayerTokens& tokens, StopPer per)
       split_(tokens.assignment.split()),
       ids_(possible_ids(tokens)),
       stop_of_(possible_stops(tokens, per), no_class),
-      counter_(split_ ? ids_ : static_cast<std::size_t>(tokens.assignment.placement().experts())),
+      expert_counter_(static_cast<std::size_t>(tokens.assignment.placement().experts())),
+      slot_counter_(ids_),
       chosen_(ids_),
       all_chosen_(ids_) {}
 
 void SourceChoices::enter(GpuId source) {
   source_ = source;
   held_ = 0;
-  for (const TokenRun& run : tokens_.batch.ranks[source.index()]) held_ += run.count;
+  const std::vector<TokenRun>& runs = tokens_.batch.ranks[source.index()];
+  for (const TokenRun& run : runs) held_ += run.count;
   find_items();
-  if (split_) {
-    walk_choices();
-  } else if (items_.size() <= most_kept) {
-    known_ = KnownChoices::find(tokens_.ids.data(), tokens_.batch.ranks[source.index()]);
-  }
+  walked_ = counted_ = false;
+  const bool keeps =
+      static_cast<std::size_t>(tokens_.assignment.placement().experts()) <= most_kept;
+  known_ = keeps ? KnownChoices::find(tokens_.ids.data(), runs) : nullptr;
   for (const Item& item : items_) all_chosen_[item.id] = 0;
   covered_ = 0;
   first_ = last_ = -1;
@@ -86,20 +88,32 @@ void SourceChoices::add_item(std::uint32_t id, SlotId slot) {
   items_.push_back({id, stop, slot});
 }
 
+/// Calls use(slots) with those that are as wide as the assignment needs.
+template <class Use>
+void SourceChoices::with_slots(const Use& use) {
+  ids_ <= std::size_t{1} << 16 ? use(slots_) : use(wide_slots_);
+}
+
 void SourceChoices::walk_choices() {
+  if (!walked_) with_slots([&](auto& slots) { write_slots(slots); });
+  walked_ = true;
+}
+
+template <class Slot>
+void SourceChoices::write_slots(std::vector<Slot>& slots) {
   const auto experts = static_cast<std::size_t>(tokens_.assignment.placement().experts());
-  const auto dropped = static_cast<std::uint32_t>(ids_ - 1);
-  const auto top_k = static_cast<std::size_t>(tokens_.ids.top_k());
+  const auto dropped = static_cast<Slot>(ids_ - 1);
   RankWalk walk(tokens_.assignment, source_);
-  walked_.resize(static_cast<std::size_t>(held_) * top_k);
-  std::uint32_t* to = walked_.data();
+  slots.resize(static_cast<std::size_t>(held_) * static_cast<std::size_t>(tokens_.ids.top_k()));
+  Slot* to = slots.data();
   const auto write = [&](const auto& next) {
     for (const TokenRun& run : tokens_.batch.ranks[source_.index()]) {
       with_ids(tokens_.ids, run.first, run.count, [&](auto ids) {
-        std::uint32_t* out = to;
+        Slot* out = to;
+#pragma GCC unroll 8
         for (const auto id : ids) {
           const bool kept = sizeof(id) == 1 || id < experts;
-          *out++ = kept ? static_cast<std::uint32_t>(next(ExpertId(id)).value) : dropped;
+          *out++ = kept ? static_cast<Slot>(next(ExpertId(id)).value) : dropped;
         }
         to = out;
       });
@@ -114,12 +128,14 @@ void SourceChoices::walk_choices() {
 
 /// Calls use(ids) for the ids of the selected tokens, run by run.
 template <class Use>
-void SourceChoices::for_each_run(const Use& use) const {
+void SourceChoices::for_each_run(const Use& use) {
   if (split_) {
+    walk_choices();
     const auto top_k = static_cast<std::size_t>(tokens_.ids.top_k());
-    return use(std::span<const std::uint32_t>(walked_).subspan(
-        static_cast<std::size_t>(first_) * top_k,
-        static_cast<std::size_t>(last_ - first_) * top_k));
+    return with_slots([&](const auto& slots) {
+      use(std::span(slots).subspan(static_cast<std::size_t>(first_) * top_k,
+                                   static_cast<std::size_t>(last_ - first_) * top_k));
+    });
   }
   std::int64_t before = 0;
   for (const TokenRun& run : tokens_.batch.ranks[source_.index()]) {
@@ -134,27 +150,55 @@ void SourceChoices::select(std::int64_t first, std::int64_t last) {
   if (first == first_ && last == last_) return;
   first_ = first;
   last_ = last;
-  count_selected();
+  counted_ = false;
 }
 
 void SourceChoices::count_selected() {
-  if (known_ != nullptr && all_selected() && known_->chosen.size() == items_.size()) {
-    std::ranges::copy(known_->chosen, chosen_.begin());
+  if (std::exchange(counted_, true)) return;
+  for (const Item& item : items_) chosen_[item.id] = 0;
+  if (all_selected()) {
+    count_all();
   } else {
-    for (const Item& item : items_) chosen_[item.id] = 0;
-    for_each_run([&](auto ids) { counter_.add(ids, chosen_); });
-    counter_.finish(chosen_);
-    if (known_ != nullptr && all_selected()) {
-      const auto experts = static_cast<std::ptrdiff_t>(items_.size());
-      known_->chosen.assign(chosen_.begin(), chosen_.begin() + experts);
-    }
+    IdCounter& counter = split_ ? slot_counter_ : expert_counter_;
+    for_each_run([&](auto ids) { counter.add(ids, chosen_); });
+    counter.finish(chosen_);
   }
   if (first_ != covered_) return;
   for (const Item& item : items_) all_chosen_[item.id] += chosen_[item.id];
   covered_ = last_;
 }
 
+void SourceChoices::count_all() {
+  const auto experts = chosen_experts();
+  if (!split_) {
+    std::ranges::copy(experts, chosen_.begin());
+    return;
+  }
+  served_.assign(ids_, 0);
+  for (std::size_t e = 0; e < experts.size(); ++e) {
+    const ExpertId expert(static_cast<std::int64_t>(e));
+    if (experts[e] > 0) add_choices(tokens_.assignment, source_, expert, experts[e], served_);
+  }
+  for (const Item& item : items_) {
+    chosen_[item.id] = static_cast<std::uint32_t>(served_[item.id]);
+  }
+}
+
+/// By all tokens of the rank.
+std::span<const std::uint32_t> SourceChoices::chosen_experts() {
+  const auto experts = static_cast<std::size_t>(tokens_.assignment.placement().experts());
+  std::vector<std::uint32_t>& chosen = known_ != nullptr ? known_->chosen : chosen_experts_;
+  if (known_ != nullptr && chosen.size() == experts) return chosen;
+  chosen.assign(experts, 0);
+  for (const TokenRun& run : tokens_.batch.ranks[source_.index()]) {
+    expert_counter_.add(tokens_.ids, run.first, run.count, chosen);
+  }
+  expert_counter_.finish(chosen);
+  return chosen;
+}
+
 std::span<const std::uint32_t> SourceChoices::choices() {
+  count_selected();
   choices_.assign(stops_.size(), 0);
   for (const Item& item : items_) choices_[item.stop] += chosen_[item.id];
   return choices_;
@@ -191,7 +235,8 @@ void SourceChoices::classify(std::span<const std::uint32_t> class_of, std::size_
   if (!classes.several_.empty()) classes.touched_.start(classes.members_, classes.several_.size());
 }
 
-std::span<const std::uint32_t> SourceChoices::rows(StopClasses& classes) const {
+std::span<const std::uint32_t> SourceChoices::rows(StopClasses& classes) {
+  if (!classes.only_.empty()) count_selected();
   for (const auto& member : classes.only_) classes.rows_[member.of] = chosen_[member.id];
   if (classes.several_.empty()) return classes.rows_;
   const auto rows = rows_of_several(classes);
@@ -199,8 +244,8 @@ std::span<const std::uint32_t> SourceChoices::rows(StopClasses& classes) const {
   return classes.rows_;
 }
 
-std::span<const std::uint32_t> SourceChoices::rows_of_several(StopClasses& classes) const {
-  const bool keeps = known_ != nullptr && all_selected();
+std::span<const std::uint32_t> SourceChoices::rows_of_several(StopClasses& classes) {
+  const bool keeps = known_ != nullptr && !split_ && all_selected();
   if (keeps) {
     const auto same =
         std::ranges::find(known_->touching, classes.members_, &KnownChoices::Rows::members);
@@ -214,7 +259,10 @@ std::span<const std::uint32_t> SourceChoices::rows_of_several(StopClasses& class
 }
 
 void SourceChoices::add_to_slots(std::vector<std::int64_t>& slots) {
-  if (covered_ < held_) select(covered_, held_);
+  if (covered_ < held_) {
+    select(covered_, held_);
+    count_selected();
+  }
   for (const Item& item : items_) slots[item.slot.index()] += all_chosen_[item.id];
 }
 

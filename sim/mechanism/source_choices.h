@@ -41,8 +41,9 @@ class StopClasses {
 };
 
 /// Counts the choices and the rows of one rank by the stops of the choices. Ids stand for experts;
-/// if the assignment is split, the rank's choices are walked once and written down as slots, which
-/// take the place of experts from then on.
+/// if the assignment is split they stand for slots. The slots of all choices follow from how often
+/// each expert is chosen; if others are asked for, or rows, the rank's choices are walked once and
+/// written down as slots.
 class SourceChoices {
  public:
   /// `tokens` must outlive it.
@@ -63,7 +64,7 @@ class SourceChoices {
   void classify(std::span<const std::uint32_t> class_of, std::size_t count, StopClasses& classes);
   StopClasses no_classes() const { return StopClasses(ids_); }
   /// Selected tokens with a choice in each class of stops of the rank: [class].
-  std::span<const std::uint32_t> rows(StopClasses& classes) const;
+  std::span<const std::uint32_t> rows(StopClasses& classes);
   static constexpr std::uint32_t no_class = ~std::uint32_t{0};
 
   /// Adds the choices of all tokens of the rank to slots[slot].
@@ -79,30 +80,42 @@ class SourceChoices {
   void find_items();
   void add_item(std::uint32_t id, SlotId slot);
   void walk_choices();
+  template <class Slot>
+  void write_slots(std::vector<Slot>& slots);
+  template <class Use>
+  void with_slots(const Use& use);
   void count_selected();
-  std::span<const std::uint32_t> rows_of_several(StopClasses& classes) const;
+  void count_all();
+  std::span<const std::uint32_t> chosen_experts();
+  std::span<const std::uint32_t> rows_of_several(StopClasses& classes);
   bool all_selected() const { return first_ == 0 && last_ == held_; }
   template <class Use>
-  void for_each_run(const Use& use) const;
+  void for_each_run(const Use& use);
 
   const LayerTokens& tokens_;
   StopPer per_;
   bool split_;
   std::size_t ids_;  // that there may be
   GpuId source_{-1};
-  KnownChoices::OfRank* known_ = nullptr;  // of the rank, if choices are of experts
+  KnownChoices::OfRank* known_ = nullptr;  // of the rank
   std::int64_t held_ = 0;                  // tokens of the rank
   std::int64_t first_ = 0, last_ = 0;      // selected
   std::int64_t covered_ = 0;               // tokens that all_chosen_ counts, from the first on
-  std::vector<std::uint32_t> walked_;      // [token][k] slots, if the assignment is split
-  GpuId items_of_{-1};                     // the rank whose they are
+  // [token][k] slots if the assignment is split; one of both, as wide as they need.
+  bool walked_ = false;
+  std::vector<std::uint16_t> slots_;
+  std::vector<std::uint32_t> wide_slots_;
+  GpuId items_of_{-1};  // the rank whose they are
   std::vector<Item> items_;
   std::vector<Stop> stops_;
   std::vector<std::uint32_t> stop_of_;  // [gpu or slot] its stop, or no_class
-  IdCounter counter_;
-  std::vector<std::uint32_t> chosen_;      // [id] by the selected tokens
-  std::vector<std::uint32_t> all_chosen_;  // [id] by the covered tokens
-  std::vector<std::uint32_t> choices_;     // [stop]
+  IdCounter expert_counter_, slot_counter_;
+  bool counted_ = false;                       // whether the next ones are of the selected tokens
+  std::vector<std::uint32_t> chosen_;          // [id] by the selected tokens
+  std::vector<std::uint32_t> all_chosen_;      // [id] by the covered tokens
+  std::vector<std::uint32_t> chosen_experts_;  // [expert] by all tokens, unless they are known
+  std::vector<std::int64_t> served_;           // [slot] choices of all tokens
+  std::vector<std::uint32_t> choices_;         // [stop]
 };
 
 }  // namespace moesim

@@ -8,8 +8,8 @@
 namespace moesim {
 namespace {
 
-/// Calls use<k>() with the number of choices if it is a common one, use<0>() else: the compiler
-/// unrolls loops over a known number.
+/// Calls use<k>() with the number of choices if it is a common one, use<0>() else: loops over a
+/// known number are unrolled, by pragmas, as -O2 leaves them as they are.
 template <class Use>
 void with_fixed_k(int top_k, const Use& use) {
   switch (top_k) {
@@ -40,8 +40,10 @@ void add_pairs(const Id* ids, std::size_t rows, int top_k, std::size_t experts,
                std::uint16_t* pairs) {
   const int choices = fixed_k > 0 ? fixed_k : top_k;
   for (const Id* end = ids + rows * static_cast<std::size_t>(choices); ids != end; ids += choices) {
+#pragma GCC unroll 8
     for (int a = 0; a < choices; ++a) {
       std::uint16_t* const later = pairs + ids[a] * experts;
+#pragma GCC unroll 8
       for (int b = a + 1; b < choices; ++b) ++later[ids[b]];
     }
   }
@@ -176,6 +178,7 @@ void TouchCounter::add_bits(std::span<const Id> rows, int top_k) {
     std::size_t filled = 0;
     for (; filled < touched.size() && ids != end; ++filled, ids += choices) {
       std::uint64_t bits = choices % 2 == 1 ? bit_of[ids[choices - 1]] : 0;
+#pragma GCC unroll 8
       for (int k = 1; k < choices; k += 2) bits |= bit_of[ids[k - 1]] | bit_of[ids[k]];
       touched[filled] = bits;
     }
@@ -194,6 +197,7 @@ void TouchCounter::add_newest(std::span<const Id> rows, int top_k) {
   std::uint32_t row = row_;
   for (const Id *ids = rows.data(), *end = ids + rows.size(); ids != end; ids += choices) {
     ++row;
+#pragma GCC unroll 8
     for (int k = 0; k < choices; ++k) {
       Touched& of = touched[class_of[ids[k]]];
       of.count += of.row != row ? 1 : 0;

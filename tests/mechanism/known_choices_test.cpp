@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <numeric>
 
 #include "sim/planner/layer/count_loads.h"
 #include "tests/mechanism/layer_tokens.h"
+#include "tests/mechanism/random_layers.h"
 
 namespace moesim {
 namespace {
@@ -75,6 +77,48 @@ TEST(KnownChoices, LoadsAreCountedOnceForPlacementAndDispatch) {
   EXPECT_EQ(dispatch->count(tokens).phases, counts.phases);
   ++kept->chosen[0];
   EXPECT_EQ(loads(experts).at(GpuId(0), ExpertId(0)), expected.at(GpuId(0), ExpertId(0)) + 1);
+}
+
+/// How often experts are chosen says which slots serve all choices; rows are of one assignment.
+TEST(KnownChoices, OfExpertsServeSplitAssignments) {
+  std::mt19937 random(3);
+  constexpr int gpus = 8, experts = 16, top_k = 4;
+  const auto ids = random_ids(random, gpus * 300, experts, top_k);
+  const Tokens layer(gpus, experts, top_k, 300, ids, gpus);
+  const auto counts_of = [&](const Assignment& split, const char* kind) {
+    return make_dispatch(kind, bare_nodes(2, 4))->count({layer.batch, layer.step->ids(0), split});
+  };
+  std::vector<Assignment> assignments;
+  while (assignments.size() < 2) {
+    const Assignment drawn = random_assignment(random, {2, 4, gpus}, experts);
+    if (drawn.split()) assignments.push_back(drawn);
+  }
+  for (const char* kind : {"alltoall", "dedup", "{kind: deepep-normal, rounds: 2, channels: 1}"}) {
+    const RowCounts first = counts_of(assignments[0], kind);
+    const RowCounts second = counts_of(assignments[1], kind);
+    const KnownChoices known(true);
+    for (int round = 0; round < 2; ++round) {
+      const RowCounts again = counts_of(assignments[0], kind),
+                      other = counts_of(assignments[1], kind);
+      EXPECT_EQ(again.phases, first.phases) << kind;
+      EXPECT_EQ(again.slots, first.slots) << kind;
+      EXPECT_EQ(other.phases, second.phases) << kind;
+      EXPECT_EQ(other.slots, second.slots) << kind;
+    }
+    KnownChoices::OfRank* kept =
+        KnownChoices::find(layer.step->ids(0).data(), layer.batch.ranks[0]);
+    ASSERT_NE(kept, nullptr);
+    EXPECT_TRUE(kept->touching.empty());
+  }
+  const KnownChoices known(true);
+  const RowCounts before = counts_of(assignments[0], "alltoall");
+  KnownChoices::OfRank* kept = KnownChoices::find(layer.step->ids(0).data(), layer.batch.ranks[0]);
+  ASSERT_EQ(kept->chosen.size(), experts);
+  ++kept->chosen[0];
+  const auto served = [](const RowCounts& counts) {
+    return std::accumulate(counts.slots.begin(), counts.slots.end(), std::int64_t{0});
+  };
+  EXPECT_EQ(served(counts_of(assignments[0], "alltoall")), served(before) + 1);
 }
 
 }  // namespace

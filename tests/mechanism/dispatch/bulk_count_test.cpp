@@ -177,5 +177,25 @@ TEST(BulkCount, EqualsTheRowsOfMoreThan256ExpertsAndManyClasses) {
   EXPECT_TRUE(met.contains("dedup"));
 }
 
+TEST(BulkCount, EqualsTheRowsOfMoreSlotsThan16BitsNumber) {
+  std::mt19937 random(4);
+  std::set<std::string> met;
+  constexpr int gpus = 4, experts = 5, slots_on_gpu = 17000;
+  SlotTable table(gpus);
+  for (auto& slots : table) {
+    for (int slot = 0; slot < slots_on_gpu; ++slot) slots.emplace_back(slot % experts);
+  }
+  const Placement placement(experts, table);
+  std::vector<Shares> row;
+  for (int e = 0; e < experts; ++e) {
+    const auto& slots = placement.slots_of(ExpertId(e));
+    row.push_back({{slots.back(), 1}, {slots.front(), 2}, {slots[slots.size() / 2], 1}});
+  }
+  const Assignment assignment(placement, std::vector<std::vector<Shares>>(gpus, row));
+  expect_equal_counts(
+      random, bare_nodes(2, 2), gpus, experts, [&] { return assignment; }, met);
+  EXPECT_TRUE(met.contains("{kind: deepep-normal, rounds: 4, channels: 1, rdma_chunk: 16}"));
+}
+
 }  // namespace
 }  // namespace moesim
