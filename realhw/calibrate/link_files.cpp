@@ -34,13 +34,14 @@ std::string class_report(const ClassFit& c) {
   }
   const auto [typical, worst] = left_out(c.fit);
   return fmt::format(
-      "{} (by '{}'): {}, {} rejected; medians +-{} (95 %)\nan exchange takes {} +- {} (95 %) "
+      "{} (by '{}'): {}, {} rejected; medians +-{} (95 %)\nan exchange takes {}{} "
       "whatever its bytes; latency of a link {}\n{}fit: typically {} off, at worst {}; a point "
       "left out: {} typically, {} at worst; a straight line: {} at worst\n",
       c.link_class, c.plan, counted(c.kept + c.rejected, "time"), c.rejected, percent(c.spread),
-      to_string(c.fit.fixed), to_string(c.fit.fixed_spread), to_string(c.latency), align(rows, 0),
-      percent(c.typical), percent(c.worst), percent(typical), percent(worst),
-      percent(c.fit.line_error));
+      to_string(c.fit.fixed),
+      c.fit.fixed_spread ? fmt::format(" +- {} (95 %)", to_string(*c.fit.fixed_spread)) : "",
+      to_string(c.latency), align(rows, 0), percent(c.typical), percent(c.worst), percent(typical),
+      percent(worst), percent(c.fit.line_error));
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ std::string link_yaml(const std::string& name, const ClassFit& c, const Provenan
   yaml += fmt::format(
       "fit:  # derived from the residuals\n"
       "  fixed_time: {}\n"
-      "  fixed_time_95: {}\n"
+      "{}"
       "  samples: {}\n"
       "  rejected: {}\n"
       "  median_95: {}\n"
@@ -72,9 +73,11 @@ std::string link_yaml(const std::string& name, const ClassFit& c, const Provenan
       "  error_of_a_point_left_out: {}\n"
       "  worst_error_of_a_point_left_out: {}\n"
       "  worst_error_of_a_line: {}\n",
-      microseconds(c.fit.fixed), microseconds(c.fit.fixed_spread), c.kept + c.rejected, c.rejected,
-      percent(c.spread), percent(c.typical), percent(c.worst), percent(typical), percent(worst),
-      percent(c.fit.line_error));
+      microseconds(c.fit.fixed),
+      c.fit.fixed_spread ? fmt::format("  fixed_time_95: {}\n", microseconds(*c.fit.fixed_spread))
+                         : "",
+      c.kept + c.rejected, c.rejected, percent(c.spread), percent(c.typical), percent(c.worst),
+      percent(typical), percent(worst), percent(c.fit.line_error));
   return yaml + yaml_of(provenance);
 }
 

@@ -93,6 +93,14 @@ std::string related(const std::string& word, const std::vector<std::string>& can
     const bool variant = begins_with_name(word, known) || begins_with_name(known, word);
     if (variant && (best.empty() || candidate.size() < best.size())) best = candidate;
   }
+  // The longest part tells most: 1f1b-interleaved is interleaved rather than 1f1b.
+  constexpr std::size_t least_part = 4;
+  for (const std::string& candidate : candidates) {
+    const bool ends = word.ends_with('-' + lower_case(candidate));
+    const bool of_word = best.empty() || begins_with_name(word, lower_case(best));
+    const std::size_t told = std::max(best.size() + 1, least_part);
+    if (ends && of_word && candidate.size() >= told) return candidate;
+  }
   return best;
 }
 

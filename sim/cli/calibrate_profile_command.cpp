@@ -28,6 +28,16 @@ struct CalibrateProfileFlags {
   PrintFlags print;
 };
 
+Error nothing_to_fit(const std::string& file, const Profile& profile) {
+  return is_log(profile)
+             ? error_in(
+                   file, "is a log without kernels: nothing can be fitted",
+                   "moesim validate profile compares its iterations; for a fit, profile a step "
+                   "with PyTorch's profiler and record_shapes=True")
+             : error_in(file, "no kernel has a shape, no exchange its bytes: nothing can be fitted",
+                        "profile with record_shapes=True");
+}
+
 void calibrate_profile(const CalibrateProfileFlags& flags) {
   const KernelTable table = kernel_table(flags.kernels);
   const std::string gpu_file = data_file("models/gpu", flags.gpu);
@@ -40,11 +50,13 @@ void calibrate_profile(const CalibrateProfileFlags& flags) {
       read_file(gpu_file),
       gpu.die,
       flags.software,
-      flags.exchange_overhead.time()};
+      flags.exchange_overhead.time(),
+      !flags.exchange_overhead.text.empty()};
   if (text.name.empty()) throw Error("-o: '" + flags.out + "' is a folder", "such as -o mine");
   LongWork work("reading");
   const ReadProfile read = read_profile(flags.files, table, work.progress());
   const ProfileFit fit = fit_profile(read.profile, gpu, flags.fit);
+  if (!fit.fits_anything()) throw nothing_to_fit(flags.files.front(), read.profile);
   std::vector<NamedText> files;
   for (const FittedFile& file : fitted_files(fit, text)) {
     files.push_back({flags.out + file.ending, file.text});

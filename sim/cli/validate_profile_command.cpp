@@ -40,7 +40,27 @@ std::string shown_ranks(const Profile& profile, int gpus) {
 struct SimulatedProfile {
   Profile profile;
   std::string policy, topology;
+  Seconds step;  // of all ranks
 };
+
+/// A log has the times of iterations and nothing below them.
+void require_for_log(const ValidateProfileFlags& flags, const Scenario& scenario) {
+  if (!scenario.trains()) {
+    throw Error("a log of iterations is compared with an iteration; the scenario has none",
+                "'parallel' and 'batch' describe one");
+  }
+  if (flags.steps > 0) {
+    throw Error("--steps: the log says how many iterations it has", "leave --steps out");
+  }
+  if (!flags.timeline.empty()) {
+    throw Error("--timeline: a log has no kernels",
+                "moesim run --timeline writes the simulated iteration");
+  }
+  if (flags.output.page_asked()) {
+    throw Error("--report: a log has no kernels to draw",
+                "moesim run --report draws the simulated iteration");
+  }
+}
 
 /// Simulates the scenario's only case; the timeline goes to `path`.
 SimulatedProfile simulated_profile(const ValidateProfileFlags& flags, const Profile& measured,
@@ -52,6 +72,7 @@ SimulatedProfile simulated_profile(const ValidateProfileFlags& flags, const Prof
     changes.push_back(of_an_input ? Override{"set", text, "--set " + text} : change);
   }
   const Scenario scenario = read_scenario(flags.scenario, changes);
+  if (is_log(measured)) require_for_log(flags, scenario);
   const Inputs inputs = open_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   ComparisonOptions options;
@@ -62,8 +83,9 @@ SimulatedProfile simulated_profile(const ValidateProfileFlags& flags, const Prof
   if (result.cases.size() != 1) {
     throw Error("the scenario has several cases", "--set policy=NAME leaves one");
   }
-  return {read_profile({path}, table, [](double) {}).profile, result.cases.front().name.policy,
-          result.cases.front().name.topology};
+  const CaseName& name = result.cases.front().name;
+  return {read_profile({path}, table, [](double) {}).profile, name.policy, name.topology,
+          result.cases.front().metrics.mean_step()};
 }
 
 /// Adds the measured kernels to the file of the simulated ones.
@@ -85,10 +107,14 @@ void validate_profile(const ValidateProfileFlags& flags) {
       flags.timeline.empty() ? folder.path() + "/simulated.json" : flags.timeline;
   const SimulatedProfile simulated = simulated_profile(flags, measured.profile, table, path);
   if (!flags.timeline.empty()) join_timelines(path, measured.profile);
+  StepTimes of_simulated = step_times(simulated.profile, 0);
+  if (is_log(measured.profile)) of_simulated.wall = simulated.step.value;
+  const double optimizer = of_simulated.kinds[static_cast<std::size_t>(KernelKind::optimizer)];
   const ProfileValidation validation{
       step_times(measured.profile, flags.steps),
-      step_times(simulated.profile, 0),
+      of_simulated,
       both_timelines(measured.profile, simulated.profile, flags.steps),
+      timer_times(measured.profile, simulated.step.value, optimizer),
       std::filesystem::path(flags.scenario).filename(),
       simulated.policy,
       simulated.topology};

@@ -80,6 +80,21 @@ constexpr std::array keys_of_flags = {KeyOfFlag{"--nodes", "topology.nodes=N"},
                                       KeyOfFlag{"--experts", "model.experts=N"},
                                       KeyOfFlag{"--top-k", "model.top_k=N"}};
 
+/// Megatron-LM's names of what has another name here.
+struct FlagOfMegatron {
+  std::string_view theirs, ours;
+};
+constexpr std::array flags_of_megatron = {
+    FlagOfMegatron{"--tensor-model-parallel-size", "--tp"},
+    FlagOfMegatron{"--pipeline-model-parallel-size", "--pp"},
+    FlagOfMegatron{"--context-parallel-size", "--cp"},
+    FlagOfMegatron{"--expert-model-parallel-size", "--ep"},
+    FlagOfMegatron{"--expert-tensor-parallel-size", "--etp"},
+    FlagOfMegatron{"--num-virtual-stages-per-pipeline-rank", "--vpp"},
+    FlagOfMegatron{"--micro-batch-size", "--micro-batch"},
+    FlagOfMegatron{"--global-batch-size", "--global-batch"},
+    FlagOfMegatron{"--seq-length", "--sequence"}};
+
 /// What to write in place of a flag that a command lacks; else `help`.
 std::string instead_of(const std::string& flag, const std::vector<std::string>& flags,
                        const std::string& help) {
@@ -89,7 +104,10 @@ std::string instead_of(const std::string& flag, const std::vector<std::string>& 
   }
   const auto key = std::ranges::find(keys_of_flags, flag, &KeyOfFlag::flag);
   if (sets && key != keys_of_flags.end()) return fmt::format("--set {} changes it", key->key);
-  const std::string close = nearest(flag, flags);
+  const auto megatron = std::ranges::find(flags_of_megatron, flag, &FlagOfMegatron::theirs);
+  const bool named = megatron != flags_of_megatron.end() &&
+                     std::ranges::find(flags, megatron->ours) != flags.end();
+  const std::string close = named ? std::string(megatron->ours) : nearest(flag, flags);
   return close.empty() ? help : fmt::format("did you mean '{}'?", close);
 }
 

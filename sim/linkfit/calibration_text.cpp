@@ -114,7 +114,7 @@ std::string calibration_yaml(const Calibrated& result, const CalibrationText& te
   yaml += fmt::format(
       "fit:  # derived from the residuals\n"
       "  fixed_time: {}\n"
-      "  fixed_time_95: {}\n"
+      "{}"
       "  exchange_overhead_elsewhere: {}\n"
       "  samples: {}\n"
       "  rejected: {}\n"
@@ -126,9 +126,11 @@ std::string calibration_yaml(const Calibrated& result, const CalibrationText& te
       "provenance:  # of the measurements\n"
       "  command: {}\n"
       "  logs:\n",
-      microseconds(fit.fixed), microseconds(fit.fixed_spread), microseconds(text.exchange_overhead),
-      fit.samples, fit.rejected, percent(fit.typical()), percent(fit.worst()), left_out(fit),
-      percent(fit.line_error), held ? held_out_yaml(*held) : "", quoted(text.command));
+      microseconds(fit.fixed),
+      fit.fixed_spread ? fmt::format("  fixed_time_95: {}\n", microseconds(*fit.fixed_spread)) : "",
+      microseconds(text.exchange_overhead), fit.samples, fit.rejected, percent(fit.typical()),
+      percent(fit.worst()), left_out(fit), percent(fit.line_error),
+      held ? held_out_yaml(*held) : "", quoted(text.command));
   for (const Log& log : logs) {
     const auto known = [](const std::string& s) { return quoted(s.empty() ? "unknown" : s); };
     yaml += fmt::format(
@@ -152,9 +154,10 @@ std::string calibration_report(const Calibrated& result) {
                         log.checked ? "" : ", results not checked");
     for (const std::string& note : log.notes) text += fmt::format("  note: {}\n", note);
   }
-  text += fmt::format("\n{}, {} rejected as outliers; fixed time {} +- {}\n\n",
+  text += fmt::format("\n{}, {} rejected as outliers; fixed time {}{}\n\n",
                       counted(fit.samples + fit.rejected, "time"), fit.rejected,
-                      microseconds(fit.fixed), microseconds(fit.fixed_spread));
+                      microseconds(fit.fixed),
+                      fit.fixed_spread ? " +- " + microseconds(*fit.fixed_spread) : "");
   text += fmt::format("{:>12}  {:>12}  {:>7}  {:>8}\n", "bytes on link", "rate", "samples", "95 %");
   for (const LinkFit::Knot& knot : fit.knots) {
     text += fmt::format("{:>13}  {:>12}  {:>7}  {:>8}\n", exact(knot.point.size),

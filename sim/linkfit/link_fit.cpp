@@ -33,7 +33,12 @@ void fit_fixed(const std::vector<SizeTimes>& sizes, LinkFit& fit) {
   }
   const RobustLine line = theil_sen(bytes, seconds, 0);
   fit.fixed = Seconds(std::clamp(line.start, 0.0, quickest));
-  fit.fixed_spread = Seconds(line.start_spread);
+  // The line goes through two of three sizes, whose deviations tell nothing then.
+  constexpr std::size_t least_sizes = 4;
+  constexpr double resolution = 1e-9;
+  if (small.size() >= least_sizes && line.start_spread > resolution) {
+    fit.fixed_spread = Seconds(line.start_spread);
+  }
 }
 
 /// Neighbouring knots that isotonic regression has pooled.

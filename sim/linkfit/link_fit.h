@@ -3,6 +3,7 @@
 // time(bytes) = fixed + table.time(bytes).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "sim/linkfit/measurement.h"
@@ -25,7 +26,7 @@ struct LinkFit {
     double error;  // fit / time - 1
   };
   Seconds fixed;
-  Seconds fixed_spread;  // 95 % half-width
+  std::optional<Seconds> fixed_spread;  // 95 % half-width; few sizes tell none
   std::vector<Knot> knots;
   std::vector<Residual> residuals;  // per size
   int samples = 0, rejected = 0;

@@ -52,14 +52,20 @@ bool somebody_watches() { return !is_quiet() && is_terminal(stderr); }
 void ProgressLine::show(const std::string& what, double done, double count,
                         const std::string& part) {
   const auto now = Clock::now();
-  const double seconds = seconds_between(begin_, now);
-  if (seconds < patience || (shown_ && seconds_between(last_, now) < least_pause)) return;
-  if (!somebody_watches()) return;
+  const double seconds = seconds_between(begin_, now), since = seconds_between(last_, now);
+  const bool due_on_terminal = seconds >= patience && (!shown_ || since >= least_pause);
+  if (is_quiet() || (!due_on_terminal && since < pause_)) return;
+  const bool terminal = is_terminal(stderr);
+  if (terminal ? !due_on_terminal : since < pause_) return;
   last_ = now;
-  shown_ = true;
+  shown_ = terminal;
   const std::string line =
       fmt::format("{} {:.0f} %, {}", what, 100 * done, pace_text(seconds, done, count, part));
-  fmt::print(stderr, "\r\x1b[K{}", cut_to_terminal(line));
+  if (terminal) {
+    fmt::print(stderr, "\r\x1b[K{}", cut_to_terminal(line));
+  } else {
+    fmt::print(stderr, "# {}\n", line);
+  }
   std::fflush(stderr);
 }
 

@@ -14,22 +14,27 @@ std::string duration_text(double seconds);
 /// "1.5 steps/s, 12 s left"; the first `seconds` took `done` of all, in `count` parts.
 std::string pace_text(double seconds, double done, double count, const std::string& part);
 
-/// Shown only on terminals, not with --quiet, and only for work that takes over two seconds. The
-/// line goes when this does.
+/// - On a terminal: one line, for work that takes over two seconds, which goes when this does.
+/// - To a pipe or a file: a line that stays, every 30 seconds.
+/// - With --quiet: nothing.
 class ProgressLine {
  public:
+  static constexpr double usual_pause = 30;  // seconds
+
+  /// `pause`: between two lines of a pipe, in seconds.
+  explicit ProgressLine(double pause = usual_pause) : pause_(pause) {}
   ~ProgressLine() { clear(); }
-  ProgressLine() = default;
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// `done` of all work, from 0 to 1, in `count` parts such as steps; at most ten times a second.
+  /// `done` of all work, from 0 to 1, in `count` parts such as steps.
   void show(const std::string& what, double done, double count = 0, const std::string& part = "");
   void clear();
 
  private:
   using Clock = std::chrono::steady_clock;
   Clock::time_point begin_ = Clock::now(), last_ = begin_;
+  double pause_;
   bool shown_ = false;
 };
 

@@ -78,9 +78,10 @@ std::string fitted_software(const ProfileFit& fit, const FitText& text) {
 
 std::string fitted_cluster(const ProfileFit& fit, const FitText& text) {
   std::string yaml = fmt::format(
-      "{}name: {}\nsource: {}\nexchange_overhead: {}  # given\n"
+      "{}name: {}\nsource: {}\nexchange_overhead: {}  # {}\n"
       "peer_overhead: 0 us  # not measured\n",
-      written_by, quoted(text.name), quoted(text.command), microseconds(text.exchange_overhead));
+      written_by, quoted(text.name), quoted(text.command), microseconds(text.exchange_overhead),
+      text.overhead_given ? "given" : "not measured");
   std::string links;
   for (const LinkOfProfile& link : fit.links) {
     if (!link.of_class) continue;

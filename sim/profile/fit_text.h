@@ -18,6 +18,7 @@ struct FitText {
   std::string die;       // empty: unstated
   std::string software;  // that the fitted one is based on
   Seconds exchange_overhead;
+  bool overhead_given = false;
 };
 
 struct FittedFile {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/profile/profile.h"
 
+#include <algorithm>
+
 namespace moesim {
 
 const std::vector<std::string>& kernel_kind_names() {
@@ -20,5 +22,10 @@ const std::string& name_of(KernelKind kind) {
 }
 
 bool is_exchange(KernelKind kind) { return kind >= KernelKind::all_to_all; }
+
+bool is_log(const Profile& profile) {
+  return !profile.ranks.empty() && !profile.ranks.front().steps.empty() &&
+         std::ranges::all_of(profile.ranks, [](const auto& rank) { return rank.kernels.empty(); });
+}
 
 }  // namespace moesim

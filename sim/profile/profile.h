@@ -117,4 +117,7 @@ struct Profile {
   bool one_clock = false;                // of all ranks: the program aligned them itself
 };
 
+/// Whether it has steps and no kernels, as Megatron-LM's logs.
+bool is_log(const Profile& profile);
+
 }  // namespace moesim

@@ -35,6 +35,8 @@ struct ProfileFit {
   int launches = 0;                                   // that it rests on
   std::vector<LinkOfProfile> links;
   std::vector<std::string> notes;
+
+  bool fits_anything() const { return shapes > 0 || launches > 0 || !links.empty(); }
 };
 
 /// `gpu`: whose rates kernels keep a part of.

@@ -10,6 +10,7 @@
 
 #include "sim/base/counted.h"
 #include "sim/base/units.h"
+#include "sim/linkfit/robust.h"
 #include "sim/profile/breakdown.h"
 
 namespace moesim {
@@ -44,10 +45,35 @@ Cell error_cell(double measured, double simulated) {
   return Cell(fmt::format("{:+.1f} %", 100 * error), error);
 }
 
-void add_times_row(Table& table, const std::string& name, double measured, double simulated) {
+/// Where a profile has no kernels, `measured` is not 0 but unknown.
+void add_times_row(Table& table, const std::string& name, double measured, double simulated,
+                   bool known = true) {
   if (measured <= 0 && simulated <= 0) return;
-  table.rows.push_back({Cell(name), Cell(Seconds(measured)), Cell(Seconds(simulated)),
-                        error_cell(measured, simulated)});
+  table.rows.push_back({Cell(name), known ? Cell(Seconds(measured)) : Cell("-"),
+                        Cell(Seconds(simulated)), error_cell(measured, simulated)});
+}
+
+Table timer_table(const std::vector<TimerTimes>& timers) {
+  Table table("timers", 1, {"timer", "least", "largest", "simulated", "error"});
+  for (const TimerTimes& timer : timers) {
+    const bool known = timer.simulated > 0;
+    table.rows.push_back({Cell(timer.name), Cell(Seconds(timer.least)),
+                          Cell(Seconds(timer.largest)),
+                          known ? Cell(Seconds(timer.simulated)) : Cell("-"),
+                          known ? error_cell(timer.largest, timer.simulated) : Cell("-")});
+  }
+  return table;
+}
+
+std::string head_of(const StepTimes& measured, const StepTimes& simulated) {
+  if (!measured.kernels) {
+    return fmt::format("measured: the median of {} in a log, which has no kernels\n",
+                       counted(measured.steps, "iteration"));
+  }
+  return fmt::format("measured: {}, {}{}; simulated: {}\n", counted(measured.ranks, "rank"),
+                     counted(measured.steps, "step"),
+                     measured.waits ? "" : ", exchanges with their waiting",
+                     counted(simulated.ranks, "rank"));
 }
 
 /// {kind: seconds} of those that take any.
@@ -90,25 +116,61 @@ nlohmann::ordered_json timelines_json(const BothTimelines& both) {
 }
 
 nlohmann::ordered_json step_json(const StepTimes& times) {
+  const auto part = [&](double seconds) {
+    return times.kernels ? nlohmann::ordered_json(seconds) : nlohmann::ordered_json();
+  };
   return {{"ranks", times.ranks},
           {"steps", times.steps},
           {"wall_s", times.wall},
-          {"work_only_s", times.work_only},
-          {"traffic_only_s", times.traffic_only},
-          {"both_s", times.both},
-          {"idle_s", times.idle},
+          {"work_only_s", part(times.work_only)},
+          {"traffic_only_s", part(times.traffic_only)},
+          {"both_s", part(times.both)},
+          {"idle_s", part(times.idle)},
           {"without_waiting", times.waits},
           {"kinds_s", kinds_json(times.kinds)},
           {"exposed_s", kinds_json(times.exposed)}};
 }
 
+nlohmann::ordered_json timers_json(const std::vector<TimerTimes>& timers) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const TimerTimes& timer : timers) {
+    nlohmann::ordered_json one = {
+        {"timer", timer.name}, {"least_s", timer.least}, {"largest_s", timer.largest}};
+    if (timer.simulated > 0) one["simulated_s"] = timer.simulated;
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 }  // namespace
+
+std::vector<TimerTimes> timer_times(const Profile& profile, double iteration, double optimizer) {
+  std::vector<TimerTimes> timers;
+  for (const auto& [name, times] : profile.timers) {
+    std::vector<double> least, largest;
+    for (const auto& [from, to] : times) least.push_back(from), largest.push_back(to);
+    const double simulated = name == "optimizer"          ? optimizer
+                             : name == "forward-backward" ? iteration - optimizer
+                                                          : 0;
+    timers.push_back(
+        {name, upper_median(std::move(least)), upper_median(std::move(largest)), simulated});
+  }
+  return timers;
+}
 
 StepTimes step_times(const Profile& profile, int steps) {
   StepTimes times;
   times.kinds.assign(kernel_kind_count, 0);
   times.exposed.assign(kernel_kind_count, 0);
   times.ranks = static_cast<int>(profile.ranks.size());
+  times.kernels = !is_log(profile);
+  if (!times.kernels) {
+    std::vector<ProfileTicks> lengths;
+    for (const auto& [begin, end] : profile.ranks.front().steps) lengths.push_back(end - begin);
+    times.steps = static_cast<int>(lengths.size());
+    times.wall = seconds_of(upper_median(std::move(lengths))).value;
+    return times;
+  }
   const auto in_profile = static_cast<int>(profile.ranks.front().steps.size());
   times.steps = steps > 0 ? steps : std::max(1, in_profile);
   const auto waits = waits_of(profile), lags = lags_of(profile);
@@ -138,28 +200,27 @@ Printout validation_of_profile_text(const ProfileValidation& validation) {
   const StepTimes &measured = validation.measured, &simulated = validation.simulated;
   Table groups("groups", 1, {"of one step", "measured", "simulated", "error"});
   add_times_row(groups, "wall", measured.wall, simulated.wall);
-  add_times_row(groups, "work only", measured.work_only, simulated.work_only);
-  add_times_row(groups, "traffic only", measured.traffic_only, simulated.traffic_only);
-  add_times_row(groups, "both", measured.both, simulated.both);
-  add_times_row(groups, "idle", measured.idle, simulated.idle);
+  const bool known = measured.kernels;
+  add_times_row(groups, "work only", measured.work_only, simulated.work_only, known);
+  add_times_row(groups, "traffic only", measured.traffic_only, simulated.traffic_only, known);
+  add_times_row(groups, "both", measured.both, simulated.both, known);
+  add_times_row(groups, "idle", measured.idle, simulated.idle, known);
   for (const KindGroup& group : kind_groups()) {
     double of_measured = 0, of_simulated = 0;
     for (const KernelKind kind : group.kinds) {
       of_measured += measured.kinds[static_cast<std::size_t>(kind)];
       of_simulated += simulated.kinds[static_cast<std::size_t>(kind)];
     }
-    add_times_row(groups, group.name, of_measured, of_simulated);
+    add_times_row(groups, group.name, of_measured, of_simulated, known);
   }
   Table kinds("kinds", 1, {"kind", "measured", "simulated", "error"});
   for (std::size_t k = 0; k < measured.kinds.size(); ++k) {
-    add_times_row(kinds, kernel_kind_names()[k], measured.kinds[k], simulated.kinds[k]);
+    add_times_row(kinds, kernel_kind_names()[k], measured.kinds[k], simulated.kinds[k], known);
   }
   Printout out;
-  out.add(fmt::format("measured: {}, {}{}; simulated: {}\n", counted(measured.ranks, "rank"),
-                      counted(measured.steps, "step"),
-                      measured.waits ? "" : ", exchanges with their waiting",
-                      counted(simulated.ranks, "rank")));
-  return out.add(groups).add("\n").add(kinds);
+  out.add(head_of(measured, simulated)).add(groups);
+  if (!validation.timers.empty()) out.add("\n").add(timer_table(validation.timers));
+  return out.add("\n").add(kinds);
 }
 
 std::string validation_of_profile_json(const ProfileValidation& validation,
@@ -173,6 +234,7 @@ std::string validation_of_profile_json(const ProfileValidation& validation,
                                 {"groups", groups_json()},
                                 {"measured", step_json(validation.measured)},
                                 {"simulated", step_json(validation.simulated)}};
+  if (!validation.timers.empty()) out["timers"] = timers_json(validation.timers);
   if (timelines) out["timelines"] = timelines_json(validation.timelines);
   return out.dump(2) + "\n";
 }

@@ -18,8 +18,18 @@ struct StepTimes {
   std::vector<double> exposed;  // [KernelKind], as in RankTime
   double wall = 0, work_only = 0, traffic_only = 0, both = 0, idle = 0;
   int ranks = 0, steps = 1;
-  bool waits = false;  // `kinds` are without waiting for the last rank
+  bool waits = false;   // `kinds` are without waiting for the last rank
+  bool kernels = true;  // else only `wall` is known: the median of a log's iterations
 };
+
+/// A timer of the program: medians of its least and largest time over ranks, in seconds.
+struct TimerTimes {
+  std::string name;
+  double least = 0, largest = 0;
+  double simulated = 0;  // 0: nothing simulated corresponds to it
+};
+/// By name. `iteration` and the kernels of its optimizer are simulated, in seconds.
+std::vector<TimerTimes> timer_times(const Profile& profile, double iteration, double optimizer);
 
 /// `steps`: in the profile; 0: as it says, 1 if it says none. If waiting is known, exchanges last
 /// from the last rank's start to the last one's end, as moesim-hw measures them.
@@ -28,6 +38,7 @@ StepTimes step_times(const Profile& profile, int steps);
 struct ProfileValidation {
   StepTimes measured, simulated;
   BothTimelines timelines;
+  std::vector<TimerTimes> timers;
   std::string scenario, policy, topology;  // what was simulated
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <memory>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -50,13 +51,31 @@ void add_loads(LinkLoads& sum, const LinkLoads& loads) {
   sum.latency = std::max(sum.latency, loads.latency);
 }
 
+/// [class] its links; of a pipeline stage's topology those between its GPUs, as it has the links of
+/// all stages.
+std::vector<int> links_by_class(const Topology& topology) {
+  std::vector<int> counts(topology.classes().size());
+  const auto count = [&](const Link& link) { ++counts[static_cast<std::size_t>(link.link_class)]; };
+  const int gpus = topology.gpu_count();
+  if (std::ranges::count(topology.vertices(), VertexKind::gpu, &Vertex::kind) == gpus) {
+    std::ranges::for_each(topology.links(), count);
+    return counts;
+  }
+  // Enough for each of equal-cost paths to carry a part.
+  constexpr std::uint32_t units = 1 << 20;
+  const auto members = static_cast<std::size_t>(gpus);
+  const auto all = ByteMatrix::of_counts(
+      gpus, std::make_shared<const ByteMatrix::Counts>(members * members, units), Bytes(1));
+  for (const LinkUse& use : topology.loads(all).uses) count(topology.link(use.link));
+  return counts;
+}
+
 /// The classes that carry anything; `over_mean` is filled in last, from the sum of times.
-std::vector<ClassLoad> class_loads(const LinkLoads& loads, const Topology& topology) {
+std::vector<ClassLoad> class_loads(const LinkLoads& loads, const Topology& topology,
+                                   const std::vector<int>& links) {
   std::vector<ClassLoad> classes(topology.classes().size());
   std::vector<Seconds> sums(classes.size());
-  for (const Link& link : topology.links()) {
-    ++classes[static_cast<std::size_t>(link.link_class)].links;
-  }
+  for (std::size_t c = 0; c < classes.size(); ++c) classes[c].links = links[c];
   for (const LinkUse& use : loads.uses) {
     const int link_class = topology.links()[use.link.index()].link_class;
     const auto index = static_cast<std::size_t>(link_class);
@@ -80,8 +99,8 @@ std::vector<ClassLoad> class_loads(const LinkLoads& loads, const Topology& topol
 
 /// `overhead`: of the exchanges one after the other.
 void describe_links(PhaseReport& phase, const LinkLoads& loads, Seconds overhead,
-                    const Topology& topology) {
-  phase.classes = class_loads(loads, topology);
+                    const Topology& topology, const std::vector<int>& links) {
+  phase.classes = class_loads(loads, topology, links);
   Seconds most(0);
   for (std::size_t c = 0; c < phase.classes.size(); ++c) {
     if (phase.classes[c].busiest_time < most) continue;  // the outermost of equals
@@ -130,7 +149,8 @@ PhaseTime time_in_layer(const Plan& plan, const Ops& ops, const Run& run) {
   return time;
 }
 
-PhaseReport explain_phase(const PricedPlan& priced, const Ops& ops, const std::vector<Run>& runs) {
+PhaseReport explain_phase(const PricedPlan& priced, const Ops& ops, const std::vector<Run>& runs,
+                          const std::vector<int>& links) {
   const Plan& plan = priced.plan();
   const Topology& topology = priced.topology();
   PhaseReport phase;
@@ -164,7 +184,7 @@ PhaseReport explain_phase(const PricedPlan& priced, const Ops& ops, const std::v
     add_loads(loads, priced[id]->loads);
   }
   phase.communicators = static_cast<int>(communicators.size());
-  describe_links(phase, loads, overhead, topology);
+  describe_links(phase, loads, overhead, topology, links);
   for (const Run& run : runs) {
     phase.times.push_back(time_in_layer(plan, ops, run));
     phase.times.back().alone = time_alone(priced, ops, *run.by.backend);
@@ -251,11 +271,12 @@ Explanation explain(const PricedPlan& priced, const GpuModels& gpus,
     runs.push_back({by, by.backend->run(priced)});
     result.layer.emplace_back(by.name, runs.back().timeline.makespan);
   }
+  const std::vector<int> links = links_by_class(priced.topology());
   for (const Ops& ops : groups) {
     const bool phase = plan[ops.back()].exchange() != nullptr;
     result.order.push_back({phase, phase ? result.phases.size() : result.kernels.size()});
     if (phase) {
-      result.phases.push_back(explain_phase(priced, ops, runs));
+      result.phases.push_back(explain_phase(priced, ops, runs, links));
     } else {
       result.kernels.push_back(explain_kernel(plan, ops, gpus));
     }

@@ -28,8 +28,8 @@ struct ReachTotals {
   std::array<Bytes, 3> bytes = {};
 };
 
-/// One link class in one phase. over_mean = busiest_time / mean of bytes / bandwidth over all links
-/// of the class, idle ones included: 1 is balanced.
+/// One link class in one phase. `links`: between GPUs of the pipeline stage. over_mean =
+/// busiest_time / mean of bytes / bandwidth over them, idle ones included: 1 is balanced.
 struct ClassLoad {
   int link_class = 0;
   int links = 0, used = 0;

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "sim/base/error.h"
+#include "sim/sweep/no_match.h"
 #include "sim/sweep/pivot.h"
 #include "sim/sweep/stored_value.h"
 #include "sim/sweep/winners.h"
@@ -89,7 +90,10 @@ void add_speedup(StoredRows& rows, const std::string& baseline,
   for (const auto& row : rows.rows) {
     if (text_of(row[of_axis]) == value) times[others(row)] = time_per_token(rows, row);
   }
-  if (times.empty()) throw Error(fmt::format("--baseline: no scenario has {} = {}", axis, value));
+  if (times.empty()) {
+    throw Error(fmt::format("--baseline: no scenario has {} = {}", axis, value),
+                fmt::format("{} is {}", axis, values_text(rows, axis)));
+  }
   rows.columns.emplace_back("speedup");
   for (auto& row : rows.rows) {
     const auto found = times.find(others(row));
@@ -243,13 +247,14 @@ Printout answer(const SweepReader& reader, const SweepQuery& query) {
   if (query.not_run) return not_run(reader, query, axes);
   reader.require_figures();
   StoredRows rows = rows_where(reader, query.where);
-  if (!query.baseline.empty()) add_speedup(rows, query.baseline, axes);
+  std::string left_out;
+  if (rows.rows.empty()) left_out = no_match_text(reader, query.where, axes);
+  if (!query.baseline.empty() && !rows.rows.empty()) add_speedup(rows, query.baseline, axes);
   const Aim aim = aim_of(query.by.empty() ? time_column(rows) : query.by);
   if (query.pivot.empty() && query.group.empty()) collapse_equal(rows, axes);
   column_of(rows, aim.figure);  // a misspelt one is reported also if it decides nothing
-  std::string left_out;
   if (query.top > 0 || !query.pareto.empty() || !query.pivot.empty()) {
-    left_out = keep_winners(rows, query.lossy);
+    left_out += keep_winners(rows, query.lossy);
   }
   if (!query.pareto.empty()) keep(rows, pareto_front(rows, query.pareto));
   if (query.top > 0) {

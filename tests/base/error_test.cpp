@@ -92,6 +92,8 @@ TEST(DidYouMean, KnowsPluralsAndVariants) {
   EXPECT_EQ(nearest("h100", {"gb200", "h100-rail-optimized", "h100-sxm"}), "h100-sxm");
   EXPECT_EQ(nearest("hiermoe-hd4", {"hiermoe", "hiermoe-hd3"}), "hiermoe-hd3");
   EXPECT_EQ(nearest("nodes", {"nodes-max", "nodes"}), "nodes");
+  EXPECT_EQ(nearest("1f1b-interleaved", {"1f1b", "interleaved", "gpipe"}), "interleaved");
+  EXPECT_EQ(nearest("1f1b-zb", {"1f1b", "zb"}), "1f1b") << "the longer part";
   EXPECT_EQ(nearest("zzz", {"model", "policy"}), "");
 }
 

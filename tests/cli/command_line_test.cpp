@@ -216,6 +216,15 @@ INSTANTIATE_TEST_SUITE_P(
                 "error: moesim run has no flag '--fidelty'\nhint: did you mean '--fidelity'?\n"},
         Mistake{"plan --zzz",
                 "error: moesim plan has no flag '--zzz'\nhint: moesim plan --help tells more\n"},
+        Mistake{"run it.yaml --tensor-model-parallel-size 4",
+                "error: moesim run has no flag '--tensor-model-parallel-size'\n"
+                "hint: did you mean '--tp'?\n"},
+        Mistake{"compare --micro-batch-size=1",
+                "error: moesim compare has no flag '--micro-batch-size'\n"
+                "hint: did you mean '--micro-batch'?\n"},
+        Mistake{"list --context-parallel-size 2",
+                "error: moesim list has no flag '--context-parallel-size'\n"
+                "hint: moesim list --help tells more\n"},
         Mistake{"compare quickstart --nodes 2",
                 "error: moesim compare has no flag '--nodes'\n"
                 "hint: --set topology.nodes=N changes it\n"},

@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 
+const Surroundings with_shipped_data{.data = MOESIM_ROOT};
 const std::vector<std::string> policies = {"megatron", "dedup"};
 
 /// What hardware that is just as the simulator says would have measured.
@@ -187,6 +188,56 @@ TEST_F(ValidateCommand, RefusesBadFlagsAndBrokenFiles) {
   std::ofstream(file) << "{\"format\": ";
   EXPECT_EQ(run_moesim({"validate", file}).code, 2);
   EXPECT_EQ(run_moesim({"validate", scratch.file("absent.json")}).code, 2);
+}
+
+TEST(ValidateProfile, ComparesTheIterationsOfALog) {
+  const Scratch scratch;
+  const std::string log = scratch.file("train.log");
+  write_file(log,
+             "iteration 1/ 9 | elapsed time per iteration (ms): 900.0 |\n"
+             "iteration 2/ 9 | elapsed time per iteration (ms): 500.0 |\n"
+             "iteration 3/ 9 | elapsed time per iteration (ms): 500.0 |\n"
+             "    forward-backward ...: (110.0, 120.0)\n");
+  const auto validate = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> line = {
+        "validate",        "profile",         log,          "--scenario",       "iteration",
+        "--set",           "policy=alltoall", "--set",      "routing=recorded", "--set",
+        "batch.global=16", "--set",           "steps=12:13"};
+    line.insert(line.end(), more.begin(), more.end());
+    return run_moesim(line, with_shipped_data);
+  };
+  const std::string file = scratch.file("v.json");
+  const Outcome outcome = validate({"--json", file});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::StartsWith("measured: the median of 3 iterations in a log"));
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("wall  +500 ms +[0-9.]+ m?s +[+-][0-9.]+ %"));
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("grouped-gemm +- +[0-9.]+ m?s +-"));
+  EXPECT_THAT(outcome.out,
+              testing::ContainsRegex("forward-backward +110 ms +120 ms +[0-9.]+ m?s +[+-]"));
+  const Outcome run =
+      run_moesim({"run", "iteration", "--policy", "alltoall", "--routing", "recorded", "--set",
+                  "batch.global=16", "--steps", "12:13", "--json", scratch.file("r.json")},
+                 with_shipped_data);
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_NEAR(Json::parse(content(file))["simulated"]["wall_s"],
+              Json::parse(content(scratch.file("r.json")))["cases"][0]["step_s"], 1e-9);
+  const auto refused = [&](const std::vector<std::string>& more) { return validate(more).err; };
+  EXPECT_EQ(refused({"--steps", "2"}),
+            "error: --steps: the log says how many iterations it has\nhint: leave --steps out\n");
+  EXPECT_THAT(refused({"--timeline", scratch.file("t.json")}),
+              HasSubstr("error: --timeline: a log has no kernels\n"));
+  EXPECT_THAT(refused({"--report", scratch.file("t.html")}),
+              HasSubstr("error: --report: a log has no kernels to draw\n"));
+  const Outcome layer =
+      run_moesim({"validate", "profile", log, "--scenario", "quickstart"}, with_shipped_data);
+  EXPECT_EQ(layer.code, 2);
+  EXPECT_THAT(layer.err, HasSubstr("'parallel' and 'batch' describe one"));
+  const Outcome fit =
+      run_moesim({"calibrate", "profile", log, "--gpu", "h200", "-o", scratch.file("mine")},
+                 with_shipped_data);
+  EXPECT_EQ(fit.code, 2);
+  EXPECT_THAT(fit.err, HasSubstr("is a log without kernels: nothing can be fitted\nhint: "));
+  EXPECT_FALSE(std::filesystem::exists(scratch.file("mine.calib.yaml")));
 }
 
 }  // namespace

@@ -58,6 +58,30 @@ TEST(LinkFit, TakesTheFixedTimeOfAtLeastThreeSmallSizes) {
   EXPECT_NEAR(fit_link(list).fixed.value, 9e-6, 1e-12);
 }
 
+// The line goes through two of three sizes, so that most deviations from it are none.
+TEST(LinkFit, FewSizesTellNoIntervalOfTheFixedTime) {
+  std::vector<Sample> list;
+  for (const auto& [bytes, time] :
+       {std::pair(1'000, 10.0), std::pair(20'000, 11.2), std::pair(40'000, 12.1),
+        std::pair(1'000'000, 60.0), std::pair(8'000'000, 400.0)}) {
+    list.push_back({Bytes(bytes), Seconds(time * 1e-6)});
+  }
+  const auto texts = [](const LinkFit& fit) {
+    const Calibrated result{fit, {}, {Log{}}};
+    return calibration_report(result) + calibration_yaml(result, {"name", "", Seconds(0)});
+  };
+  const LinkFit few = fit_link(list);
+  EXPECT_FALSE(few.fixed_spread.has_value());
+  EXPECT_EQ(texts(few).find("us +-"), std::string::npos) << texts(few);
+  EXPECT_EQ(texts(few).find("fixed_time_95"), std::string::npos);
+  list.push_back({Bytes(60'000), Seconds(13.5e-6)});
+  list.push_back({Bytes(80'000), Seconds(14.1e-6)});
+  const LinkFit more = fit_link(list);
+  EXPECT_GT(more.fixed_spread.value(), Seconds(0));
+  EXPECT_NE(texts(more).find(" us +- "), std::string::npos);
+  EXPECT_NE(texts(more).find("fixed_time_95: "), std::string::npos);
+}
+
 TEST(LinkFit, PointsLeftOutTellACornerOfTheCurve) {
   LinkFit fit;
   fit.knots = {{{Bytes(100), BytesPerSecond(100)}},

@@ -16,6 +16,18 @@ TEST(ProgressLine, TellsRateAndTimeLeft) {
   EXPECT_EQ(pace_text(0, 0.5, 6, "steps"), "0 s left");
 }
 
+TEST(ProgressLine, APipeHasALineNowAndThen) {
+  const auto printed = [](double pause) {
+    testing::internal::CaptureStderr();
+    ProgressLine line(pause);
+    line.show("2 of 4 scenarios,", 0.5);
+    line.clear();
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(printed(0), "# 2 of 4 scenarios, 50 %, 1 s left\n");
+  EXPECT_EQ(printed(ProgressLine::usual_pause), "");
+}
+
 TEST(ProgressLine, DurationsAreRoundedUp) {
   EXPECT_EQ(duration_text(0.2), "1 s");
   EXPECT_EQ(duration_text(119), "119 s");

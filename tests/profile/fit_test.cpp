@@ -245,6 +245,22 @@ TEST(LinkSamples, AreOfExchangesThatNoOtherOverlaps) {
   EXPECT_EQ(link_samples(made.profile(), {}).at("nvlink").size(), 3U);
 }
 
+TEST(ProfileFit, KnowsWhetherItFitsAnything) {
+  const GpuModel gpu = parse_gpu_model(made_gpu, "made");
+  MadeProfile made;
+  EXPECT_FALSE(fit_profile(made.profile(), gpu, {}).fits_anything());
+  made.work(product({4096}), 80);
+  const ProfileFit fit = fit_profile(made.profile(), gpu, {});
+  EXPECT_TRUE(fit.fits_anything());
+  const auto cluster = [&](bool given) {
+    return fitted_files(
+               fit, {"mine", "command", "made", made_gpu, "made", "ideal", Seconds(2e-6), given})[2]
+        .text;
+  };
+  EXPECT_NE(cluster(true).find("exchange_overhead: 2 us  # given"), std::string::npos);
+  EXPECT_NE(cluster(false).find("exchange_overhead: 2 us  # not measured"), std::string::npos);
+}
+
 TEST(ProfileFit, WritesFilesThatAreRead) {
   MadeProfile made;
   made.work(product({4096}), 80);

@@ -210,6 +210,62 @@ all-to-all     50 us      50 us  +0.0 %
               HasSubstr("measured: 2 ranks, 1 step, exchanges with their waiting; simulated: 2"));
 }
 
+/// Three iterations of a log, and timers of them.
+Profile log_of_iterations() {
+  Profile profile;
+  profile.ranks.emplace_back().steps = {{0, 400 * us}, {400 * us, 500 * us}, {500 * us, 610 * us}};
+  profile.timers["forward-backward"] = {{20e-6, 40e-6}, {10e-6, 30e-6}, {12e-6, 32e-6}};
+  profile.timers["layernorm"] = profile.timers["optimizer"] = {{1e-6, 2e-6}};
+  return profile;
+}
+
+TEST(StepTimes, OfALogAreTheMedianIteration) {
+  const StepTimes times = step_times(log_of_iterations(), 0);
+  EXPECT_FALSE(times.kernels);
+  EXPECT_EQ(times.steps, 3);
+  EXPECT_NEAR(times.wall, 110e-6, 1e-12);
+  EXPECT_TRUE(is_log(log_of_iterations()));
+  EXPECT_FALSE(is_log(two_ranks().profile));
+  EXPECT_FALSE(is_log({}));
+}
+
+TEST(ValidationText, OfALogHasNoKinds) {
+  ProfileValidation both = validation();
+  both.measured = step_times(log_of_iterations(), 0);
+  both.timers = timer_times(log_of_iterations(), 75e-6, 1e-6);
+  EXPECT_EQ(validation_of_profile_text(both).text(),
+            R"(measured: the median of 3 iterations in a log, which has no kernels
+of one step   measured  simulated    error
+wall            110 us      75 us  -31.8 %
+work only            -      65 us        -
+traffic only         -      40 us        -
+both                 -      20 us        -
+idle                 -      50 us        -
+products             -      90 us        -
+optimizer            -       1 us        -
+unknown              -      10 us        -
+tokens               -      50 us        -
+
+timer             least  largest  simulated     error
+forward-backward  12 us    32 us      74 us  +131.2 %
+layernorm          1 us     2 us          -         -
+optimizer          1 us     2 us       1 us   -50.0 %
+
+kind        measured  simulated  error
+unknown            -      10 us      -
+gemm               -      75 us      -
+router             -      15 us      -
+optimizer          -       1 us      -
+all-to-all         -      50 us      -
+)");
+  const Json json = Json::parse(validation_of_profile_json(both, "1", true));
+  EXPECT_NEAR(json["measured"]["wall_s"], 110e-6, 1e-12);
+  EXPECT_TRUE(json["measured"]["idle_s"].is_null());
+  EXPECT_EQ(json["timers"].size(), 3U);
+  EXPECT_NEAR(json["timers"][0]["simulated_s"], 74e-6, 1e-12);
+  EXPECT_FALSE(json["timers"][1].contains("simulated_s"));
+}
+
 TEST(ValidationJson, HoldsBothAndTheirTimelines) {
   const ProfileValidation both = validation();
   EXPECT_FALSE(Json::parse(validation_of_profile_json(both, "1", false)).contains("timelines"));

@@ -84,6 +84,16 @@ TEST(Explain, FindsTheBusiestLinkAndItsTime) {
   EXPECT_NEAR(send.times[0].in_layer.value, 215e-6, 1e-12);
 }
 
+// A pipeline stage has the links of all stages in its topology, and uses those of its GPUs.
+TEST(Explain, TakesTheMeanOverTheLinksOfItsStage) {
+  const Topology stage =
+      star(16, milliseconds(0.01)).of_gpus({GpuId(8), GpuId(9), GpuId(10), GpuId(11)});
+  const ClassLoad port = explain_with_formula(two_pairs(), stage).phases[0].classes.at(0);
+  EXPECT_EQ(port.links, 8);
+  EXPECT_EQ(port.used, 4);
+  EXPECT_NEAR(port.over_mean, 200.0 / (600.0 / 8), 1e-9);
+}
+
 // GPU 0 packs for 1 us + 2 MB / 1 TB/s = 3 us while GPU 1 waits: 3 us over four GPUs.
 TEST(Explain, TellsWaitingAndKernels) {
   const Explanation e = explain_with_formula(two_pairs(), star(4, milliseconds(0.01)));

@@ -101,6 +101,19 @@ TEST_F(QueryTest, Filters) {
   EXPECT_THAT(query_error({.where = "1); DROP TABLE scenarios; --"}), HasSubstr("SQLite"));
 }
 
+TEST_F(QueryTest, SaysThatNothingMatchesAndWhatThereIs) {
+  const auto note = [&](const SweepQuery& query) {
+    return std::get<std::string>(answer(*reader_, query).parts().at(1));
+  };
+  EXPECT_EQ(note({.where = "policy = 'c' and step_s > 0"}),
+            "# no scenario matches; policy is 'a', 'b'\n");
+  EXPECT_EQ(note({.where = "topology.nodes = 3"}),
+            "# no scenario matches; topology.nodes is 2, 4, 8\n");
+  EXPECT_EQ(note({.where = "step_s > 9", .baseline = "policy=a"}), "# no scenario matches\n");
+  EXPECT_THAT(names({.where = "topology.nodes = 3"}), testing::IsEmpty());
+  EXPECT_EQ(answer(*reader_, {}).parts().size(), 1U);
+}
+
 TEST_F(QueryTest, RanksTheBest) {
   EXPECT_THAT(names({.top = 2}), ElementsAre("b8", "b4"));
   EXPECT_THAT(names({.by = "-step_s", .top = 2}), ElementsAre("b2", "a2"));
@@ -236,7 +249,8 @@ TEST_F(QueryTest, AddsSpeedups) {
   EXPECT_EQ(table.rows[0].back().value, 1);
   EXPECT_DOUBLE_EQ(*table.rows[3].back().value, 1.5);
   EXPECT_EQ(table.rows[4].back().value, std::nullopt) << "the baseline was not run";
-  EXPECT_THAT(query_error({.baseline = "policy=c"}), HasSubstr("no scenario has policy = c"));
+  EXPECT_THAT(query_error({.baseline = "policy=c"}),
+              HasSubstr("no scenario has policy = c\nhint: policy is 'a', 'b'\n"));
 }
 
 /// Twice the nodes take twice the tokens: the same time is twice the speed.

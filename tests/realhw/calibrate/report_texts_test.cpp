@@ -107,6 +107,8 @@ TEST(CalibrationReports, ShowOverheadsAndEverySizeOfALinkClass) {
       "         8 MB    400 us  +-1.0 %  20 GB/s     -15.0 %\n"
       "fit: typically 17.5 % off, at worst 20.0 %; a point left out: 10.4 % typically, 14.8 % "
       "at worst; a straight line: 40.0 % at worst\n");
+  fit.classes[0].fit.fixed_spread.reset();
+  EXPECT_THAT(exchange_report(fit), HasSubstr("\nan exchange takes 20 us whatever its bytes; "));
   fit.classes[0].fit.knots.resize(2);
   EXPECT_THAT(exchange_report(fit), HasSubstr("a point left out: 0.0 % typically, 0.0 % at worst"))
       << "the ends are never left out";

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What to say if no row of a sweep is as asked for: which values there are.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/sweep/store.h"
+
+namespace moesim {
+
+/// The values of a column in the order of their rows, texts in quotes as SQL has them: "2, 'a'".
+std::string values_text(const StoredRows& rows, const std::string& name);
+
+/// A line that a condition leaves nothing, with the values of the axes that it names.
+std::string no_match_text(const SweepReader& reader, const std::string& where,
+                          const std::vector<std::string>& axes);
+
+}  // namespace moesim
