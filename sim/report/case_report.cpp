@@ -233,7 +233,9 @@ double CaseResult::tokens_per_second() const {
   return static_cast<double>(metrics.tokens) / metrics.mean_step().value / gpus();
 }
 double CaseResult::tflops() const {
-  return metrics.iteration ? tokens_per_second() * metrics.iteration->flop_per_token * 1e-12 : 0;
+  if (!metrics.iteration) return 0;
+  const double flop = metrics.iteration->flop_per_token - metrics.iteration->dropped_flop;
+  return tokens_per_second() * flop * 1e-12;
 }
 double CaseResult::mfu() const {
   if (!metrics.iteration || metrics.iteration->peak_flops <= 0) return 0;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "sim/model/model_flops.h"
 #include "sim/run/serving_views.h"
 
 namespace moesim {
@@ -27,12 +26,11 @@ Bytes smallest_gpu(const ClusterInput& cluster) {
 
 }  // namespace
 
-double flop_per_token(const PolicyRun& run, double dropped_part) {
-  if (!run.inputs.model.missing_of_whole().empty() || run.scenario.serves()) return 0;
+ModelFlops flop_per_token(const PolicyRun& run) {
+  if (!run.inputs.model.missing_of_whole().empty() || run.scenario.serves()) return {};
   FlopCount count;
   count.sequence = run.scenario.iteration->sequence;
-  const ModelFlops flops = training_flops(run.inputs.model, count);
-  return flops.total() - dropped_part * flops.routed;
+  return training_flops(run.inputs.model, count);
 }
 
 RunMetrics metrics_of_no_step(const PolicyRun& run, const Planner& planner) {
@@ -41,7 +39,7 @@ RunMetrics metrics_of_no_step(const PolicyRun& run, const Planner& planner) {
   metrics.replans = planner.layer_planner().replans_in_warmup();
   if (planner.spec().only_layers) return metrics;
   metrics.iteration.emplace();
-  metrics.iteration->flop_per_token = flop_per_token(run, 0);
+  metrics.iteration->flop_per_token = flop_per_token(run).total();
   metrics.iteration->peak_flops = mean_peak(run.cluster, planner.spec().gemm_type());
   if (planner.spec().serves()) {
     metrics.iteration->serving = serving_figures(planner, run.inputs.model);

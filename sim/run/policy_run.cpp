@@ -252,7 +252,7 @@ class Measuring {
   void end(RunMetrics& metrics, const RoutingChange& change) const {
     metrics.loss = planner().layer_planner().loss(change);
     if (metrics.iteration) {
-      metrics.iteration->flop_per_token = flop_per_token(run_, metrics.loss.dropped_part());
+      metrics.iteration->dropped_flop = flop_per_token(run_).routed * metrics.loss.dropped_part();
     }
     if (!iterations()) return note_layers(metrics);
     metrics.notes = iteration_notes(planner(), run_.cluster, *metrics.iteration);

@@ -38,6 +38,15 @@ TEST(IterationTable, WhatDecidesComesFirst) {
                         "policy +routing +iteration +speedup +MFU +peak memory +critical path"));
 }
 
+TEST(IterationTable, ChoicesThatAreDroppedCountNoFlop) {
+  CaseResult c = with_peak("a", 40);
+  c.metrics.tokens = 1'000'000;
+  c.metrics.iteration->flop_per_token = 1e9, c.metrics.iteration->peak_flops = 1e15;
+  const double all = c.mfu();
+  c.metrics.iteration->dropped_flop = 2.5e8;
+  EXPECT_DOUBLE_EQ(c.mfu(), 0.75 * all);
+}
+
 TEST(IterationTable, ShowsThePartsOfThePeakThatAreThere) {
   const std::string text = comparison_table({with_peak("a", 40)}).text();
   EXPECT_THAT(text, ::testing::HasSubstr("# memory of the fullest GPU"));

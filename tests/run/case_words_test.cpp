@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/model/model_flops.h"
 #include "sim/run/metrics_of_no_step.h"
 #include "sim/run/planning_notes.h"
 #include "sim/run/result_file.h"
@@ -93,13 +92,6 @@ TEST(MetricsOfNoStep, KnowTheFlopOfWholeModelsThatTrain) {
   EXPECT_EQ(metrics.iteration->serving->sequences, 16);
   const OpenedCase layers(scenario_of("alltoall"));
   EXPECT_FALSE(metrics_of_no_step(layers.run, layers.planner()).iteration);
-}
-
-TEST(MetricsOfNoStep, CountNoFlopOfDroppedChoices) {
-  const OpenedCase whole = iteration_of("gpt-oss-20b");
-  const double routed = training_flops(whole.inputs.model).routed;
-  EXPECT_NEAR(flop_per_token(whole.run, 0) - flop_per_token(whole.run, 0.25), routed / 4,
-              1e-9 * routed);
 }
 
 TEST(ServingFigures, CountWhatDecodesKeepOfTheirDrafts) {
