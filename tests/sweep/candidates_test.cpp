@@ -277,12 +277,27 @@ TEST_F(AdviceTest, TellsTheEdgeOfTheBest) {
                         "GB/s: the edge of the range\n"));
 }
 
+TEST_F(AdviceTest, StateThatDoesNotFitIsFoundWithoutAPlan) {
+  // Of 235 billion parameters on every GPU; a plan of 131072 tokens would take minutes.
+  const SweepGrid iteration = SweepGrid::parse(
+      "topology: h200-rail\nmodel: qwen3-235b-a22b\npolicy: alltoall\nrouting: balanced\n"
+      "parallel: {ep: 1}\nbatch: {global: 512, sequence: 4096}\nset: [topology.nodes=16]\n",
+      "state.yaml", {});
+  const AdviseOptions asked = options();
+  Candidates candidates(iteration, Fidelity::analytic, asked);
+  candidates.run({0});
+  const SweepRow& row = candidates.rows().at(0);
+  EXPECT_EQ(row.state, sweep_unsuitable);
+  EXPECT_THAT(row.reason, HasSubstr("needs at least "));
+  EXPECT_FALSE(text_in(row, "model_xxh3").empty()) << "it is stale if the model changes";
+}
+
 TEST_F(AdviceTest, IterationsThatDoNotFitAreNone) {
   const auto state = [](const std::string& more) {
     const SweepGrid iteration = SweepGrid::parse(
         "topology: h100-rail\nmodel: gpt-oss-20b\npolicy: alltoall\nrouting: balanced\nparallel: "
         "{ep: 8}\nbatch: {global: 8, sequence: 512}\nset: [topology.nodes=1, model.layers=2, "
-        "model.moe_layers.count=2, gpu.memory=12 GB]\n" +
+        "model.moe_layers.count=2, gpu.memory=24 GB]\n" +
             more,
         "iteration.yaml", {});
     const AdviseOptions asked = options();
