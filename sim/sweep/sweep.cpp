@@ -4,51 +4,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
-#include "sim/print/progress_line.h"
-#include "sim/print/terminal.h"
 #include "sim/sweep/parts.h"
+#include "sim/sweep/progress.h"
 #include "sim/sweep/stale.h"
 #include "sim/sweep/unit_pool.h"
 
 namespace moesim {
 namespace {
 
-constexpr double log_pause = 30;  // seconds between two lines of a log
-
 SweepAbout about_of(const SweepGrid& grid) {
   SweepAbout about{grid.hash(), grid.file(), grid.size(), {}};
   for (const SweepAxis& axis : grid.axes()) about.axes.push_back(axis.name);
   return about;
 }
-
-/// A line on a terminal, now and then one in a log.
-class SweepProgress {
- public:
-  void show(double done, std::int64_t run, std::int64_t scenarios) {
-    const std::string what = fmt::format("{} of {} scenarios,", run, scenarios);
-    line_.show(what, done, static_cast<double>(run), "scenarios");
-    if (is_quiet() || is_terminal(stderr)) return;
-    const double seconds = since(begin_);
-    if (since(last_) < log_pause) return;
-    last_ = Clock::now();
-    fmt::print(stderr, "# {} {:.0f} %, {}\n", what, 100 * done,
-               pace_text(seconds, done, static_cast<double>(run), "scenarios"));
-    std::fflush(stderr);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  static double since(Clock::time_point time) {
-    return std::chrono::duration<double>(Clock::now() - time).count();
-  }
-  Clock::time_point begin_ = Clock::now(), last_ = begin_;
-  ProgressLine line_;
-};
 
 /// Where a process writes: the sweep's file, or its own part.
 std::string file_of(const SweepOptions& options) {
@@ -188,7 +160,7 @@ class Sweep {
     const auto left = (wanted_ - before_ + grid_.unit_size() - 1) / grid_.unit_size();
     const int workers = static_cast<int>(std::min<std::int64_t>(options_.workers, left));
     UnitPool pool({*claims, wanted, runner_, workers});
-    SweepProgress progress;
+    CountedProgress progress("scenarios");
     while (!pool.done()) {
       const auto rows = pool.wait();
       store.add(rows);
