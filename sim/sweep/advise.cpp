@@ -15,6 +15,7 @@
 #include "sim/sweep/advice_text.h"
 #include "sim/sweep/break_even.h"
 #include "sim/sweep/candidates.h"
+#include "sim/sweep/reasons.h"
 #include "sim/sweep/search.h"
 #include "sim/sweep/winners.h"
 
@@ -23,6 +24,7 @@ namespace {
 
 constexpr double usual_part = 0.2;        // of the candidates at `port`,
 constexpr std::int64_t fewest_runs = 12;  // but of small grids so many
+constexpr double part_at_analytic = 0.6;  // of the time, if it is short
 constexpr double as_fast = 1 + 1e-6;
 constexpr std::size_t most_resources = 3;  // that are reported
 constexpr int most_reasons = 3;
@@ -34,16 +36,17 @@ class Adviser {
         analytic_(grid, Fidelity::analytic, options_),
         port_(grid, Fidelity::port, options_),
         flow_(grid, Fidelity::flow, options_) {
-    options_.stop = [this, stop = options.stop] { return stop() || elapsed() > options_.budget; };
+    options_.stop = [this, stop = options.stop] { return stop() || elapsed() > until_; };
   }
 
   Printout advice() {
-    std::vector<std::int64_t> all;
-    for (std::int64_t id = 0; id < analytic_.grid().size(); ++id) all.push_back(id);
-    analytic_.run(all);
+    until_ = options_.budget * part_at_analytic;
+    analytic_.run(spread_order(analytic_.grid()));
+    until_ = options_.budget;
     find();
+    if (ranked_.empty()) rank_by_analytic();
     if (ranked_.empty()) throw_reasons();
-    finals();
+    if (by_port_) finals();
     return printout();
   }
 
@@ -67,7 +70,6 @@ class Adviser {
   void find() {
     std::vector<SearchCandidate> candidates(static_cast<std::size_t>(analytic_.grid().size()),
                                             {std::numeric_limits<double>::quiet_NaN(), ""});
-    std::int64_t possible = 0;
     std::vector<Contender> contenders;
     for (const auto& [id, row] : analytic_.rows()) {
       if (row.state == sweep_ok) contenders.push_back(contender(row));
@@ -78,9 +80,10 @@ class Adviser {
       const double least = figure_number(row, "least_s");
       candidates[static_cast<std::size_t>(id)] = {std::max(time_in(row), least),
                                                   text_in(row, "policy"), least};
-      ++possible;
+      possible_[id] = time_in(row);
     }
     left_out_ = winners.left_out();
+    const std::int64_t possible = std::ssize(possible_);
     SearchOptions search_options{most_runs(possible),
                                  std::max<std::int64_t>(options_.workers, possible / 50)};
     search_options.ranked = std::max(options_.shown, options_.finals);
@@ -97,6 +100,13 @@ class Adviser {
       if (!std::isnan(found_.exact[i])) ranked_.push_back(static_cast<std::int64_t>(i));
     }
     std::ranges::stable_sort(ranked_, {}, [this](std::int64_t id) { return port_.time(id); });
+    by_port_ = !ranked_.empty();
+  }
+
+  /// If the time was too short for any at `port`.
+  void rank_by_analytic() {
+    for (const auto& [id, rough] : possible_) ranked_.push_back(id);
+    std::ranges::stable_sort(ranked_, {}, [this](std::int64_t id) { return possible_.at(id); });
   }
 
   /// The best few at `flow`, which then decides among them.
@@ -114,23 +124,11 @@ class Adviser {
     by_flow_ = true;
   }
 
-  /// Why some cannot be, the most frequent first.
-  std::vector<std::pair<int, std::string>> reasons() const {
-    std::map<std::string, int> counts;
-    for (const auto& [id, row] : analytic_.rows()) {
-      if (!row.reason.empty()) ++counts[row.reason];
-    }
-    std::vector<std::pair<int, std::string>> all;
-    for (const auto& [reason, count] : counts) all.emplace_back(count, reason);
-    std::ranges::stable_sort(all, std::greater<>(), [](const auto& each) { return each.first; });
-    return all;
-  }
-
   /// What is to be known of the shown ones.
   std::string notes() const {
     std::set<std::string> all;
     for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
-      const SweepRow& row = port_.rows().at(ranked_[r]);
+      const SweepRow& row = shown_at().rows().at(ranked_[r]);
       const std::string note = text_in(row, "notes");
       if (!note.empty()) all.insert(fmt::format("# {} {}\n", text_in(row, "policy"), note));
     }
@@ -145,7 +143,7 @@ class Adviser {
     if (!std::ranges::all_of(port_.grid().axes(), says_none)) return "";
     std::map<double, std::set<std::string>> policies;  // by degree
     for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
-      const SweepRow& row = port_.rows().at(ranked_[r]);
+      const SweepRow& row = shown_at().rows().at(ranked_[r]);
       policies[figure_number(row, "ep")].insert(text_in(row, "policy"));
     }
     std::string text;
@@ -155,14 +153,18 @@ class Adviser {
     return text;
   }
 
+  /// Where the rows of the shown ones are.
+  const Candidates& shown_at() const { return by_port_ ? port_ : analytic_; }
+
   std::size_t shown() const { return static_cast<std::size_t>(options_.shown); }
 
   std::int64_t unseen() const { return analytic_.grid().size() - std::ssize(analytic_.rows()); }
 
   [[noreturn]] void throw_reasons() const {
     std::vector<Diagnostic> all;
-    for (const auto& [count, reason] : reasons()) {
-      all.push_back({Severity::error, "", 0, 0, reason, "", hint_of(reason)});
+    for (const SharedReason& reason : shared_reasons(analytic_.rows())) {
+      all.push_back({Severity::error, "", 0, 0, reason.varies ? reason.text() : reason.example, "",
+                     hint_about(analytic_.grid(), reason.candidate)});
     }
     if (!left_out_.empty()) {
       all.push_back({Severity::error, "", 0, 0, "no candidate may win", "",
@@ -178,7 +180,7 @@ class Adviser {
 
   /// What would bring the second, the first of the slower ones, to the time of the first.
   std::string what_second_needs() const {
-    if (options_.shown < 2) return "";
+    if (options_.shown < 2 || !by_port_) return "";
     const Candidates& by = by_flow_ ? flow_ : port_;
     const auto takes_longer = [&](std::int64_t id) {  // what was not simulated does not
       return by.time(id) > by.time(ranked_[0]) * as_fast;
@@ -204,14 +206,6 @@ class Adviser {
 
   std::string header() const { return advice_header(port_.grid(), options_.version); }
 
-  /// As the first candidate that cannot be for this reason has it.
-  std::string hint_of(const std::string& reason) const {
-    const auto& rows = analytic_.rows();
-    const auto found =
-        std::ranges::find_if(rows, [&](const auto& row) { return row.second.reason == reason; });
-    return found == rows.end() ? "" : hint_about(analytic_.grid(), found->first);
-  }
-
   static std::string words(const std::vector<BreakEven>& found) {
     if (found.empty()) {
       return fmt::format("with no resource of the cluster up to {:g} times as large or as small",
@@ -226,12 +220,14 @@ class Adviser {
   }
 
   std::string time_was_over() const {
-    if (elapsed() <= options_.budget) return "";
-    return unseen() == 0 ? "# the time was over\n"
-                         : fmt::format(
-                               "# the time was over: nothing is known of {} candidates, for "
-                               "which --budget was too short\n",
-                               unseen());
+    std::string text = elapsed() > options_.budget ? "# the time was over\n" : "";
+    if (unseen() > 0) {
+      text = fmt::format(
+          "# the time was over: nothing is known of {} candidates, for which --budget was too "
+          "short\n",
+          unseen());
+    }
+    return by_port_ ? text : text + "# none was simulated at port: the times are rough\n";
   }
 
   Printout printout() const {
@@ -241,14 +237,15 @@ class Adviser {
     out.add(header());
     out.add(fmt::format(
         "# {} candidates: {} simulated at analytic ({} cannot be), {} at port, {} at flow\n"
-        "# {:.0f} % sure that no other one is faster at port; {} of the others are slower for "
+        "# {:.0f} % sure that no other one{} is faster at port; {} of the others are slower for "
         "certain, by their bounds\n{}",
         analytic_.grid().size(), analytic_.rows().size(), unsuitable, found_.runs,
-        flow_.rows().size(), std::floor(100 * found_.sure), found_.beaten, time_was_over()));
+        flow_.rows().size(), std::floor(100 * found_.sure), unseen() > 0 ? " of them" : "",
+        found_.beaten, time_was_over()));
     int told = 0;
-    for (const auto& [count, reason] : reasons()) {
+    for (const SharedReason& reason : shared_reasons(analytic_.rows())) {
       if (++told > most_reasons) break;
-      out.add(fmt::format("#   {} cannot be: {}\n", count, reason));
+      out.add(fmt::format("#   {}\n", reason.text()));
     }
     out.add(left_out_);
     std::vector<TableColumn> columns;
@@ -257,20 +254,20 @@ class Adviser {
     }
     bool any_lossy = false;
     for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
-      any_lossy |= !text_in(port_.rows().at(ranked_[r]), "lossy").empty();
+      any_lossy |= !text_in(shown_at().rows().at(ranked_[r]), "lossy").empty();
     }
     columns.push_back({"lossy", TableColumn::Kind::words, 0, any_lossy});
-    const bool steps = !text_in(port_.rows().at(ranked_[0]), "bound_by").empty();
+    const bool steps = !text_in(shown_at().rows().at(ranked_[0]), "bound_by").empty();
     for (const char* name : {"time", "flow", "analytic", "memory"}) columns.push_back({name});
     columns.push_back({steps ? "bound by" : "critical path"});
     Table table("candidates", columns);
     for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
       const std::int64_t id = ranked_[r];
-      const SweepRow& row = port_.rows().at(id);
+      const SweepRow& row = shown_at().rows().at(id);
       auto& cells = table.rows.emplace_back();
       for (const AxisPoint* point : port_.grid().points(id)) cells.emplace_back(point->text);
       cells.emplace_back(text_in(row, "lossy"));
-      cells.emplace_back(Seconds(port_.time(id)));
+      cells.push_back(by_port_ ? Cell(Seconds(port_.time(id))) : Cell("-"));
       cells.push_back(std::isnan(flow_.time(id)) ? Cell("-") : Cell(Seconds(flow_.time(id))));
       cells.emplace_back(Seconds(analytic_.time(id)));
       cells.emplace_back(Bytes(static_cast<std::int64_t>(memory_in(row))));
@@ -287,7 +284,10 @@ class Adviser {
   Candidates analytic_, port_, flow_;
   SearchEnd found_;
   std::vector<std::int64_t> ranked_;
-  std::string left_out_;  // lines about the ones that may not win
+  std::map<std::int64_t, double> possible_;  // those that may win: their time at `analytic`
+  double until_ = 0;                         // seconds; then the work at hand ends
+  bool by_port_ = false;                     // some were simulated at `port`
+  std::string left_out_;                     // lines about the ones that may not win
   bool by_flow_ = false;
 };
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
+#include <utility>
 
 #include "sim/print/progress_line.h"
 #include "sim/sweep/unit_pool.h"
@@ -71,6 +73,24 @@ std::string binding_in(const SweepRow& row) {
   return most;
 }
 
+std::vector<std::int64_t> spread_order(const SweepGrid& grid) {
+  constexpr std::int64_t neighbours = 8;
+  const std::int64_t run = grid.unit(0).iteration ? 1 : neighbours;
+  std::vector<std::int64_t> firsts;
+  for (std::int64_t id = 0; id < grid.size(); id += run) firsts.push_back(id);
+  std::mt19937_64 random(1);
+  for (std::size_t left = firsts.size(); left > 1; --left) {
+    std::swap(firsts[left - 1], firsts[random() % left]);
+  }
+  std::vector<std::int64_t> order;
+  for (const std::int64_t first : firsts) {
+    for (std::int64_t id = first; id < std::min(first + run, grid.size()); ++id) {
+      order.push_back(id);
+    }
+  }
+  return order;
+}
+
 Candidates::Candidates(const SweepGrid& grid, Fidelity fidelity, const AdviseOptions& options)
     : grid_(grid.at_fidelity(fidelity)),
       fidelity_(fidelity_names[static_cast<std::size_t>(fidelity)]),
@@ -83,10 +103,11 @@ double Candidates::time(std::int64_t id) const {
 }
 
 void Candidates::run(const std::vector<std::int64_t>& ids) {
+  if (options_.stop()) return;
   ListedClaims claims(ids);
   const int workers = static_cast<int>(std::min<std::int64_t>(options_.workers, std::ssize(ids)));
   UnitPool pool({claims, [](std::int64_t) { return true; }, runner_, workers});
-  ProgressLine line;
+  ProgressLine progress;
   std::int64_t done = 0;
   while (!pool.done()) {
     for (SweepRow& row : pool.wait()) {
@@ -94,9 +115,9 @@ void Candidates::run(const std::vector<std::int64_t>& ids) {
       ++done;
     }
     if (options_.stop()) return;
-    line.show(fmt::format("{} of {} candidates at {},", done, ids.size(), fidelity_),
-              static_cast<double>(done) / static_cast<double>(ids.size()),
-              static_cast<double>(done), "candidates");
+    const auto count = static_cast<double>(done);
+    progress.show(fmt::format("{} of {} candidates at {},", done, ids.size(), fidelity_),
+                  count / static_cast<double>(ids.size()), count, "candidates");
   }
 }
 

@@ -23,6 +23,10 @@ double memory_in(const SweepRow& row);
 /// What bounds the step, or most of the iteration's critical path.
 std::string binding_in(const SweepRow& row);
 
+/// All candidates in an order whose beginnings are spread over the grid, the same every time.
+/// Neighbours of grids of steps, which may share plans, come one after the other.
+std::vector<std::int64_t> spread_order(const SweepGrid& grid);
+
 class Candidates {
  public:
   /// The options must outlive it. Rows at `analytic` have their least times.

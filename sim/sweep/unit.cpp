@@ -12,6 +12,7 @@
 #include "sim/run/engine_views.h"
 #include "sim/run/simulate.h"
 #include "sim/scenario/inputs.h"
+#include "sim/scenario/required_state.h"
 #include "sim/scenario/scenario_text.h"
 
 namespace moesim {
@@ -91,6 +92,16 @@ std::vector<nlohmann::ordered_json> figures_of(const Scenario& scenario, const I
   return figures;
 }
 
+/// Why the only case cannot be, if that takes no plan; else empty.
+std::string lacking_state(const Scenario& scenario, const Inputs& inputs) {
+  try {
+    require_state(view_of(scenario, inputs, 0), inputs.clusters[0]);
+  } catch (const Unsuitable& e) {
+    return e.diagnostics().front().message;
+  }
+  return "";
+}
+
 }  // namespace
 
 void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
@@ -105,8 +116,12 @@ void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
   options.least_times = least_times_;
   options.kept = &steps;
   const InputFile trace = shared_trace_file(scenario, inputs, cache_);
-  const auto figures = figures_of(scenario, inputs, options);
-  plans_.keep(opened, steps);
+  const std::string lacks = lacking_state(scenario, inputs);
+  std::vector<nlohmann::ordered_json> figures(rows.size(), {{"unsuitable", lacks}});
+  if (lacks.empty()) {
+    figures = figures_of(scenario, inputs, options);
+    plans_.keep(opened, steps);
+  }
   for (std::size_t f = 0; f < rows.size(); ++f) {
     fill(rows[f], figures[f]);
     add_inputs(rows[f], inputs, trace, scenario, scenario.fidelities[f]);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "sim/model/kv_cache.h"
+#include "sim/planner/iteration/least_state.h"
 #include "sim/planner/iteration/muon.h"
 #include "sim/planner/iteration/stage_memory.h"
 #include "sim/planner/iteration/stage_parameters.h"
@@ -19,7 +20,6 @@ std::int64_t shared_by(std::int64_t value, std::int64_t over) { return (value + 
 void StageMemory::add_state() {
   const MoeModel& model = stage_.model();
   const Spec& options = stage_.options();
-  const int zero = options.spec.zero;
   const std::int64_t replicas = stage_.sharers(ParallelAxis::dp_cp);
   std::int64_t dense = 0, unquantized = 0;  // embedding and head of an engine
   std::vector<HeldBlock> held;
@@ -32,16 +32,8 @@ void StageMemory::add_state() {
       (options.serves() && around ? unquantized : dense) += own;
     }
   }
-  MemoryUse alike;
-  alike.of(MemoryPart::weights) =
-      Bytes(shared_by(bytes_of(dense, model.weights).value, zero > 2 ? replicas : 1));
+  MemoryUse alike = state_of_dense(dense, replicas, model, options);
   alike.of(MemoryPart::weights) += bytes_of(unquantized, model.activations);
-  alike.of(MemoryPart::gradients) =
-      Bytes(shared_by(dense * options.state.gradient, zero > 1 ? replicas : 1));
-  if (!by_muon()) {
-    alike.of(MemoryPart::optimizer) =
-        Bytes(shared_by(dense * options.state.optimizer, zero > 0 ? replicas : 1));
-  }
   if (!chunks_.empty() && chunks_.front()->whole && !options.serves()) {
     const auto etp = static_cast<int>(stage_.groups(ParallelAxis::etp).front().size());
     alike.of(MemoryPart::placeholders) = gradient_placeholders(model, held, stage_.shard(), etp);
@@ -61,10 +53,7 @@ void StageMemory::add_state() {
   if (by_muon()) add_muon(dense);
 }
 
-bool StageMemory::by_muon() const {
-  const Spec& options = stage_.options();
-  return !options.serves() && options.spec.optimizer == OptimizerKind::muon;
-}
+bool StageMemory::by_muon() const { return moesim::by_muon(stage_.options()); }
 
 /// Matrices are dealt out whole; what Adam updates next to them has one moment more.
 void StageMemory::add_muon(std::int64_t dense) {

@@ -7,6 +7,7 @@
 
 #include "sim/base/units.h"
 #include "sim/base/unsuitable.h"
+#include "sim/planner/iteration/least_state.h"
 
 namespace moesim {
 namespace {
@@ -97,8 +98,7 @@ void check_memory(const MemoryPeaks& peaks, const GpuModels& gpus, const std::st
                   to_string(gpus[worst]->memory), to_string(excess), text_of_parts(peak.use)),
       layers ? "fewer layers (--layers 0,1), slots or tokens per rank, more GPUs, other "
                "gradient_bytes or optimizer_bytes; or memory: ignore; iterations can recompute"
-             : "more pipeline stages, tensor-parallel GPUs, replicas with zero: 1, recompute, or "
-               "smaller micro batches; or memory: ignore");
+             : hint_of_iterations);
 }
 
 }  // namespace moesim
