@@ -21,4 +21,9 @@ inline std::int64_t rounded_down(double value) {
   return static_cast<std::int64_t>(std::floor(value + inexact));
 }
 
+/// The largest of `over` nearly equal parts.
+constexpr std::int64_t shared_by(std::int64_t value, std::int64_t over) {
+  return (value + over - 1) / over;
+}
+
 }  // namespace moesim

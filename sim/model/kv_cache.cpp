@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sim/base/rounding.h"
 #include "sim/model/mamba_shape.h"
 #include "sim/model/parameters.h"
 
@@ -10,8 +11,6 @@ namespace moesim {
 namespace {
 
 constexpr int element_of_state = 4;  // fp32
-
-std::int64_t shared_by(std::int64_t value, std::int64_t over) { return (value + over - 1) / over; }
 
 /// Values of a token in a layer that keeps keys, on one GPU.
 std::int64_t token_width(const AttentionShape& shape, int tp) {

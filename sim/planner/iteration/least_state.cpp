@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sim/base/rounding.h"
 #include "sim/base/units.h"
 #include "sim/base/unsuitable.h"
 #include "sim/planner/iteration/stage_layers.h"
@@ -36,14 +37,11 @@ StageParameters parameters_of(const IterationShape& shape, int stage, const MoeM
   return sums;
 }
 
-std::int64_t shared_by(std::int64_t value, std::int64_t over) { return (value + over - 1) / over; }
-
 }  // namespace
 
 const char* const hint_of_iterations =
     "more pipeline stages, tensor-parallel GPUs, replicas with zero: 1, recompute, or smaller "
-    "micro "
-    "batches; or memory: ignore";
+    "micro batches; or memory: ignore";
 
 bool by_muon(const Spec& spec) {
   return !spec.serves() && spec.spec.optimizer == OptimizerKind::muon;

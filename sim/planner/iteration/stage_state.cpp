@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "sim/base/rounding.h"
 #include "sim/model/kv_cache.h"
 #include "sim/planner/iteration/least_state.h"
 #include "sim/planner/iteration/muon.h"
@@ -11,11 +12,7 @@
 #include "sim/planner/iteration/stage_parameters.h"
 
 namespace moesim {
-namespace {
-
-std::int64_t shared_by(std::int64_t value, std::int64_t over) { return (value + over - 1) / over; }
-
-}  // namespace
+namespace {}  // namespace
 
 void StageMemory::add_state() {
   const MoeModel& model = stage_.model();
