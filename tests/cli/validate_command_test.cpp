@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 
-const Surroundings with_shipped_data{.data = MOESIM_ROOT};
+const Surroundings beside_shipped_data{.data = MOESIM_ROOT};
 const std::vector<std::string> policies = {"megatron", "dedup"};
 
 /// What hardware that is just as the simulator says would have measured.
@@ -204,7 +204,7 @@ TEST(ValidateProfile, ComparesTheIterationsOfALog) {
         "--set",           "policy=alltoall", "--set",      "routing=recorded", "--set",
         "batch.global=16", "--set",           "steps=12:13"};
     line.insert(line.end(), more.begin(), more.end());
-    return run_moesim(line, with_shipped_data);
+    return run_moesim(line, beside_shipped_data);
   };
   const std::string file = scratch.file("v.json");
   const Outcome outcome = validate({"--json", file});
@@ -217,7 +217,7 @@ TEST(ValidateProfile, ComparesTheIterationsOfALog) {
   const Outcome run =
       run_moesim({"run", "iteration", "--policy", "alltoall", "--routing", "recorded", "--set",
                   "batch.global=16", "--steps", "12:13", "--json", scratch.file("r.json")},
-                 with_shipped_data);
+                 beside_shipped_data);
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_NEAR(Json::parse(content(file))["simulated"]["wall_s"],
               Json::parse(content(scratch.file("r.json")))["cases"][0]["step_s"], 1e-9);
@@ -229,12 +229,12 @@ TEST(ValidateProfile, ComparesTheIterationsOfALog) {
   EXPECT_THAT(refused({"--report", scratch.file("t.html")}),
               HasSubstr("error: --report: a log has no kernels to draw\n"));
   const Outcome layer =
-      run_moesim({"validate", "profile", log, "--scenario", "quickstart"}, with_shipped_data);
+      run_moesim({"validate", "profile", log, "--scenario", "quickstart"}, beside_shipped_data);
   EXPECT_EQ(layer.code, 2);
   EXPECT_THAT(layer.err, HasSubstr("'parallel' and 'batch' describe one"));
   const Outcome fit =
       run_moesim({"calibrate", "profile", log, "--gpu", "h200", "-o", scratch.file("mine")},
-                 with_shipped_data);
+                 beside_shipped_data);
   EXPECT_EQ(fit.code, 2);
   EXPECT_THAT(fit.err, HasSubstr("is a log without kernels: nothing can be fitted\nhint: "));
   EXPECT_FALSE(std::filesystem::exists(scratch.file("mine.calib.yaml")));

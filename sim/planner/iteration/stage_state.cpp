@@ -12,8 +12,6 @@
 #include "sim/planner/iteration/stage_parameters.h"
 
 namespace moesim {
-namespace {}  // namespace
-
 void StageMemory::add_state() {
   const MoeModel& model = stage_.model();
   const Spec& options = stage_.options();
