@@ -255,7 +255,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "error: no scenario file, and no --topology, --trace\n"
                 "hint: name a scenario file, or give these flags; --synth draws a trace\n"},
         Mistake{"topology show two-by-two --set gpu.memory=1",
-                "--set gpu.memory=1: error: nothing but a topology is read here, no gpu\n"
+                "--set gpu.memory=1: error: only a topology is read here, not a gpu\n"
                 "hint: topology.PATH=VALUE changes it\n"},
         Mistake{"compare nosuch.yaml", "nosuch.yaml: error: no such file\n"},
         Mistake{"list modles",

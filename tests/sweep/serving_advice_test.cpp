@@ -67,14 +67,14 @@ TEST(ServingAdvice, RunsTheBestOfOnePoolAndOfPoolsApart) {
   for (std::size_t i = 0; i < all.rows.size(); ++i) {
     const auto& row = all.rows[i];
     EXPECT_EQ(row[1].value, 2) << "GPUs";
-    EXPECT_EQ(row[7].text, "met");
+    EXPECT_EQ(row[8].text, "met");
     EXPECT_LE(*row[4].value, *all.rows[i > 0 ? i - 1 : 0][4].value) << "the best first";
     if (row[0].text.find(" | ") == std::string::npos) continue;
     ++apart;
     EXPECT_THAT(row[0].text, ContainsRegex("^1 x 1 GPU tp1 ep1 .* [|] 1 x 1 GPU tp1 ep1 "));
   }
   EXPECT_EQ(apart, 1);
-  EXPECT_GT(*all.rows[0][6].value, 1000) << "KV tokens of a rank";
+  EXPECT_GT(*all.rows[0][7].value, 1000) << "KV tokens of a rank";
   EXPECT_EQ(advice_for("tpot p95 < 10 s", 1).rows.size(), 1U);
   EXPECT_EQ(advice_for("tpot p95 < 10 s", 9, 2).rows.size(), 2U) << "one of each sort";
 }
@@ -95,9 +95,10 @@ std::string pool_for_one_at_a_time(const std::string& sla, int input, int output
 }
 
 TEST(ServingAdvice, RunsWhatIsWithinTheTimePerTokenThatTheSlaAsksFor) {
-  EXPECT_EQ(pool_for_one_at_a_time("ttft p95 < 1 us", 128, 8), "2 x 1");
+  EXPECT_EQ(pool_for_one_at_a_time("tpot p95 < 10 s", 128, 8), "2 x 1");
   EXPECT_EQ(pool_for_one_at_a_time("tpot p95 < 1 us", 128, 8), "1 x 2");
-  EXPECT_EQ(pool_for_one_at_a_time("tpot p95 < 10 s, ttft p95 < 1 us", 128, 8), "2 x 1");
+  EXPECT_EQ(pool_for_one_at_a_time("ttft p95 < 1 us", 128, 8), "1 x 2")
+      << "if none meets it, the least time per token is run as well";
   EXPECT_EQ(pool_for_one_at_a_time("ttft p95 < 1000 s", 200'000, 1), "2 x 1")
       << "no time per token is too long";
 }
@@ -117,7 +118,7 @@ TEST(ServingAdvice, SaysWhatBreaksTheSla) {
   EXPECT_THAT(none.text,
               AllOf(HasSubstr("# none of them meets the SLA\n"), Not(HasSubstr("vllm serve"))));
   for (const auto& row : none.rows) {
-    EXPECT_THAT(row[7].text,
+    EXPECT_THAT(row[8].text,
                 ContainsRegex("^TTFT p95 is .*, not below 1 us; TPOT p95 is .*, not below 1 us$"));
   }
 }

@@ -43,7 +43,7 @@ TEST_F(HardwareCalibration, MeasuresAndFits) {
   EXPECT_TRUE(said.job_ended);
   EXPECT_THAT(said.out,
               AllOf(testing::StartsWith("# moesim-hw calibrate, "),
-                    HasSubstr(" plans, 1 round of "), HasSubstr("mine.calib.yaml: take it")));
+                    HasSubstr(" plans, 1 round: "), HasSubstr("mine.calib.yaml: take it")));
   EXPECT_THAT(said.err, HasSubstr("warning: 'fabric' has no effect"));
   EXPECT_THAT(files(), testing::IsSupersetOf({"mine.calib.yaml", "mine.times.jsonl"}));
 }
