@@ -33,7 +33,7 @@ void what_if(const WhatIfOptions& options) {
   const Scenario scenario = options.scenario.read();
   const Inputs before = open_inputs(scenario);
   const Inputs after = open_changed_inputs(scenario, options.what);
-  for (const Diagnostic& w : before.warnings) fmt::print(stderr, "{}", w.str());
+  for (const Diagnostic& w : after.warnings) fmt::print(stderr, "{}", w.str());
   const auto cases = simulate_whatif(scenario, before, after, worker_count(options.workers));
   Printout printout;
   printout.add(result_header(scenario, before, MOESIM_VERSION))

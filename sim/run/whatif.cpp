@@ -10,6 +10,7 @@
 #include "sim/run/result_file.h"
 #include "sim/run/simulate.h"
 #include "sim/scenario/fit_trace.h"
+#include "sim/topology/read/plausible.h"
 
 namespace moesim {
 namespace {
@@ -67,6 +68,10 @@ Inputs changed_inputs(const Scenario& scenario, const Inputs& opened, const What
   Inputs inputs = without_clusters(opened);
   for (const ClusterInput& cluster : opened.clusters) {
     inputs.clusters.push_back(changed(cluster, changes_of(what, cluster.topology)));
+    const std::string narrow = narrow_front_in(inputs.clusters.back().topology);
+    if (narrow.empty() || !narrow_front_in(cluster.topology).empty()) continue;
+    inputs.warnings.push_back({Severity::warning, "", 0, 0, cluster.topology.name() + ": " + narrow,
+                               "", "--scale pcie.bandwidth, too"});
   }
   with_hint_of_failed(what, [&] {
     if (!scenario.iteration) return fit_trace(scenario, inputs);

@@ -78,6 +78,21 @@ TEST(WhatIf, ScalesAsTheFileOfTheTopologyWould) {
   EXPECT_EQ(cases[0].after.tokens, cases[0].before.tokens);
 }
 
+TEST(WhatIf, WarnsOfNicsThatGetNarrowFronts) {
+  const Scenario scenario = scenario_of("[alltoall]", {on_two_nodes, one_step});
+  const auto warnings = [&](const std::vector<std::string>& scale) {
+    std::string all;
+    for (const Diagnostic& d : open_changed_inputs(scenario, {.scale = scale}).warnings) {
+      all += d.message + "\n";
+    }
+    return all;
+  };
+  EXPECT_THAT(
+      warnings({"nic.bandwidth=2"}),
+      HasSubstr("a NIC of 100 GB/s lies behind PCIe of 64 GB/s, which is all that it gets"));
+  EXPECT_EQ(warnings({"nic.bandwidth=2", "pcie.bandwidth=2"}), warnings({"gpu.flops=2"}));
+}
+
 /// Each change begins with what was opened, as if the files were read again.
 TEST(WhatIf, OpenInputsAreChangedAsOftenAsAsked) {
   const Scenario scenario = scenario_of("[alltoall, hiermoe-hd]", {on_two_nodes, one_step});
