@@ -10,7 +10,7 @@
 #include "sim/run/result_file.h"
 #include "sim/run/simulate.h"
 #include "sim/scenario/fit_trace.h"
-#include "sim/topology/read/plausible.h"
+#include "sim/topology/narrow_front.h"
 
 namespace moesim {
 namespace {

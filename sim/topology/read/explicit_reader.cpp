@@ -6,6 +6,7 @@
 #include <set>
 
 #include "sim/topology/cluster_limits.h"
+#include "sim/topology/narrow_front.h"
 #include "sim/topology/read/spec_reader.h"
 
 namespace moesim {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 #include "sim/base/units.h"
+#include "sim/topology/narrow_front.h"
 
 namespace moesim {
 namespace {
@@ -118,27 +118,6 @@ void warn_if_doubled(const YamlMap& map, BytesPerSecond bandwidth, const std::st
                   stated(*value, to_string(bandwidth)), ends_of(kind).what, gpu,
                   to_string(one_way)),
       fmt::format("{} is both ways together, a 'bandwidth' is that of one", to_string(bandwidth)));
-}
-
-std::string narrow_front(BytesPerSecond nic, BytesPerSecond front) {
-  return fmt::format("a NIC of {} lies behind PCIe of {}, which is all that it gets",
-                     to_string(nic), to_string(front));
-}
-
-std::string narrow_front_in(const Topology& topology) {
-  const auto is_of = [&](const Link& link, const char* name) {
-    return topology.classes()[static_cast<std::size_t>(link.link_class)].name == name;
-  };
-  std::map<VertexId, BytesPerSecond> fronts;
-  for (const Link& link : topology.links()) {
-    if (is_of(link, "pcie")) fronts[link.to] += link.bandwidth;
-  }
-  for (const Link& link : topology.links()) {
-    const auto front = fronts.find(link.from);
-    if (!is_of(link, "nic") || front == fronts.end()) continue;
-    if (front->second < link.bandwidth) return narrow_front(link.bandwidth, front->second);
-  }
-  return "";
 }
 
 void warn_of_narrow_front(const YamlMap& nics, const NodeSpec& node) {

@@ -5,7 +5,6 @@
 
 #include "sim/base/yaml.h"
 #include "sim/topology/generate/spec.h"
-#include "sim/topology/topology.h"
 
 namespace moesim {
 
@@ -20,10 +19,6 @@ void warn_if_doubled(const YamlMap& map, BytesPerSecond bandwidth, const std::st
 /// The same for a `latency` or only an overhead.
 void warn_if_long(const YamlValue& value, Seconds latency, LinkKind kind);
 void warn_if_long_overhead(const YamlValue& value, Seconds overhead);
-/// The warning about a NIC that is faster than what lies before it.
-std::string narrow_front(BytesPerSecond nic, BytesPerSecond front);
-/// The same of a cluster's first such NIC; empty if there is none.
-std::string narrow_front_in(const Topology& topology);
 /// Warns if the NICs of a node are faster than the PCIe in front of them.
 void warn_of_narrow_front(const YamlMap& nics, const NodeSpec& node);
 

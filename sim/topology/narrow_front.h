@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// NICs that are faster than the PCIe in front of them.
+#pragma once
+
+#include <string>
+
+#include "sim/topology/topology.h"
+
+namespace moesim {
+
+/// The warning about such a NIC.
+std::string narrow_front(BytesPerSecond nic, BytesPerSecond front);
+/// The same of a cluster's first one; empty if there is none.
+std::string narrow_front_in(const Topology& topology);
+
+}  // namespace moesim
