@@ -87,9 +87,8 @@ TEST(WhatIf, WarnsOfNicsThatGetNarrowFronts) {
     }
     return all;
   };
-  EXPECT_THAT(
-      warnings({"nic.bandwidth=2"}),
-      HasSubstr("a NIC of 100 GB/s lies behind PCIe of 64 GB/s, which is all that it gets"));
+  EXPECT_THAT(warnings({"nic.bandwidth=2"}),
+              HasSubstr("a NIC of 100 GB/s lies behind PCIe of 64 GB/s and gets no more"));
   EXPECT_EQ(warnings({"nic.bandwidth=2", "pcie.bandwidth=2"}), warnings({"gpu.flops=2"}));
 }
 
