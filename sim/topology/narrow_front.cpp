@@ -10,8 +10,7 @@
 namespace moesim {
 
 std::string narrow_front(BytesPerSecond nic, BytesPerSecond front) {
-  return fmt::format("a NIC of {} lies behind PCIe of {} and gets no more", to_string(nic),
-                     to_string(front));
+  return fmt::format("a NIC of {} gets no more than PCIe's {}", to_string(nic), to_string(front));
 }
 
 std::string narrow_front_in(const Topology& topology) {

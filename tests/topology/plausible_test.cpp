@@ -99,8 +99,7 @@ TEST(Plausible, EveryKindOfLinkHasItsRange) {
 
 TEST(Plausible, ANicIsNoFasterThanThePcieBeforeIt) {
   EXPECT_EQ(warnings(two_nodes({.nics = "count: 2, bandwidth: 100 GB/s, latency: 1 us"})),
-            "t.yaml:7:31: warning: a NIC of 100 GB/s lies behind PCIe of 64 GB/s, which is all "
-            "that it gets\n"
+            "t.yaml:7:31: warning: a NIC of 100 GB/s gets no more than PCIe's 64 GB/s\n"
             "    nics: {count: 2, bandwidth: 100 GB/s, latency: 1 us}\n"
             "                                ^\n"
             "hint: a faster 'pcie', or leave 'pcie' out: then NICs get what they have\n");
@@ -129,11 +128,11 @@ TEST(Plausible, TheExplicitFormIsJudgedByWhatItJoins) {
   EXPECT_EQ(warnings(cluster("64 GB/s", "50 GB/s")), "");
   EXPECT_EQ(warnings(cluster("64 GB/s", "64 GB/s")), "");
   EXPECT_THAT(warnings(cluster("64 GB/s", "50 GB/s", "100 GB/s")),
-              HasSubstr("a NIC of 100 GB/s lies behind PCIe of 64 GB/s"));
+              HasSubstr("a NIC of 100 GB/s gets no more than PCIe's 64 GB/s"));
   EXPECT_THAT(warnings(cluster("900 GB/s", "50 GB/s")),
               HasSubstr("'links.2.bandwidth' is 900 GB/s: PCIe has at most 128 GB/s"));
   EXPECT_THAT(warnings(cluster("64 GB/s", "100 GB/s")),
-              HasSubstr("t.yaml:4:5: warning: a NIC of 100 GB/s lies behind PCIe of 64 GB/s"));
+              HasSubstr("t.yaml:4:5: warning: a NIC of 100 GB/s gets no more than PCIe's 64 GB/s"));
   // A loopback of 1 Gbit/s, as scripts/minicluster describes it: two switches may be anything.
   EXPECT_EQ(
       warnings("vertices:\n"
