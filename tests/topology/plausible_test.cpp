@@ -108,7 +108,7 @@ TEST(Plausible, ANicIsNoFasterThanThePcieBeforeIt) {
   // Below sockets it hangs at one of them.
   EXPECT_THAT(warnings(two_nodes({.pcie = "64 GB/s, latency: 1 us, sockets: 1",
                                   .nics = "count: 1, bandwidth: 100 GB/s, latency: 1 us"})),
-              HasSubstr("behind PCIe of 64 GB/s"));
+              HasSubstr("no more than PCIe's 64 GB/s"));
 }
 
 TEST(Plausible, TheExplicitFormIsJudgedByWhatItJoins) {
