@@ -43,6 +43,9 @@ struct Mechanism {
   Maker<Interface, Context> (*read_with)(const YamlMap& params, PolicySources& sources) = nullptr;
   /// For a placement: it is for models without experts, and no other is.
   bool for_dense_models = false;
+  /// For a placement: an EP group may keep less than the whole state of its experts, as it shares
+  /// them among all groups or compresses them.
+  bool divides_experts = false;
   /// For a dispatch: the host waits until its kernels have counted rows, so that no CUDA graph of a
   /// serving pass can hold them.
   bool needs_host = false;

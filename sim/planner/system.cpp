@@ -31,6 +31,7 @@ Chosen<Interface, Context> mechanism(const YamlMap& map, const std::string& kind
           entry.needs_tokens,
           entry.replicates,
           entry.for_dense_models,
+          entry.divides_experts,
           entry.needs_host};
 }
 

@@ -19,6 +19,7 @@ struct Chosen {
   bool needs_tokens = false;  // as Mechanism says
   bool replicates = false;    // the same
   bool for_dense_models = false;
+  bool divides_experts = false;
   bool needs_host = false;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/scenario/required_state.h"
 
-#include "sim/mechanism/placement/divided_experts.h"
 #include "sim/planner/iteration/least_state.h"
 #include "sim/scenario/policy_planner.h"
 
@@ -13,7 +12,7 @@ void require_state(const PolicyView& view, const ClusterInput& cluster) {
   const Spec spec = spec_of(scenario);
   const MoeModel& model = view.inputs.model;
   const IterationShape shape = shape_of(spec.spec, cluster.topology.gpu_count(), model);
-  const bool divided = divides_experts(view.system.placement.name);
+  const bool divided = view.system.placement.divides_experts;
   check_least_state(least_state(spec, shape, model, divided), shape.grid, cluster.gpus,
                     view.system.name);
 }

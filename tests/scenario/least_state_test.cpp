@@ -8,7 +8,6 @@
 #include <algorithm>
 
 #include "sim/base/unsuitable.h"
-#include "sim/mechanism/placement/divided_experts.h"
 #include "sim/scenario/policy_planner.h"
 #include "sim/scenario/required_state.h"
 
@@ -28,7 +27,7 @@ TEST_P(ShippedIteration, TakesItsLeastStateAtLeast) {
     const MemoryPeaks peaks = steps.plan(0).memory.peaks;
     const IterationShape& shape = steps.planner().shape();
     const auto least =
-        least_state(spec_of(scenario), shape, inputs.model, divides_experts(system.placement.name));
+        least_state(spec_of(scenario), shape, inputs.model, system.placement.divides_experts);
     for (std::size_t stage = 0; stage < least.size(); ++stage) {
       Bytes most;
       for (const GpuId gpu : shape.grid.stage(static_cast<int>(stage))) {

@@ -11,7 +11,6 @@
 #include <random>
 
 #include "sim/base/unsuitable.h"
-#include "sim/mechanism/placement/divided_experts.h"
 #include "tests/planner/iteration/memory_fixture.h"
 
 namespace moesim {
@@ -73,7 +72,7 @@ TEST(LeastState, IsNeverMoreThanAnySystemHolds) {
         Planner planner(system, topology, model, trace, spec);
         const PlannedStep step = planner.plan(0);
         const auto least =
-            least_state(spec, planner.shape(), model, divides_experts(system.placement.name));
+            least_state(spec, planner.shape(), model, system.placement.divides_experts);
         const auto most = fullest_of_stages(step.memory.peaks, spec.spec.parallel.pp);
         for (std::size_t stage = 0; stage < least.size(); ++stage) {
           EXPECT_LE(least[stage].total(), most[stage])
