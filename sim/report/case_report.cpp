@@ -234,8 +234,8 @@ double CaseResult::tokens_per_second() const {
 }
 double CaseResult::tflops() const {
   if (!metrics.iteration) return 0;
-  const double flop = metrics.iteration->flop_per_token - metrics.iteration->dropped_flop;
-  return tokens_per_second() * flop * 1e-12;
+  const double dropped = metrics.iteration->routed_flop * metrics.loss.dropped_part();
+  return tokens_per_second() * (metrics.iteration->flop_per_token - dropped) * 1e-12;
 }
 double CaseResult::mfu() const {
   if (!metrics.iteration || metrics.iteration->peak_flops <= 0) return 0;

@@ -94,7 +94,7 @@ struct IterationFigures {
   IterationTimes times;
   int count = 0;                               // of iterations
   double flop_per_token = 0;                   // model flop, forward and backward; 0: unknown
-  double dropped_flop = 0;                     // of these, of choices that are dropped
+  double routed_flop = 0;                      // of these, of all choices of experts
   double peak_flops = 0;                       // of the mean GPU, per second; 0: unknown
   double load_max_over_mean = 0;               // see expert_load_max_over_mean
   std::int64_t ops = 0;                        // of a plan

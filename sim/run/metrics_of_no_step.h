@@ -2,7 +2,6 @@
 // What is known of a case before its first step.
 #pragma once
 
-#include "sim/model/model_flops.h"
 #include "sim/planner/iteration/planner.h"
 #include "sim/report/metrics.h"
 #include "sim/run/policy_run.h"
@@ -11,8 +10,5 @@ namespace moesim {
 
 /// Metrics that steps are then added to: of iterations with what its model and GPUs make of a time.
 RunMetrics metrics_of_no_step(const PolicyRun& run, const Planner& planner);
-
-/// Model flop of one token of an iteration; 0: unknown.
-ModelFlops flop_per_token(const PolicyRun& run);
 
 }  // namespace moesim

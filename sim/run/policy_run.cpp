@@ -251,9 +251,6 @@ class Measuring {
 
   void end(RunMetrics& metrics, const RoutingChange& change) const {
     metrics.loss = planner().layer_planner().loss(change);
-    if (metrics.iteration) {
-      metrics.iteration->dropped_flop = flop_per_token(run_).routed * metrics.loss.dropped_part();
-    }
     if (!iterations()) return note_layers(metrics);
     metrics.notes = iteration_notes(planner(), run_.cluster, *metrics.iteration);
   }

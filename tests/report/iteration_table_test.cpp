@@ -43,7 +43,8 @@ TEST(IterationTable, ChoicesThatAreDroppedCountNoFlop) {
   c.metrics.tokens = 1'000'000;
   c.metrics.iteration->flop_per_token = 1e9, c.metrics.iteration->peak_flops = 1e15;
   const double all = c.mfu();
-  c.metrics.iteration->dropped_flop = 2.5e8;
+  c.metrics.iteration->routed_flop = 5e8;
+  c.metrics.loss.choices = 8, c.metrics.loss.dropped = 4;
   EXPECT_DOUBLE_EQ(c.mfu(), 0.75 * all);
 }
 
