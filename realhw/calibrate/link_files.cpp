@@ -73,11 +73,9 @@ std::string link_yaml(const std::string& name, const ClassFit& c, const Provenan
       "  error_of_a_point_left_out: {}\n"
       "  worst_error_of_a_point_left_out: {}\n"
       "  worst_error_of_a_line: {}\n",
-      microseconds(c.fit.fixed),
-      c.fit.fixed_spread ? fmt::format("  fixed_time_95: {}\n", microseconds(*c.fit.fixed_spread))
-                         : "",
-      c.kept + c.rejected, c.rejected, percent(c.spread), percent(c.typical), percent(c.worst),
-      percent(typical), percent(worst), percent(c.fit.line_error));
+      microseconds(c.fit.fixed), fixed_spread_yaml(c.fit), c.kept + c.rejected, c.rejected,
+      percent(c.spread), percent(c.typical), percent(c.worst), percent(typical), percent(worst),
+      percent(c.fit.line_error));
   return yaml + yaml_of(provenance);
 }
 

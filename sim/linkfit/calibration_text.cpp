@@ -90,6 +90,11 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
+std::string fixed_spread_yaml(const LinkFit& fit) {
+  return fit.fixed_spread ? fmt::format("  fixed_time_95: {}\n", microseconds(*fit.fixed_spread))
+                          : "";
+}
+
 std::string calibration_yaml(const Calibrated& result, const CalibrationText& text) {
   const auto& [fit, held, logs] = result;
   const Seconds latency = std::max(Seconds(0), fit.fixed - text.exchange_overhead) * 0.5;
@@ -126,11 +131,9 @@ std::string calibration_yaml(const Calibrated& result, const CalibrationText& te
       "provenance:  # of the measurements\n"
       "  command: {}\n"
       "  logs:\n",
-      microseconds(fit.fixed),
-      fit.fixed_spread ? fmt::format("  fixed_time_95: {}\n", microseconds(*fit.fixed_spread)) : "",
-      microseconds(text.exchange_overhead), fit.samples, fit.rejected, percent(fit.typical()),
-      percent(fit.worst()), left_out(fit), percent(fit.line_error),
-      held ? held_out_yaml(*held) : "", quoted(text.command));
+      microseconds(fit.fixed), fixed_spread_yaml(fit), microseconds(text.exchange_overhead),
+      fit.samples, fit.rejected, percent(fit.typical()), percent(fit.worst()), left_out(fit),
+      percent(fit.line_error), held ? held_out_yaml(*held) : "", quoted(text.command));
   for (const Log& log : logs) {
     const auto known = [](const std::string& s) { return quoted(s.empty() ? "unknown" : s); };
     yaml += fmt::format(

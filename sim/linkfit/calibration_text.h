@@ -14,6 +14,9 @@ namespace moesim {
 /// In double quotes, as YAML and JSON have them.
 std::string quoted(const std::string& text);
 
+/// The line of a `fit` about the 95 % interval of its fixed time; empty if nobody knows it.
+std::string fixed_spread_yaml(const LinkFit& fit);
+
 struct CalibrationText {
   std::string name;
   std::string command;        // that makes this fit

@@ -80,7 +80,7 @@ class Adviser {
       const double least = figure_number(row, "least_s");
       candidates[static_cast<std::size_t>(id)] = {std::max(time_in(row), least),
                                                   text_in(row, "policy"), least};
-      possible_[id] = time_in(row);
+      possible_.push_back(id);
     }
     left_out_ = winners.left_out();
     const std::int64_t possible = std::ssize(possible_);
@@ -105,8 +105,8 @@ class Adviser {
 
   /// If the time was too short for any at `port`.
   void rank_by_analytic() {
-    for (const auto& [id, rough] : possible_) ranked_.push_back(id);
-    std::ranges::stable_sort(ranked_, {}, [this](std::int64_t id) { return possible_.at(id); });
+    ranked_ = possible_;
+    std::ranges::stable_sort(ranked_, {}, [this](std::int64_t id) { return analytic_.time(id); });
   }
 
   /// The best few at `flow`, which then decides among them.
@@ -284,10 +284,10 @@ class Adviser {
   Candidates analytic_, port_, flow_;
   SearchEnd found_;
   std::vector<std::int64_t> ranked_;
-  std::map<std::int64_t, double> possible_;  // those that may win: their time at `analytic`
-  double until_ = 0;                         // seconds; then the work at hand ends
-  bool by_port_ = false;                     // some were simulated at `port`
-  std::string left_out_;                     // lines about the ones that may not win
+  std::vector<std::int64_t> possible_;  // may win
+  double until_ = 0;                    // seconds; then the work at hand ends
+  bool by_port_ = false;                // some were simulated at `port`
+  std::string left_out_;                // lines about the ones that may not win
   bool by_flow_ = false;
 };
 

@@ -192,10 +192,10 @@ class ServingAdvisor {
                                  *scenario_.engine_run, policies));
     const auto rough = ranked();
     auto plans = run(finalists(priced_.kinds, rough, options_.finals));
-    if (!plans.front().broken.empty()) {
-      for (RunPlan& plan : run(safest(rough, plans))) plans.push_back(std::move(plan));
-      sort(plans);
+    if (std::ranges::none_of(plans, &std::string::empty, &RunPlan::broken)) {
+      std::ranges::move(run(safest(rough, plans)), std::back_inserter(plans));
     }
+    sort(plans);
     return printout(rough.size(), plans);
   }
 
@@ -237,6 +237,7 @@ class ServingAdvisor {
     return finalists(priced_.kinds, rough, options_.finals);
   }
 
+  /// The best first.
   static void sort(std::vector<RunPlan>& plans) {
     std::ranges::stable_sort(plans, [](const RunPlan& a, const RunPlan& b) {
       return std::tuple(a.broken.empty(), a.outcome.metrics.rates.output_per_gpu) >
@@ -244,7 +245,6 @@ class ServingAdvisor {
     });
   }
 
-  /// The best first.
   std::vector<RunPlan> run(const std::vector<RoughPlan>& chosen) const {
     std::vector<WorkerJob<EngineOutcome>> runs;
     for (const RoughPlan& plan : chosen) {
@@ -257,7 +257,6 @@ class ServingAdvisor {
     for (std::size_t i = 0; i < chosen.size(); ++i) {
       plans.push_back({chosen[i], outcomes[i], broken_of(outcomes[i], bounds_)});
     }
-    sort(plans);
     return plans;
   }
 

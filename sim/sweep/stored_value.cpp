@@ -35,9 +35,9 @@ Cell cell_of(const std::string& column, const StoredValue& value) {
   const bool bytes =
       (column.ends_with("bytes") || has(column, "_bytes.")) && std::abs(number) < most_bytes;
   if (bytes) return {to_string(Bytes(static_cast<std::int64_t>(number))), number};
-  const bool rate = column.ends_with("_per_s");
-  if (!rate && (column.ends_with("_s") || has(column, "_s.")))
-    return {to_string(Seconds(number)), number};
+  const bool seconds =
+      (column.ends_with("_s") && !column.ends_with("_per_s")) || has(column, "_s.");
+  if (seconds) return {to_string(Seconds(number)), number};
   if (value->kind == SweepValue::Kind::integer) return value->integer;
   return {fmt::format("{:.4g}", number), number};
 }

@@ -3,13 +3,12 @@
 
 #include <algorithm>
 
+#include "sim/base/rounding.h"
 #include "sim/base/unsuitable.h"
 #include "sim/planner/iteration/stage_parameters.h"
 
 namespace moesim {
 namespace {
-
-std::int64_t part_for_each(std::int64_t value, std::int64_t of) { return (value + of - 1) / of; }
 
 OpKey key_of(OpKind kind, Stage stage, Pass pass, WorkCell cell) {
   return {.kind = kind,
@@ -141,7 +140,7 @@ Exchange ReplicaExchanges::sum_of(Bytes gradients) const {
   const LayerReplicas::Groups& groups = replicas_.sharers();
   const bool levels = spec.collective == ReplicaCollective::two_level;
   if (spec.zero > 0) {
-    const Bytes part(part_for_each(gradients.value, groups.members()));
+    const Bytes part(shared_by(gradients.value, groups.members()));
     return in_groups(groups, levels ? hierarchical_reduce_scatter(groups.nodes, part)
                                     : reduce_scatter(groups.nodes, part));
   }
@@ -154,7 +153,7 @@ Exchange ReplicaExchanges::sum_of(Bytes gradients) const {
 
 Exchange ReplicaExchanges::sum_between_copies(Bytes gradients) const {
   const LayerReplicas::Groups& groups = replicas_.between_copies();
-  const Bytes part(part_for_each(gradients.value, replicas_.dense_sharers()));
+  const Bytes part(shared_by(gradients.value, replicas_.dense_sharers()));
   const bool levels = replicas_.stage().options().spec.collective == ReplicaCollective::two_level;
   return in_groups(groups, levels ? hierarchical_all_reduce(groups.nodes, part)
                                   : all_reduce(groups.nodes, part));
@@ -162,7 +161,7 @@ Exchange ReplicaExchanges::sum_between_copies(Bytes gradients) const {
 
 Exchange ReplicaExchanges::gather_of(std::int64_t parameters) const {
   const LayerReplicas::Groups& groups = replicas_.sharers();
-  const std::int64_t shard = part_for_each(parameters, groups.members());
+  const std::int64_t shard = shared_by(parameters, groups.members());
   const Bytes part(shard * size_of(replicas_.stage().model().weights));
   const bool levels = replicas_.stage().options().spec.collective == ReplicaCollective::two_level;
   return in_groups(groups, levels ? hierarchical_all_gather(groups.nodes, part)

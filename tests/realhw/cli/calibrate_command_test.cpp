@@ -42,8 +42,8 @@ TEST_F(HardwareCalibration, MeasuresAndFits) {
   EXPECT_EQ(said.code, 0);
   EXPECT_TRUE(said.job_ended);
   EXPECT_THAT(said.out,
-              AllOf(testing::StartsWith("# moesim-hw calibrate, "),
-                    HasSubstr(" plans, 1 round: "), HasSubstr("mine.calib.yaml: take it")));
+              AllOf(testing::StartsWith("# moesim-hw calibrate, "), HasSubstr(" plans, 1 round: "),
+                    HasSubstr("mine.calib.yaml: take it")));
   EXPECT_THAT(said.err, HasSubstr("warning: 'fabric' has no effect"));
   EXPECT_THAT(files(), testing::IsSupersetOf({"mine.calib.yaml", "mine.times.jsonl"}));
 }
