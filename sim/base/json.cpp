@@ -138,4 +138,24 @@ void parse_json(std::string_view text, const JsonPlace& place, JsonEvents& event
   throw not_json(text, place, events.position_, events.reason_);
 }
 
+std::string without_infinities(const std::string& text) {
+  std::string out;
+  bool quoted = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    std::size_t taken = 1;
+    if (text[at] == '"') quoted = !quoted;
+    if (quoted && text[at] == '\\') taken = std::min<std::size_t>(2, rest.size());
+    std::string_view word = rest.substr(0, taken);
+    for (const std::string_view odd : {"NaN", "Infinity", "-Infinity"}) {
+      if (quoted || !rest.starts_with(odd)) continue;
+      taken = odd.size();
+      word = "null";
+    }
+    out += word;
+    at += taken;
+  }
+  return out;
+}
+
 }  // namespace moesim

@@ -19,6 +19,9 @@ struct JsonPlace {
 /// objects nested deeper than max_nesting.
 nlohmann::ordered_json parse_json(std::string_view text, const JsonPlace& place);
 
+/// The text without what Python writes and JSON lacks: NaN, Infinity and -Infinity, as null.
+std::string without_infinities(const std::string& text);
+
 class JsonEvents;
 /// The same, event by event, for files that are too large for a tree.
 void parse_json(std::string_view text, const JsonPlace& place, JsonEvents& events);

@@ -37,11 +37,12 @@ void add_failures_command(CommandLine& app);
 void add_whatif_command(CommandLine& app);
 void add_completion_command(CommandLine& app);
 void add_man_command(CommandLine& app);
-/// Adds "profile" below calibrate and validate, and "steps" below calibrate; `ran` says if it was
-/// what the user asked for.
+/// Adds "profile" below calibrate and validate, "steps" below calibrate and "serving" below
+/// validate; `ran` says if it was what the user asked for.
 void add_calibrate_profile(CommandLine& calibrate, const std::shared_ptr<bool>& ran);
 void add_calibrate_steps(CommandLine& calibrate, const std::shared_ptr<bool>& ran);
 void add_validate_profile(CommandLine& validate, const std::shared_ptr<bool>& ran);
+void add_validate_serving(CommandLine& validate, const std::shared_ptr<bool>& ran);
 /// What `moesim list` prints of some of its sections, as JSON.
 std::string listed_json(const std::vector<std::string>& wanted);
 /// Adds to the help of every command below the app how it is called, twice.

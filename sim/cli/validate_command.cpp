@@ -82,12 +82,15 @@ void add_validate_command(CommandLine& app) {
                            [](const std::string& document) {
                              return report_page({{"", document}}, MOESIM_VERSION);
                            });
-  const auto of_profile = std::make_shared<bool>(false);
-  add_validate_profile(command, of_profile);
-  command.callback([options, of_profile] {
-    if (*of_profile) return;
+  const auto of_others = std::make_shared<bool>(false);
+  add_validate_profile(command, of_others);
+  add_validate_serving(command, of_others);
+  command.callback([options, of_others] {
+    if (*of_others) return;
     if (options->files.empty()) {
-      throw Error("MEASURED is required", "or moesim validate profile TRACE --scenario S");
+      throw Error("MEASURED is required",
+                  "or moesim validate profile TRACE --scenario S, moesim validate serving RESULT "
+                  "--scenario S");
     }
     validate_files(*options);
   });

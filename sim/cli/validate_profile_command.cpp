@@ -13,6 +13,7 @@
 #include "sim/cli/long_work.h"
 #include "sim/cli/version.h"
 #include "sim/flags/print_flags.h"
+#include "sim/flags/scenario_flags.h"
 #include "sim/html/report_page.h"
 #include "sim/profile/profile_validation.h"
 #include "sim/run/simulate.h"
@@ -65,13 +66,7 @@ void require_for_log(const ValidateProfileFlags& flags, const Scenario& scenario
 /// Simulates the scenario's only case; the timeline goes to `path`.
 SimulatedProfile simulated_profile(const ValidateProfileFlags& flags, const Profile& measured,
                                    const KernelTable& table, const std::string& path) {
-  std::vector<Override> changes;
-  for (const std::string& text : flags.set) {
-    const Override change = parse_override(text);
-    const bool of_an_input = change.path.find_first_of(".:") != change.path.npos;
-    changes.push_back(of_an_input ? Override{"set", text, "--set " + text} : change);
-  }
-  const Scenario scenario = read_scenario(flags.scenario, changes);
+  const Scenario scenario = read_scenario(flags.scenario, scenario_changes(flags.set));
   if (is_log(measured)) require_for_log(flags, scenario);
   const Inputs inputs = open_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());

@@ -36,6 +36,16 @@ void add_list(std::vector<Override>& flags, const std::string& key,
 
 }  // namespace
 
+std::vector<Override> scenario_changes(const std::vector<std::string>& set) {
+  std::vector<Override> changes;
+  for (const std::string& text : set) {
+    const Override change = parse_override(text);
+    const bool of_an_input = change.path.find_first_of(".:") != change.path.npos;
+    changes.push_back(of_an_input ? Override{"set", text, "--set " + text} : change);
+  }
+  return changes;
+}
+
 void ScenarioFlags::add_text(CommandLine& command, const std::string& flag, const std::string& key,
                              bool quoted, const std::string& description) {
   const auto keep = [this, flag, key, quoted](const std::string& value) {

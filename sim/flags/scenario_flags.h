@@ -10,6 +10,10 @@
 
 namespace moesim {
 
+/// What `--set` says where all keys of a scenario have only this flag: `policy=laer` changes a key,
+/// `topology.nodes=4` or `serving.engine.drafts=1` is as in any command.
+std::vector<Override> scenario_changes(const std::vector<std::string>& set);
+
 /// What the flags said; flags win over the file.
 class ScenarioFlags {
  public:

@@ -107,11 +107,17 @@ Json samples_json(const std::vector<ServingSample>& samples) {
 
 }  // namespace
 
+std::string engine_assumptions(const Scenario& scenario, const Inputs& inputs,
+                               const std::string& version) {
+  const EngineRun& run = *scenario.engine_run;
+  return serving_header(scenario, inputs, version) + engine_text(run, run.engine.options);
+}
+
 std::string engine_header(const Scenario& scenario, const Inputs& inputs,
                           const std::string& version) {
   const EngineRun& run = *scenario.engine_run;
-  std::string text = serving_header(scenario, inputs, version);
-  text += requests_text(run) + engine_text(run, run.engine.options) + sla_text(run);
+  std::string text =
+      engine_assumptions(scenario, inputs, version) + requests_text(run) + sla_text(run);
   if (run.warmup > 0) {
     text += fmt::format("# the first {} requests are left out of percentiles\n", run.warmup);
   }

@@ -13,7 +13,10 @@ namespace moesim {
 
 /// Latencies and rates, then memory and queue, then where the time of passes goes.
 Printout engine_table(const Scenario& scenario, const std::vector<EngineCase>& cases);
-/// The lines above it: inputs, engine, requests, what is not modelled.
+/// What a run assumes: inputs, engine, what is not modelled.
+std::string engine_assumptions(const Scenario& scenario, const Inputs& inputs,
+                               const std::string& version);
+/// The lines above the table: the same, requests and SLA.
 std::string engine_header(const Scenario& scenario, const Inputs& inputs,
                           const std::string& version);
 /// The figures of a case, its samples with them; "not_run" in place of figures.
