@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 TERA = 1e12
 FP4 = 0.5625  # bytes of an element with its share of a scale of one byte for 16
+MXFP4 = 0.53125  # the same for 32
 
 
 @dataclass
@@ -36,10 +37,10 @@ def table(path):
 
 # What kernels compute and move: sim/model/roofline.cpp.
 
-def gemm(m, n, k, size, groups=1):
-    """`groups` of m rows each; results are of two bytes."""
+def gemm(m, n, k, size, groups=1, stored=0):
+    """`groups` of m rows each; results are of two bytes, weights of as many as rows or `stored`."""
     rows = groups * m
-    moved = size * (rows * k + groups * n * k) + 2 * rows * n
+    moved = size * rows * k + (stored or size) * groups * n * k + 2 * rows * n
 
     def flop(p):
         padded = rows + (groups * p.get("group_rows", 0) if groups > 1 else 0)
@@ -121,9 +122,11 @@ def published_fp8(folder):
 PLAIN = ((2688, 1856), (4096, 2688), (1024, 2688), (2048, 5120))  # two matrices per expert: Nemotron
 
 
-def experts(file, dtype, size, distribution="balanced", keep=lambda hidden, ffn, experts: True, weights=0, of=""):
+def experts(file, dtype, size, distribution="balanced", keep=lambda hidden, ffn, experts: True, weights=0, of="",
+            stored=0):
     """A fused MoE layer of aiconfigurator on one GPU: two GEMMs per expert, activation, weighted sum, casts. With
-    bytes of `weights`, GEMMs of whole tiles. With `of`, only kernels with that name, of all ranks of experts."""
+    bytes of `weights`, GEMMs of whole tiles. With `of`, only kernels with that name, of all ranks of experts.
+    `stored`: bytes of weights that are multiplied in the type of rows."""
     def read(folder):
         for r in table(folder / "aiconfigurator" / file):
             ranks = int(r["moe_ep_size"])
@@ -141,7 +144,7 @@ def experts(file, dtype, size, distribution="balanced", keep=lambda hidden, ffn,
             if size < 2:
                 side += (2 + size) * (tokens * hidden + rows * ffn)
             m = rows / groups
-            kernels = [gemm(m, up * ffn, hidden, size, groups), gemm(m, hidden, ffn, size, groups)]
+            kernels = [gemm(m, up * ffn, hidden, size, groups, stored), gemm(m, hidden, ffn, size, groups, stored)]
             if weights:
                 kernels = [tiles(rows, up * ffn, hidden, size, weights, groups),
                            tiles(rows, hidden, ffn, size, weights, groups)]

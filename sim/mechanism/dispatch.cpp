@@ -59,7 +59,7 @@ bool is_one_group(const EpGroups& groups, const LayerTokens& tokens) {
 }  // namespace
 
 DataType rows_as_stated(const MoeModel& model, std::optional<DataType> gemm_type) {
-  DataType gemm = gemm_type.value_or(model.weights);
+  DataType gemm = type_of_rows(gemm_type.value_or(model.weights));
   if (gemm == DataType::fp4) gemm = DataType::fp8;  // rows travel in whole bytes
   return size_of(gemm) < size_of(model.activations) ? gemm : model.activations;
 }

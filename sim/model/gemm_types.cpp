@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/gemm_types.h"
 
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <stdexcept>
+
 namespace moesim {
+
+const std::vector<std::string> serving_precision_names = {"bf16", "fp8", "nvfp4", "mxfp4"};
+
 namespace {
+
+constexpr std::array served_types = {DataType::bf16, DataType::fp8, DataType::fp4, DataType::mxfp4};
 
 GemmPart part_of(BlockKind block) {
   switch (block) {
@@ -24,6 +34,22 @@ GemmPart part_of(BlockKind block) {
 }
 
 }  // namespace
+
+DataType type_of_precision(int serving_precision) {
+  return served_types.at(static_cast<std::size_t>(serving_precision));
+}
+
+const std::string& precision_of_type(DataType type) {
+  const auto at = std::ranges::find(served_types, type);
+  if (at == served_types.end()) throw std::invalid_argument(name_of(type));
+  return serving_precision_names[static_cast<std::size_t>(at - served_types.begin())];
+}
+
+GemmTypes GemmTypes::served(DataType type, DataType activations) {
+  if (type != DataType::mxfp4) return {type, activations};
+  constexpr int all = std::numeric_limits<int>::max();
+  return {type, activations, {GemmPart::experts}, 0, all, all};
+}
 
 const std::vector<std::string>& gemm_part_names() {
   static const std::vector<std::string> names = {"attention", "mamba", "dense", "shared", "experts",

@@ -25,6 +25,12 @@ enum class GemmPart {
 };
 const std::vector<std::string>& gemm_part_names();  // by number
 
+/// In which types engines hold weights, as `serving.precision` and checkpoints name them.
+extern const std::vector<std::string> serving_precision_names;
+DataType type_of_precision(int serving_precision);
+/// Throws std::invalid_argument for a type that none of these is.
+const std::string& precision_of_type(DataType type);
+
 using GemmParts = EnumSet<GemmPart>;
 /// All with weights but the head: what Transformer Engine and engines quantize.
 inline constexpr GemmParts usually_quantized = {
@@ -41,8 +47,9 @@ struct GemmTypes {
   bool weight_gradients = true;  // else these are products in `others`
 
   static GemmTypes only(DataType type) { return {type, type}; }
-  /// Where these are usually quantized, else activations.
-  static GemmTypes usual(DataType type, DataType activations) { return {type, activations}; }
+  /// Of an engine: where these are usually quantized, and of mxfp4 only routed experts; else
+  /// activations.
+  static GemmTypes served(DataType type, DataType activations);
   /// Of a part in a layer; the head is in none.
   DataType of(GemmPart part, int layer, Role role = Role::plain) const;
   /// Of a block's products; of a block with experts those of the shared ones.

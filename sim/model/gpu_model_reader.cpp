@@ -10,8 +10,6 @@ constexpr Range fraction{0.01, 1};
 constexpr Range slow_down{1, 1000};
 constexpr Range correction{0.01, 2};
 constexpr Range sm_counts{1, 100000};
-constexpr DataType types_of_peaks[] = {DataType::fp4, DataType::fp8, DataType::bf16, DataType::fp16,
-                                       DataType::fp32};
 
 Bytes read_memory(const YamlMap& map) {
   const Bytes memory = map.bytes("memory");
@@ -36,9 +34,11 @@ GpuModel read_gpu(YamlDocument& doc) {
   gpu.memory_bandwidth = map.bandwidth("memory_bandwidth");
   if (const auto peak = map.get("peak")) {
     const YamlMap rates = peak->map();
-    for (DataType type : types_of_peaks) {
+    for (const DataType type : product_types) {
       if (const auto rate = rates.find(name_of(type))) gpu.peak[type] = rate->compute_rate();
     }
+    const auto of_rows = gpu.peak.find(type_of_rows(DataType::mxfp4));
+    if (of_rows != gpu.peak.end()) gpu.peak[DataType::mxfp4] = of_rows->second;
     if (rates.keys().empty())
       peak->error("'peak' names no data type", "such as {bf16: 989 TFLOP/s}");
   }
@@ -50,7 +50,7 @@ GpuModel read_gpu(YamlDocument& doc) {
     if (efficiency->map().find("loss"))
       gpu.loss_efficiency = efficiency->map().number("loss", fraction);
     if (const auto training = efficiency->map().find("training")) {
-      for (DataType type : types_of_peaks) {
+      for (const DataType type : product_types) {
         gpu.training[type] = training->map().number(name_of(type), correction, 1);
       }
     }

@@ -205,6 +205,9 @@ std::string model_of(HfKeys& keys, const HfKeys& outer, const HfArchitecture& is
       "source: config.json of Hugging Face\nhidden: {}\nlayers: {}\n"
       "activations: {}\nweights: {}\n",
       hidden, layers, rows, rows);
+  if (const std::string served = hf_checkpoint(keys, outer); !served.empty()) {
+    model += fmt::format("checkpoint: {}\n", served);
+  }
   model += is.layers == HfLayers::none
                ? fmt::format("dense_ffn: {}\ndense_matrices: {}\n",
                              keys.need({"intermediate_size"}), is.gated ? 3 : 2)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "sim/model/hf_name.h"
 
@@ -41,19 +42,45 @@ bool lists_other(const Json* kinds, std::initializer_list<const char*> usual) {
          });
 }
 
+/// Of a key that may be beside the model's text part.
+std::string text_of(const HfKeys& keys, const HfKeys& outer, const HfNames& names) {
+  return (keys.has(names) ? keys : outer).text(names);
+}
+
+const HfNames method_key = {"quantization_config.quant_method", "quantization.qformat_weight"};
+
 void note_quantization(HfKeys& keys, const HfKeys& outer, const std::string& rows) {
-  const HfNames method_key = {"quantization_config.quant_method", "quantization.qformat_weight"};
-  std::string method = (keys.has(method_key) ? keys : outer).text(method_key);
+  std::string method = text_of(keys, outer, method_key);
   const HfNames bits_key = {"quantization.bits", "quantization_config.bits"};
   if (const Json* bits = outer.find(bits_key); method.empty() && bits != nullptr) {
     method = bits->dump() + "-bit";  // of MLX
   }
   if (method.empty()) return;
-  keys.note(fmt::format("weights are {}, as computed; the file stores {} (serving.precision)", rows,
-                        hf_harmless(method)));
+  const std::string served = hf_checkpoint(keys, outer);
+  keys.note(served.empty()
+                ? fmt::format("weights are {}, as computed; the file stores {} (serving.precision)",
+                              rows, hf_harmless(method))
+                : fmt::format("engines serve {}, training has {}", served, rows));
 }
 
 }  // namespace
+
+std::string hf_checkpoint(const HfKeys& keys, const HfKeys& outer) {
+  // Methods, and the formats or algorithms of methods that have several.
+  static const std::map<std::string, std::string> formats = {{"fp8", "fp8"},
+                                                             {"mxfp4", "mxfp4"},
+                                                             {"float-quantized", "fp8"},
+                                                             {"nvfp4-pack-quantized", "nvfp4"},
+                                                             {"mxfp4-pack-quantized", "mxfp4"},
+                                                             {"FP8", "fp8"},
+                                                             {"NVFP4", "nvfp4"}};
+  for (const HfNames& key : {HfNames{"quantization_config.quant_algo"},
+                             HfNames{"quantization_config.format"}, method_key}) {
+    const auto known = formats.find(text_of(keys, outer, key));
+    if (known != formats.end()) return known->second;
+  }
+  return "";
+}
 
 bool has_other_attention(const HfKeys& keys) {
   for (const char* key : {"linear_attn_config", "mamba_d_state", "conv_L_cache", "attn_type_list",

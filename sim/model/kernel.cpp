@@ -32,11 +32,15 @@ struct FlopsOf {
 struct TrafficOf {
   Bytes operator()(const GroupedGemm& gemm) const {
     if (gemm.wave) return of_wave(gemm, *gemm.wave);
-    std::int64_t elements = 0;
+    std::int64_t rows = 0, weights = 0;
     for (const std::int64_t m : gemm.m) {
-      if (m > 0) elements += m * gemm.k + m * gemm.n + gemm.n * gemm.k;
+      if (m == 0) continue;
+      rows += m * (gemm.k + gemm.n);
+      weights += gemm.n * gemm.k;
     }
-    return bytes_of(elements, gemm.type);
+    const DataType type = type_of_rows(gemm.type);
+    if (type == gemm.type) return bytes_of(rows + weights, type);
+    return bytes_of(rows, type) + bytes_of(weights, gemm.type);
   }
   Bytes operator()(const FusedAttention& attention) const {
     if (attention.attended == 0) return Bytes(0);
@@ -59,7 +63,7 @@ struct TrafficOf {
     const auto groups = std::ranges::count_if(wave.rows, [](std::int64_t m) { return m > 0; });
     const Bytes weights = bytes_of(groups * gemm.n * gemm.k, wave.weights);
     const double part = static_cast<double>(wave.tiles) / static_cast<double>(wave.of);
-    return bytes_of(rows * (gemm.k + gemm.n), gemm.type) +
+    return bytes_of(rows * (gemm.k + gemm.n), type_of_rows(gemm.type)) +
            Bytes(std::llround(part * static_cast<double>(weights.value)));
   }
 };

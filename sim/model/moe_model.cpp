@@ -17,22 +17,29 @@ int size_of(DataType type) {
     case DataType::fp32:
       return 4;
     case DataType::fp4:
+    case DataType::mxfp4:
       break;
   }
-  throw std::logic_error("elements of fp4 have no whole bytes");
+  throw std::logic_error("elements of four bits have no whole bytes");
 }
 
 double bytes_per_element(DataType type) {
+  if (type == DataType::mxfp4) return 0.5 + 1.0 / 32;
   return type == DataType::fp4 ? 0.5 + 1.0 / 16 : size_of(type);
 }
 
 Bytes bytes_of(std::int64_t elements, DataType type) {
+  if (type == DataType::mxfp4) return Bytes((elements * 17 + 31) / 32);
   return Bytes(type == DataType::fp4 ? (elements * 9 + 15) / 16 : elements * size_of(type));
 }
 
+const std::vector<std::string>& data_type_names() {
+  static const std::vector<std::string> names = {"fp8", "bf16", "fp16", "fp32", "fp4", "mxfp4"};
+  return names;
+}
+
 const char* name_of(DataType type) {
-  static constexpr const char* names[] = {"fp8", "bf16", "fp16", "fp32", "fp4"};
-  return names[static_cast<std::size_t>(type)];
+  return data_type_names()[static_cast<std::size_t>(type)].c_str();
 }
 
 const char* name_of(BlockKind kind) {

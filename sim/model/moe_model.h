@@ -14,10 +14,22 @@
 
 namespace moesim {
 
-enum class DataType { fp8, bf16, fp16, fp32, fp4 };
-/// Bytes per element. It throws for fp4: two elements share a byte, and blocks have scales.
+/// mxfp4 is of weights alone (OCP MX: 4 bits, a scale of one byte per 32 elements): kernels turn
+/// them into bf16, the type of their rows, on the way.
+enum class DataType { fp8, bf16, fp16, fp32, fp4, mxfp4 };
+const std::vector<std::string>& data_type_names();  // by number
+/// Of products, narrow ones first.
+inline constexpr DataType product_types[] = {DataType::fp4, DataType::fp8, DataType::bf16,
+                                             DataType::fp16, DataType::fp32};
+/// Of the rows that are multiplied by weights of a type, and of the product.
+constexpr DataType type_of_rows(DataType weights) {
+  return weights == DataType::mxfp4 ? DataType::bf16 : weights;
+}
+/// Bytes per element. It throws for fp4 and mxfp4: two elements share a byte, and blocks have
+/// scales.
 int size_of(DataType type);
-/// The same of all types; of fp4 (NVFP4) with its share of a scale of one byte per 16 elements.
+/// The same of all types; of fp4 (NVFP4) with its share of a scale of one byte per 16 elements, of
+/// mxfp4 of one per 32.
 double bytes_per_element(DataType type);
 /// Rounded up to a whole byte.
 Bytes bytes_of(std::int64_t elements, DataType type);
@@ -58,7 +70,9 @@ struct MoeModel {
   bool router_bias = false;  // one number per expert
   bool expert_bias = false;  // of both products of a routed expert
   DataType activations = DataType::bf16;
-  DataType weights = DataType::bf16;
+  DataType weights = DataType::bf16;  // mxfp4: of routed experts alone
+  /// The format of the published checkpoint, that engines serve unless told otherwise.
+  std::optional<DataType> checkpoint = {};
   GateScore gate_score = GateScore::softmax;
   int gate_groups = 1;       // group-limited gate: expert groups ...
   int gate_kept_groups = 1;  // ... a token may use this many of them
@@ -78,6 +92,8 @@ struct MoeModel {
   std::int64_t routed_width() const { return latent > 0 ? latent : hidden; }
   std::int64_t latent_parameters() const;  // of both projections of a layer; 0 without a latent
   std::int64_t mixing_parameters() const;  // of the streams around a block; 0 if there is one
+  /// Of weights that are not those of routed experts.
+  DataType other_weights() const { return weights == DataType::mxfp4 ? activations : weights; }
   Bytes row_bytes() const;                 // one routed row: routed_width x size_of(activations)
   std::int64_t expert_parameters() const;  // matrices x routed_width x expert_ffn
   bool is_moe_layer(int number) const;     // a multi-token-prediction layer is as the last layer,

@@ -7,6 +7,7 @@
 #include "sim/base/files.h"
 #include "sim/base/most.h"
 #include "sim/model/attention_reader.h"
+#include "sim/model/gemm_types.h"
 #include "sim/model/hf_config.h"
 #include "sim/model/hybrid_reader.h"
 #include "sim/model/moe_model.h"
@@ -179,6 +180,9 @@ MoeModel read_model(YamlDocument& doc, void (*read_layers)(const YamlMap&, MoeMo
   map.find("dense_matrices") ? read_dense_layers(map, model) : read_layers(map, model);
   model.activations = data_type(map, "activations");
   model.weights = data_type(map, "weights");
+  if (map.find("checkpoint")) {
+    model.checkpoint = type_of_precision(map.choice("checkpoint", serving_precision_names));
+  }
   model.total_parameters = map.number("total_parameters", non_negative, 0);
   read_whole(map, model);
   doc.finish();

@@ -115,12 +115,14 @@ const Roofline* FittedKernels::find(const Kernel& kernel) const {
   }
   const auto* gemms = std::get_if<GroupedGemm>(&kernel);
   if (gemms == nullptr) return nullptr;
-  if (gemms->wave) {
-    const Roofline* tiled = in(tiles, gemms->type);
-    return tiled != nullptr ? tiled : in(gemm, gemms->type);
-  }
-  const Roofline* grouped = many_groups(*gemms) ? in(grouped_gemm, gemms->type) : nullptr;
-  return grouped != nullptr ? grouped : in(gemm, gemms->type);
+  const auto of_type = [&](DataType type) {
+    const Roofline* own = gemms->wave           ? in(tiles, type)
+                          : many_groups(*gemms) ? in(grouped_gemm, type)
+                                                : nullptr;
+    return own != nullptr ? own : in(gemm, type);
+  };
+  const Roofline* own = of_type(gemms->type);
+  return own != nullptr ? own : of_type(type_of_rows(gemms->type));
 }
 
 }  // namespace moesim

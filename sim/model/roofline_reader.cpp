@@ -23,14 +23,15 @@ FittedKernels::ByType read_by_type(const YamlMap& map, const char* key, Rest rea
   const auto value = map.find(key);
   if (!value) return fitted;
   const YamlMap types = value->map();
-  for (const DataType type :
-       {DataType::fp4, DataType::fp8, DataType::bf16, DataType::fp16, DataType::fp32}) {
+  const auto read = [&](DataType type) {
     const auto of_type = types.find(name_of(type));
-    if (!of_type) continue;
+    if (!of_type) return;
     const YamlMap fields = of_type->map();
     fitted[type] = read_roofline(fields);
     read_rest(fields, fitted[type]);
-  }
+  };
+  for (const DataType type : product_types) read(type);
+  read(DataType::mxfp4);
   return fitted;
 }
 

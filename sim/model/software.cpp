@@ -15,8 +15,6 @@ constexpr Range part_of_rates{0.01, 2};
 constexpr Range slower{1, 1000};
 constexpr Range multiprocessors{0, 100000};
 constexpr Range bytes_per_parameter{0, 1024};
-constexpr DataType all_types[] = {DataType::fp4, DataType::fp8, DataType::bf16, DataType::fp16,
-                                  DataType::fp32};
 const std::string other_dies = "others";
 
 /// How changes are called in messages.
@@ -41,7 +39,7 @@ Software::Changes read_kept(const YamlMap& map, const std::string& software) {
     const YamlMap types = value.map();
     const double bf16 = types.number(name_of(DataType::bf16), part_of_rates);
     std::vector<Override> changes;
-    for (const DataType type : all_types) {
+    for (const DataType type : product_types) {
       changes.push_back({fmt::format("efficiency.training.{}", name_of(type)),
                          fmt::format("{}", types.number(name_of(type), part_of_rates, bf16)),
                          flag_of(software), true});

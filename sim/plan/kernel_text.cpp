@@ -49,10 +49,7 @@ std::string attention_text(const Kernels& kernels, const AttentionHeads& shape) 
 }
 
 DataType read_type(LineReader& reader) {
-  static const std::vector<std::string> types = {name_of(DataType::fp8), name_of(DataType::bf16),
-                                                 name_of(DataType::fp16), name_of(DataType::fp32),
-                                                 name_of(DataType::fp4)};
-  return static_cast<DataType>(reader.choice("a data type", types));
+  return static_cast<DataType>(reader.choice("a data type", data_type_names()));
 }
 
 /// A number for all members, or one for each.

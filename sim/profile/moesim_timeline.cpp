@@ -94,11 +94,9 @@ KernelKind kind_of_work(OpKind kind) {
 }
 
 std::optional<DataType> type_named(std::string_view name) {
-  for (const DataType type :
-       {DataType::fp4, DataType::fp8, DataType::bf16, DataType::fp16, DataType::fp32}) {
-    if (name == name_of(type)) return type;
-  }
-  return std::nullopt;
+  const auto at = std::ranges::find(data_type_names(), name);
+  if (at == data_type_names().end()) return std::nullopt;
+  return static_cast<DataType>(at - data_type_names().begin());
 }
 
 /// What tells the shapes of a timeline apart.

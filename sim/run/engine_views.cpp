@@ -37,8 +37,10 @@ std::string requests_text(const EngineRun& run) {
   return fmt::format(
       "# {} drawn (seed {}): {} tokens in, {} out, {}\n", counted(draw.count, "request"), draw.seed,
       lengths_text(draw.input), lengths_text(draw.output),
-      draw.concurrency > 0 ? fmt::format("{} in flight", draw.concurrency)
-                           : fmt::format("{} per second ({})", draw.arrivals.rate, law));
+      draw.concurrency > draw.count
+          ? fmt::format("all at once: {} may be in flight", draw.concurrency)
+      : draw.concurrency > 0 ? fmt::format("{} in flight", draw.concurrency)
+                             : fmt::format("{} per second ({})", draw.arrivals.rate, law));
 }
 
 std::string limit_text(std::int64_t limit) {

@@ -46,11 +46,20 @@ std::string batch_text(const ServingSpec& serving, int ranks) {
   return text + fmt::format(" on each of {} ranks", ranks);
 }
 
+/// With what they are by default.
+std::string weights_text(const ServingSpec& serving, const MoeModel& model) {
+  const bool experts = serving.weights == DataType::mxfp4;
+  std::string text =
+      fmt::format("weights {}", precision_of_type(experts ? model.activations : serving.weights));
+  if (experts) text += ", experts mxfp4";
+  return text + (serving.states_weights || !model.checkpoint ? "" : " (as its checkpoint)");
+}
+
 std::string engine_text(const IterationSpec& spec, const MoeModel& model) {
   const ServingSpec& serving = *spec.serving;
   std::string text =
-      fmt::format("weights {}, KV {}, {}, overlap {}", name_of(serving.weights),
-                  name_of(serving.kv), serving.graphs ? "CUDA graphs" : "no CUDA graphs",
+      fmt::format("{}, KV {}, {}, overlap {}", weights_text(serving, model), name_of(serving.kv),
+                  serving.graphs ? "CUDA graphs" : "no CUDA graphs",
                   serving_overlap_names[static_cast<std::size_t>(serving.overlap)]);
   if (serving.dcp > 1) text += fmt::format(", keys over {} GPUs each", serving.dcp);
   if (serving.drafts > 0) {

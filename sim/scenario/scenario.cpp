@@ -15,6 +15,7 @@
 #include "sim/scenario/policy_keys.h"
 #include "sim/scenario/require_flags.h"
 #include "sim/scenario/scenario_synth.h"
+#include "sim/scenario/serving_reader.h"
 #include "sim/scenario/software_inputs.h"
 #include "sim/scenario/step_reader.h"
 
@@ -226,15 +227,12 @@ Scenario parse_common(const std::string& text, const std::string& path,
   s.fidelities = fidelities(map);
   s.p2p_order = p2p_order(map, s.fidelities);
   if (const auto ep = map.find("ep")) s.ep = static_cast<int>(ep->integer({1, 1 << 20}));
-  if (const auto tokens = map.find("tokens_per_rank")) {
-    s.tokens_per_rank = tokens->integer({1, 1 << 30});
-  }
+  if (const auto t = map.find("tokens_per_rank")) s.tokens_per_rank = t->integer({1, 1 << 30});
   s.repeat = static_cast<int>(map.integer("repeat", {1, 1 << 20}, 1));
   s.steps = read_step_range(map);
   s.warmup = read_warmup(map, s.steps);
   read_layers(map, s);
-  s.backward = map.choice("pass", {"forward", "forward+backward"}, 1) == 1;
-  if (s.serves()) s.backward = false;
+  s.backward = map.choice("pass", {"forward", "forward+backward"}, 1) == 1 && !s.serves();
   s.attention = map.boolean("attention", true);
   s.memory = static_cast<MemoryCheck>(map.choice("memory", memory_checks, 0));
   s.gradient_bytes =
@@ -253,6 +251,7 @@ Scenario parse_common(const std::string& text, const std::string& path,
   }
   all.insert(all.end(), flagged.begin(), flagged.end());
   s.set = std::move(all);
+  serve_checkpoint(s);
   return s;
 }
 

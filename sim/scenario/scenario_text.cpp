@@ -96,10 +96,7 @@ void add_serving(Json& json, const IterationSpec& spec) {
   keys["batch"] = batch_json(serving.batch);
   keys["drafts"] = serving.drafts;
   keys["accepted"] = serving.accepted;
-  keys["precision"] =
-      serving_precision_names[static_cast<std::size_t>(serving.weights == DataType::fp8   ? 1
-                                                       : serving.weights == DataType::fp4 ? 2
-                                                                                          : 0)];
+  keys["precision"] = precision_of_type(serving.weights);
   keys["kv"] = name_of(serving.kv);
   if (serving.pad.empty()) {
     keys["graphs"] = serving.graphs;

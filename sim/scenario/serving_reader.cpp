@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "sim/base/data_files.h"
 #include "sim/scenario/engine_run.h"
+#include "sim/scenario/scenario.h"
 
 namespace moesim {
 namespace {
@@ -145,6 +147,7 @@ void read_serving(const YamlMap& scenario, IterationSpec& spec) {
   }
   read_batch_or_requests(map, serving);
   serving.weights = type_of_precision(map.choice("precision", serving_precision_names, 0));
+  serving.states_weights = map.find("precision").has_value();
   serving.kv = map.choice("kv", kv_type_names, 0) == 1 ? DataType::fp8 : DataType::bf16;
   read_graphs(map, serving);
   serving.overlap = static_cast<ServingOverlap>(map.choice("overlap", serving_overlap_names, 0));
@@ -154,6 +157,16 @@ void read_serving(const YamlMap& scenario, IterationSpec& spec) {
   spec.zero = 0;
   refuse_training_keys(scenario);
   check_sizes(scenario, spec);
+}
+
+void serve_checkpoint(Scenario& s) {
+  if (!s.serves() || s.iteration->serving->states_weights || s.model.empty()) return;
+  try {
+    const std::string path = data_file("models", s.model);
+    const MoeModel model = read_moe_model(path, s.overrides_of("model", s.model));
+    s.iteration->serving->weights = model.checkpoint.value_or(DataType::bf16);
+  } catch (const Error&) {  // said where the model is opened
+  }
 }
 
 }  // namespace moesim

@@ -17,4 +17,8 @@ bool is_serving(const YamlMap& scenario);
 /// keys of training.
 void read_serving(const YamlMap& scenario, IterationSpec& spec);
 
+struct Scenario;
+/// What an engine holds unless the scenario says so: the model's published checkpoint.
+void serve_checkpoint(Scenario& scenario);
+
 }  // namespace moesim

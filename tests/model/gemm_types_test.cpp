@@ -26,6 +26,31 @@ TEST(GemmTypes, AreOthersOutsideOfPartsAndLayers) {
   EXPECT_EQ(inner_layers({GemmPart::attention}).of_experts(), DataType::bf16);
 }
 
+TEST(GemmTypes, OfEnginesAreInMxfp4OnlyInExperts) {
+  const GemmTypes types = GemmTypes::served(DataType::mxfp4, DataType::bf16);
+  for (const int layer : {0, 35, 36}) {
+    EXPECT_EQ(types.of(GemmPart::experts, layer), DataType::mxfp4);
+    EXPECT_EQ(types.of(BlockKind::attention, layer), DataType::bf16);
+    EXPECT_EQ(types.of(BlockKind::moe, layer), DataType::bf16) << "shared experts";
+    EXPECT_EQ(types.of(BlockKind::dense_ffn, layer), DataType::bf16);
+  }
+  EXPECT_EQ(types.of(BlockKind::head, 0), DataType::bf16);
+  EXPECT_EQ(types.of_experts(), DataType::mxfp4);
+  const GemmTypes others = GemmTypes::served(DataType::fp8, DataType::bf16);
+  EXPECT_EQ(others.of(BlockKind::attention, 3), DataType::fp8);
+  EXPECT_EQ(others.of(BlockKind::head, 0), DataType::bf16);
+}
+
+TEST(ServingPrecisions, HaveNamesBothWays) {
+  for (int i = 0; i < std::ssize(serving_precision_names); ++i) {
+    EXPECT_EQ(precision_of_type(type_of_precision(i)),
+              serving_precision_names[static_cast<std::size_t>(i)]);
+  }
+  EXPECT_EQ(type_of_precision(2), DataType::fp4);
+  EXPECT_EQ(precision_of_type(DataType::mxfp4), "mxfp4");
+  EXPECT_THROW(precision_of_type(DataType::fp32), std::invalid_argument);
+}
+
 TEST(GemmTypes, OfTheHeadHaveNoLayer) {
   EXPECT_EQ(inner_layers({GemmPart::head}).of(GemmPart::head, 0), DataType::fp8);
   EXPECT_EQ(inner_layers({GemmPart::head}).of(BlockKind::head, 7), DataType::fp8);

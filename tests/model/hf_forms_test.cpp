@@ -13,7 +13,9 @@
 namespace moesim {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string text_of_config(const std::string& json) {
   return model_text_of_hf_config("a/config.json", json);
@@ -76,6 +78,21 @@ TEST(HfForms, HunyuansFirstLayersHaveNoExperts) {
               HasSubstr("moe_layers: {first: 1, count: 3, stride: 1}"));
   EXPECT_THAT(text_of_config(config + "}"),
               HasSubstr("moe_layers: {first: 0, count: 4, stride: 1}"));
+}
+
+TEST(HfForms, CheckpointsAreWhatEnginesServe) {
+  const auto stored = [](const std::string& keys) {
+    return text_of_config("{" + small_qwen + R"(, "quantization_config": {)" + keys + "}}");
+  };
+  EXPECT_THAT(stored(R"("quant_method": "fp8")"),
+              AllOf(HasSubstr("\ncheckpoint: fp8\n"), HasSubstr("engines serve fp8")));
+  EXPECT_THAT(stored(R"("quant_method": "mxfp4")"), HasSubstr("\ncheckpoint: mxfp4\n"));
+  EXPECT_THAT(stored(R"("quant_method": "modelopt", "quant_algo": "NVFP4")"),
+              HasSubstr("\ncheckpoint: nvfp4\n"));
+  EXPECT_THAT(stored(R"("quant_method": "compressed-tensors", "format": "float-quantized")"),
+              HasSubstr("\ncheckpoint: fp8\n"));
+  EXPECT_THAT(stored(R"("quant_method": "awq")"),
+              AllOf(Not(HasSubstr("checkpoint:")), HasSubstr("the file stores awq")));
 }
 
 TEST(HfForms, BitsOfStoredWeights) {

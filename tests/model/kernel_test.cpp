@@ -25,6 +25,19 @@ TEST(GroupedGemm, MovesFourBitsAndAScalePerSixteenElementsInFp4) {
   EXPECT_THROW(size_of(DataType::fp4), std::logic_error);
 }
 
+TEST(GroupedGemm, MovesWeightsOfMxfp4AndRowsOfBf16) {
+  const GroupedGemm gemm{{16, 0, 3}, 32, 64, DataType::mxfp4};
+  // 19 rows of 64 and 32 elements in two bytes; two groups' weights at half a byte, and a byte for
+  // each 32 of them
+  EXPECT_EQ(memory_traffic_of(gemm), Bytes(2 * 19 * (64 + 32) + 2 * (2048 / 2 + 2048 / 32)));
+  EXPECT_EQ(bytes_of(33, DataType::mxfp4), Bytes(18));  // 17.53, rounded up
+  EXPECT_EQ(bytes_per_element(DataType::mxfp4), 0.53125);
+  EXPECT_THROW(size_of(DataType::mxfp4), std::logic_error);
+  EXPECT_EQ(type_of_rows(DataType::mxfp4), DataType::bf16);
+  EXPECT_EQ(type_of_rows(DataType::fp4), DataType::fp4);
+  EXPECT_FALSE(is_quantized(DataType::mxfp4)) << "rows are not cast";
+}
+
 TEST(FusedAttention, ForwardMultipliesQueriesByKeysAndWeightsByValues) {
   // 2 x 10 x 100 x 8 heads x (64 + 32)
   EXPECT_EQ(flops_of(FusedAttention{10, 100, grouped}), Flops(2.0 * 10 * 100 * 8 * 96));

@@ -81,6 +81,21 @@ TEST(Roofline, GroupsMayHaveOneOfTheirOwn) {
   EXPECT_NEAR(us_on(gpu, GroupedGemm{{128}, 64, 64, DataType::bf16}), 2.0 * 128 * 64 * 64, 1e-6);
 }
 
+TEST(Roofline, WeightsOfMxfp4AreMultipliedInBf16UnlessTheyHaveTheirOwn) {
+  const GroupedGemm groups{{64, 64}, 64, 64, DataType::mxfp4};
+  const GroupedGemm one{{128}, 64, 64, DataType::mxfp4};
+  const double flop = 2.0 * 128 * 64 * 64;
+  const GpuModel plain = fitted_gpu(
+      "  gemm:\n    bf16: {efficiency: 0.8}\n  grouped_gemm:\n    bf16: {efficiency: 0.5}\n");
+  EXPECT_NEAR(us_on(plain, groups), flop / 0.5, 1e-6);
+  EXPECT_NEAR(us_on(plain, one), flop / 0.8, 1e-6);
+  const GpuModel own = fitted_gpu(
+      "  gemm:\n    bf16: {efficiency: 0.8}\n  grouped_gemm:\n    bf16: {efficiency: 0.5}\n"
+      "    mxfp4: {efficiency: 0.25}\n");
+  EXPECT_NEAR(us_on(own, groups), flop / 0.25, 1e-6);
+  EXPECT_NEAR(us_on(own, one), flop / 0.8, 1e-6);
+}
+
 TEST(Roofline, WavesShareTheTimeOfTheirKernel) {
   const GpuModel gpu = fitted_gpu(
       "  gemm:\n    bf16: {efficiency: 0.5, memory: 0.5, launch: 7 us, group_rows: 99}\n");

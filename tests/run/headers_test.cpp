@@ -198,6 +198,8 @@ TEST(Headers, OfAnEngineSayItsLimitsPoolsAndRequests) {
   for (const char* absent : {"compute prompts", "behind a router", "SLA", "percentiles"}) {
     EXPECT_THAT(one, Not(HasSubstr(absent)));
   }
+  EXPECT_THAT(engine_lines([](EngineRun& run) { run.draw.concurrency = 99; }),
+              HasSubstr("3 out, all at once: 99 may be in flight\n"));
   const std::string pools = engine_lines([](EngineRun& run) {
     run.instances = 2;
     run.decode_instances = 3;

@@ -58,10 +58,23 @@ TEST(Serving, HoldsNoTrainingStateAndOverlapsNothingUnlessStated) {
   EXPECT_EQ(scenario.iteration->places.batch, 5);
   const ServingSpec& spec = *scenario.iteration->serving;
   EXPECT_EQ(spec.overlap, ServingOverlap::none);
-  EXPECT_EQ(spec.weights, DataType::bf16);
   EXPECT_EQ(spec.kv, DataType::bf16);
   EXPECT_EQ(std::pair(spec.drafts, spec.accepted), std::pair(0, 0.0));
   EXPECT_EQ(spec.kv_fraction, 0.9);
+}
+
+TEST(Serving, WeightsAreThoseOfTheCheckpointUnlessStated) {
+  const std::string batch = "serving: {batch: {context: 8, sequences: 1}";
+  EXPECT_EQ(serving_of(batch + "}\n").weights, DataType::mxfp4);
+  EXPECT_FALSE(serving_of(batch + "}\n").states_weights);
+  EXPECT_EQ(serving_of(batch + ", precision: nvfp4}\n").weights, DataType::fp4);
+  EXPECT_EQ(serving_of(batch + ", precision: bf16}\n").weights, DataType::bf16);
+  const auto of_model = [&](const std::string& change) {
+    return serving_of(batch + "}\nset: [" + change + "]\n").weights;
+  };
+  EXPECT_EQ(of_model("model.checkpoint=fp8"), DataType::fp8);
+  EXPECT_EQ(of_model("model.checkpoint=bf16"), DataType::bf16);
+  EXPECT_EQ(of_model("model.checkpoint=int4"), DataType::bf16) << "said when it is opened";
 }
 
 TEST(Serving, CachedTokensAreOfAPrompt) {

@@ -120,7 +120,7 @@ std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk) {
         const std::int64_t own = p.split / chunk.stage.shard().tp + p.whole;
         const Spec& options = chunk.stage.options();
         block.bytes = bytes_of(chunk.stage, held);
-        add_shared(block.bytes, options, bytes_of(own, model.weights),
+        add_shared(block.bytes, options, bytes_of(own, model.other_weights()),
                    Bytes(own * options.state.gradient));
       }
       if (held.block == BlockKind::moe) block.moe = chunk.of(0).index_of(held.layer);

@@ -53,7 +53,7 @@ MemoryUse state_of_dense(std::int64_t parameters, std::int64_t replicas, const M
     return Bytes(shared_by(bytes, spec.spec.zero >= from ? replicas : 1));
   };
   MemoryUse use;
-  use.of(MemoryPart::weights) = part(bytes_of(parameters, model.weights).value, 3);
+  use.of(MemoryPart::weights) = part(bytes_of(parameters, model.other_weights()).value, 3);
   use.of(MemoryPart::gradients) = part(parameters * spec.state.gradient, 2);
   if (by_muon(spec)) return use;
   use.of(MemoryPart::optimizer) = part(parameters * spec.state.optimizer, 1);

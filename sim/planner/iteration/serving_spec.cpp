@@ -10,13 +10,7 @@ namespace moesim {
 
 const std::vector<std::string> serving_overlap_names = {"none", "two-batch", "three-batch",
                                                         "single-batch"};
-const std::vector<std::string> serving_precision_names = {"bf16", "fp8", "nvfp4"};
 const std::vector<std::string> kv_type_names = {"bf16", "fp8"};
-
-DataType type_of_precision(int serving_precision) {
-  constexpr DataType types[] = {DataType::bf16, DataType::fp8, DataType::fp4};
-  return types[serving_precision];
-}
 
 const std::vector<SequenceStep>& ServingSpec::of_rank(int rank) const {
   static const std::vector<SequenceStep> none;

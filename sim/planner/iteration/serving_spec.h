@@ -16,10 +16,6 @@ namespace moesim {
 enum class ServingOverlap { none, two_batch, three_batch, single_batch };
 extern const std::vector<std::string> serving_overlap_names;
 
-/// Types of weights and of the products with them.
-extern const std::vector<std::string> serving_precision_names;
-DataType type_of_precision(int serving_precision);
-
 /// Types of the KV cache.
 extern const std::vector<std::string> kv_type_names;
 
@@ -43,7 +39,9 @@ struct ServingSpec {
   ServingBatch batch;   // of each rank of attention data parallelism, or one list that all have
   int drafts = 0;       // tokens of each decoding sequence that are verified next to its own
   double accepted = 0;  // drafts that a sequence keeps in a pass, on average
-  DataType weights = DataType::bf16;  // of all products with weights but the gate and the head
+  /// Of all products with weights but the gate and the head; mxfp4: of routed experts.
+  DataType weights = DataType::bf16;
+  bool states_weights = false;  // else they are those of the model's checkpoint
   DataType kv = DataType::bf16;
   bool graphs = true;                  // CUDA graphs hide the host
   std::vector<std::int64_t> pad = {};  // tokens of a rank that graphs were captured for, ascending

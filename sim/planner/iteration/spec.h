@@ -37,7 +37,7 @@ struct Spec {
     return spec.serving ? spec.serving->weights : type_of(spec.precision.format);
   }
   GemmTypes gemm_types(const MoeModel& model) const {
-    if (spec.serving) return GemmTypes::usual(spec.serving->weights, model.activations);
+    if (spec.serving) return GemmTypes::served(spec.serving->weights, model.activations);
     return spec.precision.types(model);
   }
 };

@@ -204,9 +204,6 @@ TEST(ServedPasses, CountTheirTokensAndSequences) {
   spec.batch.ranks.erase(spec.batch.ranks.begin());
   EXPECT_TRUE(all_decode(spec.batch));
   EXPECT_EQ(tokens_of(spec, 3), 9) << "one list for all ranks";
-  EXPECT_EQ(type_of_precision(0), DataType::bf16);
-  EXPECT_EQ(type_of_precision(1), DataType::fp8);
-  EXPECT_EQ(type_of_precision(2), DataType::fp4);
   // 6 new tokens on two ranks of a trace of 5: played twice.
   IterationSpec iteration;
   iteration.parallel = {.ep = 2, .etp = 1};
