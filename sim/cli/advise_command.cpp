@@ -8,6 +8,7 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
 #include "sim/cli/version.h"
+#include "sim/evidence/engine_table.h"
 #include "sim/flags/lossy_flag.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
@@ -73,7 +74,9 @@ void advise_on(const AdviseFlags& flags) {
     options.sla = flags.sla;
     options.workers = worker_count(flags.workers);
     options.shown = flags.shown;
-    flags.print.print(advise_serving(flags.scenario.file(), flags.scenario.overrides(), options));
+    Printout advice = advise_serving(flags.scenario.file(), flags.scenario.overrides(), options);
+    advice.add(engine_errors_line(read_engine_table(shipped_engine_table).known));
+    flags.print.print(advice);
     return;
   }
   const SweepGrid grid = grid_of(flags);

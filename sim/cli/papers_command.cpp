@@ -81,7 +81,7 @@ void score(const PapersOptions& options) {
 
 /// Runs of engines have rows of their own, which are read from a table that others keep.
 void run_engine_rows(const PapersOptions& options) {
-  const EngineTable table = read_engine_table("inferencex");
+  const EngineTable table = read_engine_table(shipped_engine_table);
   std::vector<EngineRow> rows = read_engine_rows(options.engine_rows);
   for (EngineRow& row : rows) row = as_started(std::move(row), table);
   const auto predictions = predict_engines(rows, table, worker_count(options.workers));

@@ -14,6 +14,7 @@
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
+#include "sim/evidence/engine_table.h"
 #include "sim/evidence/expectation.h"
 #include "sim/evidence/interval_table.h"
 #include "sim/flags/commands_flag.h"
@@ -110,7 +111,8 @@ void run_engine_cases(const RunOptions& options, const Scenario& scenario) {
   const EngineResult result = run_engines(scenario, inputs, options.asked());
   Printout printout;
   printout.add(engine_header(scenario, inputs, MOESIM_VERSION))
-      .add(engine_table(scenario, result.cases));
+      .add(engine_table(scenario, result.cases))
+      .add(engine_errors_line(read_engine_table(shipped_engine_table).known));
   const auto undone = std::ranges::count_if(result.cases, &EngineCase::interrupted);
   const auto all = static_cast<int>(result.cases.size());
   const auto document = [&] { return engine_json(scenario, inputs, result.cases, MOESIM_VERSION); };

@@ -52,6 +52,22 @@ EngineRule read_rule(const YamlMap& map) {
   return rule;
 }
 
+void read_known(const YamlMap& map, KnownEngineErrors& known) {
+  known.runs = static_cast<int>(map.integer("runs", {1, 1 << 30}));
+  const auto pair = [&map](const char* key) {
+    std::vector<double> values;
+    if (const auto list = map.get(key)) {
+      for (const YamlValue& item : list->list()) values.push_back(item.number({0, 100}));
+      if (values.size() != 2)
+        list->error(fmt::format("'{}' is not a pair", list->path()), "[median, 90th percentile]");
+    }
+    return values;
+  };
+  known.tpot = pair("tpot");
+  known.ttft = pair("ttft");
+  known.rate = pair("rate");
+}
+
 /// - spread: each rank of attention has experts of its own;
 /// - shared: the tensor group has whole experts; sliced: parts of all of them.
 std::string layout_of(const EngineDegrees& degrees) {
@@ -94,6 +110,17 @@ void add_nodes(int gpus, int gpus_per_node, PaperFlags& flags) {
 
 }  // namespace
 
+std::string engine_errors_line(const KnownEngineErrors& errors) {
+  if (errors.runs == 0) return "";
+  const auto pair = [](const std::vector<double>& of) {
+    return fmt::format("{:.1f}, {:.1f} %", 100 * of.at(0), 100 * of.at(1));
+  };
+  return fmt::format(
+      "# error bars, median and 90 % of {} published runs of engines: TPOT {}, TTFT {}, "
+      "tokens/s/GPU {}\n",
+      errors.runs, pair(errors.tpot), pair(errors.ttft), pair(errors.rate));
+}
+
 EngineTable read_engine_table(const std::string& name) {
   const auto document = YamlDocument::from_file(data_file("papers/engines", name));
   EngineTable table;
@@ -103,6 +130,7 @@ EngineTable read_engine_table(const std::string& name) {
     table.source = map.string("source");
     table.assumed = strings_of(map, "assumed");
     table.misses = strings_of(map, "misses");
+    if (const auto known = map.find("known")) read_known(known->map(), table.known);
     table.least_share = map.number("least_share", {0.01, 1}, table.least_share);
     const auto read_rows = [&map](const char* key, std::vector<EngineRule>& rows) {
       const auto list = map.find(key);

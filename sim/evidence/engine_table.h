@@ -25,6 +25,14 @@ struct StartedDegrees {
   EngineDegrees degrees;
 };
 
+/// How far off its predicted runs were: median and 90th percentile of absolute errors.
+struct KnownEngineErrors {
+  int runs = 0;
+  std::vector<double> tpot, ttft, rate;  // rate: tokens per second and GPU
+};
+/// A line under results of engines; "" without runs.
+std::string engine_errors_line(const KnownEngineErrors& errors);
+
 /// A file of papers/engines.
 struct EngineTable {
   std::string title, source;
@@ -34,7 +42,11 @@ struct EngineTable {
   std::vector<EngineRule> without_dp;   // rows whose recipe has no attention DP, whatever they say
   std::vector<EngineRule> dp_for_tp;    // rows whose recipe starts so many ranks of one GPU each
   std::vector<StartedDegrees> prompts;  // of rows whose recipe starts others than they say
+  KnownEngineErrors known = {};
 };
+
+/// The table that comes with moesim.
+inline const std::string shipped_engine_table = "inferencex";
 
 /// Reads the table of that name, or a file. Throws Error with all mistakes.
 EngineTable read_engine_table(const std::string& name);

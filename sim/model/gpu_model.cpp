@@ -36,7 +36,9 @@ FlopsPerSecond GpuModel::rate(DataType type) const {
   const auto found = peak.find(type);
   if (found == peak.end()) {
     throw Error(fmt::format("GPU model '{}' has no peak for {}", name, name_of(type)),
-                fmt::format("add '{}' to its 'peak', or choose another data type in the model",
+                fmt::format("add '{}' to its 'peak', or choose another data type: in the model, or "
+                            "by 'precision' or "
+                            "'serving.precision'",
                             name_of(type)));
   }
   return found->second * kept_in_training(type);

@@ -337,5 +337,21 @@ TEST(EngineRows, OfPoolsApartArePredictedAsARunOfBoth) {
   EXPECT_NEAR(predicted.tpot, metrics.tpot.mean, 1e-12);
 }
 
+/// Results of engines are printed with what the page says.
+TEST(EngineTables, SayHowFarOffTheyWere) {
+  const KnownEngineErrors known = read_engine_table(shipped_engine_table).known;
+  const std::string page = read_file(MOESIM_ROOT "/docs/results/engines.md");
+  const auto cell = [](const std::vector<double>& of) {
+    return fmt::format("{:.1f}, {:.1f} %", 100 * of.at(0), 100 * of.at(1));
+  };
+  EXPECT_THAT(
+      page, testing::HasSubstr(fmt::format("| rows | {} | {} | {} | {} |\n", known.runs,
+                                           cell(known.tpot), cell(known.ttft), cell(known.rate))));
+  EXPECT_EQ(engine_errors_line({7, {0.1, 0.2}, {0.3, 0.4}, {0.0549, 1.5}}),
+            "# error bars, median and 90 % of 7 published runs of engines: TPOT 10.0, 20.0 %, TTFT "
+            "30.0, 40.0 %, tokens/s/GPU 5.5, 150.0 %\n");
+  EXPECT_EQ(engine_errors_line({}), "");
+}
+
 }  // namespace
 }  // namespace moesim
