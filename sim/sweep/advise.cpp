@@ -77,7 +77,7 @@ class Adviser {
     Winners winners(contenders, options_.lossy);
     for (const auto& [id, row] : analytic_.rows()) {
       if (row.state != sweep_ok || !winners.admit(contender(row))) continue;
-      const double least = figure_number(row, "least_s");
+      const double least = std::max(0.0, figure_number(row, "least_s"));  // 0 without one
       candidates[static_cast<std::size_t>(id)] = {std::max(time_in(row), least),
                                                   text_in(row, "policy"), least};
       possible_.push_back(id);

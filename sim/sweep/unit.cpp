@@ -102,10 +102,20 @@ std::string lacking_state(const Scenario& scenario, const Inputs& inputs) {
   return "";
 }
 
+/// Recorded microbatches that stand for all of an iteration where times may be rough.
+constexpr int few_microbatches = 2;
+
+Scenario with_few_microbatches(Scenario scenario) {
+  int& distinct = scenario.iteration->distinct_microbatches;
+  distinct = distinct == 0 ? few_microbatches : std::min(distinct, few_microbatches);
+  return scenario;
+}
+
 }  // namespace
 
 void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
-  const Scenario read = grid_.unit(unit);
+  const Scenario asked = grid_.unit(unit);
+  const Scenario read = rough_ && asked.trains() ? with_few_microbatches(asked) : asked;
   const auto opened = std::make_shared<const OpenedScenario>(
       OpenedScenario{read, open_shared_inputs(read, cache_)});
   const auto& [scenario, inputs] = *opened;
@@ -113,7 +123,7 @@ void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
   ComparisonOptions options;
   options.workers = 0;
   options.may_run_none = true;
-  options.least_times = least_times_;
+  options.least_times = rough_ && !scenario.trains();
   options.kept = &steps;
   const InputFile trace = shared_trace_file(scenario, inputs, cache_);
   const std::string lacks = lacking_state(scenario, inputs);
@@ -124,7 +134,7 @@ void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
   }
   for (std::size_t f = 0; f < rows.size(); ++f) {
     fill(rows[f], figures[f]);
-    add_inputs(rows[f], inputs, trace, scenario, scenario.fidelities[f]);
+    add_inputs(rows[f], inputs, trace, asked, scenario.fidelities[f]);
   }
 }
 

@@ -21,9 +21,10 @@ struct InputHash {
 /// Simulates unit after unit; inputs that they share are opened once.
 class UnitRunner {
  public:
-  /// The grid must outlive it; `version` is that of the program.
-  UnitRunner(const SweepGrid& grid, std::string version, bool least_times = false)
-      : grid_(grid), version_(std::move(version)), least_times_(least_times) {}
+  /// The grid must outlive it; `version` is that of the program. A rough look has least times as
+  /// figures, too; of iterations it has none, and two microbatches stand for all.
+  UnitRunner(const SweepGrid& grid, std::string version, bool rough = false)
+      : grid_(grid), version_(std::move(version)), rough_(rough) {}
 
   /// A row for each scenario of the unit; what cannot be or fails is a row, too.
   std::vector<SweepRow> run(std::int64_t unit);
@@ -41,7 +42,7 @@ class UnitRunner {
 
   const SweepGrid& grid_;
   std::string version_;
-  bool least_times_;  // are figures, too
+  bool rough_;
   InputCache cache_;
   KeptPlans plans_;
 };

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "sim/sweep/candidates.h"
 #include "sim/sweep/claims.h"
 #include "sim/sweep/parts.h"
 #include "sim/sweep/stale.h"
@@ -138,6 +139,28 @@ TEST_F(SweepTest, TheLastOfALaunchMerges) {
   EXPECT_THAT(last.states, ElementsAre(Pair("ok", 4), Pair("unsuitable", 2)));
   EXPECT_FALSE(std::filesystem::exists(options().file + ".claims"));
   EXPECT_THAT(part_files(options().file), IsEmpty());
+}
+
+/// Two recorded microbatches stand for the four of a rough look; rows have the scenario that was
+/// asked for.
+TEST(RoughUnits, OfIterationsReplayFewMicrobatches) {
+  const auto times = [](const std::string& more, bool rough) {
+    const SweepGrid grid = SweepGrid::parse(
+        "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: megatron\nset: "
+        "[topology.nodes=1]\nparallel: {ep: 8}\nbatch: {global: 32, micro: 1, sequence: 256}\n"
+        "memory: ignore\nsteps: 0\nfidelity: analytic\n" +
+            more,
+        "rough.yaml", {});
+    SweepRow row = UnitRunner(grid, "v", rough).run(0).at(0);
+    EXPECT_EQ(row.state, sweep_ok) << row.reason;
+    EXPECT_EQ(text_in(row, "scenario").find("distinct") == std::string::npos, more.empty());
+    EXPECT_TRUE(std::isnan(figure_number(row, "least_s"))) << "of other tokens";
+    return time_in(row);
+  };
+  EXPECT_EQ(times("", true), times("microbatches: {distinct: 2}\n", false));
+  EXPECT_NE(times("", true), times("", false));
+  EXPECT_EQ(times("microbatches: {distinct: 1}\n", true),
+            times("microbatches: {distinct: 1}\n", false));
 }
 
 TEST_F(SweepTest, RowsSayWhichInputsTheyAreOf) {

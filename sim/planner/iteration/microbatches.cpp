@@ -32,6 +32,7 @@ Microbatches make_microbatches(const RoutingTrace& trace, const IterationShape& 
   result.distinct = spec.distinct_microbatches > 0
                         ? std::min(spec.distinct_microbatches, shape.microbatches)
                         : shape.microbatches;
+  result.per_iteration = result.distinct;
   const std::int64_t largest = [&] {  // whole sequences do not fill all replicas alike
     std::int64_t most = 0;
     for (int s = 0; s < trace.step_count(); ++s) most = std::max(most, trace.step(s).tokens());

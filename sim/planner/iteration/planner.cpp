@@ -90,7 +90,6 @@ Planner::Planner(const SystemSpec& system, const Topology& topology, const MoeMo
       microbatches_(spec_.only_layers ? Microbatches()
                                       : make_microbatches(trace, shape_, spec_.spec)) {
   check_can_plan(spec_.spec);
-  if (spec_.fewer_microbatches) shortened_ = shortened(shape_.pipeline, microbatches_.distinct);
   expert_model_ = with_parts_of_experts(model, shape_.grid.size(ParallelAxis::etp));
   if (!spec_.only_layers) layers = iteration_layers();
   for (int stage = 0; stage < shape_.grid.stages(); ++stage) {
@@ -113,6 +112,10 @@ Planner::Planner(const SystemSpec& system, const Topology& topology, const MoeMo
         std::make_unique<StageLayers>(system, clusters_.empty() ? topology : *clusters_.back(),
                                       expert_model_, trace, stage, std::move(chunks), layers));
   }
+  // What does not depend on the microbatches before is planned alike for equal ones.
+  const bool trains = !spec_.only_layers && !spec_.serves();
+  if (trains && !plans_from_loads()) microbatches_.join_equal();
+  if (spec_.fewer_microbatches) shortened_ = shortened(shape_.pipeline, microbatches_.distinct);
 }
 
 Planner::~Planner() = default;
@@ -157,10 +160,8 @@ std::vector<StagePart> Planner::parts(int stage, int chunk) const {
 std::vector<NumberedBatch> Planner::microbatches_of(int iteration) const {
   std::vector<NumberedBatch> microbatches;
   for (int m = 0; m < microbatches_.distinct; ++m) {
-    const std::int64_t number = std::int64_t{iteration} * microbatches_.distinct + m;
-    NumberedBatch& added = microbatches.emplace_back(
-        NumberedBatch{&microbatches_.of(iteration, m),
-                      static_cast<int>(number % std::ssize(microbatches_.recorded))});
+    NumberedBatch& added = microbatches.emplace_back(NumberedBatch{
+        &microbatches_.of(iteration, m), static_cast<int>(microbatches_.index_of(iteration, m))});
     if (shape_.batch_parts.empty()) continue;
     const bool drafts = shape_.batch_parts[static_cast<std::size_t>(m)].drafts();
     (drafts ? added.first : added.last) = model_.layers;

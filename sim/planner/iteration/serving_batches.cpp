@@ -99,7 +99,7 @@ Microbatches make_serving_batches(const RoutingTrace& trace, const IterationShap
   }
   const int ranks = shape.grid.size(ParallelAxis::dp);
   Microbatches result;
-  result.distinct = shape.microbatches;
+  result.distinct = result.per_iteration = shape.microbatches;
   std::int64_t fewest = trace.step(0).tokens();
   for (int step = 0; step < trace.step_count(); ++step) {
     fewest = std::min(fewest, std::max<std::int64_t>(1, trace.step(step).tokens()));
