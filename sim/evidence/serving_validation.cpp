@@ -126,7 +126,9 @@ void add_notes(const ServedComparison& run, const BenchmarkLoad& load, const std
                ServingValidation& validation) {
   const ServedBenchmark& b = run.measured;
   const auto add = [&](const std::string& note) {
-    validation.notes.push_back(fmt::format("{}: {}", place_of(b), note));
+    const std::string text = fmt::format("{}: {}", place_of(b), note);
+    const auto& notes = validation.notes;
+    if (std::ranges::find(notes, text) == notes.end()) validation.notes.push_back(text);
   };
   const std::string its = plain_model(b.model), ours = plain_model(model);
   if (!its.empty() && its.find(ours) == its.npos && ours.find(its) == ours.npos) {
