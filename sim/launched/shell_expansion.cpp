@@ -79,6 +79,10 @@ class Expander {
         at += 2;
       } else if (c == '$' || c == '`') {
         at = take_expansion(at, split);
+      } else if (!quoted_ && (c == '<' || c == '>') && text.compare(at + 1, 1, "(") == 0) {
+        const std::size_t end = std::min(end_of_nested(text, at + 1), text.size());
+        add(word_.part(at, end));  // what a command prints
+        at = end;
       } else {
         add(word_.part(at, at + 1));
         ++at;
@@ -202,9 +206,9 @@ class Expander {
     const std::string sign = p.sign.starts_with(':') ? p.sign.substr(1) : p.sign;
     if (p.sign == ":") return {};  // a part of the text
     if (sign == "+") return there ? operand(p) : Expansion{std::vector<LinedText>()};
-    if (sign == "-" || sign == "=") return there ? Expansion{items, all} : operand(p);
+    if (sign == "-" || sign == "=") return there ? Expansion{items, p.index == "@"} : operand(p);
     if (!sign.empty() && sign != "?") return {};
-    return set ? Expansion{items, all} : Expansion{};
+    return set ? Expansion{items, p.index == "@"} : Expansion{};
   }
 
   Expansion operand(const Parameter& p) {

@@ -80,9 +80,14 @@ class Lexer {
     return at_ + ahead < text().size() ? text()[at_ + ahead] : '\0';
   }
 
+  /// Whether a backslash is the last of its line.
+  bool ends_line() const {
+    return text()[at_] == '\\' && (next() == '\n' || (next() == '\r' && next(2) == '\n'));
+  }
+
   void step() {
     const char c = text()[at_];
-    if (c == '\\' && (next() == '\n' || (next() == '\r' && next(2) == '\n'))) {
+    if (ends_line()) {
       at_ += next() == '\n' ? 2 : 3;
     } else if (is_blank(c)) {
       ++at_;
@@ -151,11 +156,10 @@ class Lexer {
       if (c == '&' && next() != '>' && !word.text.ends_with('>')) break;
       if (c == '<' && next() == '<') break;
       if (c == ')') break;
-      if (c == '\\') {
-        if (next() != '\n')
-          copy(word, std::min(at_ + 2, text().size()));
-        else
-          at_ += 2;
+      if (ends_line()) {
+        at_ += next() == '\n' ? 2 : 3;
+      } else if (c == '\\') {
+        copy(word, std::min(at_ + 2, text().size()));
       } else if (c == '\'' || c == '"' || c == '`' || opens(text(), at_, "$<>", '(') ||
                  opens(text(), at_, "$", '{')) {
         copy(word, closing(opens(text(), at_, "<>", '(') ? at_ + 1 : at_));

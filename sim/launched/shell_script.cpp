@@ -95,7 +95,7 @@ class Interpreter {
       off();
       if (!blocks_.empty()) blocks_.pop_back();
     } else if (word == "then" || word == "do" || word == "{" || word == "}" || word == "!" ||
-               word == "function" || word.ends_with("()")) {
+               word == "function" || (word.ends_with("()") && !is_assignment(word))) {
       off();
     } else {
       return false;
