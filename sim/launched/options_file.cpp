@@ -55,7 +55,9 @@ NamedArguments options_of(const LaunchFile& launch, const NamedArgument& argumen
     const std::string text = expanded_text(here, launch.script.variables, file).text;
     return from_yaml_text(text, file, here.line());
   }
-  const auto next_to = (std::filesystem::path(file).parent_path() / name).string();
+  // A script may come from anybody: of what it names only files next to it are opened.
+  const auto folder = std::filesystem::path(file).parent_path();
+  const auto next_to = (folder / std::filesystem::path(name).filename()).string();
   if (!is_there(next_to)) {
     throw launch.arguments.error(argument, fmt::format("there is no file '{}'", next_to),
                                  "its options change the launch: put it next to this file");

@@ -5,7 +5,7 @@
 
 namespace moesim {
 
-/// The YAML that an argument names: a file next to that of the launch, what the script writes to it
+/// The YAML that an argument names: a file of that name next to that of the launch, what the script writes to it
 /// ("cat > NAME << EOF"), or what it prints in its place ("<(printf ...)"). Throws Error if there
 /// is none.
 NamedArguments options_of(const LaunchFile& launch, const NamedArgument& argument);
