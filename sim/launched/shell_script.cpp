@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "sim/base/text.h"
 #include "sim/launched/batch_lines.h"
 #include "sim/launched/shell_lexer.h"
 #include "sim/launched/shell_test_words.h"
@@ -27,6 +26,9 @@ struct Block {
 };
 
 constexpr std::size_t most_commands = 1U << 16;
+// Strings of commands that run themselves.
+constexpr int deepest_string = 4;
+constexpr std::size_t most_inner_bytes = 1U << 20;
 
 class Interpreter {
  public:
@@ -262,7 +264,9 @@ class Interpreter {
       }
       if (!inner.text.empty()) break;
     }
-    if (inner.text.empty() || depth > max_nesting) return false;
+    inner_bytes_ += inner.text.size();
+    if (inner.text.empty() || depth > deepest_string || inner_bytes_ > most_inner_bytes)
+      return false;
     // What srun and mpirun say before it is of the launch, too.
     if (words[0].text != "eval") script_.commands.push_back({words, {}, simple.line});
     run(inner, depth + 1);
@@ -272,7 +276,8 @@ class Interpreter {
   std::string file_;
   ShellScript script_;
   std::vector<Block> blocks_;
-  Runs guard_ = Runs::yes;  // by a test before && or ||
+  std::size_t inner_bytes_ = 0;  // of all strings of commands
+  Runs guard_ = Runs::yes;       // by a test before && or ||
 };
 
 }  // namespace

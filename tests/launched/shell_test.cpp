@@ -105,6 +105,11 @@ TEST(Shell, CommandsInStringsAndDocuments) {
   EXPECT_EQ(read.commands.back().words.front().text, "run");
 }
 
+TEST(Shell, StringsThatRunThemselvesEnd) {
+  const std::string command = "A='bash -c \"$A\"; bash -c \"$A\"; eval $A; eval $A'\n";
+  EXPECT_FALSE(last_words(command + "eval $A\n").empty());
+}
+
 TEST(Shell, BatchLines) {
   EXPECT_THAT(last_words("#SBATCH --nodes=4\n#SBATCH --gres=gpu:h100:8\nrun $SLURM_NNODES "
                          "$SLURM_GPUS_ON_NODE"),
