@@ -5,9 +5,9 @@
 
 namespace moesim {
 
-/// The YAML that an argument names: a file of that name next to that of the launch, what the script writes to it
-/// ("cat > NAME << EOF"), or what it prints in its place ("<(printf ...)"). Throws Error if there
-/// is none.
+/// The YAML that an argument names: a file of that name next to that of the launch, what the script
+/// writes to it ("cat > NAME << EOF"), or what it prints in its place ("<(printf ...)"). Throws
+/// Error if there is none.
 NamedArguments options_of(const LaunchFile& launch, const NamedArgument& argument);
 
 }  // namespace moesim
