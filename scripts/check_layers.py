@@ -35,6 +35,7 @@ MAY_INCLUDE = {
     "sim/plan": NOUNS | {"sim/transport"},
     "sim/saved": PLAN | {"sim/planner/parallel"},
     "sim/linkfit": PLAN,
+    "sim/launched": BASE | {"sim/model", "sim/topology"},
     "sim/profile": PLAN | {"sim/import", "sim/linkfit", "sim/print", "sim/report"},
     "sim/export": PLAN,
     "sim/mechanism": PLAN | {"sim/collective"},
@@ -51,7 +52,7 @@ MAY_INCLUDE = {
     "sim/evidence": RUN | {"sim/linkfit", "sim/run"},
     "sim/sweep": RUN | {"sim/run"},
     "sim/explore": RUN | {"sim/import", "sim/profile", "sim/run", "sim/html", "sim/evidence"},
-    "sim/cli": SIM | {"sim/failures", "sim/sweep", "sim/explore"},
+    "sim/cli": SIM | {"sim/failures", "sim/launched", "sim/sweep", "sim/explore"},
     "realhw": PLANNER | {"sim/linkfit", "sim/saved", "sim/scenario", "sim/flags", "sim/print", "sim/report"},
 }
 

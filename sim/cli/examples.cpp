@@ -42,7 +42,7 @@ const std::map<std::string, Examples> examples = {
       "iteration --policy llep --node-mtbf 500h --replace 10min"}},
     {"list", {"policies", "topologies --format markdown"}},
     {"model import", {"config.json -o my-model.yaml", "config.json"}},
-    {"new", {"my-run.yaml", "my-run.yaml --topology h100-rail --model gpt-oss-20b --for training"}},
+    {"new", {"my-run.yaml", "my-run.yaml --from train.sh --topology h100-rail --trace drawn"}},
     {"papers", {"--headlines", "--only deepep-*"}},
     {"place", {"--policy eplb --loads loads.json", "--policy llep --loads - < loads.json"}},
     {"plan",

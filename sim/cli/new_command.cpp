@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// moesim new: a commented scenario after four questions.
+// moesim new: a commented scenario after four questions, or of a launch.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -14,6 +14,9 @@
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
+#include "sim/launched/launched_cluster.h"
+#include "sim/launched/launched_model.h"
+#include "sim/launched/launched_text.h"
 #include "sim/scenario/inputs.h"
 
 namespace moesim {
@@ -25,6 +28,7 @@ inline const std::string drawn = "drawn";
 struct NewScenario {
   std::string file = "scenario.yaml";
   std::string topology, model, trace, purpose;
+  std::string from;  // a launch that answers some of them; empty: none
 };
 
 /// One of the four: what is asked, and what may be said.
@@ -67,30 +71,37 @@ std::string asked(const Question& question) {
   }
 }
 
-/// What the flags say, and for the rest what a person says.
-void answer_all(NewScenario& scenario) {
+void check_answers(const NewScenario& scenario) {
+  for (const Question& question : questions()) {
+    const std::string& answer = scenario.*question.answer;
+    if (answer.empty() || is_answer(question, answer)) continue;
+    throw Error(fmt::format("{} {}: neither a known name nor a file", question.flag, answer),
+                did_you_mean(answer, question.choices));
+  }
+}
+
+/// Asks a person for what nothing says yet.
+void ask_for_rest(NewScenario& scenario) {
   std::vector<std::string> missing;
   for (const Question& question : questions()) {
-    std::string& answer = scenario.*question.answer;
-    if (answer.empty()) {
-      missing.emplace_back(question.flag);
-    } else if (!is_answer(question, answer)) {
-      throw Error(fmt::format("{} {}: neither a known name nor a file", question.flag, answer),
-                  did_you_mean(answer, question.choices));
-    }
+    if ((scenario.*question.answer).empty()) missing.emplace_back(question.flag);
   }
   if (missing.empty()) return;
   if (::isatty(STDIN_FILENO) == 0) {
     throw Error(fmt::format("'new' asks on a terminal, and this is none; {} would answer",
                             fmt::join(missing, ", ")),
-                "for example moesim new my-run.yaml --topology h100-rail --model gpt-oss-20b "
-                "--trace drawn --for step");
+                scenario.from.empty()
+                    ? "for example moesim new my-run.yaml --topology h100-rail --model "
+                      "gpt-oss-20b --trace drawn --for step"
+                    : "for example --topology h100-rail --trace drawn");
   }
   for (const Question& question : questions()) {
     std::string& answer = scenario.*question.answer;
     if (answer.empty()) answer = asked(question);
   }
 }
+
+MoeModel model_named(const std::string& name) { return read_moe_model(data_file("models", name)); }
 
 /// What the text depends on besides the names.
 struct NewSizes {
@@ -100,7 +111,7 @@ struct NewSizes {
 
 NewSizes sizes_of(const NewScenario& scenario) {
   const Topology topology = read_topology(data_file("topologies", scenario.topology)).topology;
-  const MoeModel model = read_moe_model(data_file("models/moe", scenario.model));
+  const MoeModel model = model_named(scenario.model);
   NewSizes sizes{topology.gpu_count(), topology.host_count(), model.experts};
   if (scenario.trace == drawn) return sizes;
   const RoutingTrace trace = RoutingTrace::open(trace_folder(scenario.trace));
@@ -188,14 +199,57 @@ std::string text_of_new(const NewScenario& scenario) {
   return text + "# set: [topology.nodes=8]   # changes an input\n";
 }
 
+/// The launch, once it and a person have answered the questions.
+Launched answered_launch(NewScenario& scenario) {
+  Launched launched = read_launch(scenario.from);
+  const std::string purpose = launched.serving ? "serving" : "training";
+  if (scenario.purpose.empty()) scenario.purpose = purpose;
+  if (scenario.purpose != purpose) {
+    throw Error(fmt::format("--for {} with --from {}, which is a launch for {}", scenario.purpose,
+                            scenario.from, purpose),
+                "leave --for out");
+  }
+  const bool named = !scenario.model.empty();
+  if (!named) scenario.model = model_of_launch(launched);
+  // No routing is asked for if none is played.
+  const bool played =
+      scenario.model.empty() || needs_routing(launched, model_named(scenario.model).experts);
+  if (!played && scenario.trace.empty()) scenario.trace = drawn;
+  ask_for_rest(scenario);
+  if (named) compare_sizes(scenario.model, launched);
+  fit_topology(scenario.topology, launched);
+  return launched;
+}
+
+std::string text_from_launch(NewScenario& scenario) {
+  Launched launched = answered_launch(scenario);
+  const MoeModel model = model_named(scenario.model);
+  finish_for(model, launched);
+  const NewSizes sizes{launched.gpus, 0, model.experts};
+  if (!launched.assumed.empty() || !launched.not_simulated.empty()) {
+    fmt::print(stderr, "{}: {}, {} not simulated; comments of {} name them\n", scenario.from,
+               counted(std::ssize(launched.assumed), "assumption"),
+               counted(std::ssize(launched.not_simulated), "argument"), scenario.file);
+  }
+  return text_of_launch(
+      launched, {scenario.file, scenario.topology, scenario.model, routing_lines(scenario, sizes)},
+      model.experts);
+}
+
 void write_new(NewScenario scenario) {
   if (is_there(scenario.file)) {
     throw error_in(scenario.file, "is there already, and 'new' replaces nothing",
                    "moesim new OTHER.yaml");
   }
   check_writable(scenario.file);
-  answer_all(scenario);
-  const std::string text = text_of_new(scenario);
+  check_answers(scenario);
+  std::string text;
+  if (!scenario.from.empty()) {
+    text = text_from_launch(scenario);
+  } else {
+    ask_for_rest(scenario);
+    text = text_of_new(scenario);
+  }
   open_inputs(parse_scenario(text, scenario.file, {}));  // says what does not fit together
   write_file(scenario.file, text);
   fmt::print("{} is written. Now: moesim compare {}\n", scenario.file, scenario.file);
@@ -214,6 +268,10 @@ void add_new_command(CommandLine& app) {
   command.add_option("--trace", scenario->trace,
                      "a folder, a name of `moesim list traces`, or 'drawn'");
   command.add_option("--for", scenario->purpose, "step, training or serving");
+  command.add_option(
+      "--from", scenario->from,
+      "a launch script or start-up log of Megatron-LM, vLLM, SGLang or TensorRT-LLM, "
+      "or YAML of their arguments");
   command.callback([scenario] { write_new(*scenario); });
 }
 

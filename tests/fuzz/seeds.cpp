@@ -61,6 +61,13 @@ Seeds hf_configs() {
   return files;
 }
 
+/// YAML of arguments, which its first line tells.
+Seeds launch_options() {
+  Seeds files = files_in("tests/fixtures/launch", ".yaml");
+  for (std::string& file : files) file.insert(0, "# yaml\n");
+  return files;
+}
+
 Seeds joined(std::initializer_list<Seeds> lists) {
   Seeds all;
   for (const Seeds& list : lists) all.insert(all.end(), list.begin(), list.end());
@@ -142,6 +149,11 @@ const std::map<std::string, std::function<Seeds()>>& makers() {
       {"json",
        [] {
          return Seeds{measured_result, read_file(root + "/traces/tiny-moe-train/trace.json")};
+       }},
+      {"launch",
+       [] {
+         return joined({files_in("tests/fixtures/launch", ".sh"),
+                        files_in("tests/fixtures/launch", ".log"), launch_options()});
        }},
       {"log",
        [] {

@@ -18,10 +18,10 @@ struct Target {
 };
 
 /// One per file of this folder; targets.cpp has their table.
-extern const Target cluster_target, grid_target, imports_target, json_target, log_target,
-    model_target, npy_target, papers_target, parquet_target, placement_target, plan_target,
-    profile_target, result_target, saved_target, scenario_target, sweep_file_target, system_target,
-    topology_target, trace_target, transport_target, yaml_target;
+extern const Target cluster_target, grid_target, imports_target, json_target, launch_target,
+    log_target, model_target, npy_target, papers_target, parquet_target, placement_target,
+    plan_target, profile_target, result_target, saved_target, scenario_target, sweep_file_target,
+    system_target, topology_target, trace_target, transport_target, yaml_target;
 
 const std::vector<Target>& targets();
 

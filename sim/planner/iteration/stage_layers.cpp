@@ -79,8 +79,12 @@ void StageLayers::plan(std::span<const NumberedBatch> microbatches,
       for (std::size_t i = 0; i < chunks_[chunk].size(); ++i, ++layer) {
         const int number = chunks_[chunk][i];
         if (number < first_layer || number >= last_layer) continue;
+        // A layer that drafts is not in the parts before.
+        const bool begins = std::ranges::none_of(microbatches.first(m), [&](const auto& before) {
+          return number >= before.first && number < before.last;
+        });
         PlannedLayer& planned =
-            layers.emplace_back(planner_.work(*batch, step, layer, change, m == 0));
+            layers.emplace_back(planner_.work(*batch, step, layer, change, begins));
         planned.batch = batch;
         planned.stage = stage_;
         planned.microbatch = static_cast<int>(m);

@@ -50,6 +50,22 @@ std::int64_t rows_of(const Plan& plan, OpKind kind, GpuId gpu) {
   return 0;
 }
 
+// The layer that drafts has its first tokens of a step in a part behind the first one.
+TEST(ServingPlan, BalancersRememberTheLayerThatDrafts) {
+  MoeModel model = test::whole(4);
+  model.mtp = 1;
+  const RoutingTrace trace = test::tokens_for(model, 64, 64);
+  const Topology topology =
+      read_topology(data_file("topologies", "h100-rail"), {parse_override("nodes=1")}).topology;
+  Spec spec =
+      serving({{SequenceStep{.context = 100, .tokens = 2, .count = 2}}}, {.ep = 8, .etp = 1});
+  spec.spec.serving->drafts = 1;
+  for (const char* policy : {"eplb", "vllm-eplb", "sglang-eplb"}) {
+    Planner planner(test::policy(policy), topology, model, trace, spec);
+    EXPECT_EQ(planner.plan(0).tokens, 32) << policy;
+  }
+}
+
 TEST(ServingPlan, OfOneGpuTakesTheSumOfItsKernels) {
   MoeModel model = test::whole(4);
   model.mtp = 1;

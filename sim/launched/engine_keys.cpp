@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/launched/engine_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/lower_case.h"
+
+namespace moesim {
+
+void set_degrees(const LaunchedDegrees& degrees, Launched& launched) {
+  launched.gpus = static_cast<int>(degrees.tp * degrees.dp);
+  launched.set("parallel.tp", std::to_string(degrees.tp));
+  launched.set("parallel.ep", std::to_string(degrees.ep));
+  // Without expert parallelism the tensor group shares the experts.
+  if (degrees.etp != (degrees.ep > 1 ? 1 : degrees.tp))
+    launched.set("parallel.etp", std::to_string(degrees.etp));
+}
+
+void set_policy(const std::string& policy, const std::string& assumed, Launched& launched,
+                const std::string& transport) {
+  launched.set("policy", policy);
+  if (!transport.empty()) launched.change("policy.transport", transport);
+  if (!assumed.empty()) launched.assume("policy: " + assumed);
+}
+
+void set_drafts(std::int64_t drafts, Launched& launched) {
+  constexpr double kept = 0.7;
+  constexpr std::int64_t most = 15;
+  double accepted = 0;
+  for (std::int64_t draft = 1; draft <= std::min(drafts, most); ++draft) {
+    accepted += std::pow(kept, static_cast<double>(draft));
+  }
+  launched.set("serving.drafts", std::to_string(std::min(drafts, most)));
+  launched.set("serving.accepted", fmt::format("{:.2f}", accepted),
+               "assumed: each draft is kept in 70 % of cases if the one before is");
+}
+
+void set_kv_type(const std::string& type, Launched& launched) {
+  const bool eight = lower_case(type).find("fp8") != std::string::npos;
+  launched.set("serving.kv", eight ? "fp8" : "bf16");
+}
+
+bool set_weights(const std::string& quantization, Launched& launched) {
+  const std::string word = lower_case(quantization);
+  const auto has = [&](const char* part) { return word.find(part) != word.npos; };
+  if (has("fp4") && !has("mxfp4")) {
+    launched.set("serving.precision", "nvfp4");
+  } else if (has("fp8")) {
+    launched.set("serving.precision", "fp8");
+  } else {
+    return has("bf16") || has("bfloat16");
+  }
+  return true;
+}
+
+void set_requests(std::int64_t ranks, std::int64_t most_tokens, std::int64_t most_prompt,
+                  Launched& launched) {
+  constexpr std::int64_t input = 1024, output = 256, per_rank = 16, least = 32;
+  const std::int64_t at_once = std::max(per_rank * ranks, least);
+  const std::int64_t most = most_tokens > 0 ? most_tokens : 8 * input;
+  const std::int64_t one = 1;
+  const std::int64_t prompt = std::max(most * 3 / 4, one);
+  const auto lengths = [&](std::int64_t mean, std::int64_t limit) {
+    mean = std::min(mean, std::max(limit / 2, one));
+    return fmt::format("{{mean: {}, spread: {}, most: {}}}", mean, std::max(mean / 2, one), limit);
+  };
+  launched.set(
+      "serving.requests",
+      fmt::format("{{count: {}, concurrency: {}, seed: 1, input: {}, output: {}}}", 2 * at_once,
+                  at_once, lengths(input, most_prompt > 0 ? std::min(most_prompt, prompt) : prompt),
+                  lengths(output, std::max(most / 4, one))),
+      "assumed: no launch says it; {file: requests.jsonl} plays yours");
+}
+
+void set_pool(const std::string& pool, Launched& launched) {
+  launched.set("serving.instances", "{prefill: 1, decode: 1}");
+  launched.assume(fmt::format(
+      "the launch is of the pool for {}: the other one is alike unless serving.decode says more",
+      pool));
+}
+
+void refuse_stages(const LaunchFile& launch, std::string_view names) {
+  if (count_of(launch, names, 1) == 1) return;
+  const NamedArgument& at = *argument_of(launch, names);
+  throw launch.arguments.error(at, fmt::format("'{}': a serving engine in stages", at.written),
+                               "pipelines of engines are not modelled: tensor, data and expert "
+                               "parallelism are");
+}
+
+}  // namespace moesim

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the launches of all serving engines have in common.
+#pragma once
+
+#include <string>
+
+#include "sim/launched/argument_table.h"
+
+namespace moesim {
+
+/// Degrees of one instance: `tp` of attention, `dp` ranks of attention, and experts.
+struct LaunchedDegrees {
+  std::int64_t tp = 1, dp = 1, ep = 1, etp = 1;
+};
+
+void set_degrees(const LaunchedDegrees& degrees, Launched& launched);
+/// Dispatch, and what was assumed of it; `transport`: in place of the policy's own.
+void set_policy(const std::string& policy, const std::string& assumed, Launched& launched,
+                const std::string& transport = "");
+/// So many drafts, of which nobody says how many are kept.
+void set_drafts(std::int64_t drafts, Launched& launched);
+/// Keys and values in 8 bits if the type says so.
+void set_kv_type(const std::string& type, Launched& launched);
+/// Weights by a word for their quantization; false: moesim has no such type.
+bool set_weights(const std::string& quantization, Launched& launched);
+/// Requests, of which no launch says anything, of at most so many tokens and prompts of at most
+/// so many (0: any).
+void set_requests(std::int64_t ranks, std::int64_t most_tokens, std::int64_t most_prompt,
+                  Launched& launched);
+/// One of two pools: the other is taken to be alike.
+void set_pool(const std::string& pool, Launched& launched);
+/// Throws Error for more than one pipeline stage.
+void refuse_stages(const LaunchFile& launch, std::string_view names);
+
+}  // namespace moesim

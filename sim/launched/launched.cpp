@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/launched/launched.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "sim/base/files.h"
+#include "sim/launched/shell_expansion.h"
+#include "sim/launched/software_tables.h"
+
+namespace moesim {
+namespace {
+
+void set_in(std::vector<LaunchedKey>& keys, const std::string& path, std::string value,
+            std::string comment) {
+  const auto same = std::ranges::find(keys, path, &LaunchedKey::path);
+  LaunchedKey key{path, std::move(value), std::move(comment)};
+  if (same != keys.end()) {
+    *same = std::move(key);
+  } else {
+    keys.push_back(std::move(key));
+  }
+}
+
+/// The model by its name: a flag, or the first word that belongs to none.
+void take_model(const LaunchFile& launch, Launched& launched) {
+  const NamedArgument* argument = argument_of(launch, "model-path model model-tag");
+  if (argument != nullptr && !argument->values.empty()) {
+    require_known(launch, *argument);
+    launched.model = argument->text();
+    launched.model_line = argument->line;
+  } else if (!launch.others.empty()) {
+    NamedArgument word{"model",
+                       {launch.others.front().text},
+                       launch.others.front().line(),
+                       launch.others.front().text};
+    require_known(launch, word);
+    launched.model = word.text();
+    launched.model_line = word.line;
+  }
+}
+
+/// Words such as "$@", behind which there may be more arguments.
+void note_unknown_words(const LaunchFile& launch, Launched& launched) {
+  for (const LinedText& word : launch.others) {
+    if (!has_unknown(word.text) || word.text == launched.model) continue;
+    const auto found = launch.script.variables.find(unknown_name(word.text));
+    const bool set = found != launch.script.variables.end() && !found->second.undecided.empty();
+    if (set) require_known(launch, {"", {word.text}, word.line(), word.text});
+    launched.assume(fmt::format("{} in line {} is empty: nothing sets it", word.text, word.line()));
+  }
+}
+
+}  // namespace
+
+void Launched::set(const std::string& path, std::string value, std::string comment) {
+  set_in(keys, path, std::move(value), std::move(comment));
+}
+
+void Launched::change(const std::string& path, std::string value, std::string comment) {
+  set_in(changes, path, std::move(value), std::move(comment));
+}
+
+const LaunchedKey* Launched::find(const std::string& path) const {
+  const auto found = std::ranges::find(keys, path, &LaunchedKey::path);
+  return found == keys.end() ? nullptr : &*found;
+}
+
+void Launched::leave_out(const NamedArgument& argument) {
+  if (std::ranges::find(not_simulated, argument.written) == not_simulated.end()) {
+    not_simulated.push_back(argument.written);
+  }
+}
+
+ArgumentTable table_of(LaunchSoftware software) {
+  constexpr std::array tables = {megatron_table, vllm_table, sglang_table, trtllm_table};
+  return tables[static_cast<std::size_t>(software)]();
+}
+
+Launched launch_of_text(const std::string& text, const std::string& file) {
+  LaunchFile launch = launch_file_of(text, file);
+  if (launch.software == LaunchSoftware::vllm) complete_vllm(launch);
+  if (launch.software == LaunchSoftware::trtllm) complete_trtllm(launch);
+  constexpr std::array readers = {read_megatron, read_vllm, read_sglang, read_trtllm};
+  Launched launched;
+  launched.file = file;
+  launched.software = name_of(launch.software);
+  readers[static_cast<std::size_t>(launch.software)](launch, launched);
+  take_arguments(table_of(launch.software), launch, launched);
+  if (launched.serving) take_model(launch, launched);
+  note_unknown_words(launch, launched);
+  return launched;
+}
+
+Launched read_launch(const std::string& path) { return launch_of_text(read_file(path), path); }
+
+}  // namespace moesim

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a launch of a training or serving software says, in the keys of a scenario.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/launched/named_arguments.h"
+
+namespace moesim {
+
+/// A dotted key of a scenario, its YAML, and what a reader should know of it.
+struct LaunchedKey {
+  std::string path, value, comment = {};
+};
+
+/// A size of the model that the launch states, by the key of our model files.
+struct LaunchedSize {
+  std::string key;
+  double value = 0;
+  int line = 0;
+};
+
+struct Launched {
+  std::string file, software;  // how messages name the software
+  bool serving = false;
+  std::vector<LaunchedKey> keys;     // in the order of the scenario
+  std::vector<LaunchedKey> changes;  // of inputs: "policy.placement.interval"
+  std::string model;                 // as the launch names it; empty: only sizes
+  int model_line = 0;
+  std::vector<LaunchedSize> sizes;
+  int gpus = 0;                // 0: the launch does not say
+  int gpus_divisor = 1;        // what must divide the GPUs
+  std::string balancer;        // of experts online: keys of a placement; empty: none
+  std::int64_t redundant = 0;  // slots that it has more than experts
+  std::int64_t slots = 0;      // or all of them; 0: not said
+  std::vector<std::string> assumed, not_simulated;
+
+  void set(const std::string& path, std::string value, std::string comment = "");
+  void change(const std::string& path, std::string value, std::string comment = "");
+  const LaunchedKey* find(const std::string& path) const;
+  void assume(std::string what) { assumed.push_back(std::move(what)); }
+  void leave_out(const NamedArgument& argument);
+};
+
+/// Reads a script, a log or YAML. Throws Error with the line of what it cannot read or what
+/// contradicts itself.
+Launched read_launch(const std::string& path);
+/// The same of a text; files that it names are looked for next to `file`.
+Launched launch_of_text(const std::string& text, const std::string& file);
+
+}  // namespace moesim

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/launched/launched_model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "sim/base/data_files.h"
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/base/lower_case.h"
+#include "sim/base/parse_integer.h"
+#include "sim/launched/engine_keys.h"
+#include "sim/model/moe_model.h"
+
+namespace moesim {
+namespace {
+
+constexpr auto import_hint =
+    "moesim model import config.json -o my-model.yaml makes a model of any Hugging Face config; "
+    "then --model my-model.yaml";
+
+std::vector<std::pair<std::string, MoeModel>> shipped_models() {
+  std::vector<std::pair<std::string, MoeModel>> models;
+  for (const std::string& name : data_names("models/moe")) {
+    models.emplace_back(name, read_moe_model(data_file("models/moe", name)));
+  }
+  for (const std::string& name : data_names("models/dense")) {
+    models.emplace_back(name, read_dense_model(data_file("models/dense", name)));
+  }
+  return models;
+}
+
+/// The size of a model by the name that a launch's size has; nothing if the model says it
+/// otherwise.
+std::optional<double> size_of_model(const MoeModel& model, const std::string& key) {
+  const bool shape = model.attention && model.attention->shape;
+  if (key == "layers") return model.layers;
+  if (key == "hidden") return model.hidden;
+  if (key == "experts") return model.experts;
+  if (key == "top_k" && model.experts > 0) return model.top_k;
+  if (key == "expert_ffn" && model.experts > 0) return model.expert_ffn;
+  if (key == "heads" && shape) return model.attention->shape->heads;
+  return std::nullopt;
+}
+
+/// Sizes that differ, as "layers 48 (the launch: 32)".
+std::vector<std::string> differences(const MoeModel& model, const Launched& launched) {
+  std::vector<std::string> all;
+  bool says_experts = false;
+  for (const LaunchedSize& size : launched.sizes) {
+    const auto ours = size_of_model(model, size.key);
+    says_experts = says_experts || size.key == "experts";
+    if (ours && *ours != size.value) {
+      all.push_back(fmt::format("{} {:g} (the launch: {:g})", size.key, *ours, size.value));
+    }
+  }
+  if (!says_experts && model.experts > 0) all.push_back(fmt::format("experts {}", model.experts));
+  return all;
+}
+
+/// How far the sizes are apart: the sum of the logarithms of their ratios.
+double distance(const MoeModel& model, const Launched& launched) {
+  double sum = 0;
+  for (const LaunchedSize& size : launched.sizes) {
+    const auto ours = size_of_model(model, size.key);
+    if (ours) sum += std::abs(std::log((1 + *ours) / (1 + size.value)));
+  }
+  return sum;
+}
+
+std::string model_by_sizes(Launched& launched) {
+  const auto models = shipped_models();
+  std::vector<std::string> fitting;
+  const std::pair<std::string, MoeModel>* nearest_model = nullptr;
+  double least = 0;
+  for (const auto& entry : models) {
+    const double apart = distance(entry.second, launched);
+    const auto different = differences(entry.second, launched);
+    if (different.empty()) fitting.push_back(entry.first);
+    if (nearest_model == nullptr || apart < least) {
+      nearest_model = &entry;
+      least = apart;
+    }
+  }
+  if (!fitting.empty()) {
+    std::string why = "by its sizes";
+    if (fitting.size() > 1) {
+      why += fmt::format("; the same have {}", fmt::join(fitting.begin() + 1, fitting.end(), ", "));
+    }
+    launched.assume("model: " + why);
+    return fitting.front();
+  }
+  const int line = launched.sizes.empty() ? 0 : launched.sizes.front().line;
+  if (launched.sizes.empty() || nearest_model == nullptr) return "";
+  throw error_in(
+      launched.file, "no model here has these sizes",
+      fmt::format("--model {} is the nearest, but differs: {}. {}", nearest_model->first,
+                  fmt::join(differences(nearest_model->second, launched), ", "), import_hint),
+      line);
+}
+
+/// Lower case, with a dash for every other sign, so that names are compared by their letters.
+std::string plain_name(std::string_view name) {
+  std::string plain = lower_case(name);
+  std::ranges::replace(plain, '_', '-');
+  return plain;
+}
+
+/// Whether a rest of a name says how the model was tuned or stored, but not how large it is.
+bool is_variant(std::string_view rest) {
+  constexpr std::array words = {"instruct", "chat",   "base",    "thinking", "it",       "hf",
+                                "fp8",      "fp4",    "nvfp4",   "mxfp4",    "bf16",     "awq",
+                                "gptq",     "int4",   "int8",    "w4a16",    "w8a8",     "dynamic",
+                                "block",    "exp",    "v0.1",    "v0.3",     "terminus", "original",
+                                "preview",  "latest", "dynamic", "kv",       "fp16",     "v1"};
+  while (!rest.empty()) {
+    if (rest[0] != '-') return false;
+    rest.remove_prefix(1);
+    const std::size_t end = std::min(rest.find('-'), rest.size());
+    const std::string_view word = rest.substr(0, end);
+    if (std::ranges::find(words, word) == words.end() && !parse_integer<int>(word)) return false;
+    rest.remove_prefix(end);
+  }
+  return true;
+}
+
+/// Names of models with the architecture of one that is shipped.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> aliases = {{
+    {"deepseek-r1", "deepseek-v3"},
+    {"deepseek-v3.1", "deepseek-v3"},
+    {"deepseek-v2.5", "deepseek-v2"},
+    {"deepseek-coder-v2-lite", "deepseek-v2-lite"},
+    {"deepseek-coder-v2", "deepseek-v2"},
+    {"mixtral-8x7b", "mixtral-8x7b-e8k2"},
+    {"olmoe-1b-7b", "olmoe"},
+    {"llama-4-maverick-17b-128e", "llama-4-maverick"},
+    {"meta-llama-3-8b", "llama-3-8b"},
+    {"meta-llama-3-70b", "llama-3-70b"},
+    {"llama-3.1-405b", "llama-3-405b"},
+    {"meta-llama-3.1-8b", "llama-3.1-8b"},
+}};
+
+/// The longest name that the given one begins with.
+std::string model_by_name(const std::string& given, const std::vector<std::string>& names) {
+  std::string best, model;
+  const auto consider = [&](std::string_view name, std::string_view of) {
+    if (!given.starts_with(name) || name.size() <= best.size()) return;
+    if (!is_variant(std::string_view(given).substr(name.size()))) return;
+    best = name;
+    model = of;
+  };
+  for (const std::string& name : names) consider(plain_name(name), name);
+  for (const auto& [name, of] : aliases) consider(name, of);
+  for (const std::string& name : names) {  // NVIDIA-Nemotron-3-Nano-30B-A3B
+    const std::string nvidia = "nvidia-" + name +
+                               (name == "nemotron-3-nano"    ? "-30b-a3b"
+                                : name == "nemotron-3-super" ? "-120b-a12b"
+                                                             : "");
+    consider(nvidia, name);
+  }
+  return model;
+}
+
+/// Checkpoints that engines load as they are stored, unless a flag says more.
+void assume_weights(const std::string& model, const std::string& given, Launched& launched) {
+  if (!launched.serving || launched.find("serving.precision") != nullptr) return;
+  if (set_weights(given, launched))
+    return launched.assume("serving.precision: by the model's name");
+  constexpr std::array stored_in_fp8 = {"deepseek-v3", "kimi-k2", "minimax-m2.5",
+                                        "deepseek-v4-flash"};
+  if (std::ranges::find(stored_in_fp8, model) != stored_in_fp8.end()) {
+    launched.set("serving.precision", "fp8");
+    launched.assume("serving.precision: fp8, as its checkpoint is stored");
+  } else if (model.starts_with("gpt-oss")) {
+    launched.assume("serving.precision: bf16; the checkpoint has experts in MXFP4");
+  }
+}
+
+}  // namespace
+
+std::string model_of_launch(Launched& launched) {
+  if (launched.model.empty()) return model_by_sizes(launched);
+  const std::string& given = launched.model;
+  for (const std::string& path : {given, given + "/config.json"}) {
+    if (given.find('/') != given.npos && is_there(path) && !is_folder(path)) return path;
+  }
+  std::string last = given;
+  while (last.ends_with('/')) last.pop_back();
+  // A folder of the cache of Hugging Face: models--deepseek-ai--DeepSeek-V3/snapshots/1a2b.
+  const std::size_t cached = last.find("models--");
+  if (cached != last.npos) {
+    last = last.substr(cached, last.find('/', cached) - cached);
+    last = last.substr(last.rfind("--") + 2);
+  }
+  last = last.substr(last.rfind('/') + 1);
+  std::vector<std::string> names = data_names("models/moe");
+  const auto dense = data_names("models/dense");
+  names.insert(names.end(), dense.begin(), dense.end());
+  const std::string plain = plain_name(last);
+  const std::string model = model_by_name(plain, names);
+  if (!model.empty()) {
+    if (plain_name(model) != plain) {
+      launched.assume(fmt::format("model: {} has the sizes of {}", given, model));
+    }
+    assume_weights(model, plain, launched);
+    return model;
+  }
+  const std::string near = nearest(plain, names);
+  const std::string closest =
+      near.empty() ? "" : fmt::format("--model {} is the nearest name. ", near);
+  throw error_in(launched.file, fmt::format("the model '{}' is not shipped", given),
+                 closest + import_hint, launched.model_line);
+}
+
+void compare_sizes(const std::string& model, Launched& launched) {
+  const MoeModel read = read_moe_model(data_file("models", model));
+  const auto different = differences(read, launched);
+  if (launched.sizes.empty() || different.empty()) return;
+  launched.assume(
+      fmt::format("model: {} in place of the launch's: {}", model, fmt::join(different, ", ")));
+}
+
+void finish_for(const MoeModel& model, Launched& launched) {
+  if (launched.find("serving.drafts") != nullptr && model.mtp == 0) {
+    launched.assume("serving.drafts: they take no time, as the model has no layer that drafts");
+  }
+  if (launched.balancer.empty()) return;
+  const LaunchedKey* ep = launched.find("parallel.ep");
+  const std::int64_t ranks = ep == nullptr ? 1 : parse_integer<std::int64_t>(ep->value).value_or(1);
+  const std::int64_t slots =
+      launched.slots > 0 ? launched.slots : model.experts + launched.redundant;
+  launched.change("policy.placement", fmt::format("{{{}, slots_per_gpu: {}}}", launched.balancer,
+                                                  (slots + ranks - 1) / ranks));
+}
+
+}  // namespace moesim

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many GPUs the launchers start.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "sim/base/parse_integer.h"
+#include "sim/launched/shell_expansion.h"
+#include "sim/launched/software_tables.h"
+
+namespace moesim {
+namespace {
+
+/// The number of the first of these flags that has one; 0 if none does. "gpu:h100:8" is 8.
+int launcher_count(const LaunchFile& launch, std::initializer_list<const char*> names,
+                   std::string& unknown) {
+  for (const char* name : names) {
+    const NamedArgument* argument = launch.launcher.find(name);
+    if (argument == nullptr || argument->values.empty()) continue;
+    const std::string& value = argument->values.front();
+    const auto number = parse_integer<int>(std::string_view(value).substr(value.rfind(':') + 1));
+    if (number && *number > 0) return *number;
+    if (unknown.empty()) unknown = argument->written;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int gpus_of_launcher(const LaunchFile& launch, Launched& launched) {
+  if (const auto world = count_of(launch, "world-size", 0)) return static_cast<int>(world);
+  std::string unknown;
+  const auto stated = [&](const char* name) {
+    const NamedArgument* argument = launch.arguments.find(name);
+    return argument == nullptr ? 0 : parse_integer<int>(argument->text()).value_or(0);
+  };
+  int nodes = stated("num-nodes"), per_node = stated("devices");
+  if (nodes == 0) nodes = launcher_count(launch, {"nnodes", "nodes", "N"}, unknown);
+  if (per_node == 0) {
+    per_node = launcher_count(
+        launch, {"nproc-per-node", "ntasks-per-node", "gpus-per-node", "gres", "npernode"},
+        unknown);
+  }
+  const bool torchrun = launch.launcher.has("nproc-per-node");
+  const bool one_node = torchrun && !launch.launcher.has("nnodes") && unknown.empty();
+  if (one_node && nodes == 0) nodes = 1;
+  if (nodes > 0 && per_node > 0) return nodes * per_node;
+  const int ranks = launcher_count(launch, {"ntasks", "np", "n"}, unknown);
+  if (ranks > 0 && !torchrun) return ranks;
+  if (!unknown.empty()) {
+    launched.assume(
+        fmt::format("how many GPUs: '{}' does not say it, so the topology does", unknown));
+  }
+  return 0;
+}
+
+}  // namespace moesim

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arguments of TensorRT-LLM: flags of trtllm-serve (commands/serve.py) and its YAML
+// (llmapi/llm_args.py).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "sim/base/counted.h"
+#include "sim/launched/engine_keys.h"
+#include "sim/launched/options_file.h"
+#include "sim/launched/software_tables.h"
+
+namespace moesim {
+namespace {
+
+constexpr ArgumentRow trtllm_rows[] = {
+    {"tp-size tensor-parallel-size ep-size moe-expert-parallel-size pp-size "
+     "pipeline-parallel-size config extra-llm-api-options max-seq-len model "
+     "kv-cache-free-gpu-memory-fraction free-gpu-memory-fraction "
+     "kv-cache-config.free-gpu-memory-fraction kv-cache-config.dtype kv-cache-dtype "
+     "moe-config.load-balancer.* cuda-graph-config.* speculative-config.* "
+     "cache-transceiver-config.* moe-tensor-parallel-size gpus-per-node",
+     ArgumentUse::read},
+    {"enable-attention-dp", ArgumentUse::read, "", Takes::none},
+    {"max-batch-size", ArgumentUse::count, "serving.engine.max_sequences"},
+    {"max-num-tokens", ArgumentUse::count, "serving.engine.max_tokens"},
+    {"enable-chunked-prefill enable-chunked-context", ArgumentUse::on,
+     "serving.engine.chunked_prefill", Takes::none},
+    {"disable-overlap-scheduler", ArgumentUse::off, "serving.engine.plans_ahead", Takes::none},
+    {"kv-cache-config.enable-block-reuse", ArgumentUse::on, "serving.engine.kv.prefix_cache",
+     Takes::none},
+    {"kv-cache-config.tokens-per-block", ArgumentUse::count, "serving.engine.kv.block"},
+    {"moe-config.backend moe-config.max-num-tokens moe-config.use-low-precision-moe-combine "
+     "moe-config.load-balancer attention-dp-config.* allreduce-strategy "
+     "moe-cluster-parallel-size batching-wait-iters batch-wait-timeout-ms "
+     "context-parallel-size cp-size kv-cache-config.host-cache-size enable-lm-head-tp-in-adp "
+     "sparse-attention-config.*",
+     ArgumentUse::left_out, "0 1 AUTO CUTLASS"},
+    {"torch-compile-config.* enable-min-latency enable-autotuner-off", ArgumentUse::left_out, "",
+     Takes::none},
+    {"trust-remote-code print-iter-log enable-iter-perf-stats enable-iter-req-stats",
+     ArgumentUse::ignored, "", Takes::none},
+    {"host port tokenizer backend log-level num-postprocess-workers reasoning-parser tool-parser "
+     "metadata-server-config-file server-role stream-interval max-beam-width max-input-len "
+     "num-workers served-model-name cluster-size build-config.* scheduler-config.* "
+     "perf-metrics-max-requests return-perf-metrics kv-cache-config.*",
+     ArgumentUse::ignored},
+};
+
+LaunchedDegrees degrees_of_trtllm(const LaunchFile& launch) {
+  constexpr auto ep_names = "moe-expert-parallel-size ep-size";
+  const std::int64_t tp = count_of(launch, "tensor-parallel-size tp-size", 1);
+  const bool attention = is_on(launch, "enable-attention-dp");
+  LaunchedDegrees d{attention ? 1 : tp, attention ? tp : 1, count_of(launch, ep_names, 1), 1};
+  if (tp % d.ep != 0) {
+    throw launch.arguments.error(
+        *argument_of(launch, ep_names),
+        fmt::format("ep = {} does not divide {}", d.ep, counted(tp, "GPU")),
+        "experts are shared within --tp_size");
+  }
+  d.etp = tp / d.ep;
+  return d;
+}
+
+void take_balancer_of_trtllm(const LaunchFile& launch, const LaunchedDegrees& d,
+                             Launched& launched) {
+  const std::int64_t slots = count_of(launch, "moe-config.load-balancer.num-slots", 0);
+  if (slots == 0 || d.ep == 1) return;
+  launched.slots = slots;
+  launched.balancer =
+      fmt::format("kind: trt-llm, updates_per_iteration: {}",
+                  count_of(launch, "moe-config.load-balancer.layer-updates-per-iter", 0, 0));
+}
+
+/// With padding a pass has the next size that was captured.
+void take_graphs_of_trtllm(const LaunchFile& launch, Launched& launched) {
+  if (!is_on(launch, "cuda-graph-config.enable-padding")) return;
+  const NamedArgument* list = argument_of(launch, "cuda-graph-config.batch-sizes");
+  if (list != nullptr && !list->values.empty()) {
+    launched.set("serving.engine.graph_sizes", fmt::format("[{}]", fmt::join(list->values, ", ")));
+    return;
+  }
+  constexpr std::int64_t fine = 128;
+  const std::int64_t most = count_of(launch, "cuda-graph-config.max-batch-size", fine);
+  std::vector<std::string> sizes;
+  for (std::int64_t size = 1; size < std::min<std::int64_t>(most, 8); size *= 2) {
+    sizes.push_back(std::to_string(size));
+  }
+  if (most >= 8) sizes.push_back(fmt::format("{{from: 8, to: {}, step: 8}}", std::min(most, fine)));
+  for (std::int64_t size = 2 * fine; size < most; size *= 2) sizes.push_back(std::to_string(size));
+  if (most > fine || most < 8) sizes.push_back(std::to_string(most));
+  launched.set("serving.engine.graph_sizes", fmt::format("[{}]", fmt::join(sizes, ", ")));
+}
+
+void take_memory(const LaunchFile& launch, Launched& launched) {
+  const std::string share =
+      word_of(launch,
+              "kv-cache-config.free-gpu-memory-fraction kv-cache-free-gpu-memory-fraction "
+              "free-gpu-memory-fraction",
+              "");
+  if (share.empty()) return;
+  launched.set("serving.engine.memory", fmt::format("{{share: {}, of: free}}", share));
+}
+
+}  // namespace
+
+ArgumentTable trtllm_table() { return trtllm_rows; }
+
+void complete_trtllm(LaunchFile& launch) {
+  const NamedArgument* argument = argument_of(launch, "extra-llm-api-options config");
+  if (argument == nullptr) return;
+  const NamedArguments options = options_of(launch, *argument);
+  for (const NamedArgument& option : options.all()) {
+    launch.arguments.add(option);
+  }
+}
+
+void read_trtllm(const LaunchFile& launch, Launched& launched) {
+  launched.serving = true;
+  refuse_stages(launch, "pipeline-parallel-size pp-size");
+  const LaunchedDegrees d = degrees_of_trtllm(launch);
+  const bool gathers = d.ep > 1 && d.dp > 1;
+  set_policy("megatron-allgather",
+             gathers ? "TensorRT-LLM gathers tokens; within one NVLink domain it has "
+                       "nvlink-one-sided"
+                     : "",
+             launched);
+  set_degrees(d, launched);
+  take_balancer_of_trtllm(launch, d, launched);
+  launched.set("serving.engine.preset", "trtllm");
+  take_memory(launch, launched);
+  set_kv_type(word_of(launch, "kv-cache-config.dtype kv-cache-dtype", "auto"), launched);
+  take_graphs_of_trtllm(launch, launched);
+  const std::int64_t drafts = count_of(
+      launch, "speculative-config.num-nextn-predict-layers speculative-config.max-draft-len", 0);
+  if (drafts > 0) set_drafts(drafts, launched);
+  const std::string role = word_of(launch, "server-role", "");
+  if (role == "CONTEXT" || role == "context") {
+    set_pool("prompts", launched);
+  } else if (role == "GENERATION" || role == "generation") {
+    set_pool("answers", launched);
+  } else if (argument_of(launch, "cache-transceiver-config.backend") != nullptr) {
+    launched.assume("one pool: the launch has a cache transceiver, but says not for which pool");
+  }
+  const bool chunks = is_on(launch, "enable-chunked-prefill enable-chunked-context");
+  set_requests(d.dp, count_of(launch, "max-seq-len", 0, 0),
+               chunks ? 0 : count_of(launch, "max-num-tokens", 8192), launched);
+}
+
+}  // namespace moesim
