@@ -46,14 +46,13 @@ void set_kv_type(const std::string& type, Launched& launched) {
 bool set_weights(const std::string& quantization, Launched& launched) {
   const std::string word = lower_case(quantization);
   const auto has = [&](const char* part) { return word.find(part) != word.npos; };
-  if (has("fp4") && !has("mxfp4")) {
-    launched.set("serving.precision", "nvfp4");
-  } else if (has("fp8")) {
-    launched.set("serving.precision", "fp8");
-  } else {
-    return has("bf16") || has("bfloat16");
-  }
-  return true;
+  const char* precision = has("mxfp4")                     ? "mxfp4"
+                          : has("fp4")                     ? "nvfp4"
+                          : has("fp8")                     ? "fp8"
+                          : has("bf16") || has("bfloat16") ? "bf16"
+                                                           : nullptr;
+  if (precision != nullptr) launched.set("serving.precision", precision);
+  return precision != nullptr;
 }
 
 void set_requests(std::int64_t ranks, std::int64_t most_tokens, std::int64_t most_prompt,

@@ -168,19 +168,10 @@ std::string model_by_name(const std::string& given, const std::vector<std::strin
   return model;
 }
 
-/// Checkpoints that engines load as they are stored, unless a flag says more.
-void assume_weights(const std::string& model, const std::string& given, Launched& launched) {
+/// Unless a flag or the name says more, engines load weights as the checkpoint has them.
+void assume_weights(const std::string& given, Launched& launched) {
   if (!launched.serving || launched.find("serving.precision") != nullptr) return;
-  if (set_weights(given, launched))
-    return launched.assume("serving.precision: by the model's name");
-  constexpr std::array stored_in_fp8 = {"deepseek-v3", "kimi-k2", "minimax-m2.5",
-                                        "deepseek-v4-flash"};
-  if (std::ranges::find(stored_in_fp8, model) != stored_in_fp8.end()) {
-    launched.set("serving.precision", "fp8");
-    launched.assume("serving.precision: fp8, as its checkpoint is stored");
-  } else if (model.starts_with("gpt-oss")) {
-    launched.assume("serving.precision: bf16; the checkpoint has experts in MXFP4");
-  }
+  if (set_weights(given, launched)) launched.assume("serving.precision: by the model's name");
 }
 
 }  // namespace
@@ -209,7 +200,7 @@ std::string model_of_launch(Launched& launched) {
     if (plain_name(model) != plain) {
       launched.assume(fmt::format("model: {} has the sizes of {}", given, model));
     }
-    assume_weights(model, plain, launched);
+    assume_weights(plain, launched);
     return model;
   }
   const std::string near = nearest(plain, names);

@@ -64,7 +64,9 @@ TEST(LaunchModels, WeightsAsTheyAreStored) {
     model_of_launch(launched);
     return value_in(launched, "serving.precision");
   };
-  EXPECT_EQ(precision("deepseek-ai/DeepSeek-V3"), "fp8");
+  EXPECT_EQ(precision("deepseek-ai/DeepSeek-V3"), "-") << "its checkpoint's";
+  EXPECT_EQ(precision("org/gpt-oss-20b-BF16"), "bf16");
+  EXPECT_EQ(precision("org/gpt-oss-20b-MXFP4"), "mxfp4");
   EXPECT_EQ(precision("nvidia/DeepSeek-V3-0324-FP4"), "nvfp4");
   EXPECT_EQ(precision("Qwen/Qwen3-30B-A3B-FP8"), "fp8");
   EXPECT_EQ(precision("Qwen/Qwen3-30B-A3B"), "-");
