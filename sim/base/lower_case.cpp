@@ -11,4 +11,12 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
+std::string letters_and_digits(std::string_view text) {
+  std::string plain;
+  for (const char c : lower_case(text)) {
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) plain += c;
+  }
+  return plain;
+}
+
 }  // namespace moesim

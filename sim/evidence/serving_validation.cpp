@@ -113,15 +113,6 @@ std::string place_of(const ServedBenchmark& b) {
   return b.line > 0 ? fmt::format("{}:{}", b.file, b.line) : b.file;
 }
 
-/// Small letters and digits.
-std::string plain_model(const std::string& name) {
-  std::string plain;
-  for (const char c : lower_case(name)) {
-    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) plain += c;
-  }
-  return plain;
-}
-
 void add_notes(const ServedComparison& run, const BenchmarkLoad& load, const std::string& model,
                ServingValidation& validation) {
   const ServedBenchmark& b = run.measured;
@@ -130,7 +121,7 @@ void add_notes(const ServedComparison& run, const BenchmarkLoad& load, const std
     const auto& notes = validation.notes;
     if (std::ranges::find(notes, text) == notes.end()) validation.notes.push_back(text);
   };
-  const std::string its = plain_model(b.model), ours = plain_model(model);
+  const std::string its = letters_and_digits(b.model), ours = letters_and_digits(model);
   if (!its.empty() && its.find(ours) == its.npos && ours.find(its) == ours.npos) {
     add(fmt::format("is of {}, the scenario of {}", printable(b.model), model));
   }

@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 
 const std::string launches = MOESIM_ROOT "/tests/fixtures/launch";
-const Surroundings with_shipped_data{.data = MOESIM_ROOT};
+const Surroundings of_the_sources{.data = MOESIM_ROOT};
 
 std::vector<std::string> from_words(const std::string& scenario, const std::string& launch,
                                     const std::vector<std::string>& more = {}) {
@@ -27,7 +27,7 @@ std::vector<std::string> from_words(const std::string& scenario, const std::stri
 std::string scenario_of(const std::string& launch) {
   const Scratch scratch;
   const std::string file = scratch.file("s.yaml");
-  const Outcome outcome = run_moesim(from_words(file, launches + "/" + launch), with_shipped_data);
+  const Outcome outcome = run_moesim(from_words(file, launches + "/" + launch), of_the_sources);
   EXPECT_EQ(outcome.code, 0) << launch << outcome.err;
   return outcome.code == 0 ? content(file) : "";
 }
@@ -65,12 +65,11 @@ TEST(NewFrom, WhatItWritesRuns) {
   for (const char* launch : {"gpt-oss-16.sh", "llama-8.sh", "vllm-docker.sh", "trtllm-8.yaml"}) {
     const Scratch scratch;
     const std::string file = scratch.file("s.yaml");
-    const Outcome written =
-        run_moesim(from_words(file, launches + "/" + launch), with_shipped_data);
+    const Outcome written = run_moesim(from_words(file, launches + "/" + launch), of_the_sources);
     ASSERT_EQ(written.code, 0) << written.err;
     const Outcome run =
         run_moesim({"compare", file, "--fidelity", "analytic", "--memory", "ignore", "--quiet"},
-                   with_shipped_data);
+                   of_the_sources);
     EXPECT_EQ(run.code, 0) << launch << run.err;
   }
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/lower_case.h"
 #include "sim/base/read_number.h"
 #include "sim/base/units.h"
 
@@ -11,15 +12,6 @@ namespace moesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string plain_name(std::string_view name) {
-  std::string plain;
-  for (const char c : name) {
-    if (c >= 'A' && c <= 'Z') plain += static_cast<char>(c - 'A' + 'a');
-    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) plain += c;
-  }
-  return plain;
-}
 
 /// Seconds of the object's unit; 1 if it has none, or one of other things than time.
 double scale_of(const Json& object) {
@@ -44,7 +36,7 @@ void add_list(const std::string& name, const Json& list, BenchmarkFigures& figur
 void add_object(const std::string& before, const Json& object, BenchmarkFigures& figures) {
   const double scale = scale_of(object);
   for (const auto& [key, value] : object.items()) {
-    const std::string name = before + plain_name(key);
+    const std::string name = before + letters_and_digits(key);
     if (value.is_number()) {
       figures.numbers[name] = value.get<double>() * scale;
     } else if (value.is_string()) {
@@ -83,7 +75,7 @@ BenchmarkFigures figures_of_json(const Json& object) {
 void add_printed_figure(std::string_view line, BenchmarkFigures& figures) {
   const auto colon = line.find(':');
   if (colon == std::string_view::npos) return;
-  const std::string name = plain_name(line.substr(0, colon));
+  const std::string name = letters_and_digits(line.substr(0, colon));
   std::string_view value = line.substr(colon + 1);
   while (value.starts_with(' ') || value.starts_with('\t')) value.remove_prefix(1);
   while (value.ends_with(' ') || value.ends_with('\r')) value.remove_suffix(1);
