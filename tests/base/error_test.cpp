@@ -28,7 +28,7 @@ std::string any_word(std::mt19937& random) {
   return word;
 }
 
-std::string lower_case(std::string word) {
+std::string with_small_as(std::string word) {
   std::ranges::replace(word, 'A', 'a');
   return word;
 }
@@ -122,7 +122,7 @@ TEST(DidYouMean, IsTheNearestOfAllByBruteForce) {
     std::string expected;
     std::pair<std::size_t, std::size_t> least{std::max<std::size_t>(1, word.size() / 3) + 1, 0};
     for (const std::string& candidate : candidates) {
-      const std::pair place{distance(lower_case(word), lower_case(candidate)),
+      const std::pair place{distance(with_small_as(word), with_small_as(candidate)),
                             distance(word, candidate)};
       if (place < least) expected = candidate, least = place;
     }
