@@ -73,7 +73,17 @@ class TopologyText {
     out_ += fmt::format("description: {} of {} GPUs\nsource: '{}'\n", counted(nodes_, "node"),
                         gpus_per_host_ * per_domain_,
                         quoted(fmt::format("{}", fmt::join(forms, ", "))));
+    if (facts_.network.known()) line("network", network(), read_in(facts_.network.file));
     line("exchange_overhead", "12 us", assumed("as h100-rail; measure it"));
+  }
+  /// EFA's generation follows from the GPU that its instances have.
+  std::string network() const {
+    const std::string& read = facts_.network.value;
+    if (read != "efa" || !family_) return read;
+    const std::string gpu = family_->model;
+    if (gpu.starts_with("h200")) return "efa-v3";
+    const bool blackwell = gpu.find("b200") != gpu.npos || gpu.find("b300") != gpu.npos;
+    return blackwell ? "efa-v4" : read;
   }
   static std::string quoted(const std::string& text) {
     std::string out;

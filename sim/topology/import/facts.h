@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,7 +33,12 @@ struct NodeFacts {
   int nics = 0;                  // for exchanges among GPUs
   int other_nics = 0;            // slower ones, or farther from the GPUs
   BytesPerSecond nic_rate{};
+  std::string network;  // of these NICs, as topologies name it
 };
+
+/// The network of a NIC by the name of its device: "efa" of rdmap79s0, "roce" of bnxt_re0; "" of
+/// mlx5_0, which may be in either kind.
+std::string network_of_device(std::string_view device);
 
 /// A switch of a fabric, and what hangs at it. A name is there once per link.
 struct SwitchFacts {
@@ -47,6 +53,7 @@ struct FabricFacts {
   std::map<std::string, SwitchFacts> switches;
   bool is_tree = true;        // levels are stated; else they follow from who has hosts
   BytesPerSecond nic_rate{};  // of one link of a host
+  std::string network = {};
 };
 
 /// Hosts that share NVLink, such as the trays of a rack.

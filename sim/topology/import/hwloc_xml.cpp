@@ -79,6 +79,8 @@ NodeFacts hwloc_facts(const pugi::xml_node& topology) {
     const BytesPerSecond rate(leading_number(object.attribute("pci_link_speed").as_string()) * 1e9);
     if (has_verbs(object)) {
       ++node.nics;
+      const std::string type = object.attribute("pci_type").as_string();
+      if (type.starts_with("0207")) node.network = "infiniband";
       return;
     }
     if (!is_gpu_device(object)) return;

@@ -117,6 +117,7 @@ std::string host_of_adapter(const std::string& description) {
 
 ClusterFacts infiniband_facts(FabricFacts fabric, const std::string& form,
                               const std::string& name) {
+  fabric.network = "infiniband";
   ClusterFacts facts{name, form};
   fabric.is_tree = false;
   std::set<std::string> hosts;

@@ -135,6 +135,8 @@ void kubernetes_nodes(const YamlTree& root, ClusterFacts& facts) {
     node.gpus = gpus;
     node.gpu_name = product;
     ++facts.hosts;
+    const YamlTree& devices = at_key(at_key(one, "status"), "capacity");
+    if (!text_at(devices, "vpc.amazonaws.com/efa").empty()) node.network = "efa";
     const std::string clique = label_of(
         one, std::array{"nvidia.com/gpu.clique", "network.topology.nvidia.com/accelerator"});
     if (!clique.empty()) ++cliques[clique];

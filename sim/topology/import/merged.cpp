@@ -67,9 +67,20 @@ void take_node(const NodeFacts& node, const std::string& file, MergedFacts& all)
   take_first(all.nics, node.nics, file);
   take_first(all.other_nics, node.other_nics, file);
   take_rate(all.nic_rate, node.nic_rate, file);
+  take_first(all.network, node.network, file);
 }
 
 }  // namespace
+
+std::string network_of_device(std::string_view device) {
+  constexpr std::pair<std::string_view, const char*> names[] = {
+      {"rdmap", "efa"},  {"efa", "efa"},    {"ibp", "infiniband"}, {"bnxt_re", "roce"},
+      {"irdma", "roce"}, {"ionic", "roce"}, {"roce", "roce"},      {"mlx5_bond", "roce"}};
+  for (const auto& [begins, network] : names) {
+    if (device.starts_with(begins)) return network;
+  }
+  return "";
+}
 
 MergedFacts merged(const std::vector<ClusterFacts>& files) {
   MergedFacts all;
@@ -93,6 +104,7 @@ MergedFacts merged(const std::vector<ClusterFacts>& files) {
     }
     take_first(all.nics, all.fabric->value.nics_per_host, one.file);
     take_rate(all.nic_rate, one.fabric->nic_rate, one.file);
+    take_first(all.network, one.fabric->network, one.file);
   }
   return all;
 }

@@ -80,8 +80,12 @@ void add_net(const pugi::xml_node& net, NodeFacts& node) {
     node.other_nics += node.nics;
     node.nics = 0;
     node.nic_rate = rate;
+    node.network.clear();
   }
   rate == node.nic_rate ? ++node.nics : ++node.other_nics;
+  if (rate == node.nic_rate && node.network.empty()) {
+    node.network = network_of_device(text_of(net, "name"));
+  }
 }
 
 /// Files that clouds ship for NCCL have PCI devices without what is in them: InfiniBand by its
@@ -98,6 +102,7 @@ void add_bare_nics(const pugi::xml_node& system, NodeFacts& node) {
   });
   node.nics = infiniband > 0 ? infiniband : near;
   node.other_nics = infiniband > 0 ? near + far : far;
+  if (infiniband > 0) node.network = "infiniband";
 }
 
 }  // namespace

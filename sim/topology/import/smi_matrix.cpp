@@ -97,6 +97,17 @@ std::vector<SmiMatrix> matrices_in(const std::string& text, const std::string& n
   return matrices;
 }
 
+/// By the devices in the legend: "  NIC0: rdmap79s0".
+std::string network_in_legend(const std::string& text) {
+  std::istringstream words(text);
+  std::string before, network;
+  for (std::string word; network.empty() && words >> word; before = word) {
+    if (!before.starts_with("NIC") || !before.ends_with(':')) continue;
+    network = network_of_device(word);
+  }
+  return network;
+}
+
 /// Links of NVLink that a cell counts; 0: another path.
 int nvlinks_of(const std::string& cell) {
   if (!is_device(cell, "NV") || cell.size() > 5) return 0;
@@ -171,6 +182,7 @@ ClusterFacts smi_facts(const std::string& text, const std::string& name) {
   std::vector<NodeFacts> machines;
   for (const SmiMatrix& matrix : matrices) machines.push_back(node_of(matrix, name));
   facts.node = only_node(machines, name);
+  facts.node->network = network_in_legend(text);
   std::istringstream lines(text);
   for (std::string line; facts.node->gpu_name.empty() && std::getline(lines, line);) {
     facts.node->gpu_name = gpu_named_in(smi_words(line));

@@ -79,6 +79,18 @@ TEST(CloudNodes, GoogleNamesTheGpuAndTwoLevelsOfSwitches) {
   EXPECT_THAT(topology, HasSubstr("  kind: leaf-spine  # read: f\n  nodes_per_leaf: 2"));
 }
 
+TEST(CloudNodes, ThatHaveEfaSaySo) {
+  const std::string node =
+      "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {nvidia.com/gpu.product: "
+      "NVIDIA-H200}}\nstatus: {capacity: {nvidia.com/gpu: '8'";
+  const auto topology = [](const std::string& text) {
+    return topology_text({parse_facts(text, "f")}, "");
+  };
+  EXPECT_THAT(topology(node + ", vpc.amazonaws.com/efa: '16'}}\n"),
+              HasSubstr("\nnetwork: efa-v3  # read: f\n"));
+  EXPECT_THAT(topology(node + "}}\n"), Not(HasSubstr("network:")));
+}
+
 TEST(CloudNodes, LayersOfAwsAreNumberedFromTheTop) {
   std::string list = "kind: List\nitems:\n";
   for (const auto& [name, leaf, spine] :

@@ -374,6 +374,42 @@ TEST(TopologyImport, HwlocKnowsDevices) {
   EXPECT_THAT(text, HasSubstr("count: 1  # read: f0"));
 }
 
+/// Two GPUs of a name with a NIC, as nvidia-smi and NCCL show them.
+std::string network_by_smi(const std::string& gpu, const std::string& device) {
+  const std::string text = "GPU 0: " + gpu +
+                           "\n\tGPU0\tGPU1\tNIC0\nGPU0\t X \tNV18\tPIX\nGPU1\tNV18\t X \tSYS\n" +
+                           "NIC0\tPIX\tSYS\t X \n\nNIC Legend:\n\n  NIC0: " + device + "\n";
+  const std::string topology = topology_text({parse_facts(text, "f")}, "");
+  const auto at = topology.find("\nnetwork: ");
+  return at == topology.npos ? "" : topology.substr(at + 10, topology.find(' ', at + 10) - at - 10);
+}
+
+TEST(TopologyImport, NetworksFollowFromDevices) {
+  EXPECT_EQ(network_by_smi("NVIDIA H100 80GB HBM3", "mlx5_0"), "") << "InfiniBand or RoCE";
+  EXPECT_EQ(network_by_smi("NVIDIA H100 80GB HBM3", "rdmap79s0"), "efa");
+  EXPECT_EQ(network_by_smi("NVIDIA H200", "rdmap79s0"), "efa-v3");
+  EXPECT_EQ(network_by_smi("NVIDIA B200", "rdmap79s0"), "efa-v4");
+  EXPECT_EQ(network_by_smi("NVIDIA H100 80GB HBM3", "bnxt_re0"), "roce");
+  EXPECT_EQ(network_by_smi("NVIDIA H100 80GB HBM3", "mlx5_bond_0"), "roce");
+  EXPECT_EQ(network_by_smi("NVIDIA H100 80GB HBM3", "ibp24s0"), "infiniband");
+}
+
+TEST(TopologyImport, NetworksOfNcclAreThoseOfTheFastestNics) {
+  const auto network = [](const std::string& nets) {
+    return parse_facts("<system version=\"1\"><cpu><pci class=\"0x020000\"><nic>" + nets +
+                           "</nic></pci><pci class=\"0x030200\"><gpu sm=\"90\"/></pci></cpu>"
+                           "</system>",
+                       "f")
+        .node->network;
+  };
+  const std::string slow = R"(<net name="bnxt_re0" speed="100000"/>)";
+  const std::string fast = R"(<net name="rdmap1s0" speed="200000"/>)";
+  EXPECT_EQ(network(slow), "roce");
+  EXPECT_EQ(network(slow + fast), "efa");
+  EXPECT_EQ(network(fast + slow), "efa");
+  EXPECT_EQ(network(R"(<net name="mlx5_0" speed="400000"/>)" + slow), "");
+}
+
 /// Two GPUs behind switches, each line after a prefix.
 std::string smi_of(const std::string& prefix, const std::string& link = "NV18") {
   std::string text = prefix + "\tGPU0\tGPU1\tNIC0\tCPU Affinity\n";

@@ -163,6 +163,7 @@ TEST(WholeText, DevicesOfTwoPackagesOneOfThemANic) {
 )"}}),
             R"(description: 1 node of 2 GPUs
 source: 'hwloc (lstopo''s XML)'
+network: infiniband  # read: hwloc
 exchange_overhead: 12 us  # assumed: as h100-rail; measure it
 nodes: 1  # assumed: the files describe one node
 node:
@@ -199,6 +200,7 @@ Ca	1 "H-c"		# "b HCA-2"
 )"}}),
             R"(description: 2 nodes of 8 GPUs
 source: 'ib (ibnetdiscover)'
+network: infiniband  # read: ib
 exchange_overhead: 12 us  # assumed: as h100-rail; measure it
 nodes: 2  # read: ib
 node:
