@@ -23,8 +23,9 @@ namespace moesim {
 namespace {
 
 struct ValidateProfileFlags {
-  std::vector<std::string> files, kernels, set;
-  std::string scenario, timeline;
+  std::vector<std::string> files, kernels;
+  NamedScenario scenario;
+  std::string timeline;
   int steps = 0;
   ResultOutput output;
 };
@@ -66,7 +67,7 @@ void require_for_log(const ValidateProfileFlags& flags, const Scenario& scenario
 /// Simulates the scenario's only case; the timeline goes to `path`.
 SimulatedProfile simulated_profile(const ValidateProfileFlags& flags, const Profile& measured,
                                    const KernelTable& table, const std::string& path) {
-  const Scenario scenario = read_scenario(flags.scenario, scenario_changes(flags.set));
+  const Scenario scenario = read_scenario(flags.scenario.file(), flags.scenario.overrides());
   if (is_log(measured)) require_for_log(flags, scenario);
   const Inputs inputs = open_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
@@ -110,7 +111,7 @@ void validate_profile(const ValidateProfileFlags& flags) {
       of_simulated,
       both_timelines(measured.profile, simulated.profile, flags.steps),
       timer_times(measured.profile, simulated.step.value, optimizer),
-      std::filesystem::path(flags.scenario).filename(),
+      std::filesystem::path(flags.scenario.file()).filename(),
       simulated.policy,
       simulated.topology};
   const auto document = [&](bool with_timelines) {
@@ -128,12 +129,7 @@ void add_validate_profile(CommandLine& validate, const std::shared_ptr<bool>& ra
   CommandLine command = validate.add_subcommand(
       "profile", "Sets a profiled step next to the simulated one, by kind of kernel");
   command.add_option("TRACE", flags->files, "as of moesim profile import").required();
-  command.add_option("--scenario", flags->scenario, "of one case: a file or a shipped one")
-      .required();
-  command
-      .add_option("--set", flags->set,
-                  "changes a key of the scenario, or an input: policy=laer, topology.nodes=4")
-      .one_value_each();
+  flags->scenario.add_to(command, "of one case: a file or a shipped one");
   command.add_option("--steps", flags->steps, "steps in the profile (default: as it says, else 1)")
       .range(1, 1 << 20);
   command.add_option("--kernels", flags->kernels, "your own table of kernel names")

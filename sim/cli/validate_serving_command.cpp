@@ -14,8 +14,8 @@ namespace moesim {
 namespace {
 
 struct ValidateServingFlags {
-  std::vector<std::string> files, set;
-  std::string scenario;
+  std::vector<std::string> files;
+  NamedScenario scenario;
   ResultOutput output;
 };
 
@@ -26,8 +26,8 @@ void validate_benchmarks(const ValidateServingFlags& flags) {
   }
   ComparisonOptions options;
   options.workers = worker_count(0);
-  const ServingValidation validation = validate_serving(flags.scenario, scenario_changes(flags.set),
-                                                        benchmarks, MOESIM_VERSION, options);
+  const ServingValidation validation = validate_serving(
+      flags.scenario.file(), flags.scenario.overrides(), benchmarks, MOESIM_VERSION, options);
   flags.output.write([&] { return serving_validation_json(validation, MOESIM_VERSION); },
                      serving_validation_text(validation));
 }
@@ -42,15 +42,9 @@ void add_validate_serving(CommandLine& validate, const std::shared_ptr<bool>& ra
       .add_option("RESULT", flags->files,
                   "of vllm bench serve, SGLang's bench_serving, trtllm-bench or AIPerf")
       .required();
-  command
-      .add_option("--scenario", flags->scenario,
-                  "of one case of an engine: a file or a shipped one; the benchmark's requests "
-                  "replace its own")
-      .required();
-  command
-      .add_option("--set", flags->set,
-                  "changes a key of the scenario, or an input: policy=eplb, topology.nodes=4")
-      .one_value_each();
+  flags->scenario.add_to(command,
+                         "of one case of an engine: a file or a shipped one; the benchmark's "
+                         "requests replace its own");
   flags->output.add_to(command, "writes everything printed, and more, to a file");
   command.callback([flags, ran] {
     *ran = true;

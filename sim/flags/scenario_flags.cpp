@@ -36,9 +36,17 @@ void add_list(std::vector<Override>& flags, const std::string& key,
 
 }  // namespace
 
-std::vector<Override> scenario_changes(const std::vector<std::string>& set) {
+void NamedScenario::add_to(CommandLine& command, const std::string& about) {
+  command.add_option("--scenario", file_, about).required();
+  command
+      .add_option("--set", set_,
+                  "changes a key of the scenario, or an input: policy=laer, topology.nodes=4")
+      .one_value_each();
+}
+
+std::vector<Override> NamedScenario::overrides() const {
   std::vector<Override> changes;
-  for (const std::string& text : set) {
+  for (const std::string& text : set_) {
     const Override change = parse_override(text);
     const bool of_an_input = change.path.find_first_of(".:") != change.path.npos;
     changes.push_back(of_an_input ? Override{"set", text, "--set " + text} : change);

@@ -10,9 +10,19 @@
 
 namespace moesim {
 
-/// What `--set` says where all keys of a scenario have only this flag: `policy=laer` changes a key,
-/// `topology.nodes=4` or `serving.engine.drafts=1` is as in any command.
-std::vector<Override> scenario_changes(const std::vector<std::string>& set);
+/// The scenario of a command whose input is something else: `--scenario FILE` and `--set`, by which
+/// `policy=laer` changes a key, and `topology.nodes=4` is as in any command.
+class NamedScenario {
+ public:
+  /// The command's flags must outlive the app.
+  void add_to(CommandLine& command, const std::string& about);
+  const std::string& file() const { return file_; }
+  std::vector<Override> overrides() const;
+
+ private:
+  std::string file_;
+  std::vector<std::string> set_;
+};
 
 /// What the flags said; flags win over the file.
 class ScenarioFlags {

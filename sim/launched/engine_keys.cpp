@@ -6,9 +6,22 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/counted.h"
 #include "sim/base/lower_case.h"
 
 namespace moesim {
+
+void share_experts(const LaunchFile& launch, std::int64_t group, std::string_view names,
+                   const std::string& flag, LaunchedDegrees& degrees) {
+  degrees.ep = count_of(launch, names, 1);
+  if (group % degrees.ep != 0) {
+    throw launch.arguments.error(
+        *argument_of(launch, names),
+        fmt::format("ep = {} does not divide {}", degrees.ep, counted(group, "GPU")),
+        "experts are shared within " + flag);
+  }
+  degrees.etp = group / degrees.ep;
+}
 
 void set_degrees(const LaunchedDegrees& degrees, Launched& launched) {
   launched.gpus = static_cast<int>(degrees.tp * degrees.dp);
@@ -41,6 +54,13 @@ void set_drafts(std::int64_t drafts, Launched& launched) {
 void set_kv_type(const std::string& type, Launched& launched) {
   const bool eight = lower_case(type).find("fp8") != std::string::npos;
   launched.set("serving.kv", eight ? "fp8" : "bf16");
+}
+
+void take_memory_share(const LaunchFile& launch, std::string_view names, const char* of,
+                       Launched& launched) {
+  const std::string share = word_of(launch, names, "");
+  if (share.empty()) return;
+  launched.set("serving.engine.memory", fmt::format("{{share: {}, of: {}}}", share, of));
 }
 
 bool set_weights(const std::string& quantization, Launched& launched) {

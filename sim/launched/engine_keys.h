@@ -13,6 +13,10 @@ struct LaunchedDegrees {
   std::int64_t tp = 1, dp = 1, ep = 1, etp = 1;
 };
 
+/// Experts of a tensor group: `names` say how many of its GPUs share them whole, the others are in
+/// slices. Throws Error, which calls the group by `flag`, if these do not divide it.
+void share_experts(const LaunchFile& launch, std::int64_t group, std::string_view names,
+                   const std::string& flag, LaunchedDegrees& degrees);
 void set_degrees(const LaunchedDegrees& degrees, Launched& launched);
 /// Dispatch, and what was assumed of it; `transport`: in place of the policy's own.
 void set_policy(const std::string& policy, const std::string& assumed, Launched& launched,
@@ -21,6 +25,9 @@ void set_policy(const std::string& policy, const std::string& assumed, Launched&
 void set_drafts(std::int64_t drafts, Launched& launched);
 /// Keys and values in 8 bits if the type says so.
 void set_kv_type(const std::string& type, Launched& launched);
+/// The share of memory that `names` say, `of` all that a GPU has or of what is free.
+void take_memory_share(const LaunchFile& launch, std::string_view names, const char* of,
+                       Launched& launched);
 /// Weights by a word for their quantization; false: moesim has no such type.
 bool set_weights(const std::string& quantization, Launched& launched);
 /// Requests, of which no launch says anything, of at most so many tokens and prompts of at most

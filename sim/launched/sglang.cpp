@@ -75,14 +75,11 @@ LaunchedDegrees degrees_of_sglang(const LaunchFile& launch, Launched& launched) 
   }
   const std::string backend = word_of(launch, "moe-a2a-backend", "none");
   const bool all = backend != "none" || is_on(launch, "enable-deepep-moe enable-ep-moe");
-  d.ep = all ? tp : count_of(launch, "ep-size ep expert-parallel-size", 1);
-  if (tp % d.ep != 0) {
-    throw launch.arguments.error(
-        *argument_of(launch, "ep-size ep expert-parallel-size"),
-        fmt::format("ep = {} does not divide {}", d.ep, counted(tp, "GPU")),
-        "experts are shared within --tp-size");
+  if (all) {
+    d.ep = tp;
+  } else {
+    share_experts(launch, tp, "ep-size ep expert-parallel-size", "--tp-size", d);
   }
-  d.etp = tp / d.ep;
   return d;
 }
 
@@ -137,10 +134,7 @@ void take_limits(const LaunchFile& launch, const LaunchedDegrees& d, Launched& l
                  std::to_string(std::max<std::int64_t>(running / d.dp, 1)),
                  d.dp > 1 ? "max_sequences: of each rank of attention" : "");
   }
-  const std::string share = word_of(launch, "mem-fraction-static", "");
-  if (!share.empty()) {
-    launched.set("serving.engine.memory", fmt::format("{{share: {}, of: all}}", share));
-  }
+  take_memory_share(launch, "mem-fraction-static", "all", launched);
 }
 
 /// Sizes that graphs are captured for, up to the largest.

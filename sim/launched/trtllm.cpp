@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "sim/base/counted.h"
 #include "sim/launched/engine_keys.h"
 #include "sim/launched/options_file.h"
 #include "sim/launched/software_tables.h"
@@ -49,17 +48,10 @@ constexpr ArgumentRow trtllm_rows[] = {
 };
 
 LaunchedDegrees degrees_of_trtllm(const LaunchFile& launch) {
-  constexpr auto ep_names = "moe-expert-parallel-size ep-size";
   const std::int64_t tp = count_of(launch, "tensor-parallel-size tp-size", 1);
   const bool attention = is_on(launch, "enable-attention-dp");
-  LaunchedDegrees d{attention ? 1 : tp, attention ? tp : 1, count_of(launch, ep_names, 1), 1};
-  if (tp % d.ep != 0) {
-    throw launch.arguments.error(
-        *argument_of(launch, ep_names),
-        fmt::format("ep = {} does not divide {}", d.ep, counted(tp, "GPU")),
-        "experts are shared within --tp_size");
-  }
-  d.etp = tp / d.ep;
+  LaunchedDegrees d{attention ? 1 : tp, attention ? tp : 1};
+  share_experts(launch, tp, "moe-expert-parallel-size ep-size", "--tp_size", d);
   return d;
 }
 
@@ -93,16 +85,6 @@ void take_graphs_of_trtllm(const LaunchFile& launch, Launched& launched) {
   launched.set("serving.engine.graph_sizes", fmt::format("[{}]", fmt::join(sizes, ", ")));
 }
 
-void take_memory(const LaunchFile& launch, Launched& launched) {
-  const std::string share =
-      word_of(launch,
-              "kv-cache-config.free-gpu-memory-fraction kv-cache-free-gpu-memory-fraction "
-              "free-gpu-memory-fraction",
-              "");
-  if (share.empty()) return;
-  launched.set("serving.engine.memory", fmt::format("{{share: {}, of: free}}", share));
-}
-
 }  // namespace
 
 ArgumentTable trtllm_table() { return trtllm_rows; }
@@ -129,7 +111,10 @@ void read_trtllm(const LaunchFile& launch, Launched& launched) {
   set_degrees(d, launched);
   take_balancer_of_trtllm(launch, d, launched);
   launched.set("serving.engine.preset", "trtllm");
-  take_memory(launch, launched);
+  take_memory_share(launch,
+                    "kv-cache-config.free-gpu-memory-fraction kv-cache-free-gpu-memory-fraction "
+                    "free-gpu-memory-fraction",
+                    "free", launched);
   set_kv_type(word_of(launch, "kv-cache-config.dtype kv-cache-dtype", "auto"), launched);
   take_graphs_of_trtllm(launch, launched);
   const std::int64_t drafts = count_of(

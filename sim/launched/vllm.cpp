@@ -186,10 +186,7 @@ void read_vllm(const LaunchFile& launch, Launched& launched) {
   set_degrees(d, launched);
   take_balancer_of_vllm(launch, d, launched);
   launched.set("serving.engine.preset", "vllm");
-  const std::string share = word_of(launch, "gpu-memory-utilization", "");
-  if (!share.empty()) {
-    launched.set("serving.engine.memory", fmt::format("{{share: {}, of: all}}", share));
-  }
+  take_memory_share(launch, "gpu-memory-utilization", "all", launched);
   const NamedArgument* quantization = argument_of(launch, "quantization q");
   const bool known = quantization == nullptr || set_weights(quantization->text(), launched);
   if (!known) launched.leave_out(*quantization);

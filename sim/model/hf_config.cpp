@@ -60,7 +60,7 @@ const Json& text_part(const Json& root) {
 
 std::string type_of_rows(const HfKeys& keys, const HfKeys& outer) {
   const HfNames dtype_key = {"torch_dtype", "dtype"};
-  const std::string named = (keys.has(dtype_key) ? keys : outer).text(dtype_key);
+  const std::string named = text_of(keys, outer, dtype_key);
   if (named.find("float16") != std::string::npos && named.find("bfloat16") == std::string::npos) {
     return "fp16";
   }
@@ -177,7 +177,7 @@ HfArchitecture architecture_of(HfKeys& keys, const HfKeys& outer, const std::str
     throw error_in(path, "is of an encoder and a decoder, which model files cannot say",
                    "models/README.md describes model files: decoders");
   }
-  const std::string type = (keys.has({"model_type"}) ? keys : outer).text({"model_type"});
+  const std::string type = text_of(keys, outer, {"model_type"});
   const HfArchitecture* known = named_architecture(keys, outer);
   const std::int64_t experts = keys.number(experts_key).value_or(0);
   if (known == nullptr && experts == 0) refuse_architecture(path, type);

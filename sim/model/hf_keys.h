@@ -47,4 +47,9 @@ class HfKeys {
   std::vector<std::string> notes_;
 };
 
+/// The text of a key of the text model's part; of the keys around it if that lacks it.
+inline std::string text_of(const HfKeys& keys, const HfKeys& outer, const HfNames& names) {
+  return (keys.has(names) ? keys : outer).text(names);
+}
+
 }  // namespace moesim

@@ -42,11 +42,6 @@ bool lists_other(const Json* kinds, std::initializer_list<const char*> usual) {
          });
 }
 
-/// Of a key that may be beside the model's text part.
-std::string text_of(const HfKeys& keys, const HfKeys& outer, const HfNames& names) {
-  return (keys.has(names) ? keys : outer).text(names);
-}
-
 const HfNames method_key = {"quantization_config.quant_method", "quantization.qformat_weight"};
 
 void note_quantization(HfKeys& keys, const HfKeys& outer, const std::string& rows) {

@@ -63,16 +63,23 @@ constexpr LatencyName latency_names[] = {{"", "e2elms", ms},
                                          {"performance.requestlatencypercentilesms.", "", ms},
                                          {"performance.", "requestlatencyms", ms}};
 
+/// The first of all names that the statistic may have. Without a streamed answer tools state zeros.
+std::optional<double> statistic_of(const BenchmarkFigures& figures,
+                                   std::span<const LatencyName> names,
+                                   const std::vector<const char*>& words) {
+  for (const LatencyName& name : names) {
+    for (const char* word : words) {
+      const auto value = figures.number({fmt::format("{}{}{}", name.before, word, name.after)});
+      if (value && *value > 0) return *value * name.unit;
+    }
+  }
+  return std::nullopt;
+}
+
 StatedLatency latency_of(const BenchmarkFigures& figures, std::span<const LatencyName> names) {
   StatedLatency latency;
-  for (const LatencyName& name : names) {
-    for (const auto& [statistic, words] : statistic_names()) {
-      for (const char* word : words) {
-        const auto value = figures.number({fmt::format("{}{}{}", name.before, word, name.after)});
-        // Without a streamed answer tools state zeros.
-        if (value && *value > 0 && !(latency.*statistic)) latency.*statistic = *value * name.unit;
-      }
-    }
+  for (const auto& [statistic, words] : statistic_names()) {
+    latency.*statistic = statistic_of(figures, names, words);
   }
   return latency;
 }

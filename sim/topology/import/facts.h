@@ -38,7 +38,15 @@ struct NodeFacts {
 
 /// The network of a NIC by the name of its device: "efa" of rdmap79s0, "roce" of bnxt_re0; "" of
 /// mlx5_0, which may be in either kind.
-std::string network_of_device(std::string_view device);
+inline std::string network_of_device(std::string_view device) {
+  constexpr std::pair<std::string_view, const char*> names[] = {
+      {"rdmap", "efa"},  {"efa", "efa"},    {"ibp", "infiniband"}, {"bnxt_re", "roce"},
+      {"irdma", "roce"}, {"ionic", "roce"}, {"roce", "roce"},      {"mlx5_bond", "roce"}};
+  for (const auto& [begins, network] : names) {
+    if (device.starts_with(begins)) return network;
+  }
+  return "";
+}
 
 /// A switch of a fabric, and what hangs at it. A name is there once per link.
 struct SwitchFacts {

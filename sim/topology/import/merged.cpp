@@ -72,16 +72,6 @@ void take_node(const NodeFacts& node, const std::string& file, MergedFacts& all)
 
 }  // namespace
 
-std::string network_of_device(std::string_view device) {
-  constexpr std::pair<std::string_view, const char*> names[] = {
-      {"rdmap", "efa"},  {"efa", "efa"},    {"ibp", "infiniband"}, {"bnxt_re", "roce"},
-      {"irdma", "roce"}, {"ionic", "roce"}, {"roce", "roce"},      {"mlx5_bond", "roce"}};
-  for (const auto& [begins, network] : names) {
-    if (device.starts_with(begins)) return network;
-  }
-  return "";
-}
-
 MergedFacts merged(const std::vector<ClusterFacts>& files) {
   MergedFacts all;
   for (const ClusterFacts& one : files) {
