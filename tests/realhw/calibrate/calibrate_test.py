@@ -31,6 +31,21 @@ def run(*arguments, ranks=4):
                           timeout=100, check=False)
 
 
+def quiet(times):
+    """Gives the k-th op of each plan the same time on all ranks: a busy host's times need not grow with sizes."""
+    head, *plans = times.read_text().splitlines()
+    lines = [head]
+    for line in map(json.loads, plans):
+        for timeline in line["ns"]:
+            start = 0
+            for op, intervals in enumerate(timeline):
+                end = start + 1000 + 500 * op
+                intervals[:] = [start, end] * (len(intervals) // 2)
+                start = end
+        lines.append(json.dumps(line, separators=(",", ":")))
+    times.write_text("\n".join(lines) + "\n")
+
+
 class Calibrate(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -39,7 +54,11 @@ class Calibrate(unittest.TestCase):
         self.prefix = str(self.folder / "mine")
 
     def test_writes_what_topologies_take(self):
-        done = run(*CLUSTER, *SMALL, "-o", self.prefix)
+        for _ in range(5):
+            done = run(*CLUSTER, *SMALL, "-o", self.prefix)
+            if "grow too little" not in done.stderr:
+                break  # else the host was busy
+            os.remove(self.prefix + ".times.jsonl")
         self.assertEqual(done.returncode, 0, done.stderr)
         for text in ("fc1-wgrad", "exchange overhead", "alltoall between nodes", "uneven in the whole cluster"):
             self.assertIn(text, done.stdout)
@@ -95,6 +114,7 @@ class Calibrate(unittest.TestCase):
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
         self.assertEqual(times.read_text().splitlines(keepends=True)[:-2], lines[:-2])
 
+        quiet(times)
         (self.folder / "home").mkdir()
         fitted = run("--times", str(times), "-o", str(self.folder / "home" / "pair"), ranks=0)
         self.assertEqual(fitted.returncode, 0, fitted.stderr)
