@@ -24,6 +24,7 @@
 #include "sim/linkfit/logs/read_log.h"
 #include "sim/topology/read/spec_reader.h"
 #include "sim/topology/reader.h"
+#include "sim/transport/reader.h"
 
 namespace moesim {
 namespace {
@@ -167,6 +168,16 @@ LinkFit fit_of(const std::vector<Sample>& samples, const std::vector<std::vector
   }
 }
 
+/// What simulated NCCL takes before such an exchange moves, and its transport.
+CalibrationText::Start start_of(const Log& log) {
+  const bool pairs = rounds_of(log.setting) == 1;
+  const TransportPtr transport = find_transport(pairs ? "nccl-p2p" : "nccl-ring");
+  const Tier tier = log.reach == LinkReach::host ? Tier::host : Tier::fabric;
+  const int peers = log.setting.collective == Collective::sendrecv ? 1 : log.setting.ranks - 1;
+  const Seconds of_peers = pairs ? transport->per_peer.of(tier) * peers : Seconds(0);
+  return {transport->start_up->of(tier) + of_peers, transport->name};
+}
+
 void calibrate(const CalibrateOptions& options) {
   const LogChoice choice = choice_of(options);
   check_nominal(options);
@@ -186,11 +197,13 @@ void calibrate(const CalibrateOptions& options) {
   const auto beside = beside_of(options, logs.front());
   Calibrated result{fit_of(samples, beside, options.logs), {}, std::move(logs)};
   if (options.hold_out != 0) result.held = hold_out(samples, beside, options.hold_out);
-  const std::string yaml =
-      calibration_yaml(result, {name_of(options), command_of(options),
-                                options.exchange_overhead.time(), options.nominal, options.source});
-  options.out.write(yaml);
-  fmt::print(options.out.beside(), "{}", calibration_report(result));
+  const CalibrationText text{name_of(options), command_of(options),
+                             options.exchange_overhead.given()
+                                 ? CalibrationText::Start{options.exchange_overhead.time(), {}}
+                                 : start_of(result.logs.front()),
+                             options.nominal, options.source};
+  options.out.write(calibration_yaml(result, text));
+  fmt::print(options.out.beside(), "{}", calibration_report(result, text.start));
 }
 
 }  // namespace
@@ -233,7 +246,7 @@ void add_calibrate_command(CommandLine& app) {
       "--reach", options->reach,
       "host: links inside a host; fabric: between hosts (default: where the ranks were)");
   command.add_flag("--in-place", options->in_place, "takes the in-place times of nccl-tests");
-  options->exchange_overhead.add_to(command);
+  options->exchange_overhead.add_to(command, "what NCCL takes to start in simulations");
   command.add_option("--nominal", options->nominal,
                      "bandwidth of the measured link by its data sheet; links of other bandwidths "
                      "may then scale the table");

@@ -51,7 +51,7 @@ void calibrate_profile(const CalibrateProfileFlags& flags) {
       gpu.die,
       flags.software,
       flags.exchange_overhead.time(),
-      !flags.exchange_overhead.text.empty()};
+      flags.exchange_overhead.given()};
   if (text.name.empty()) throw Error("-o: '" + flags.out + "' is a folder", "such as -o mine");
   LongWork work("reading");
   const ReadProfile read = read_profile(flags.files, table, work.progress());
@@ -91,7 +91,7 @@ void add_calibrate_profile(CommandLine& calibrate, const std::shared_ptr<bool>& 
       .add_option("--gpus-per-host", flags->fit.gpus_per_host,
                   "GPUs that share NVLink, of groups that a profile names (8)")
       .range(1, 1 << 20);
-  flags->exchange_overhead.add_to(command);
+  flags->exchange_overhead.add_to(command, "0 us");
   flags->print.add_to(command);
   command.callback([flags, ran] {
     *ran = true;

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/cli/exchange_overhead.h"
 
+#include <fmt/format.h>
+
 #include "sim/base/error.h"
 
 namespace moesim {
 
-void ExchangeOverhead::add_to(CommandLine& command) {
+void ExchangeOverhead::add_to(CommandLine& command, const std::string& otherwise) {
   command.add_option("--exchange-overhead", text,
-                     "part of the fixed time that the topology has as exchange_overhead (0 us)");
+                     fmt::format("part of the fixed time that no link takes, such as the "
+                                 "topology's exchange_overhead (default: {})",
+                                 otherwise));
 }
 
 Seconds ExchangeOverhead::time() const {

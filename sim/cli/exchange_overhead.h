@@ -9,11 +9,13 @@
 
 namespace moesim {
 
-/// Of fixed times, what the topology has as exchange_overhead.
+/// Of fixed times, what an exchange takes before a link does.
 struct ExchangeOverhead {
-  std::string text = {};  // as given; empty: 0 s
+  std::string text = {};  // as given; empty: not given
 
-  void add_to(CommandLine& command);
+  /// `otherwise`: what counts if it is not given.
+  void add_to(CommandLine& command, const std::string& otherwise);
+  bool given() const { return !text.empty(); }
   /// Throws Error if the text is not a time.
   Seconds time() const;
 };

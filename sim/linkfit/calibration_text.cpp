@@ -75,6 +75,12 @@ std::string held_out_report(const HoldOut& held) {
   return text;
 }
 
+std::string latency_text(const LinkFit& fit, int rounds) {
+  if (fit.knots.size() <= 1) return "not measured";
+  const std::string links = "measured; of one link, two on a route";
+  return rounds == 1 ? links : fmt::format("{}, {} rounds", links, rounds);
+}
+
 }  // namespace
 
 std::string quoted(const std::string& text) {
@@ -97,7 +103,8 @@ std::string fixed_spread_yaml(const LinkFit& fit) {
 
 std::string calibration_yaml(const Calibrated& result, const CalibrationText& text) {
   const auto& [fit, held, logs] = result;
-  const Seconds latency = std::max(Seconds(0), fit.fixed - text.exchange_overhead) * 0.5;
+  const int rounds = rounds_of(logs.front().setting);
+  const Seconds latency = std::max(Seconds(0), fit.fixed - text.start.time) * (0.5 / rounds);
   std::string yaml = fmt::format(
       "# Written by `moesim calibrate`; see docs/calibration.md.\n"
       "name: {}\n"
@@ -107,8 +114,7 @@ std::string calibration_yaml(const Calibrated& result, const CalibrationText& te
       "bandwidth:  # measured; by the bytes that one exchange puts on the link\n",
       quoted(text.name),
       quoted(text.source.empty() ? logs.front().what : logs.front().what + "; " + text.source),
-      microseconds(latency),
-      fit.knots.size() > 1 ? "measured; of one link, two on a route" : "not measured",
+      microseconds(latency), latency_text(fit, rounds),
       text.nominal.empty()
           ? ""
           : fmt::format("nominal: {}  # given; of the measured link\n", text.nominal));
@@ -120,7 +126,7 @@ std::string calibration_yaml(const Calibrated& result, const CalibrationText& te
       "fit:  # derived from the residuals\n"
       "  fixed_time: {}\n"
       "{}"
-      "  exchange_overhead_elsewhere: {}\n"
+      "  exchange_overhead_elsewhere: {}{}\n"
       "  samples: {}\n"
       "  rejected: {}\n"
       "  typical_error: {}\n"
@@ -131,7 +137,8 @@ std::string calibration_yaml(const Calibrated& result, const CalibrationText& te
       "provenance:  # of the measurements\n"
       "  command: {}\n"
       "  logs:\n",
-      microseconds(fit.fixed), fixed_spread_yaml(fit), microseconds(text.exchange_overhead),
+      microseconds(fit.fixed), fixed_spread_yaml(fit), microseconds(text.start.time),
+      text.start.transport.empty() ? "" : fmt::format("  # {} starts", text.start.transport),
       fit.samples, fit.rejected, percent(fit.typical()), percent(fit.worst()), left_out(fit),
       percent(fit.line_error), held ? held_out_yaml(*held) : "", quoted(text.command));
   for (const Log& log : logs) {
@@ -148,7 +155,7 @@ std::string calibration_yaml(const Calibrated& result, const CalibrationText& te
   return yaml;
 }
 
-std::string calibration_report(const Calibrated& result) {
+std::string calibration_report(const Calibrated& result, const CalibrationText::Start& start) {
   const auto& [fit, held, logs] = result;
   std::string text;
   for (const Log& log : logs) {
@@ -157,10 +164,13 @@ std::string calibration_report(const Calibrated& result) {
                         log.checked ? "" : ", results not checked");
     for (const std::string& note : log.notes) text += fmt::format("  note: {}\n", note);
   }
-  text += fmt::format("\n{}, {} rejected as outliers; fixed time {}{}\n\n",
-                      counted(fit.samples + fit.rejected, "time"), fit.rejected,
-                      microseconds(fit.fixed),
-                      fit.fixed_spread ? " +- " + microseconds(*fit.fixed_spread) : "");
+  text += fmt::format(
+      "\n{}, {} rejected as outliers; fixed time {}{}{}\n\n",
+      counted(fit.samples + fit.rejected, "time"), fit.rejected, microseconds(fit.fixed),
+      fit.fixed_spread ? " +- " + microseconds(*fit.fixed_spread) : "",
+      start.transport.empty() ? ""
+                              : fmt::format(",\n{} takes {} of it to start", start.transport,
+                                            microseconds(start.time)));
   text += fmt::format("{:>12}  {:>12}  {:>7}  {:>8}\n", "bytes on link", "rate", "samples", "95 %");
   for (const LinkFit::Knot& knot : fit.knots) {
     text += fmt::format("{:>13}  {:>12}  {:>7}  {:>8}\n", exact(knot.point.size),

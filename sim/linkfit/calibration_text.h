@@ -18,11 +18,15 @@ std::string quoted(const std::string& text);
 std::string fixed_spread_yaml(const LinkFit& fit);
 
 struct CalibrationText {
+  struct Start {
+    Seconds time;
+    std::string transport = {};  // that takes it; empty: the topology, by exchange_overhead
+  };
   std::string name;
-  std::string command;        // that makes this fit
-  Seconds exchange_overhead;  // the part of the fixed time that topologies state by that key
-  std::string nominal = {};   // bandwidth of the measured link by its data sheet; empty: unknown
-  std::string source = {};    // who published the measurements; empty: unpublished
+  std::string command;       // that makes this fit
+  Start start;               // the part of the fixed time that no link takes
+  std::string nominal = {};  // bandwidth of the measured link by its data sheet; empty: unknown
+  std::string source = {};   // who published the measurements; empty: unpublished
 };
 
 /// What `moesim calibrate` found.
@@ -32,12 +36,12 @@ struct Calibrated {
   std::vector<Log> logs;
 };
 
-/// topologies/*.calib.yaml (read_calibration), with latency = (fixed - exchange_overhead) / 2,
+/// topologies/*.calib.yaml (read_calibration), with latency = (fixed - start) / 2 / rounds,
 /// because a route has two links of the class.
 std::string calibration_yaml(const Calibrated& result, const CalibrationText& text);
 
 /// Fixed time, rates with their confidence, residuals, errors at sizes held out, and what a
 /// straight line would miss.
-std::string calibration_report(const Calibrated& result);
+std::string calibration_report(const Calibrated& result, const CalibrationText::Start& start);
 
 }  // namespace moesim

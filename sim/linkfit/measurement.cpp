@@ -32,6 +32,21 @@ std::optional<Collective> collective_of(const std::string& name) {
   return std::nullopt;
 }
 
+int rounds_of(const Setting& setting) {
+  const int hops = setting.ranks - 1;
+  switch (setting.collective) {
+    case Collective::alltoall:
+    case Collective::gather:
+    case Collective::scatter:
+    case Collective::sendrecv:
+      return 1;
+    case Collective::all_reduce:
+      return 2 * hops;
+    default:
+      return hops;
+  }
+}
+
 double link_bytes_per_byte(const Setting& setting, LinkReach reach) {
   const double n = setting.ranks;
   const double per_host = n / setting.hosts;

@@ -39,6 +39,10 @@ struct Setting {
   int hosts = 1;
 };
 
+/// How often a GPU waits for another one's bytes: once in pairs, along a ring once for each hop of
+/// an all-gather.
+int rounds_of(const Setting& setting);
+
 /// Bytes on the busiest link of one GPU, one direction, per byte of nccl-tests' "size":
 /// - all-to-all, gather, scatter: what leaves the busiest GPU for others (reach host) or for other
 ///   hosts (reach fabric)
@@ -54,10 +58,12 @@ struct Sample {
 
 /// The measurements of one setting in a file.
 struct Log {
-  std::string file;                // as given
-  std::string hash;                // of its content (hash_of)
-  std::string kind;                // "nccl-tests text" ...
-  std::string what;                // "alltoall, 8 ranks, inside a host"
+  std::string file;  // as given
+  std::string hash;  // of its content (hash_of)
+  std::string kind;  // "nccl-tests text" ...
+  std::string what;  // "alltoall, 8 ranks, inside a host"
+  Setting setting;   // its hosts are NVLink domains
+  LinkReach reach = LinkReach::host;
   std::string gpu, library, date;  // empty if the file does not say
   std::vector<Sample> samples;
   std::vector<std::string> notes;  // what people should know of them: "ends early ..."

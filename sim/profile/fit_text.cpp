@@ -131,7 +131,8 @@ std::vector<FittedFile> fitted_files(const ProfileFit& fit, const FitText& text)
   for (const LinkOfProfile& link : fit.links) {
     files.push_back({fmt::format("-{}.calib.yaml", link.name),
                      calibration_yaml(link.calibrated, {fmt::format("{}-{}", text.name, link.name),
-                                                        text.command, text.exchange_overhead})});
+                                                        text.command,
+                                                        {text.exchange_overhead}})});
   }
   return files;
 }

@@ -23,7 +23,7 @@ const std::string logs = MOESIM_ROOT "/tests/fixtures/logs/alltoall-";
 TEST(CalibrateCommand, WritesAFileThatATopologyReads) {
   const Scratch scratch;
   const std::string file = scratch.file("test.calib.yaml");
-  const Outcome outcome = run_moesim({"calibrate", logs + "1.log", logs + "4.json", "-o", file});
+  const Outcome outcome = run_shipped({"calibrate", logs + "1.log", logs + "4.json", "-o", file});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.err, "");
   EXPECT_THAT(outcome.out, HasSubstr("20 times, 0 rejected as outliers"));
@@ -33,143 +33,14 @@ TEST(CalibrateCommand, WritesAFileThatATopologyReads) {
                                                file + "}\n";
   const Outcome shown = run_moesim({"topology", "show", scratch.file("t.yaml")});
   EXPECT_EQ(shown.code, 0) << shown.err;
-  EXPECT_THAT(shown.out, testing::ContainsRegex("nvlink  host +4   200 GB/s +6"));
-}
-
-class CalibrateStepsCommand : public testing::Test {
- protected:
-  Outcome run(const std::string& measured, const std::string& fit) const {
-    std::ofstream(scratch_.file("steps.csv")) << measured;
-    Surroundings shipped;
-    shipped.data = MOESIM_ROOT;
-    return run_moesim(
-        {"calibrate", "steps", MOESIM_ROOT "/scenarios/iteration.yaml", "--policy", "alltoall",
-         "--routing", "balanced", "--set", "batch.global=32", "--measured",
-         scratch_.file("steps.csv"), "--fit", fit, "-o", scratch_.file("fitted.yaml")},
-        shipped);
-  }
-  const Scratch scratch_;
-};
-
-TEST_F(CalibrateStepsCommand, FindsTheValueThatStepsWereMadeWith) {
-  Surroundings shipped;
-  shipped.data = MOESIM_ROOT;
-  const Outcome made =
-      run_moesim({"run", MOESIM_ROOT "/scenarios/iteration.yaml", "--policy", "alltoall",
-                  "--routing", "balanced", "--set", "batch.global=32", "--set",
-                  "software.kept.gh100.bf16=0.5", "--format", "csv", "--columns", "iteration"},
-                 shipped);
-  ASSERT_EQ(made.code, 0) << made.err;
-  std::smatch seconds;
-  const std::regex cell("alltoall,balanced,([0-9.]+)");
-  ASSERT_TRUE(std::regex_search(made.out, seconds, cell)) << made.out;
-  const Outcome fitted =
-      run("name,batch.micro,seconds\nmine,," + seconds[1].str() + "\ntoo large,4,oom\n",
-          "software.kept.gh100.bf16=0.3:1");
-  EXPECT_EQ(fitted.code, 0) << fitted.err;
-  EXPECT_THAT(fitted.out, testing::ContainsRegex("fitted: software.kept.gh100.bf16=0.(5|49|50)"));
-  EXPECT_THAT(fitted.out, testing::ContainsRegex("too large +memory +oom"));
-  EXPECT_THAT(content(scratch_.file("fitted.yaml")), HasSubstr("software.kept.gh100.bf16=0."));
-}
-
-// Rows of one name, whose cells are equal but in other columns.
-TEST_F(CalibrateStepsCommand, TellsSettingsOfOneNameApart) {
-  const Outcome outcome =
-      run("name,batch.micro,parallel.pp,seconds,use\na,2,,1,fit\na,,2,1,predict\n",
-          "software.kept.gh100.bf16=0.3:1");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  std::vector<std::string> simulated;
-  for (const char* use : {"fit", "predict"}) {
-    std::smatch row;
-    const std::regex of_use("\na +" + std::string(use) + " +1 s +([0-9.]+ m?s)");
-    ASSERT_TRUE(std::regex_search(outcome.out, row, of_use)) << outcome.out;
-    simulated.push_back(row[1]);
-  }
-  EXPECT_NE(simulated[0], simulated[1]);
-}
-
-TEST_F(CalibrateStepsCommand, SaysWhereAValueIsAtItsEdgeAndWhatFits) {
-  const Outcome slow =
-      run("name,batch.micro,seconds\nslow,,1000\nsmall,1,oom\n", "software.kept.gh100.bf16=0.3:1");
-  EXPECT_THAT(slow.out, HasSubstr("=0.3, the edge of its range: other causes are likely\n"));
-  EXPECT_THAT(slow.out, testing::ContainsRegex("\nsmall +memory +oom +fits"));
-  EXPECT_THAT(slow.out, testing::ContainsRegex("\nslow +fit +1000 s +[0-9.]+ m?s +-[0-9.]+ % *\n"))
-      << "one value and one step: nothing is left out";
-  EXPECT_THAT(slow.out, testing::Not(HasSubstr("# order of pairs")));
-}
-
-TEST_F(CalibrateStepsCommand, OrdersPairsWithAPredictedStep) {
-  const Outcome outcome =
-      run("name,batch.global,seconds,use\na,8,1,fit\nb,16,2,predict\n"
-          "c,24,1.96,predict\nd,32,1.5,fit\ne,16,oom,\n"
-          "f,16,3,predict\n",
-          "software.kept.gh100.bf16=0.3:1");
-  // In order: b, c and f over a. Not in order: b, c and f over d, f over c, and f over b, which is
-  // the same setting. b and c are alike; a and d are fitted.
-  EXPECT_THAT(outcome.out, testing::EndsWith(" that differ by over 5 %: 3 of 8\n")) << outcome.err;
-  std::smatch errors;
-  const std::regex of_a("\na +fit +1 s +[0-9.]+ m?s +([-+0-9.]+) % +([-+0-9.]+) %");
-  ASSERT_TRUE(std::regex_search(outcome.out, errors, of_a)) << outcome.out;
-  EXPECT_NE(errors[1], errors[2]) << "without it the value is another one";
-}
-
-TEST_F(CalibrateStepsCommand, SaysWhatIsWrongAndWritesNothing) {
-  const auto refusal = [&](const std::string& measured, const std::string& fit) {
-    const Outcome outcome = run(measured, fit);
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_FALSE(fs::exists(scratch_.file("fitted.yaml")));
-    return outcome.err;
-  };
-  const std::string kept = "software.kept.gh100.bf16=0.3:1";
-  EXPECT_THAT(refusal("seconds,batch.micr\n1,2\n", kept), HasSubstr("did you mean 'micro'?"));
-  EXPECT_THAT(refusal("seconds\n1\n", "software.kept.gb100.bf16=0.3:1"),
-              HasSubstr("changes none of the fitted steps"));
-  EXPECT_THAT(refusal("seconds\n1\n", "software.kept.gh100.bf16"), HasSubstr("no range of a key"));
-}
-
-/// Whole iterations of a dense model on grids of eight GPUs: papers/steps/ccl-bench.csv.
-TEST(CalibrateDenseSteps, RanksTheGridsThatWereNotFitted) {
-  const Scratch scratch;
-  Surroundings shipped;
-  shipped.data = MOESIM_ROOT;
-  const std::string table = MOESIM_ROOT "/papers/steps/ccl-bench";
-  const auto calibrate = [&](const std::vector<std::string>& fit) {
-    std::vector<std::string> command = {"calibrate",
-                                        "steps",
-                                        table + ".yaml",
-                                        "--measured",
-                                        table + ".csv",
-                                        "-o",
-                                        scratch.file("fitted.yaml")};
-    for (const std::string& value : fit) command.insert(command.end(), {"--fit", value});
-    return run_moesim(command, shipped);
-  };
-  const Outcome outcome =
-      calibrate({"software.kept.ga100.bf16=0.2:1", "topology.node.nics.bandwidth=0.2:25 GB/s"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  // Without tensor groups over both nodes all times are in the measured order.
-  std::vector<double> seconds;
-  for (const char* grid : {"tp4 pp2 micro 2", "tp4 pp2 micro 1", "tp4 pp2 micro 4",
-                           "tp2 dp2 pp2 micro 1", "tp4 dp2 micro 2", "tp4 dp2 micro 1"}) {
-    std::smatch row;
-    const std::regex of_grid("\n" + std::string(grid) + " +[a-z]+ +[0-9.]+ m?s +([0-9.]+) (m?)s");
-    ASSERT_TRUE(std::regex_search(outcome.out, row, of_grid)) << outcome.out;
-    seconds.push_back(std::stod(row[1]) * (row[2].length() > 0 ? 1e-3 : 1));
-  }
-  EXPECT_TRUE(std::ranges::is_sorted(seconds)) << outcome.out;
-  EXPECT_THAT(outcome.out, testing::ContainsRegex("tp2 dp4 micro 2 +memory +oom +does not fit"));
-  EXPECT_THAT(outcome.out, HasSubstr("16 of 18"));
-  // What was fitted is a scenario by itself, without policy and trace.
-  const Outcome again = run_moesim({"run", scratch.file("fitted.yaml")}, shipped);
-  EXPECT_EQ(again.code, 0) << again.err;
-  EXPECT_THAT(again.out, HasSubstr("no-experts"));
+  EXPECT_THAT(shown.out, testing::ContainsRegex("nvlink  host +4   200 GB/s +3.02"));
 }
 
 TEST(CalibrateCommand, SaysOfWhatBandwidthTheLinkWas) {
   const Scratch scratch;
   const std::string file = scratch.file("test.calib.yaml");
   const Outcome outcome =
-      run_moesim({"calibrate", logs + "1.log", "-o", file, "--nominal", "1600 Gbit/s"});
+      run_shipped({"calibrate", logs + "1.log", "-o", file, "--nominal", "1600 Gbit/s"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(content(file), HasSubstr("nominal: 1600 Gbit/s  # given"));
   EXPECT_THAT(content(file), HasSubstr("--nominal '1600 Gbit/s'"));
@@ -179,11 +50,11 @@ TEST(CalibrateCommand, SaysOfWhatBandwidthTheLinkWas) {
                                                file + "}\n";
   const Outcome shown = run_moesim({"topology", "show", scratch.file("t.yaml")});
   EXPECT_EQ(shown.code, 0) << shown.err;
-  EXPECT_THAT(shown.out, testing::ContainsRegex("nvlink  host +4  398.9 GB/s +5.96 us"));
+  EXPECT_THAT(shown.out, testing::ContainsRegex("nvlink  host +4  398.9 GB/s +2.96 us"));
 }
 
 TEST(CalibrateCommand, PrintsTheFileAndTellsTheRestBesideIt) {
-  const Outcome outcome = run_moesim({"calibrate", logs + "1.log"});
+  const Outcome outcome = run_shipped({"calibrate", logs + "1.log"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, StartsWith("# Written by `moesim calibrate`"));
   EXPECT_THAT(outcome.out, HasSubstr("name: \"alltoall-1\"\n"));
@@ -191,10 +62,50 @@ TEST(CalibrateCommand, PrintsTheFileAndTellsTheRestBesideIt) {
 }
 
 TEST(CalibrateCommand, LeavesToTheTopologyWhatItHasAsOverhead) {
-  const Outcome outcome =
-      run_moesim({"calibrate", logs + "1.log", "--exchange-overhead", "1 ms", "--date", "2026-01"});
+  const Outcome outcome = run_shipped(
+      {"calibrate", logs + "1.log", "--exchange-overhead", "1 ms", "--date", "2026-01"});
   EXPECT_THAT(outcome.out, HasSubstr("latency: 0 us"));
   EXPECT_THAT(outcome.out, HasSubstr("date: \"2026-01\""));
+}
+
+TEST(CalibrateCommand, LeavesToSimulatedNcclWhatItTakesToStart) {
+  const auto calibrated = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"calibrate", logs + "1.log"});
+    return run_shipped(words);
+  };
+  const Outcome plain = calibrated({});
+  EXPECT_THAT(plain.err, HasSubstr("fixed time 11.92 us +- 0.36356 us,\nnccl-p2p takes 6 "
+                                   "us of it to start\n"));
+  EXPECT_THAT(plain.out, HasSubstr("latency: 2.96 us  # measured; of one link, two on a route\n"));
+  EXPECT_THAT(plain.out, HasSubstr("elsewhere: 6 us  # nccl-p2p starts\n"));
+  const Outcome given = calibrated({"--exchange-overhead", "0 us"});
+  EXPECT_THAT(given.out, HasSubstr("latency: 5.96 us"));
+  EXPECT_THAT(given.err, HasSubstr("fixed time 11.92 us +- 0.36356 us\n"));
+}
+
+/// A table of sizes with `fixed` us besides 10 GB/s.
+std::string table_of(const std::string& collective, int ranks, int hosts, double fixed) {
+  std::string text = "size,time_us,collective,ranks,hosts\n";
+  for (double size = 1024; size < 1e9; size *= 4) {
+    text += fmt::format("{},{},{},{},{}\n", size, fixed + size / 1e4, collective, ranks, hosts);
+  }
+  return text;
+}
+
+TEST(CalibrateCommand, DividesWhatRemainsByTheHopsOfARing) {
+  const Scratch scratch;
+  const auto latency = [&](const char* collective, int ranks, int hosts, double fixed) {
+    const std::string file = scratch.file("a.csv");
+    std::ofstream(file) << table_of(collective, ranks, hosts, fixed);
+    const std::string yaml = run_shipped({"calibrate", file}).out;
+    const std::size_t at = yaml.find("latency: ");
+    return yaml.substr(at, yaml.find('\n', at) - at);
+  };
+  // nccl-p2p: 14 us between hosts and 0.2 us for each peer; nccl-ring: 3 us inside a host.
+  EXPECT_THAT(latency("alltoall", 64, 8, 46.6), StartsWith("latency: 10 us"));
+  EXPECT_THAT(latency("sendrecv", 2, 2, 20), StartsWith("latency: 2.9 us"));
+  EXPECT_THAT(latency("all_gather", 8, 1, 10),
+              StartsWith("latency: 0.5 us  # measured; of one link, two on a route, 7 rounds"));
 }
 
 /// A table without ranks, of 16 ranks: 45 GB/s and 20 us where half of the bytes leave a host.
@@ -224,7 +135,7 @@ TEST(CalibrateCommand, TakesHostsAndDomainsThatLogsDoNotSay) {
          "fabric: {kind: switch}\n";
   const auto run = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"calibrate", log, "--ranks", "16"});
-    return run_moesim(words);
+    return run_shipped(words);
   };
   const Outcome asked = run({});
   EXPECT_EQ(asked.code, 2);
@@ -249,33 +160,33 @@ TEST(CalibrateCommand, TakesHostsAndDomainsThatLogsDoNotSay) {
 }
 
 TEST(CalibrateCommand, WritesTheCommandThatRepeatsIt) {
-  const Outcome outcome = run_moesim({"calibrate",
-                                      logs + "1.log",
-                                      "--name",
-                                      "n",
-                                      "--collective",
-                                      "alltoall",
-                                      "--ranks",
-                                      "8",
-                                      "--hosts",
-                                      "1",
-                                      "--domain",
-                                      "8",
-                                      "--test",
-                                      "1",
-                                      "--reach",
-                                      "host",
-                                      "--in-place",
-                                      "--nominal",
-                                      "100 GB/s",
-                                      "--source",
-                                      "me",
-                                      "--date",
-                                      "2026-01-02",
-                                      "--hold-out",
-                                      "2",
-                                      "--exchange-overhead",
-                                      "5 us"});
+  const Outcome outcome = run_shipped({"calibrate",
+                                       logs + "1.log",
+                                       "--name",
+                                       "n",
+                                       "--collective",
+                                       "alltoall",
+                                       "--ranks",
+                                       "8",
+                                       "--hosts",
+                                       "1",
+                                       "--domain",
+                                       "8",
+                                       "--test",
+                                       "1",
+                                       "--reach",
+                                       "host",
+                                       "--in-place",
+                                       "--nominal",
+                                       "100 GB/s",
+                                       "--source",
+                                       "me",
+                                       "--date",
+                                       "2026-01-02",
+                                       "--hold-out",
+                                       "2",
+                                       "--exchange-overhead",
+                                       "5 us"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(
       outcome.out,
@@ -288,26 +199,26 @@ TEST(CalibrateCommand, WritesTheCommandThatRepeatsIt) {
   EXPECT_THAT(outcome.out, HasSubstr("\nnominal: 100 GB/s "));
   EXPECT_THAT(outcome.out, HasSubstr("exchange_overhead_elsewhere: 5 us\n"));
   EXPECT_THAT(outcome.out, HasSubstr("date: \"2026-01-02\"\n"));
-  const Outcome plain = run_moesim({"calibrate", logs + "1.log"});
+  const Outcome plain = run_shipped({"calibrate", logs + "1.log"});
   EXPECT_THAT(plain.out, HasSubstr("command: \"moesim calibrate alltoall-1.log\"\n"));
   EXPECT_THAT(plain.out, HasSubstr("\nname: \"alltoall-1\"\n"));
 }
 
 TEST(CalibrateCommand, TakesRatesFromAByteToAPetabytePerSecond) {
   const auto code = [](const char* rate) {
-    return run_moesim({"calibrate", logs + "1.log", "--nominal", rate}).code;
+    return run_shipped({"calibrate", logs + "1.log", "--nominal", rate}).code;
   };
   for (const char* rate : {"1 B/s", "1000 TB/s"}) EXPECT_EQ(code(rate), 0) << rate;
   for (const char* rate : {"0.9 B/s", "1001 TB/s"}) EXPECT_EQ(code(rate), 2) << rate;
 }
 
 TEST(CalibrateCommand, HoldsSizesOut) {
-  const Outcome outcome = run_moesim({"calibrate", logs + "1.log", "--hold-out", "2"});
+  const Outcome outcome = run_shipped({"calibrate", logs + "1.log", "--hold-out", "2"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("held_out: every 2 of 8 sizes in turn\n"));
   EXPECT_THAT(outcome.out, HasSubstr("--hold-out '2'"));
   EXPECT_THAT(outcome.err, HasSubstr("of 8 sizes every 2 held out in turn"));
-  EXPECT_EQ(run_moesim({"calibrate", logs + "1.log", "--hold-out", "1"}).code, 2);
+  EXPECT_EQ(run_shipped({"calibrate", logs + "1.log", "--hold-out", "1"}).code, 2);
 }
 
 /// "moesim a 'b c'" without the first word; tables by their paths.

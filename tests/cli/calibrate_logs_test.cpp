@@ -63,13 +63,13 @@ TEST(CalibrateLogs, InPlaceTimesAreTakenWhenAsked) {
   const auto fitted = [&](const std::vector<std::string>& more) {
     std::vector<std::string> line = {"calibrate", scratch.file("a.log")};
     line.insert(line.end(), more.begin(), more.end());
-    const Outcome outcome = run_moesim(line);
+    const Outcome outcome = run_shipped(line);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome.out;
   };
-  EXPECT_THAT(fitted({}), testing::AllOf(HasSubstr("latency: 5.00"),
+  EXPECT_THAT(fitted({}), testing::AllOf(HasSubstr("latency: 2.00"),
                                          HasSubstr("{size: 56 MiB, rate: 100 GB/s}")));
-  EXPECT_THAT(fitted({"--in-place"}), testing::AllOf(HasSubstr("latency: 10 us "),
+  EXPECT_THAT(fitted({"--in-place"}), testing::AllOf(HasSubstr("latency: 7 us "),
                                                      HasSubstr("{size: 14 MiB, rate: 50 GB/s}")));
 }
 
@@ -91,7 +91,7 @@ TEST(CalibrateLogs, OtherRankCountsTellSizesThatWereNotMeasured) {
   const auto fitted = [&](const std::vector<std::string>& more) {
     std::vector<std::string> line = {"calibrate", scratch.file("a.log"), "--ranks", "8"};
     line.insert(line.end(), more.begin(), more.end());
-    const Outcome outcome = run_moesim(line);
+    const Outcome outcome = run_shipped(line);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome.out;
   };
@@ -103,8 +103,8 @@ TEST(CalibrateLogs, OtherRankCountsTellSizesThatWereNotMeasured) {
 
 TEST(CalibrateLogs, HostsBeyondAnyNumberAreRefused) {
   const Outcome outcome =
-      run_moesim({"calibrate", MOESIM_ROOT "/tests/fixtures/logs/alltoall-1.log", "--hosts",
-                  "99999999999999999999"});
+      run_shipped({"calibrate", MOESIM_ROOT "/tests/fixtures/logs/alltoall-1.log", "--hosts",
+                   "99999999999999999999"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("'99999999999999999999' is neither a number of hosts nor"));
 }
@@ -113,13 +113,13 @@ TEST(CalibrateLogs, AllTestsOfOneSettingCountUnlessOneIsAskedFor) {
   const Scratch scratch;
   const std::string log = content(MOESIM_ROOT "/tests/fixtures/logs/alltoall-1.log");
   std::ofstream(scratch.file("a.log")) << log << log;
-  EXPECT_THAT(run_moesim({"calibrate", scratch.file("a.log")}).err,
+  EXPECT_THAT(run_shipped({"calibrate", scratch.file("a.log")}).err,
               HasSubstr("20 times, 0 rejected"));
   for (const char* one : {"1", "2"}) {
-    EXPECT_THAT(run_moesim({"calibrate", scratch.file("a.log"), "--test", one}).err,
+    EXPECT_THAT(run_shipped({"calibrate", scratch.file("a.log"), "--test", one}).err,
                 HasSubstr("10 times, 0 rejected"));
   }
-  EXPECT_THAT(run_moesim({"calibrate", scratch.file("a.log"), "--test", "3"}).err,
+  EXPECT_THAT(run_shipped({"calibrate", scratch.file("a.log"), "--test", "3"}).err,
               HasSubstr("has 2 tests, not 3\n"));
 }
 

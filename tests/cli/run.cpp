@@ -154,6 +154,12 @@ Outcome run_moesim(const std::vector<std::string>& arguments, const Surroundings
   return Running(arguments, surroundings).wait();
 }
 
+Outcome run_shipped(const std::vector<std::string>& arguments) {
+  Surroundings shipped;
+  shipped.data = MOESIM_ROOT;
+  return run_moesim(arguments, shipped);
+}
+
 Scratch::Scratch() {
   std::string pattern = (fs::temp_directory_path() / "moesim-test-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");

@@ -60,6 +60,8 @@ class Running {
 /// Runs moesim to its end.
 Outcome run_moesim(const std::vector<std::string>& arguments,
                    const Surroundings& surroundings = {});
+/// With the files that are shipped.
+Outcome run_shipped(const std::vector<std::string>& arguments);
 
 /// A command over the hand-sized trace, its model and one of the clusters in tests/cli/data.
 std::vector<std::string> on_hand_trace(const std::string& command, const std::string& topology,

@@ -68,7 +68,7 @@ TEST(LinkFit, FewSizesTellNoIntervalOfTheFixedTime) {
   }
   const auto texts = [](const LinkFit& fit) {
     const Calibrated result{fit, {}, {Log{}}};
-    return calibration_report(result) + calibration_yaml(result, {"name", "", Seconds(0)});
+    return calibration_report(result, {}) + calibration_yaml(result, {"name", "", {}});
   };
   const LinkFit few = fit_link(list);
   EXPECT_FALSE(few.fixed_spread.has_value());
@@ -160,16 +160,16 @@ TEST(Calibration, IsWrittenLikeThis) {
   const LinkFit fit = fit_of(logs);
   EXPECT_EQ(fit.rejected, 1) << "the tenfold time of run 3";
   const Calibrated result{fit, {}, logs};
-  expect_golden("four-runs.txt", calibration_report(result));
+  expect_golden("four-runs.txt", calibration_report(result, {}));
   expect_golden("four-runs.calib.yaml",
-                calibration_yaml(result, {"test", "moesim calibrate ...", Seconds(5e-6)}));
+                calibration_yaml(result, {"test", "moesim calibrate ...", {Seconds(5e-6)}}));
 }
 
 TEST(Calibration, IsReadBackAsItWasFitted) {
   const std::vector<Log> logs = four_runs();
   const LinkFit fit = fit_of(logs);
   const LinkCalibration read = parse_calibration(
-      calibration_yaml({fit, {}, logs}, {"test", "", Seconds(2e-6)}), "c.calib.yaml");
+      calibration_yaml({fit, {}, logs}, {"test", "", {Seconds(2e-6)}}), "c.calib.yaml");
   EXPECT_NEAR(read.latency.value, (fit.fixed.value - 2e-6) / 2, 1e-10);
   const BandwidthTable table = fit.table();
   ASSERT_EQ(read.bandwidth->points().size(), table.points().size());

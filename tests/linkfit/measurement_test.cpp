@@ -22,6 +22,18 @@ TEST(LinkBytes, FollowTheCollective) {
   EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::alltoall, 8, 1}, LinkReach::fabric), 0);
 }
 
+TEST(Rounds, AreTheHopsOfARing) {
+  for (const Collective pairs : {Collective::alltoall, Collective::gather, Collective::scatter}) {
+    EXPECT_EQ(rounds_of({pairs, 8, 1}), 1);
+  }
+  EXPECT_EQ(rounds_of({Collective::sendrecv, 2, 2}), 1);
+  for (const Collective ring : {Collective::all_gather, Collective::reduce_scatter,
+                                Collective::broadcast, Collective::reduce}) {
+    EXPECT_EQ(rounds_of({ring, 8, 1}), 7);
+  }
+  EXPECT_EQ(rounds_of({Collective::all_reduce, 8, 1}), 14);
+}
+
 TEST(Collectives, GoByManyNames) {
   for (const char* name : {"alltoall", "AlltoAll", "all_to_all", "alltoall_perf",
                            "alltoall_perf_mpi", "/opt/perf/alltoall_perf_cuda13"}) {

@@ -160,7 +160,7 @@ TEST(ProfileFit, ExchangesOfOneSizeGiveARate) {
     EXPECT_NEAR(link.table().time(Bytes(bytes)).value / (static_cast<double>(bytes) / 100e9), 1,
                 1e-4);
   }
-  const std::string text = calibration_yaml(fit.links[0].calibrated, {"one", "", Seconds(0)});
+  const std::string text = calibration_yaml(fit.links[0].calibrated, {"one", "", {}});
   EXPECT_NE(text.find("latency: 0 us  # not measured"), std::string::npos) << text;
   // Times that hardly grow tell none.
   MadeProfile flat;

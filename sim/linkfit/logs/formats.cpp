@@ -82,7 +82,9 @@ LinkShare link_share(const std::string& file, const Setting& setting, const LogC
         "take a run on one host for the links inside it; where NVLink joins hosts, as in racks of "
         "NVL72, --domain 72 says so");
   }
-  const double factor = link_bytes_per_byte({setting.collective, setting.ranks, domains}, reach);
+  log.setting = {setting.collective, setting.ranks, domains};
+  log.reach = reach;
+  const double factor = link_bytes_per_byte(log.setting, reach);
   if (!(factor > 0)) {
     throw error_in(file, "ran on one host: nothing crossed a link between hosts",
                    "take a run on several hosts, or --reach host");
