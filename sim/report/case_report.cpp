@@ -146,15 +146,17 @@ void add_iteration(Json& json, const CaseResult& c) {
     parts[name_of(part)] = m.times.of(part).value;
   }
   json.update({{"tokens_per_s_per_gpu", c.tokens_per_second()},
-               {"flop_per_token", m.flop_per_token},
-               {"tflops_per_gpu", c.tflops()},
-               {"mfu", c.mfu()},
                {"parts_s", parts},
                {"slowest_compute_s", m.times.slowest_compute.value},
                {"overlapped_s", m.times.overlapped.value},
                {"load_max_over_mean", m.load_max_over_mean},
                {"ops", m.ops},
                {"peak_memory", fullest_json(m.fullest)}});
+  if (c.tflops() > 0) {  // else unknown, as of passes of serving
+    json["flop_per_token"] = m.flop_per_token;
+    json["tflops_per_gpu"] = c.tflops();
+    json["mfu"] = c.mfu();
+  }
   if (m.simulated_gpus > 0) json["simulated_gpus"] = m.simulated_gpus;
   if (m.simulated_microbatches > 0) {
     json["simulated_microbatches"] = m.simulated_microbatches;
