@@ -7,9 +7,31 @@
 #include "sim/base/json.h"
 
 namespace moesim {
+namespace {
+
+/// The key of what a line printed; empty where the line is no entry of a log. Docker has "log",
+/// others a line or message and when it came.
+std::string printed_key(const nlohmann::json& entry) {
+  if (!entry.is_object()) return "";
+  const auto is_text = [&](const char* key) {
+    const auto value = entry.find(key);
+    return value != entry.end() && value->is_string();
+  };
+  if (is_text("log")) return "log";
+  const auto has = [&](const char* key) { return entry.contains(key); };
+  if (!has("timestamp") && !has("@timestamp") && !has("time") && !has("ts")) return "";
+  return is_text("line") ? "line" : is_text("message") ? "message" : "";
+}
+
+}  // namespace
 
 std::optional<std::string> container_lines(const std::string& text, const std::string& file) {
-  if (!text.starts_with("{\"log\":")) return std::nullopt;
+  constexpr std::size_t longest = 1 << 20;  // of a first line
+  const std::size_t end = text.find('\n');
+  if (!text.starts_with('{') || std::min(end, text.size()) > longest) return std::nullopt;
+  const std::string key =
+      printed_key(nlohmann::json::parse(text.substr(0, end), nullptr, /*allow_exceptions=*/false));
+  if (key.empty()) return std::nullopt;
   std::string printed;
   int number = 0;
   std::istringstream lines(text);
@@ -17,9 +39,11 @@ std::optional<std::string> container_lines(const std::string& text, const std::s
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const auto kept = parse_json(line, {file, number, "each line of a container's log is JSON"});
-    const auto log = kept.find("log");
+    const auto log = kept.find(key);
     if (log == kept.end() || !log->is_string()) return std::nullopt;
     printed += log->get<std::string>();
+    // Docker cuts long lines, and leaves the end of a line only to its last piece.
+    if (key != "log" && !printed.ends_with('\n')) printed += '\n';
   }
   return printed;
 }

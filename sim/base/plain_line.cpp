@@ -26,6 +26,26 @@ std::string without_tags(std::string_view line) {
   return plain;
 }
 
+void replace_all(std::string& text, std::string_view what, std::string_view by) {
+  for (std::size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size())) {
+    text.replace(at, what.size(), by);
+  }
+}
+
+/// Without "<stdout rank="0">" and "&#010;</stdout>" of mpirun --xml.
+std::string without_xml(std::string line) {
+  if (!line.starts_with("<stdout ") && !line.starts_with("<stderr ")) return line;
+  const std::size_t begin = line.find('>');
+  const std::size_t end = line.rfind("</std");
+  if (begin == line.npos || end == line.npos || end < begin) return line;
+  line = line.substr(begin + 1, end - begin - 1);
+  replace_all(line, "&#010;", "");
+  replace_all(line, "&lt;", "<");
+  replace_all(line, "&gt;", ">");
+  replace_all(line, "&amp;", "&");
+  return line;
+}
+
 }  // namespace
 
 std::string plain_line(const std::string& line) {
@@ -44,7 +64,7 @@ std::string plain_line(const std::string& line) {
       ++at;  // of two characters
     }
   }
-  return without_tags(plain);
+  return without_tags(without_xml(std::move(plain)));
 }
 
 }  // namespace moesim

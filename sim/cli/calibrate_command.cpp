@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -14,6 +13,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
+#include "sim/base/parse_integer.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/exchange_overhead.h"
@@ -22,6 +22,7 @@
 #include "sim/linkfit/hold_out.h"
 #include "sim/linkfit/link_fit.h"
 #include "sim/linkfit/logs/read_log.h"
+#include "sim/topology/import/host_list.h"
 #include "sim/topology/read/spec_reader.h"
 #include "sim/topology/reader.h"
 #include "sim/transport/reader.h"
@@ -40,23 +41,34 @@ struct CalibrateOptions {
   bool in_place = false;
 };
 
-/// "8", or the names of the hosts between commas as mpirun takes them: "n1:8,n2:8".
-int hosts_of(const std::string& text) {
-  std::set<std::string> names;
-  int count = 0;
-  const char* end = text.data() + text.size();
-  if (std::from_chars(text.data(), end, count).ptr != end) {
-    for (std::size_t at = 0; at <= text.size();) {
-      const std::size_t comma = std::min(text.find(',', at), text.size());
-      const std::string name = text.substr(at, comma - at);
-      names.insert(name.substr(0, name.find(':')));
-      at = comma + 1;
-    }
-    count = names.contains("") ? 0 : static_cast<int>(names.size());
+/// "8", or the names of the hosts as Slurm or mpirun take them: "gpu[001-008]", "n1:8,n2:8".
+void take_hosts(const std::string& text, LogChoice& choice) {
+  constexpr int most = 1 << 20;
+  const auto count = parse_integer<int>(text);
+  if (count && *count > 0 && *count <= most) {
+    choice.hosts = *count;
+    return;
   }
-  if (count > 0 && count <= 1 << 20) return count;
-  throw Error("--hosts: '" + text + "' is neither a number of hosts nor a list of their names",
-              "--hosts 8, or --hosts n1,n2");
+  const Error unknown(
+      "--hosts: '" + text + "' is neither a number of hosts nor a list of their names",
+      "--hosts 8, --hosts n1,n2 or --hosts 'gpu[001-008]'");
+  if (text.find_first_not_of("+-0123456789") == std::string::npos || text.front() == ',' ||
+      text.back() == ',' || text.find(",,") != std::string::npos) {
+    throw unknown;
+  }
+  std::set<std::string> names;
+  int slots = 0;
+  for (const std::string& host : expand_hosts(text)) {
+    const std::size_t colon = host.find(':');
+    if (colon == 0) throw unknown;
+    names.insert(host.substr(0, colon));
+    const auto of_host =
+        colon == std::string::npos ? 0 : parse_integer<int>(host.substr(colon + 1));
+    if (!of_host || *of_host < 0 || *of_host > most) throw unknown;
+    slots += *of_host;
+  }
+  choice.hosts = static_cast<int>(names.size());
+  if (slots > 0) choice.slots = slots;
 }
 
 /// GPUs of a node of the topology: NVLink joins no others.
@@ -82,7 +94,7 @@ LogChoice choice_of(const CalibrateOptions& options) {
     throw Error("--reach: '" + options.reach + "' is neither host nor fabric");
   }
   if (options.ranks != 0) choice.ranks = options.ranks;
-  if (!options.hosts.empty()) choice.hosts = hosts_of(options.hosts);
+  if (!options.hosts.empty()) take_hosts(options.hosts, choice);
   if (options.domain != 0 && !options.topology.empty()) {
     throw Error("--domain and --topology both say how many GPUs share NVLink",
                 "leave one of them out");
@@ -159,12 +171,21 @@ std::vector<std::vector<Sample>> beside_of(const CalibrateOptions& options, cons
 
 /// As fit_link; mistakes name the logs.
 LinkFit fit_of(const std::vector<Sample>& samples, const std::vector<std::vector<Sample>>& beside,
-               const std::vector<std::string>& files) {
+               const std::vector<Log>& logs) {
   try {
     return fit_link(samples, beside);
   } catch (const Error& e) {
     const Diagnostic& first = e.diagnostics().front();
-    throw error_in(fmt::format("{}", fmt::join(files, ", ")), first.message, first.hint);
+    std::vector<std::string> files;
+    int runs = 0;
+    for (const Log& log : logs) {
+      files.push_back(log.file);
+      runs = std::max(runs, log.runs);
+    }
+    throw error_in(fmt::format("{}", fmt::join(files, ", ")), first.message,
+                   runs == 1
+                       ? first.hint
+                       : fmt::format("--test N takes one of {} tests; or {}", runs, first.hint));
   }
 }
 
@@ -195,7 +216,7 @@ void calibrate(const CalibrateOptions& options) {
     samples.insert(samples.end(), log.samples.begin(), log.samples.end());
   }
   const auto beside = beside_of(options, logs.front());
-  Calibrated result{fit_of(samples, beside, options.logs), {}, std::move(logs)};
+  Calibrated result{fit_of(samples, beside, logs), {}, std::move(logs)};
   if (options.hold_out != 0) result.held = hold_out(samples, beside, options.hold_out);
   const CalibrationText text{name_of(options), command_of(options),
                              options.exchange_overhead.given()

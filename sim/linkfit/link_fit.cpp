@@ -218,7 +218,8 @@ LinkFit fit_link(const std::vector<Sample>& samples,
     fit.knots = knots_of(curve, fit.fixed);
   }
   if (fit.knots.size() < 2) {
-    throw Error(why_no_bandwidth(sizes), "measure sizes from 1 KiB to 1 GiB while nothing else runs");
+    throw Error(why_no_bandwidth(sizes),
+                "measure sizes from 1 KiB to 1 GiB while nothing else runs");
   }
   make_monotone(fit.knots);
   keep_times_ascending(fit.knots);

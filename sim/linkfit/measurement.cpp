@@ -49,7 +49,7 @@ int rounds_of(const Setting& setting) {
 
 double link_bytes_per_byte(const Setting& setting, LinkReach reach) {
   const double n = setting.ranks;
-  const double per_host = n / setting.hosts;
+  const double per_host = setting.fewest > 0 ? setting.fewest : setting.ranks / setting.hosts;
   const bool between = reach == LinkReach::fabric;
   if (between && setting.hosts == 1) return 0;
   const double nics = between ? per_host : 1;

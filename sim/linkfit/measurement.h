@@ -31,12 +31,13 @@ std::optional<Collective> collective_of(const std::string& name);
 /// Which links a measurement is about: those inside a host, or those between hosts.
 enum class LinkReach { host, fabric };
 
-/// What was measured: a collective of `ranks` GPUs, evenly on `hosts`. GPUs of a host share NVLink
-/// here: if NVLink joins several machines, they are one host.
+/// What was measured: a collective of `ranks` GPUs on `hosts`. GPUs of a host share NVLink here: if
+/// NVLink joins several machines, they are one host.
 struct Setting {
   Collective collective = Collective::alltoall;
   int ranks = 0;
   int hosts = 1;
+  int fewest = 0;  // ranks of the host that has the fewest; 0: of all hosts, as evenly as it goes
 };
 
 /// How often a GPU waits for another one's bytes: once in pairs, along a ring once for each hop of

@@ -140,7 +140,7 @@ TEST(CalibrateCommand, TakesHostsAndDomainsThatLogsDoNotSay) {
   const Outcome asked = run({});
   EXPECT_EQ(asked.code, 2);
   EXPECT_THAT(asked.err, HasSubstr("hint: --hosts says how many"));
-  for (const char* hosts : {"2", "n1,n2", "n1:8,n2:8"}) {
+  for (const char* hosts : {"2", "n1,n2", "n1:8,n2:8", "n[1-2]", "n[1,3]:8"}) {
     const Outcome outcome = run({"--hosts", hosts});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("alltoall, 16 ranks, between 2 hosts"));
@@ -153,8 +153,10 @@ TEST(CalibrateCommand, TakesHostsAndDomainsThatLogsDoNotSay) {
               HasSubstr("between 2 NVLink domains of 4 hosts"));
   EXPECT_THAT(run({"--hosts", "4", "--domain", "16"}).err,
               HasSubstr("inside an NVLink domain of 4 hosts"));
+  EXPECT_THAT(run({"--hosts", "n1:4,n2:8"}).err, HasSubstr("more than the 12 slots"));
+  EXPECT_THAT(run({"--hosts", "n[1-2"}).err, HasSubstr("brackets do not match"));
   EXPECT_THAT(run({"--domain", "8", "--topology", "t"}).err, HasSubstr("leave one of them out"));
-  for (const char* hosts : {"0", "-1", "n1,,n2", "n1,", ",n1", ":8,n1", "1048577"}) {
+  for (const char* hosts : {"0", "-1", "n1,,n2", "n1,", ",n1", ":8,n1", "1048577", "n1:x"}) {
     EXPECT_THAT(run({"--hosts", hosts}).err, HasSubstr("is neither a number of hosts nor"));
   }
 }

@@ -65,6 +65,18 @@ void check_bandwidth(const Csv& csv, const Csv::Row& row, const TimedExchange& e
                  "sizes are bytes and times are us, as nccl-tests has them", row.line);
 }
 
+/// Throws Error where times without a unit would be those of no link.
+void check_unit(const Csv& csv, const Csv::Row& row, const TimedExchange& entry,
+                const std::string& column) {
+  constexpr double most = 10e12;  // bytes/s
+  const double rate = entry.bytes / entry.time.value;
+  if (plain_column(column) != "time" || rate <= most) return;
+  throw error_in(csv.file(),
+                 fmt::format("{} bytes in {:.6g} us are {:.0f} GB/s: '{}' is in another unit",
+                             entry.bytes, entry.time.value * 1e6, rate / 1e9, column),
+                 "name the column time_us, time_ms or time_s", row.line);
+}
+
 void check_right(const Csv& csv, const Csv::Row& row, const std::string& column) {
   if (column.empty() || csv.text(row, column) == "N/A" || csv.number(row, column, 0) == 0) return;
   throw error_in(csv.file(), fmt::format("'{}' is {}", column, csv.text(row, column)),
@@ -127,6 +139,7 @@ Log read_exchange_times(const Csv& csv, const LogChoice& choice) {
                             Seconds(csv.number(row, time) * seconds_per_unit(time))};
         if (entry.bytes == 0) return std::nullopt;
         if (!algbw.empty()) check_bandwidth(csv, row, entry, algbw);
+        check_unit(csv, row, entry, time);
         return entry;
       },
       log);

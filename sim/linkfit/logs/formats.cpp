@@ -82,7 +82,8 @@ LinkShare link_share(const std::string& file, const Setting& setting, const LogC
         "take a run on one host for the links inside it; where NVLink joins hosts, as in racks of "
         "NVL72, --domain 72 says so");
   }
-  log.setting = {setting.collective, setting.ranks, domains};
+  log.setting = {setting.collective, setting.ranks, domains,
+                 domains == setting.hosts ? setting.fewest : 0};
   log.reach = reach;
   const double factor = link_bytes_per_byte(log.setting, reach);
   if (!(factor > 0)) {

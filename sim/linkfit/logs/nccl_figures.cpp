@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which collective a table is of that does not name it.
-#include <algorithm>
+// What the bandwidths of a table tell: its collective, and whether times and ranks agree with them.
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/counted.h"
 #include "sim/linkfit/logs/nccl_test.h"
 
 namespace moesim {
@@ -22,6 +26,13 @@ std::optional<Collective> of_reductions(const NcclTest& test, int ranks) {
   return bus_factor(test) > 1.15 ? Collective::all_reduce : Collective::sendrecv;
 }
 
+/// The ranks of a collective whose bus bandwidth is so many times its algorithm bandwidth; 0 if
+/// any number has this factor.
+double ranks_of_factor(Collective collective, double factor) {
+  const double part = collective == Collective::all_reduce ? factor / 2 : factor;
+  return factor == 1 || part >= 1 ? 0 : 1 / (1 - part);
+}
+
 }  // namespace
 
 std::optional<Collective> collective_by_figures(const NcclTest& test, int ranks) {
@@ -37,6 +48,51 @@ std::optional<Collective> collective_by_figures(const NcclTest& test, int ranks)
   // The results of an all-to-all in place are never checked.
   if (!marks.checked) return std::nullopt;
   return marks.checked_in_place ? Collective::all_gather : Collective::alltoall;
+}
+
+void check_row(const std::string& file, const Setting& setting, const NcclRow& row) {
+  if (!(row.microseconds > 0 && std::isfinite(row.microseconds))) {
+    throw error_in(file, "a time is not above 0", "run more iterations (-n)", row.line);
+  }
+  // Times are printed with 3 to 7 digits, bandwidths with 2 decimals.
+  const double algbw = row.size / row.microseconds / 1e3;
+  const auto agree = [](double printed, double computed) {
+    return std::abs(printed - computed) <= 0.02 * computed + 0.011;
+  };
+  const char* hint =
+      "columns are size (B), time (us), algbw and busbw (GB/s) as nccl-tests has them";
+  if (!agree(row.algbw, algbw)) {
+    throw error_in(file,
+                   fmt::format("{} bytes in {} us are {:.2f} GB/s, but algbw is {}", row.size,
+                               row.microseconds, algbw, row.algbw),
+                   hint, row.line);
+  }
+  const double busbw =
+      algbw * link_bytes_per_byte({setting.collective, setting.ranks, 1}, LinkReach::host);
+  if (!agree(row.busbw, busbw)) {
+    throw error_in(
+        file,
+        fmt::format("algbw {} of {} with {} is a busbw of {:.2f}, not {}", row.algbw,
+                    name_of(setting.collective), counted(setting.ranks, "rank"), busbw, row.busbw),
+        hint, row.line);
+  }
+}
+
+void check_ranks(const std::string& file, const Setting& setting, const NcclTest& test) {
+  const auto best = std::ranges::max_element(test.rows, {}, &NcclRow::algbw);
+  if (best == test.rows.end() || !(best->algbw > 0)) return;
+  const Setting inside{setting.collective, setting.ranks, 1};
+  const double factor = link_bytes_per_byte(inside, LinkReach::host);
+  constexpr double printed = 0.006, digits = 2e-4;  // two decimals, or fewer of many digits
+  const double off = std::abs(best->busbw - best->algbw * factor);
+  if (off <= printed * (1 + factor) + digits * best->busbw) return;
+  const double ran = ranks_of_factor(setting.collective, best->busbw / best->algbw);
+  throw error_in(file,
+                 fmt::format("algbw {} and busbw {} are not of {}{}", best->algbw, best->busbw,
+                             counted(setting.ranks, "rank"),
+                             ran > 1 ? fmt::format(", but of some {:.0f}", ran) : ""),
+                 "give all lines '#  Rank ...', or none of them, --ranks N and --hosts N",
+                 best->line);
 }
 
 }  // namespace moesim

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 
 #include "sim/base/counted.h"
@@ -73,6 +72,12 @@ int hosts_in(const NcclTest& test, int ranks, const std::string& file, const Log
         file, fmt::format("{} cannot run on {}", counted(ranks, "rank"), counted(hosts, "host")),
         "--hosts counts machines", test.line);
   }
+  if (choice.slots && ranks > *choice.slots) {
+    throw error_in(file,
+                   fmt::format("{} need more than the {} of --hosts", counted(ranks, "rank"),
+                               counted(*choice.slots, "slot")),
+                   "--hosts names all hosts, as the launcher had them", test.line);
+  }
   return hosts;
 }
 
@@ -87,7 +92,9 @@ Setting setting_of(const NcclTest& test, const std::string& file, const LogChoic
   if (test.fault) throw *test.fault;
   const int ranks = ranks_in(test, file, choice);
   const Collective collective = collective_in(test, ranks, file, choice);
-  return {collective, ranks, hosts_in(test, ranks, file, choice)};
+  const int hosts = hosts_in(test, ranks, file, choice);
+  const bool as_listed = test.ranks.hosts() == hosts;
+  return {collective, ranks, hosts, as_listed ? test.ranks.fewest_on_a_host() : 0};
 }
 
 /// Why the choice leaves the setting out; empty when it does not.
@@ -102,36 +109,6 @@ std::string mismatch(const Setting& setting, const LogChoice& choice) {
   return "";
 }
 
-/// Throws Error unless bandwidths and time agree within rounding: with columns mixed up, or another
-/// number of ranks, they do not.
-void check_row(const std::string& file, const Setting& setting, const NcclRow& row) {
-  if (!(row.microseconds > 0 && std::isfinite(row.microseconds))) {
-    throw error_in(file, "a time is not above 0", "run more iterations (-n)", row.line);
-  }
-  // Times are printed with 3 to 7 digits, bandwidths with 2 decimals.
-  const double algbw = row.size / row.microseconds / 1e3;
-  const auto agree = [](double printed, double computed) {
-    return std::abs(printed - computed) <= 0.02 * computed + 0.011;
-  };
-  const char* hint =
-      "columns are size (B), time (us), algbw and busbw (GB/s) as nccl-tests has them";
-  if (!agree(row.algbw, algbw)) {
-    throw error_in(file,
-                   fmt::format("{} bytes in {} us are {:.2f} GB/s, but algbw is {}", row.size,
-                               row.microseconds, algbw, row.algbw),
-                   hint, row.line);
-  }
-  const double busbw =
-      algbw * link_bytes_per_byte({setting.collective, setting.ranks, 1}, LinkReach::host);
-  if (!agree(row.busbw, busbw)) {
-    throw error_in(
-        file,
-        fmt::format("algbw {} of {} with {} is a busbw of {:.2f}, not {}", row.algbw,
-                    name_of(setting.collective), counted(setting.ranks, "rank"), busbw, row.busbw),
-        hint, row.line);
-  }
-}
-
 /// "after 12 rows: line 57 says '...'".
 std::string ending(const NcclTest& test) {
   std::string why = "the summary of nccl-tests is missing";
@@ -143,6 +120,22 @@ std::string ending(const NcclTest& test) {
   return fmt::format("after {}: {}", counted(std::ssize(test.rows), "row"), why);
 }
 
+/// What --hosts says in place of the ranks' lines.
+std::vector<std::string> notes_on_hosts(const NcclTest& test, const Setting& setting) {
+  const auto listed = test.ranks.hosts();
+  std::vector<std::string> notes;
+  if (listed && *listed != setting.hosts) {
+    notes.push_back(fmt::format("takes {} as --hosts says; its ranks name {}",
+                                counted(setting.hosts, "host"), *listed));
+  }
+  if (setting.ranks % setting.hosts != 0 && setting.fewest == 0) {
+    notes.push_back(fmt::format("{} do not fill {}: takes one to have {}",
+                                counted(setting.ranks, "rank"), counted(setting.hosts, "host"),
+                                setting.ranks / setting.hosts));
+  }
+  return notes;
+}
+
 /// Adds what a test measured to the log of its setting.
 void take(const NcclTest& test, const Setting& setting, const LinkShare& share, bool named,
           const std::string& file, const std::string& place, Log& log) {
@@ -151,8 +144,10 @@ void take(const NcclTest& test, const Setting& setting, const LinkShare& share, 
     check_row(file, setting, row);
     share.add(row.size, Seconds(row.microseconds * 1e-6), log);
   }
+  check_ranks(file, setting, test);
   if (!test.ended) log.notes.push_back(place + "ends early, " + ending(test));
   for (const std::string& note : test.notes) log.notes.push_back(place + note);
+  for (const std::string& note : notes_on_hosts(test, setting)) log.notes.push_back(place + note);
   if (test.program.empty() && !named) {
     log.notes.push_back(fmt::format("{}names no collective: {} by its columns and bandwidths",
                                     place, name_of(setting.collective)));
@@ -173,13 +168,14 @@ struct Selection {
   std::vector<Taken> taken;
   std::vector<std::string> others;  // settings that the choice leaves out
   std::vector<std::string> notes;   // tests that cannot be taken
-  std::optional<Error> refused;     // the first of these
+  std::optional<Error> refused;     // the first of these, of tests with tables if there are any
   std::string mismatch;             // the first
 };
 
 Selection select(const std::vector<NcclTest>& tests, const std::string& file,
                  const LogChoice& choice) {
   Selection result;
+  bool tables = false;  // of a refused test
   for (const NcclTest& test : tests) {
     try {
       const Setting setting = setting_of(test, file, choice);
@@ -191,7 +187,8 @@ Selection select(const std::vector<NcclTest>& tests, const std::string& file,
         result.others.push_back(fmt::format("{} (line {})", label(setting), test.line));
       }
     } catch (const Error& e) {
-      if (!result.refused) result.refused = e;
+      if (!result.refused || (test.has_table && !tables)) result.refused = e;
+      tables = tables || test.has_table;
       result.notes.push_back(fmt::format("leaves out the test of line {}: {}", test.line,
                                          e.diagnostics().front().message));
     }
@@ -208,21 +205,24 @@ void check_some(const Selection& all, const std::string& file) {
                  fmt::format("it has {}", fmt::join(all.others, "; ")));
 }
 
-/// How much a setting tells of links, most first: whether it can be fitted, how much its collective
-/// is what MoE layers send, GPUs, hosts.
-std::tuple<bool, int, int, int> worth(const Taken& one) {
+/// How much a setting tells of links, most first: whether it can be fitted, whether it reaches as
+/// far as is asked for, how much its collective is what MoE layers send, GPUs, hosts.
+std::tuple<bool, bool, int, int, int> worth(const Taken& one, const LogChoice& choice) {
   static const std::vector<Collective> likest = {Collective::alltoall, Collective::sendrecv,
                                                  Collective::all_gather, Collective::reduce_scatter,
                                                  Collective::all_reduce};
   const auto at = std::ranges::find(likest, one.setting.collective);
   const auto measures = [&](const NcclRow& row) { return row.size > 0; };
   const auto sizes = std::ranges::count_if(one.test->rows, measures);
-  return {sizes > 1, static_cast<int>(likest.end() - at), one.setting.ranks, one.setting.hosts};
+  const LinkReach reach = one.setting.hosts == 1 ? LinkReach::host : LinkReach::fabric;
+  return {sizes > 1, choice.reach.value_or(reach) == reach, static_cast<int>(likest.end() - at),
+          one.setting.ranks, one.setting.hosts};
 }
 
 /// Of tests of several settings, leaves those of one, and says so.
-void take_one_setting(Selection& all) {
-  const std::string best = label(std::ranges::max_element(all.taken, {}, worth)->setting);
+void take_one_setting(Selection& all, const LogChoice& choice) {
+  const auto by_worth = [&](const Taken& one) { return worth(one, choice); };
+  const std::string best = label(std::ranges::max_element(all.taken, {}, by_worth)->setting);
   std::vector<std::string> left;
   std::erase_if(all.taken, [&](const Taken& one) {
     const std::string other = label(one.setting);
@@ -254,7 +254,7 @@ std::vector<NcclTest> chosen_test(std::vector<NcclTest> tests, const std::string
 
 /// NVLink spans the hosts if the user, NCCL or the kind of GPU says so.
 LogChoice with_domain(const Taken& first, LogChoice choice, Log& log) {
-  if (choice.domain || first.setting.hosts == 1) return choice;
+  if (choice.domain || first.setting.hosts == 1 || choice.reach == LinkReach::fabric) return choice;
   const auto told = first.test->nvlink_between_hosts;
   if (!told.value_or(in_racks(first.test->gpu))) return choice;
   choice.domain = rack_domain;
@@ -272,7 +272,7 @@ Log log_of(const std::vector<NcclTest>& tests, const std::string& file, const Lo
   const std::vector<NcclTest> among = chosen_test(tests, file, choice);
   Selection all = select(among, file, choice);
   check_some(all, file);
-  take_one_setting(all);
+  take_one_setting(all, choice);
   Log log;
   log.checked = true;
   const Taken& first = all.taken.front();

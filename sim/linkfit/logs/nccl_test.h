@@ -50,6 +50,14 @@ struct NcclTest {
 /// the same.
 std::optional<Collective> collective_by_figures(const NcclTest& test, int ranks);
 
+/// Throws Error unless bandwidths and time agree within rounding: with columns mixed up they do
+/// not.
+void check_row(const std::string& file, const Setting& setting, const NcclRow& row);
+
+/// Throws Error for a list of ranks that is not whole, and for another --ranks: bandwidths with the
+/// most digits tell how many ran.
+void check_ranks(const std::string& file, const Setting& setting, const NcclTest& test);
+
 /// The times of the tests that are chosen as one log. Of several settings, takes the one nearest to
 /// what MoE layers send (all-to-all first, then the most ranks) and notes the others. Leaves
 /// `file`, `hash` and `kind` to its caller. Throws Error when no test can be taken.

@@ -26,13 +26,19 @@ const std::vector<std::string> todays_columns = {"size",  "count", "type",  "red
 
 bool blank(char c) { return c == ' ' || c == '\t'; }
 
+/// A number that no measurement has.
+bool is_odd(const std::string& word) {
+  return word == "nan" || word == "-nan" || word == "inf" || word == "-inf";
+}
+
 bool begins_as_value(const std::string& word) {
-  return word == "N/A" || word[0] == '.' || (word[0] >= '0' && word[0] <= '9');
+  return word == "N/A" || is_odd(word) || word[0] == '.' || (word[0] >= '0' && word[0] <= '9');
 }
 
 bool is_value(const std::string& word) {
-  return word == "N/A" || (begins_as_value(word) && word.back() >= '0' && word.back() <= '9' &&
-                           word.find_first_not_of("0123456789.e+-:") == std::string::npos);
+  return word == "N/A" || is_odd(word) ||
+         (begins_as_value(word) && word.back() >= '0' && word.back() <= '9' &&
+          word.find_first_not_of("0123456789.e+-:") == std::string::npos);
 }
 
 class TextLog {
@@ -96,7 +102,8 @@ class TextLog {
     if (!output.info) ending(line.substr(output.at));
     // What it says after the table is of communicators that end, or of the next test.
     if (!tests_.empty() && test().has_table) return;
-    if (const std::string spans = word_after(output.text, " MNNVL "); !spans.empty()) {
+    if (const std::string spans = word_after(output.text, " MNNVL ");
+        spans == "0" || spans == "1") {
       test().nvlink_between_hosts = spans == "1";
     }
     const std::string of = word_after(output.text, " nranks ");

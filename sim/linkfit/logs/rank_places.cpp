@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <ranges>
 
 namespace moesim {
 
@@ -48,23 +48,34 @@ std::map<int, std::string> RankPlaces::placed() const {
   return result;
 }
 
-std::optional<int> RankPlaces::hosts() const {
+std::map<std::string, int> RankPlaces::ranks_by_host() const {
   const std::map<int, std::string> known = placed();
-  if (known.empty() || (share_a_gpu_ && gpus_.size() > 1)) return std::nullopt;
-  std::set<std::string> names;
+  if (known.empty() || (share_a_gpu_ && gpus_.size() > 1)) return {};
+  std::map<std::string, int> ranks_of;
   const bool all = ranks_of_first_group() == std::ssize(listed_);
   int next = 0;
   const std::string* before = nullptr;
   for (const auto& [process, host] : known) {
     // Processes that the log leaves out are on a host if those before and after them are.
     const bool gap = all && process != next && (before == nullptr || *before != host);
-    if (gap) return std::nullopt;
-    names.insert(host);
+    if (gap) return {};
+    ranks_of[host] += local_ * (all ? process - next + 1 : 1);
     before = &host;
     next = process + 1;
   }
-  if (all && next * local_ < ranks()) return std::nullopt;
-  return static_cast<int>(names.size());
+  if (all && next * local_ < ranks()) return {};
+  return ranks_of;
+}
+
+std::optional<int> RankPlaces::hosts() const {
+  const std::map<std::string, int> ranks_of = ranks_by_host();
+  return ranks_of.empty() ? std::nullopt : std::optional(static_cast<int>(ranks_of.size()));
+}
+
+int RankPlaces::fewest_on_a_host() const {
+  const std::map<std::string, int> ranks_of = ranks_by_host();
+  if (ranks_of.empty() || ranks_of_first_group() < std::ssize(listed_)) return 0;
+  return std::ranges::min(ranks_of | std::views::values);
 }
 
 }  // namespace moesim

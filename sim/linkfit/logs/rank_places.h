@@ -28,6 +28,7 @@ class RankPlaces {
   bool repeated() const { return repeated_; }
   int ranks() const;                 // 0: unknown
   std::optional<int> hosts() const;  // nothing when some rank's host is unknown
+  int fewest_on_a_host() const;      // ranks of the host that has the fewest; 0: unknown
 
  private:
   struct Place {
@@ -38,6 +39,8 @@ class RankPlaces {
   int ranks_of_first_group() const;
   /// Hosts of processes of the first group.
   std::map<int, std::string> placed() const;
+  /// Empty when some rank's host is unknown.
+  std::map<std::string, int> ranks_by_host() const;
 
   int local_ = 1;
   std::map<int, Place> listed_;

@@ -31,6 +31,8 @@ TEST(PlainLine, HasNoEscapesAndTags) {
             "a b c");
   EXPECT_EQ(plain_line("[1,0]<stdout>:8 [1,12]<stderr>:9"), "  8   9");
   EXPECT_EQ(plain_line("[1,0]<stdout> 8"), "[1,0]<stdout> 8");
+  EXPECT_EQ(plain_line("<stdout rank=\"0\">a &lt;b&gt; &amp;&#010;</stdout>"), "a <b> &");
+  EXPECT_EQ(plain_line("<stdout rank=\"0\">a"), "<stdout rank=\"0\">a");
   EXPECT_EQ(plain_line("1,0]<stdout>:8"), "1,0]<stdout>:8");
 }
 

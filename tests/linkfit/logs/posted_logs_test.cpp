@@ -54,6 +54,39 @@ TEST(PostedLog, MayBeKeptByAContainer) {
   expect_as_plain(each_line(MadeLog{}.text(), kept));
 }
 
+TEST(PostedLog, MayBeKeptAsJsonOfOtherKeys) {
+  for (const char* entry : {R"({"stream":"stdout","log":"%\n","time":"2026-01-02T03:04:05Z"})",
+                            R"({"line":"%","timestamp":"1767323045"})",
+                            R"({"@timestamp":"2026-01-02T03:04:05Z","message":"%"})"}) {
+    SCOPED_TRACE(entry);
+    expect_as_plain(each_line(MadeLog{}.text(),
+                              [&](const std::string& line) { return with(entry, "%", line); }));
+  }
+}
+
+TEST(PostedLog, MayBeXmlOfMpirun) {
+  expect_as_plain(each_line(MadeLog{}.text(), [](const std::string& line) {
+    return "<stdout rank=\"0\">" + line + "&#010;</stdout>";
+  }));
+}
+
+TEST(PostedLog, OfTwoRunsAtOnceSaysSo) {
+  const std::string head = "# nccl-tests version 2.17.6 nccl-headers=22807 nccl-library=22807\n";
+  MadeLog made;
+  std::string text = head + made.text();
+  text = with(text, made.rank(0), made.rank(0) + made.rank(0));
+  EXPECT_THAT(refusal_of(text), HasSubstr("lists a rank twice"));
+}
+
+TEST(PostedLog, MayHaveErrorsThatAreNoNumbers) {
+  MadeLog made;
+  const std::string row = made.row(0);
+  const std::string odd = with(row, "       0  ", "     nan  ");
+  const Log log = read_made(with(made.text(), row, odd));
+  EXPECT_EQ(std::ssize(log.samples), made.sizes);
+  EXPECT_FALSE(log.checked);
+}
+
 TEST(PostedLog, MayHaveBlanksOfBrowsers) {
   expect_as_plain(each_line(MadeLog{}.text(), [](std::string line) {
     for (auto at = line.find("  "); at != std::string::npos; at = line.find("  ", at)) {

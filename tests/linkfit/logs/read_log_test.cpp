@@ -189,6 +189,18 @@ TEST(LogTables, MayBeRowsOfNcclTestsBetweenSeparators) {
   EXPECT_THAT(refusal("size,time\n1,2\n", {}), testing::HasSubstr("--ranks N says so"));
 }
 
+TEST(LogTables, WithTimesOfNoUnitAreThoseOfSomeLink) {
+  LogChoice choice;
+  choice.collective = Collective::alltoall;
+  choice.ranks = 16;
+  choice.hosts = 2;
+  EXPECT_EQ(parse_log("size,time\n1048576,100\n", "a.csv", choice).samples.size(), 1U);
+  EXPECT_THAT(refusal("size,time\n1048576,0.1\n", choice),
+              testing::HasSubstr("are 10486 GB/s: 'time' is in another unit"));
+  EXPECT_EQ(parse_log("size,time_us\n1048576,0.1\n", "a.csv", choice).samples.size(), 1U)
+      << "said, not assumed";
+}
+
 TEST(LogTables, OfOtherColumnsAreRefused) {
   std::string names = "size,collective";
   EXPECT_NE(refusal(names + "\n1,2\n", {}).find("of no known table: size, collective\n"),

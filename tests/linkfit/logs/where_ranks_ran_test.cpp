@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many ranks ran on how many hosts, by the log, by its bandwidths and by whoever reads it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/linkfit/logs/made_log.h"
+
+namespace moesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+MadeLog of(int ranks, int per_host) {
+  MadeLog made;
+  made.ranks = ranks;
+  made.per_host = per_host;
+  made.factor = (ranks - 1.0) / ranks;
+  return made;
+}
+
+/// Without the lines of ranks from `first` on.
+std::string cut_from(const MadeLog& made, int first) {
+  std::string text = made.text();
+  for (int r = first; r < made.ranks; ++r) text = with(text, made.rank(r), "");
+  return text;
+}
+
+LogChoice on_hosts(int hosts) {
+  LogChoice choice;
+  choice.hosts = hosts;
+  return choice;
+}
+
+TEST(Ranks, AreThoseOfTheBandwidths) {
+  const MadeLog made = of(64, 8);
+  EXPECT_EQ(read_made(made.text()).setting.ranks, 64);
+  EXPECT_THAT(refusal_of(cut_from(made, 32)),
+              HasSubstr("are not of 32 ranks, but of some 64\nhint: give all lines '#  Rank ...'"));
+  LogChoice choice = on_hosts(4);
+  choice.ranks = 32;
+  EXPECT_THAT(refusal_of(cut_from(made, 0), choice), HasSubstr("are not of 32 ranks"));
+  choice = on_hosts(8);
+  choice.ranks = 64;
+  EXPECT_EQ(read_made(cut_from(made, 0), choice).what, "alltoall, 64 ranks, between 8 hosts");
+}
+
+TEST(Ranks, OfASumHaveTwiceTheFactor) {
+  MadeLog made = of(64, 8);
+  made.program = "all_reduce_perf";
+  made.factor *= 2;
+  made.parts = 1;
+  EXPECT_EQ(read_made(made.text()).setting.ranks, 64);
+  EXPECT_THAT(refusal_of(cut_from(made, 32)), HasSubstr("not of 32 ranks, but of some 6"));
+}
+
+TEST(Hosts, MayHaveUnequalNumbersOfRanks) {
+  const Log log = read_made(of(20, 8).text());
+  EXPECT_EQ(log.what, "alltoall, 20 ranks, between 3 hosts");
+  EXPECT_EQ(log.setting.fewest, 4);
+  EXPECT_EQ(log.samples.at(0).bytes, Bytes((1 << 20) / 5 * 4)) << "of the GPUs of the host of four";
+  EXPECT_EQ(read_made(of(16, 8).text()).setting.fewest, 8);
+}
+
+TEST(Hosts, OfWhoeverReadsCountWithANote) {
+  const std::string pods = of(16, 1).text();  // each has a name of its own
+  const Log log = read_made(pods, on_hosts(2));
+  EXPECT_EQ(log.what, "alltoall, 16 ranks, between 2 hosts");
+  EXPECT_THAT(log.notes, ElementsAre("takes 2 hosts as --hosts says; its ranks name 16"));
+  EXPECT_THAT(read_made(pods).notes, ElementsAre());
+}
+
+TEST(Hosts, ThatRanksDoNotFillAreSaid) {
+  LogChoice choice = on_hosts(9);
+  choice.ranks = 64;
+  const Log log = read_made(cut_from(of(64, 8), 0), choice);
+  EXPECT_THAT(log.notes, ElementsAre("64 ranks do not fill 9 hosts: takes one to have 7"));
+  EXPECT_EQ(log.samples.at(0).bytes, Bytes((1 << 20) / 64 * 57));
+}
+
+TEST(Hosts, MustHaveTheSlots) {
+  LogChoice choice = on_hosts(2);
+  choice.slots = 16;
+  EXPECT_EQ(read_made(MadeLog{}.text(), choice).what, "alltoall, 16 ranks, between 2 hosts");
+  choice.slots = 15;
+  EXPECT_THAT(refusal_of(MadeLog{}.text(), choice),
+              HasSubstr("16 ranks need more than the 15 slots of --hosts"));
+}
+
+MadeLog rack() {
+  MadeLog made = of(8, 4);
+  made.gpu = "NVIDIA GB300";
+  return made;
+}
+
+TEST(Racks, AreJoinedWhateverElseNcclSaysOfThem) {
+  const std::string found =
+      "node0:4000:4100 [0] NCCL INFO MNNVL busId 0x10000 fabric UUID d3.5d cliqueId 0x7ffe state "
+      "3\n";
+  const std::string header = rack().header();
+  const Log log = read_made(header + found + with(rack().text(), header, ""));
+  EXPECT_EQ(log.what, "alltoall, 8 ranks, inside an NVLink domain of 2 hosts");
+}
+
+TEST(Racks, AreNotJoinedWhereTheFabricIsAskedFor) {
+  LogChoice choice;
+  choice.reach = LinkReach::fabric;
+  const Log log = read_made(rack().text(), choice);
+  EXPECT_EQ(log.what, "alltoall, 8 ranks, between 2 hosts");
+  EXPECT_THAT(log.notes, ElementsAre());
+}
+
+TEST(Reach, ChoosesAmongTests) {
+  const std::string both = of(8, 8).text() + of(16, 8).text();
+  EXPECT_EQ(read_made(both).what, "alltoall, 16 ranks, between 2 hosts");
+  LogChoice choice;
+  choice.reach = LinkReach::host;
+  EXPECT_EQ(read_made(both, choice).what, "alltoall, 8 ranks, inside a host");
+}
+
+}  // namespace
+}  // namespace moesim
