@@ -54,8 +54,7 @@ struct Exported {
   explicit Exported(const Scenario& read)
       : scenario(of_one_case(read)),
         inputs(open_inputs(scenario)),
-        steps(scenario, inputs, inputs.clusters[0], inputs.systems[0],
-              {.routing = only_routing(scenario)}) {
+        steps(view_of(scenario, inputs, 0), {.routing = only_routing(scenario)}) {
     for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   }
   PlannedStep fitting_step(int i) {

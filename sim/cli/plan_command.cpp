@@ -59,9 +59,7 @@ void print_plan(const PlanOptions& options) {
   check_one_case(scenario, "plan");
   const Inputs inputs = open_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
-  const ClusterInput& cluster = inputs.clusters[0];
-  PolicyPlanner steps(scenario, inputs, cluster, inputs.systems[0],
-                      {.explicit_rows = options.rows});
+  PolicyPlanner steps(view_of(scenario, inputs, 0), {.explicit_rows = options.rows});
   const PlannedStep planned = steps.plan(0);
   if (options.check) {
     const std::size_t layers = prove_each_layer(steps.planner(), planned);

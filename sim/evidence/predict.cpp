@@ -69,7 +69,7 @@ Plan routed_part(const Plan& plan) {
 void add_alone(const Scenario& scenario, const Inputs& inputs, const std::set<Measure>& wanted,
                MeasuredCase& measured) {
   const ClusterInput& cluster = inputs.clusters[0];
-  PolicyPlanner steps(scenario, inputs, cluster, inputs.systems[0]);
+  PolicyPlanner steps(view_of(scenario, inputs, 0));
   const auto backend = make_backend(scenario.fidelities[0], scenario.p2p_order, cluster);
   const double part = 1.0 / steps.count();
   for (int i = 0; i < steps.count(); ++i) {

@@ -28,7 +28,7 @@ Seconds GpuModel::time(const Kernel& kernel, const OpType& op) const {
 }
 
 double GpuModel::kept_in_training(DataType type) const {
-  const auto kept = training.find(type);
+  const auto kept = find_type(training, type);
   return kept == training.end() ? 1 : kept->second;
 }
 

@@ -101,7 +101,7 @@ KernelTime Roofline::time_of_wave(const GroupedGemm& gemm, const OpType& op, Flo
 
 const Roofline* FittedKernels::find(const Kernel& kernel) const {
   const auto in = [&](const ByType& fitted, DataType type) {
-    const auto found = fitted.find(type);
+    const auto found = find_type(fitted, type);
     return found == fitted.end() ? nullptr : &found->second;
   };
   if (const auto* attending = std::get_if<FusedAttention>(&kernel)) {
@@ -122,6 +122,8 @@ const Roofline* FittedKernels::find(const Kernel& kernel) const {
     return own != nullptr ? own : in(gemm, type);
   };
   const Roofline* own = of_type(gemms->type);
+  // Types of experts only have kernels for groups, also where one expert is all.
+  if (own == nullptr) own = in(grouped_gemm, gemms->type);
   return own != nullptr ? own : of_type(type_of_rows(gemms->type));
 }
 

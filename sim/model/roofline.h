@@ -52,6 +52,14 @@ struct Roofline {
                           BytesPerSecond bandwidth) const;
 };
 
+/// The entry of a type; of fp16 that of bf16 unless it has its own: tensor cores multiply both at
+/// one rate, by the same kernels.
+template <class ByType>
+auto find_type(const ByType& by_type, DataType type) {
+  const auto own = by_type.find(type);
+  return own == by_type.end() && type == DataType::fp16 ? by_type.find(DataType::bf16) : own;
+}
+
 /// Rooflines of a GPU that were fitted to measured kernels.
 struct FittedKernels {
   using ByType = std::map<DataType, Roofline>;

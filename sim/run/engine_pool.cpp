@@ -37,18 +37,30 @@ EngineOptions options_of(const PoolInstances& pool, const RequestLog& log) {
   return engine;
 }
 
-/// The GPUs that share a sequence's heads or tokens send their parts at once.
+/// GPUs that share a sequence's heads or tokens.
+int sharing(const PoolPrices& pool) {
+  const ParallelSizes& sizes = pool.run().scenario.iteration->parallel;
+  return sizes.tp * sizes.cp;
+}
+
+/// The GPUs of a sequence send their parts at once, over as many links as both sides have for it.
 LinkTransfers::Link link_between(PoolPrices& prompts, const PoolPrices& decode,
                                  const EngineRun& asked) {
-  const ParallelSizes& sizes = prompts.run().scenario.iteration->parallel;
-  const int shares = sizes.tp * sizes.cp;
-  const Bytes per_token = prompts.exact().cache_per_token() * shares;
+  const int both = std::min(sharing(prompts), sharing(decode));
+  LinkTransfers::Link link;
+  link.per_token = prompts.exact().cache_per_token() * sharing(prompts);
+  link.of_sender = std::max(1, prompts.gpus() / both);
+  link.of_receiver = std::max(1, decode.gpus() / both);
+  link.latency = asked.transfer_latency;
   if (asked.transfer_bandwidth) {
-    return {per_token, *asked.transfer_bandwidth * static_cast<double>(prompts.gpus()),
-            asked.transfer_latency};
+    link.bandwidth = *asked.transfer_bandwidth * both;
+    return link;
   }
-  const KvLink link = kv_link(prompts.run().scenario, prompts.gpus(), decode.gpus());
-  return {per_token, link.bandwidth, link.latency};
+  const KvLink all = kv_link(prompts.run().scenario, prompts.gpus(), decode.gpus());
+  link.bandwidth =
+      all.bandwidth * (static_cast<double>(both) / std::min(prompts.gpus(), decode.gpus()));
+  link.latency = all.latency;
+  return link;
 }
 
 /// Errors of both tables, by how often each was checked.

@@ -39,8 +39,9 @@ std::vector<std::string> notes_of(const PolicyPlanner& steps, const PlannedStep&
 
 ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int layer,
                            const std::vector<Fidelity>& fidelities) {
-  const ClusterInput& cluster = inputs.clusters[0];
-  PolicyPlanner steps(scenario, inputs, cluster, inputs.systems[0]);
+  const PolicyView view = view_of(scenario, inputs, 0);
+  const ClusterInput& cluster = view.inputs.clusters[0];
+  PolicyPlanner steps(view);
   // All layers, because some policies place a layer's experts by what tokens choose in others.
   const PlannedStep planned = steps.plan(0);
   const std::size_t place = place_of(planned, layer);

@@ -40,10 +40,11 @@ std::vector<RankReport> rank_reports(const PlannedStep& planned, const Timeline&
 
 ExplainedIteration explain_iteration(const Scenario& scenario, const Inputs& inputs,
                                      bool with_elasticities) {
-  const ClusterInput& cluster = inputs.clusters[0];
+  const PolicyView view = view_of(scenario, inputs, 0);
+  const ClusterInput& cluster = view.inputs.clusters[0];
   const Fidelity fidelity = scenario.fidelities.front();
   const RoutingSource routing = explained_routing(scenario);
-  PolicyPlanner iterations(scenario, inputs, cluster, inputs.systems[0], {.routing = routing});
+  PolicyPlanner iterations(view, {.routing = routing});
   PlannedStep planned = iterations.plan(0);
   iterations.require_memory(planned, cluster.gpus);
   const SimulatedAt at{fidelity, scenario.p2p_order};

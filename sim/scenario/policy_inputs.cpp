@@ -32,7 +32,8 @@ const Scenario& stated_for(const Scenario& scenario, std::size_t policy) {
 }
 
 bool must_leave_graphs(const Scenario& scenario, const SystemSpec& system) {
-  return scenario.serves() && scenario.iteration->serving->graphs && system.dispatch.needs_host;
+  if (!scenario.serves() || scenario.iteration->parallel.ep == 1) return false;
+  return scenario.iteration->serving->graphs && system.dispatch.needs_host;
 }
 
 void leave_graphs(Scenario& scenario) {

@@ -36,6 +36,10 @@ class PolicyPlanner {
   PolicyPlanner(const Scenario& scenario, const Inputs& inputs, const ClusterInput& cluster,
                 const SystemSpec& system)
       : PolicyPlanner(scenario, inputs, cluster, system, Options()) {}
+  /// On the first topology.
+  explicit PolicyPlanner(const PolicyView& view) : PolicyPlanner(view, Options()) {}
+  PolicyPlanner(const PolicyView& view, Options options)
+      : PolicyPlanner(view.scenario, view.inputs, view.inputs.clusters[0], view.system, options) {}
 
   int count() const { return asked_.count; }
   /// The number of the i-th step among those of the trace.

@@ -93,7 +93,18 @@ TEST(Roofline, WeightsOfMxfp4AreMultipliedInBf16UnlessTheyHaveTheirOwn) {
       "  gemm:\n    bf16: {efficiency: 0.8}\n  grouped_gemm:\n    bf16: {efficiency: 0.5}\n"
       "    mxfp4: {efficiency: 0.25}\n");
   EXPECT_NEAR(us_on(own, groups), flop / 0.25, 1e-6);
-  EXPECT_NEAR(us_on(own, one), flop / 0.8, 1e-6);
+  EXPECT_NEAR(us_on(own, one), flop / 0.25, 1e-6) << "the same kernel, of one expert";
+}
+
+TEST(Roofline, OfFp16AreThoseOfBf16UnlessItHasItsOwn) {
+  const GroupedGemm product{{128}, 64, 64, DataType::fp16};
+  const double flop = 2.0 * 128 * 64 * 64;
+  EXPECT_NEAR(us_on(fitted_gpu("  gemm:\n    bf16: {efficiency: 0.8}\n"), product), flop / 0.8,
+              1e-6);
+  EXPECT_NEAR(us_on(fitted_gpu("  gemm:\n    bf16: {efficiency: 0.8}\n    fp16: {efficiency: "
+                               "0.5}\n"),
+                    product),
+              flop / 0.5, 1e-6);
 }
 
 TEST(Roofline, WavesShareTheTimeOfTheirKernel) {

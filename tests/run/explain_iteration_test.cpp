@@ -40,6 +40,21 @@ TEST(ExplainIteration, IsTheIterationThatTheComparisonRuns) {
   EXPECT_GT(m.elasticities.size(), 8u);
 }
 
+TEST(ExplainIteration, IsThePassOfEachPolicyAsItsOwnSettingsHaveIt) {
+  for (const char* policy : {"deepep-normal", "deepep-low-latency", "megatron", "eplb"}) {
+    SCOPED_TRACE(policy);
+    const Scenario scenario = parse_scenario(
+        std::string("topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: ") +
+            policy + "\nparallel: {tp: 1, ep: 8}\nset: [topology.nodes=1, scenario:" + policy +
+            ".serving.graphs=false]\nsteps: 3:4\n"
+            "serving: {batch: {context: 500, sequences: 2}}\n",
+        "pass.yaml", {});
+    const Inputs inputs = open_inputs(scenario);
+    const RunMetrics m = simulate(scenario, inputs, {.workers = 1}).cases.at(0).metrics;
+    EXPECT_EQ(explain_iteration(scenario, inputs, false).explanation.times, m.times());
+  }
+}
+
 TEST(ExplainIteration, RanksAddUpToTheMeanAndTheFullestIsAmongThem) {
   const Scenario scenario = small_iteration();
   const Inputs inputs = open_inputs(scenario);

@@ -17,6 +17,20 @@ using ::testing::HasSubstr;
 /// 100 tokens take a second, and half a second more to arrive.
 const LinkTransfers::Link slow_link = {Bytes(1'000'000), BytesPerSecond(100e6), Seconds(0.5)};
 
+TEST(LinkTransfers, GoSideBySideOverTheLinksOfBothInstances) {
+  LinkTransfers::Link link = slow_link;
+  link.of_sender = 2;
+  link.of_receiver = 3;
+  LinkTransfers links(link, 2, 1);
+  const auto arrivals = [&](int from) {
+    std::vector<double> all;
+    for (int i = 0; i < 3; ++i) all.push_back(links.arrival(Seconds(0), 100, from, 0).value);
+    return all;
+  };
+  EXPECT_THAT(arrivals(0), ::testing::ElementsAre(1.5, 1.5, 2.5)) << "two links of the sender";
+  EXPECT_THAT(arrivals(1), ::testing::ElementsAre(2.5, 2.5, 3.5)) << "three of the receiver";
+}
+
 TEST(Deployments, KeysAndValuesMoveFromPromptsToDecoding) {
   FormulaPrices prompts = second_per_pass(), decodes = second_per_pass();
   Deployment deployment = one_engine({}, prompts);

@@ -17,14 +17,15 @@ class KvTransfers {
   virtual Seconds arrival(Seconds now, std::int64_t tokens, int from, int to) = 0;
 };
 
-/// Each instance sends and receives at one bandwidth, one transfer after the other: a transfer
-/// begins when its sender and its receiver are free.
+/// The GPUs of a sequence send its keys and values, one sequence after the other: a transfer begins
+/// when such a link of its sender and one of its receiver are free, those that are free first.
 class LinkTransfers : public KvTransfers {
  public:
   struct Link {
     Bytes per_token{};           // of all layers of one sequence
-    BytesPerSecond bandwidth{};  // of one instance, all its GPUs together
+    BytesPerSecond bandwidth{};  // of the GPUs of one sequence together
     Seconds latency{};
+    int of_sender = 1, of_receiver = 1;  // how many of an instance send or receive at once
   };
   LinkTransfers(const Link& link, int senders, int receivers);
   Seconds arrival(Seconds now, std::int64_t tokens, int from, int to) override;
@@ -32,7 +33,7 @@ class LinkTransfers : public KvTransfers {
 
  private:
   Link link_;
-  std::vector<Seconds> sender_free_, receiver_free_;
+  std::vector<std::vector<Seconds>> sender_free_, receiver_free_;  // [instance][link]
   Bytes moved_{};
 };
 
