@@ -39,12 +39,17 @@ struct Question {
   std::string by_default;
 };
 
-std::vector<Question> questions() {
+std::vector<Question> questions_of(const NewScenario& scenario) {
   std::vector<std::string> traces = data_names("traces");
   traces.push_back(drawn);
+  std::vector<std::string> models = data_names("models/moe");
+  if (!scenario.from.empty()) {  // launches may be of dense models, too
+    const auto dense = data_names("models/dense");
+    models.insert(models.end(), dense.begin(), dense.end());
+  }
   return {{"--topology", "Which cluster?", &NewScenario::topology, data_names("topologies"),
            "h100-rail"},
-          {"--model", "Which model?", &NewScenario::model, data_names("models/moe"), "gpt-oss-20b"},
+          {"--model", "Which model?", &NewScenario::model, models, "gpt-oss-20b"},
           {"--trace", "Which routing: a recorded trace, or 'drawn'?", &NewScenario::trace, traces,
            drawn},
           {"--for", "What for: a 'step' of MoE layers, 'training' iterations, 'serving'?",
@@ -72,7 +77,7 @@ std::string asked(const Question& question) {
 }
 
 void check_answers(const NewScenario& scenario) {
-  for (const Question& question : questions()) {
+  for (const Question& question : questions_of(scenario)) {
     const std::string& answer = scenario.*question.answer;
     if (answer.empty() || is_answer(question, answer)) continue;
     throw Error(fmt::format("{} {}: neither a known name nor a file", question.flag, answer),
@@ -83,7 +88,7 @@ void check_answers(const NewScenario& scenario) {
 /// Asks a person for what nothing says yet.
 void ask_for_rest(NewScenario& scenario) {
   std::vector<std::string> missing;
-  for (const Question& question : questions()) {
+  for (const Question& question : questions_of(scenario)) {
     if ((scenario.*question.answer).empty()) missing.emplace_back(question.flag);
   }
   if (missing.empty()) return;
@@ -95,7 +100,7 @@ void ask_for_rest(NewScenario& scenario) {
                       "gpt-oss-20b --trace drawn --for step"
                     : "for example --topology h100-rail --trace drawn");
   }
-  for (const Question& question : questions()) {
+  for (const Question& question : questions_of(scenario)) {
     std::string& answer = scenario.*question.answer;
     if (answer.empty()) answer = asked(question);
   }

@@ -64,10 +64,14 @@ void take_experts(const LaunchFile& launch, Launched& launched) {
   const NamedArgument* factor = argument_of(launch, "moe-expert-capacity-factor");
   if (factor == nullptr || factor->text() == "false") return;
   require_known(launch, *factor);
-  const std::string drop = word_of(launch, "moe-token-drop-policy", "probs");
+  if (word_of(launch, "moe-token-drop-policy", "probs") == "probs") {
+    launched.assume(
+        "capacity: as many choices are dropped by position as by probability, which most traces "
+        "lack");
+  }
   launched.change("policy.routing",
-                  fmt::format("{{kind: capacity, rule: megatron, factor: {}, drop: {}}}",
-                              factor->text(), drop == "probs" ? "weights" : "position"));
+                  fmt::format("{{kind: capacity, rule: megatron, factor: {}, drop: position}}",
+                              factor->text()));
   if (!is_on(launch, "moe-pad-expert-input-to-capacity")) return;
   if (policy == "megatron") {
     launched.change("policy.dispatch",

@@ -52,15 +52,19 @@ void take_virtual_stages(const LaunchFile& launch, const Degrees& d, Launched& l
   const auto per_chunk = count_of(launch, "num-layers-per-virtual-pipeline-stage", 0);
   if (per_chunk > 0 && vpp == 1) {
     const NamedArgument& at = *argument_of(launch, "num-layers-per-virtual-pipeline-stage");
-    if (layers == 0 || layers % (per_chunk * d.pp) != 0) {
+    // As layers, where stages have fewer of them for it.
+    const std::int64_t counted_too = is_on(launch, "account-for-embedding-in-pipeline-split") +
+                                     is_on(launch, "account-for-loss-in-pipeline-split");
+    const std::int64_t shared = layers + counted_too;
+    if (layers == 0 || shared % (per_chunk * d.pp) != 0) {
       throw launch.arguments.error(
           at,
           layers == 0 ? "--num-layers-per-virtual-pipeline-stage without --num-layers"
-                      : fmt::format("{} layers are not {} stages of chunks of {}", layers, d.pp,
+                      : fmt::format("{} layers are not {} stages of chunks of {}", shared, d.pp,
                                     counted(per_chunk, "layer")),
           "--num-layers says how many there are to share");
     }
-    vpp = layers / (per_chunk * d.pp);
+    vpp = shared / (per_chunk * d.pp);
   }
   if (vpp > 1 && d.pp > 1) launched.set("parallel.vpp", std::to_string(vpp));
 }

@@ -32,6 +32,18 @@ std::string scenario_of(const std::string& launch) {
   return outcome.code == 0 ? content(file) : "";
 }
 
+TEST(NewFrom, TakesADenseModelThatItsHintNames) {
+  const Scratch scratch;
+  const std::string launch = scratch.file("a.sh"), file = scratch.file("s.yaml");
+  std::ofstream(launch) << "vllm serve meta-llama/Llama-3.1-70B --tensor-parallel-size 8\n";
+  const Outcome refused = run_moesim(from_words(file, launch), of_the_sources);
+  EXPECT_THAT(refused.err, HasSubstr("--model llama-3-70b is the nearest name"));
+  const Outcome taken =
+      run_moesim(from_words(file, launch, {"--model", "llama-3-70b"}), of_the_sources);
+  EXPECT_EQ(taken.code, 0) << taken.err;
+  EXPECT_THAT(content(file), HasSubstr("\nmodel: llama-3-70b "));
+}
+
 TEST(NewFrom, EveryLaunchOpens) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(launches)) {

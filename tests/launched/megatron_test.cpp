@@ -31,6 +31,13 @@ TEST(MegatronFlags, Parallelism) {
                       {"parallel.tp", "parallel.pp", "parallel.cp", "parallel.ep", "parallel.etp",
                        "parallel.vpp", "parallel.order", "batch.micro", "batch.sequence"}),
             "2 2 2 4 1 4 tp-cp-ep-pp-dp 2 4096");
+  EXPECT_EQ(values_in(megatron("--pipeline-model-parallel-size 2 --num-layers 22 "
+                               "--account-for-embedding-in-pipeline-split "
+                               "--account-for-loss-in-pipeline-split "
+                               "--num-layers-per-virtual-pipeline-stage 3"),
+                      {"parallel.vpp"}),
+            "4")
+      << "24 are shared";
   EXPECT_EQ(values_in(megatron("--pipeline-model-parallel-size 2 "
                                "--num-virtual-stages-per-pipeline-rank 3"),
                       {"parallel.vpp"}),
@@ -62,7 +69,8 @@ TEST(MegatronFlags, Capacity) {
       megatron("--moe-expert-capacity-factor 1.25 --moe-pad-expert-input-to-capacity");
   ASSERT_EQ(launched.changes.size(), 2U);
   EXPECT_EQ(launched.changes[0].value,
-            "{kind: capacity, rule: megatron, factor: 1.25, drop: weights}");
+            "{kind: capacity, rule: megatron, factor: 1.25, drop: position}");
+  EXPECT_THAT(launched.assumed, Contains(HasSubstr("dropped by position as by probability")));
   EXPECT_EQ(launched.changes[1].path, "policy.dispatch");
 }
 
