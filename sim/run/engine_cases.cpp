@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "sim/base/counted.h"
 #include "sim/base/unsuitable.h"
 #include "sim/run/backends.h"
 #include "sim/run/engine_pool.h"
@@ -95,6 +96,12 @@ RequestLog requests_of(const EngineRun& run) {
 EngineResult run_engines(const Scenario& scenario, const Inputs& inputs,
                          const ComparisonOptions& options) {
   const RequestLog log = requests_of(*scenario.engine_run);
+  const std::int64_t warmup = scenario.engine_run->warmup;
+  if (warmup > 0 && warmup >= std::ssize(log.requests)) {
+    throw Error(fmt::format("serving.warmup_requests is {}, of {}: none is left to measure", warmup,
+                            counted(log.requests.size(), "request")),
+                "fewer of them, or more requests");
+  }
   const std::vector<EngineJob> asked = engine_jobs(scenario, inputs);
   const bool only = asked.size() == 1;
   std::vector<WorkerJob<EngineOutcome>> jobs;

@@ -37,7 +37,8 @@ std::vector<EngineColumn> latency_columns(bool sla) {
   const auto add = [&](const std::string& name, LatencyFigures ServingMetrics::*of,
                        double LatencyFigures::*figure) {
     columns.push_back({name, [of, figure](const EngineOutcome& o) {
-                         return time_cell((o.metrics.*of).*figure);
+                         const double seconds = (o.metrics.*of).*figure;
+                         return seconds > 0 ? time_cell(seconds) : Cell("-");  // of one token
                        }});
   };
   add("TTFT p50", &ServingMetrics::ttft, &LatencyFigures::p50);

@@ -165,6 +165,17 @@ void check_keys(const IterationSpec& spec, const MoeModel& model) {
       fmt::format("at most tp / key heads, as in vLLM: serving.dcp: {}", copies));
 }
 
+/// The heads that GPUs of a tensor group share are whole.
+void check_heads(const IterationSpec& spec, const MoeModel& model) {
+  if (!model.attention || !model.attention->shape) return;
+  const int heads = model.attention->shape->heads, tp = spec.parallel.tp;
+  if (heads % tp == 0) return;
+  int below = tp;
+  while (heads % below != 0) --below;
+  throw Error(fmt::format("tp = {} does not divide the {} heads of '{}'", tp, heads, model.name),
+              fmt::format("each GPU of a tensor group has as many: tp = {}", below));
+}
+
 }  // namespace
 
 int drafting_layers(const IterationSpec& spec, const MoeModel& model) {
@@ -179,6 +190,7 @@ CacheShard cache_shard(const IterationSpec& spec, const MoeModel& model) {
 IterationShape shape_of(const IterationSpec& spec, int gpus, const MoeModel& model) {
   const SpecPlaces& at = spec.places;
   if (spec.serving) said_at(at, at.batch, [&] { check_keys(spec, model); });
+  said_at(at, at.parallel, [&] { check_heads(spec, model); });
   said_at(at, at.precision, [&] { return spec.precision.types(model); });
   const int predicting = model.missing_of_whole().empty() ? model.mtp : 0;
   return shape_of(spec, gpus, model.layers,
