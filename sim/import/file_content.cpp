@@ -144,7 +144,7 @@ std::string files_text(const std::vector<std::string>& inputs) {
   for (const std::string& input : inputs) {
     std::error_code unreadable;
     for (const auto& entry : std::filesystem::directory_iterator(input, unreadable)) {
-      if (entry.is_directory()) names.push_back(entry.path().filename().string() + "/");
+      if (entry.is_directory(unreadable)) names.push_back(entry.path().filename().string() + "/");
     }
   }
   std::ranges::sort(names);

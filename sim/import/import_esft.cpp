@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "sim/base/counted.h"
+#include "sim/base/files.h"
 #include "sim/base/line_file.h"
 #include "sim/base/most.h"
 #include "sim/base/parse_integer.h"
@@ -45,7 +46,7 @@ std::optional<int> layer_of(std::string_view name) {
 std::vector<LayerFile> find_files(const std::vector<std::string>& inputs) {
   std::vector<LayerFile> files;
   for (const auto& input : inputs) {
-    if (!fs::is_directory(input)) {
+    if (!is_folder(input)) {
       const auto layer = layer_of(fs::path(input).filename().string());
       if (!layer) {
         throw error_in(input, "is not named expert_weights_<layer>.txt",

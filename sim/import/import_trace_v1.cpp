@@ -55,11 +55,11 @@ Manifest read_manifest(const std::string& folder) {
 std::vector<Manifest> find_manifests(const std::vector<std::string>& inputs) {
   std::vector<Manifest> found;
   for (const auto& input : inputs) {
-    if (!fs::is_directory(input)) throw error_in(input, "is not a folder of trace v1");
-    if (fs::exists(input + "/manifest.json")) found.push_back(read_manifest(input));
+    if (!is_folder(input)) throw error_in(input, "is not a folder of trace v1");
+    if (is_there(input + "/manifest.json")) found.push_back(read_manifest(input));
     std::vector<std::string> inside;
     for (const auto& entry : fs::recursive_directory_iterator(input)) {
-      if (entry.is_directory() && fs::exists(entry.path() / "manifest.json")) {
+      if (is_there((entry.path() / "manifest.json").string())) {
         inside.push_back(entry.path().string());
       }
     }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/files.h"
 #include "sim/trace/mapped_file.h"
 
 namespace moesim {
@@ -37,13 +38,13 @@ std::vector<std::pair<std::string, std::string>> files_below(
     const std::vector<std::string>& inputs) {
   std::vector<std::pair<std::string, std::string>> files;
   for (const auto& input : inputs) {
-    if (!fs::is_directory(input)) {
+    if (!is_folder(input)) {
       files.emplace_back(fs::path(input).filename().string(), input);
       continue;
     }
     std::vector<std::pair<std::string, std::string>> inside;
     for (const auto& entry : fs::recursive_directory_iterator(input)) {
-      if (!entry.is_regular_file()) continue;
+      if (!is_regular_file(entry.path().string())) continue;
       inside.emplace_back(entry.path().lexically_relative(input).string(), entry.path().string());
     }
     std::sort(inside.begin(), inside.end());
@@ -57,13 +58,13 @@ std::vector<std::pair<std::string, std::string>> files_below(
 std::vector<std::string> input_files(const std::vector<std::string>& inputs) {
   std::vector<std::string> files;
   for (const auto& input : inputs) {
-    if (!fs::is_directory(input)) {
+    if (!is_folder(input)) {
       files.push_back(input);
       continue;
     }
     std::vector<std::string> inside;
     for (const auto& entry : fs::directory_iterator(input)) {
-      if (entry.is_regular_file()) inside.push_back(entry.path().string());
+      if (is_regular_file(entry.path().string())) inside.push_back(entry.path().string());
     }
     std::sort(inside.begin(), inside.end());
     files.insert(files.end(), inside.begin(), inside.end());
