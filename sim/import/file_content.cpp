@@ -45,6 +45,8 @@ FileForm form_of_text(std::string_view start) {
   }
   if (start[first] == '[') {  // a list; a line of a log may begin so, too
     const auto next = start.find_first_not_of(" \t\r\n", first + 1);
+    const bool tagged = length_of_tags(start.substr(first, start.find('\n', first) - first)) > 0;
+    if (tagged) return FileForm::text;
     const bool value =
         next == std::string_view::npos ||
         std::string_view("[{]\"-0123456789").find(start[next]) != std::string_view::npos;
