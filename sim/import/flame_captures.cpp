@@ -11,6 +11,7 @@
 #include "sim/base/files.h"
 #include "sim/base/most.h"
 #include "sim/base/parse_integer.h"
+#include "sim/import/input_hash.h"
 #include "sim/import/torch_file.h"
 
 namespace moesim {
@@ -46,7 +47,9 @@ CaptureName capture_name(const fs::path& path) {
 LayerFiles files_of_layer(const fs::path& folder) {
   LayerFiles files;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() != ".pt" || !is_regular_file(entry.path().string())) continue;
+    if (is_hidden(entry.path()) || entry.path().extension() != ".pt" ||
+        !is_regular_file(entry.path().string()))
+      continue;
     files.emplace(capture_name(entry.path()), entry.path().string());
   }
   return files;

@@ -18,6 +18,7 @@
 #include "sim/base/text.h"
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
+#include "sim/import/input_hash.h"
 #include "sim/trace/verify.h"
 
 namespace moesim {
@@ -57,6 +58,7 @@ std::vector<LayerFile> find_files(const std::vector<std::string>& inputs) {
     }
     const std::size_t before = files.size();
     for (const auto& entry : fs::directory_iterator(input)) {
+      if (is_hidden(entry.path())) continue;
       if (const auto layer = layer_of(entry.path().filename().string())) {
         files.push_back({*layer, entry.path().string()});
       }
