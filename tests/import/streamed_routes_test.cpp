@@ -84,6 +84,22 @@ TEST(ChunksOfAResponse, NeedRoutesOnlyInOneOfThem) {
               HasSubstr("none of its 1 responses has routed_experts"));
 }
 
+TEST(RoutesOfAResponse, AreOfAKindThatIsNamed) {
+  const std::string routes = R"("routed_experts": [[[0, 1], [2, 3]]])";
+  const auto refused = [&](const std::string& kind, const std::string& response,
+                           const std::string& other) {
+    EXPECT_EQ(told_of(kind, {{"a.json", response}}),
+              "error: has responses with routes in a form that this kind does not read\n"
+              "hint: kind '" +
+                  other + "' reads them\n");
+  };
+  refused("sglang-routes", "{" + routes + "}", "vllm-routes");
+  refused("sglang-routes", R"({"choices": [{)" + routes + "}]}", "vllm-routes");
+  refused("megatron-routes", R"({"choices": [{"nvext": {"engine_data": {)" + routes + "}}}]}",
+          "sglang-routes");
+  refused("vllm-routes", R"({"moe_topk_indices": [[[0, 1], [2, 3]]]})", "megatron-routes");
+}
+
 TEST(ChunksOfAResponse, HaveTheSameLayers) {
   EXPECT_THAT(told_of("vllm-routes", {{"a.txt", chunk_of("x", "[[[0, 1], [2, 3]]]") +
                                                     chunk_of("x", "[[[4, 5]]]")}}),
