@@ -100,6 +100,25 @@ TEST(RoutesOfAResponse, AreOfAKindThatIsNamed) {
   refused("vllm-routes", R"({"moe_topk_indices": [[[0, 1], [2, 3]]]})", "megatron-routes");
 }
 
+TEST(RoutesOfAResponse, CountOnceInTwoPlaces) {
+  const auto taken = [](const std::string& response) {
+    return told_of("sglang-routes", {{"a.json", response}});
+  };
+  const auto extension = [](const std::string& key, int expert) {
+    return fmt::format(R"("{}": {{"routed_experts": [[[{}, 1], [2, 3]]]}})", key, expert);
+  };
+  const std::string meta = extension("meta_info", 0), nvext = extension("nvext", 0);
+  const std::string one = "top 2 [1] 1: 0 1 2: 2 3", two = "top 2 [1, 1] 1: 0 1 0 1 2: 2 3 2 3";
+  EXPECT_EQ(taken(R"({"choices": [{)" + meta + "}], " + nvext + "}"), one);
+  EXPECT_EQ(taken("{" + meta + ", " + nvext + "}"), one);
+  EXPECT_EQ(taken(R"({"choices": [{)" + meta + ", " + nvext + "}]}"), one);
+  EXPECT_EQ(taken(R"({"choices": [{)" + meta + "}, {" + meta + "}]}"), two) << "of two choices";
+  EXPECT_EQ(taken(R"({"choices": [{)" + meta + "}, {" + meta + "}], " + nvext + "}"), two);
+  EXPECT_EQ(taken("[{" + meta + "}, {" + nvext + "}]"), two) << "of two responses";
+  EXPECT_EQ(taken(R"({"choices": [{)" + meta + "}], " + extension("nvext", 5) + "}"),
+            "top 2 [1, 1] 1: 5 1 0 1 2: 2 3 2 3");
+}
+
 TEST(ChunksOfAResponse, HaveTheSameLayers) {
   EXPECT_THAT(told_of("vllm-routes", {{"a.txt", chunk_of("x", "[[[0, 1], [2, 3]]]") +
                                                     chunk_of("x", "[[[4, 5]]]")}}),
