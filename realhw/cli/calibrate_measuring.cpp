@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 
 #include "realhw/calibrate/rounds.h"
@@ -19,7 +18,7 @@ namespace {
 std::optional<std::string> earlier(Job& job, const std::string& file) {
   std::string text;
   if (!agreed(job, [&] {
-        if (job.rank() == 0 && std::filesystem::exists(file)) text = read_file(file);
+        if (job.rank() == 0 && is_there(file)) text = read_file(file);
       })) {
     return std::nullopt;
   }

@@ -9,6 +9,7 @@
 #include "realhw/cli/agreed.h"
 #include "realhw/cli/program.h"
 #include "realhw/launch/launch.h"
+#include "sim/base/bad_path.h"
 #include "sim/base/cause.h"
 
 int main(int argc, char** argv) {
@@ -20,6 +21,9 @@ int main(int argc, char** argv) {
     return moesim::run_moesim_hw(argc, argv, *job, [&] { job.reset(); });
   } catch (const moesim::Error& e) {
     fmt::print(stderr, "{}", e.what());
+    code = moesim::bad_input;
+  } catch (const std::filesystem::filesystem_error& e) {
+    fmt::print(stderr, "{}", moesim::bad_path(e).what());
     code = moesim::bad_input;
   } catch (const std::exception& e) {
     fmt::print(stderr, "moesim-hw: the run failed: {}\n", moesim::cause_of(e));

@@ -55,10 +55,11 @@ std::vector<std::string> places(const SharedLibrary::Names& names) {
 
 SharedLibrary::SharedLibrary(const Names& names) {
   const std::vector<std::string> paths = places(names);
+  std::error_code missing;
   std::string reason;  // of the first place that has the file, or of the loader
   for (const std::string& path : paths) {
     const bool search = path.find('/') == std::string::npos;
-    if (!search && !fs::exists(path)) continue;
+    if (!search && !fs::exists(path, missing)) continue;
     handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_ != nullptr) {
       path_ = path;

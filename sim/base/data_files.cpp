@@ -23,7 +23,8 @@ namespace {
 std::string given_root() {
   const char* root = std::getenv("MOESIM_DATA");
   if (root == nullptr || *root == '\0') return "";
-  if (!fs::is_directory(root)) {
+  std::error_code unreadable;
+  if (!fs::is_directory(root, unreadable)) {
     throw Error(fmt::format("MOESIM_DATA is '{}', which is not a folder", root),
                 "the folder that holds models/ and topologies/");
   }
@@ -143,7 +144,7 @@ std::string hint_for_trace(const std::string& name) {
   std::error_code unreadable;
   const fs::path folder = parent.empty() ? "." : parent;
   for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
-    if (entry.is_directory() && is_permitted(folder.string()))
+    if (entry.is_directory(unreadable) && is_permitted(folder.string()))
       others.push_back((parent / entry.path().filename()).string());
   }
   std::sort(others.begin(), others.end());
@@ -158,12 +159,12 @@ std::string hint_for_trace(const std::string& name) {
 namespace {
 
 void add_names(const fs::path& folder, bool traces, std::set<std::string>& names) {
-  if (!fs::is_directory(folder)) return;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
     const fs::path& path = entry.path();
     // Tables of links are read by the clusters that name them.
     const bool file = path.extension() == ".yaml" && path.stem().extension() != ".calib";
-    if (traces ? fs::exists(path / "trace.json") : file) {
+    if (traces ? fs::exists(path / "trace.json", unreadable) : file) {
       names.insert(traces ? path.filename().string() : path.stem().string());
     }
   }

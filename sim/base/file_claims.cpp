@@ -76,6 +76,10 @@ std::string target_of(const std::string& path) {
 enum class Reading { refused, meant };
 
 void claim(const std::string& path, Reading reading) {
+  if (is_standard_output(path)) {
+    throw error_in(path, "is standard output, and this output needs a file of its own",
+                   path == standard_output ? "./- is a file of this name" : "give it another name");
+  }
   const std::string target = target_of(path);
   const std::optional<FileId> id = id_of(path);
   const std::lock_guard guard(claims().mutex);
@@ -91,6 +95,14 @@ void claim(const std::string& path, Reading reading) {
 }
 
 }  // namespace
+
+bool is_standard_output(const std::string& path) {
+  if (path == standard_output) return true;
+  struct stat its {};
+  struct stat out {};
+  return ::stat(path.c_str(), &its) == 0 && ::fstat(STDOUT_FILENO, &out) == 0 &&
+         its.st_dev == out.st_dev && its.st_ino == out.st_ino;
+}
 
 int open_input(const std::string& path) {
   check_regular_file(path);
@@ -130,7 +142,7 @@ int rename_to_output(const std::string& from, const std::string& path) {
 
 void claim_standard_output() {
   const std::lock_guard guard(claims().mutex);
-  if (claims().written_paths.insert("-").second) return;
+  if (claims().written_paths.insert(standard_output).second) return;
   throw Error("two documents of this command go to standard output",
               "give one of them the name of a file");
 }

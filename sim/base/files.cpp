@@ -54,6 +54,11 @@ bool is_folder(const std::string& path) {
   return is_permitted(path) && fs::is_directory(path, impossible);
 }
 
+bool is_regular_file(const std::string& path) {
+  std::error_code impossible;
+  return is_permitted(path) && fs::is_regular_file(path, impossible);
+}
+
 std::string read_file(const std::string& path) {
   const int file = open_input(path);
   std::string text;
@@ -109,7 +114,8 @@ void check_writable(const std::string& path) {
   if (path.empty()) throw Error("the name of a file to write is empty");
   const std::string target = output_target(path);
   const fs::path parent = fs::absolute(target).parent_path();
-  if (!fs::is_directory(parent)) {
+  std::error_code none;
+  if (!fs::is_directory(parent, none)) {
     throw error_in(path, fmt::format("there is no folder '{}'", parent.string()));
   }
   if (::access(parent.c_str(), W_OK) != 0) {

@@ -8,9 +8,11 @@
 namespace moesim {
 
 /// Whether a file or folder of this name exists. False if no file can have the name, because it is
-/// too long.
+/// too long, and for a link that leads to itself.
 bool is_there(const std::string& path);
 bool is_folder(const std::string& path);
+/// Whether it is a file that can be read to its end, or a link to one.
+bool is_regular_file(const std::string& path);
 
 /// Returns the content of a file. Throws Error if it cannot be read.
 std::string read_file(const std::string& path);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "sim/base/bad_path.h"
 #include "sim/base/cause.h"
 #include "sim/base/error.h"
 #include "sim/base/stop_signals.h"
@@ -105,6 +106,9 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const moesim::Error& e) {
     fmt::print(stderr, "{}", e.what());
+    return bad_input;
+  } catch (const std::filesystem::filesystem_error& e) {
+    fmt::print(stderr, "{}", moesim::bad_path(e).what());
     return bad_input;
   } catch (const moesim::Interrupted& e) {
     fmt::print(stderr, "moesim: {}\n", e.what());

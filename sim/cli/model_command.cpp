@@ -35,6 +35,14 @@ std::string with_sources(const std::string& model) {
   return text;
 }
 
+MoeModel read_back(const std::string& model, const std::string& file, const std::string& config) {
+  try {
+    return parse_moe_model(model, file);
+  } catch (const Error& e) {
+    throw error_of_hf_config(e, file, config);
+  }
+}
+
 /// The same that --model reads of a config.json.
 void import_model(const ModelImport& options) {
   // Without a slash it would be a name of those in models.
@@ -47,7 +55,7 @@ void import_model(const ModelImport& options) {
                    "model files need no import: --model reads them");
   }
   const std::string model = with_sources(model_text_of_hf_config(file, text));
-  const MoeModel read = parse_moe_model(model, file);
+  const MoeModel read = read_back(model, file, text);
   options.out.write(model);
   fmt::print(options.out.beside(), "{}: {}, {}\n", read.name, counted(read.layers, "layer"),
              read.experts == 0

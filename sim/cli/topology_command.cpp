@@ -2,6 +2,7 @@
 // moesim topology: shows, checks and draws a cluster before you simulate anything on it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "sim/flags/output_file.h"
 #include "sim/flags/print_flags.h"
 #include "sim/scenario/changes.h"
+#include "sim/topology/import/gpu_families.h"
 #include "sim/topology/import/import.h"
 #include "sim/topology/reader.h"
 #include "sim/topology/show/draw.h"
@@ -164,6 +166,20 @@ void find_gpu_model(const std::string& model, const std::string& topology) {
   }
 }
 
+/// Throws Error unless a model of this GPU is there: "H100" is the name of a device.
+void check_stated_gpu(const std::string& model) {
+  try {
+    if (!model.empty()) data_file("models/gpu", model);
+  } catch (const Error& e) {
+    const Diagnostic& d = e.diagnostics().front();
+    const GpuFamily* family = family_named(model);
+    const auto names = data_names("models/gpu");
+    const bool meant = family && std::ranges::find(names, family->model) != names.end();
+    throw Error("--gpu: " + d.message,
+                meant ? fmt::format("did you mean '{}'?", family->model) : d.hint);
+  }
+}
+
 /// Reads the topology, which reports mistakes of the file and pairs of GPUs without a route. Then
 /// looks for unknown GPU models and prints warnings.
 void check(const TopologyOptions& options) {
@@ -196,6 +212,7 @@ void check(const TopologyOptions& options) {
 
 /// Writes the topology, which must read back; says on the side what it is.
 void import_topology(const TopologyImport& options) {
+  check_stated_gpu(options.gpu);
   std::vector<ClusterFacts> facts;
   for (const std::string& file : options.files) {
     facts.push_back(read_facts(file));

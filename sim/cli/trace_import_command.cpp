@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
+#include "sim/base/files.h"
 #include "sim/cli/long_work.h"
 #include "sim/cli/trace_command.h"
 #include "sim/import/importer.h"
@@ -35,7 +35,7 @@ Phase phase_of(const std::string& text) {
 /// Throws Error without inputs. Whoever forgets KIND has given the input in its place.
 void check_inputs(const ImportFlags& flags) {
   if (!flags.options.inputs.empty()) return;
-  if (!std::filesystem::exists(flags.kind)) throw Error("INPUT is missing", "a file or a folder");
+  if (!is_there(flags.kind)) throw Error("INPUT is missing", "a file or a folder");
   throw Error(
       fmt::format("'{}' is a file, and its kind must come before it", flags.kind),
       fmt::format("moesim trace import table {} -o NAME, if it is a log with rows per token; "

@@ -2,28 +2,12 @@
 #include "sim/flags/output_file.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "sim/base/error.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 
 namespace moesim {
-namespace {
-
-const std::string standard_output = "-";
-
-/// Whether it is "-", /dev/stdout, or what a shell has sent standard output to.
-bool is_standard_output(const std::string& path) {
-  if (path == standard_output) return true;
-  struct stat its {};
-  struct stat out {};
-  return ::stat(path.c_str(), &its) == 0 && ::fstat(STDOUT_FILENO, &out) == 0 &&
-         its.st_dev == out.st_dev && its.st_ino == out.st_ino;
-}
-
-}  // namespace
 
 std::FILE* stream_beside(const std::string& path) {
   return path == standard_output ? stderr : stdout;

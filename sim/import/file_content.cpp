@@ -45,6 +45,8 @@ FileForm form_of_text(std::string_view start) {
   }
   if (start[first] == '[') {  // a list; a line of a log may begin so, too
     const auto next = start.find_first_not_of(" \t\r\n", first + 1);
+    const bool tagged = length_of_tags(start.substr(first, start.find('\n', first) - first)) > 0;
+    if (tagged) return FileForm::text;
     const bool value =
         next == std::string_view::npos ||
         std::string_view("[{]\"-0123456789").find(start[next]) != std::string_view::npos;
@@ -144,7 +146,7 @@ std::string files_text(const std::vector<std::string>& inputs) {
   for (const std::string& input : inputs) {
     std::error_code unreadable;
     for (const auto& entry : std::filesystem::directory_iterator(input, unreadable)) {
-      if (entry.is_directory()) names.push_back(entry.path().filename().string() + "/");
+      if (entry.is_directory(unreadable)) names.push_back(entry.path().filename().string() + "/");
     }
   }
   std::ranges::sort(names);

@@ -8,8 +8,10 @@
 #include <map>
 
 #include "sim/base/error.h"
+#include "sim/base/files.h"
 #include "sim/base/most.h"
 #include "sim/base/parse_integer.h"
+#include "sim/import/input_hash.h"
 #include "sim/import/torch_file.h"
 
 namespace moesim {
@@ -45,7 +47,9 @@ CaptureName capture_name(const fs::path& path) {
 LayerFiles files_of_layer(const fs::path& folder) {
   LayerFiles files;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (!entry.is_regular_file() || entry.path().extension() != ".pt") continue;
+    if (is_hidden(entry.path()) || entry.path().extension() != ".pt" ||
+        !is_regular_file(entry.path().string()))
+      continue;
     files.emplace(capture_name(entry.path()), entry.path().string());
   }
   return files;
@@ -55,10 +59,10 @@ LayerFiles files_of_layer(const fs::path& folder) {
 std::map<std::int64_t, LayerFiles> find_layers(const std::vector<std::string>& inputs) {
   std::map<std::int64_t, LayerFiles> layers;
   for (const std::string& input : inputs) {
-    if (!fs::is_directory(input)) continue;
+    if (!is_folder(input)) continue;
     for (const auto& entry : fs::directory_iterator(input)) {
       const std::int64_t number = whole_name(entry.path().filename().string());
-      if (!entry.is_directory() || number < 0 || number > max_layer_number) continue;
+      if (number < 0 || number > max_layer_number || !is_folder(entry.path().string())) continue;
       auto files = files_of_layer(entry.path());
       if (!files.empty()) layers[number].merge(files);
     }

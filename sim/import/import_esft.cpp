@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "sim/base/counted.h"
+#include "sim/base/files.h"
 #include "sim/base/line_file.h"
 #include "sim/base/most.h"
 #include "sim/base/parse_integer.h"
@@ -17,6 +18,7 @@
 #include "sim/base/text.h"
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
+#include "sim/import/input_hash.h"
 #include "sim/trace/verify.h"
 
 namespace moesim {
@@ -45,7 +47,7 @@ std::optional<int> layer_of(std::string_view name) {
 std::vector<LayerFile> find_files(const std::vector<std::string>& inputs) {
   std::vector<LayerFile> files;
   for (const auto& input : inputs) {
-    if (!fs::is_directory(input)) {
+    if (!is_folder(input)) {
       const auto layer = layer_of(fs::path(input).filename().string());
       if (!layer) {
         throw error_in(input, "is not named expert_weights_<layer>.txt",
@@ -56,6 +58,7 @@ std::vector<LayerFile> find_files(const std::vector<std::string>& inputs) {
     }
     const std::size_t before = files.size();
     for (const auto& entry : fs::directory_iterator(input)) {
+      if (is_hidden(entry.path())) continue;
       if (const auto layer = layer_of(entry.path().filename().string())) {
         files.push_back({*layer, entry.path().string()});
       }

@@ -125,7 +125,7 @@ std::vector<LayerCounts> read_ranks(const std::string& folder, ImportSink& sink)
   std::vector<LayerCounts> ranks;
   for (int rank = 0; rank < number("world_size"); ++rank) {
     const fs::path of_rank = fs::path(folder) / std::to_string(rank);
-    if (!fs::is_directory(of_rank)) {
+    if (!is_folder(of_rank.string())) {
       throw error_in(folder, fmt::format("has no folder of rank {}", rank));
     }
     ranks.push_back(read_rank(of_rank, sink));

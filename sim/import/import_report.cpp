@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/counted.h"
+#include "sim/base/files.h"
 #include "sim/import/file_content.h"
 #include "sim/import/import_sink.h"
 #include "sim/import/microbatch.h"
@@ -72,7 +73,7 @@ Imported ImportSink::finish(const std::string& kind, const std::string& input_ha
   flush();
   if (steps_ == 0) {
     const std::string& input = options_.inputs.front();
-    const bool folder = std::filesystem::is_directory(input);
+    const bool folder = is_folder(input);
     throw error_in(input, begun_ ? "holds padding only" : "holds no tokens",
                    begun_ || !folder ? "" : files_text(options_.inputs));
   }

@@ -36,10 +36,12 @@ bool add_routes(RequestRoutes& requests, const JsonElement& beside, const std::s
 
 /// What engines put next to a response or its choices: SGLang's meta_info of /generate and sglext
 /// (also sgl_ext), Dynamo's nvext, there also under engine_data.
+constexpr const char* extensions[] = {"meta_info", "sglext", "sgl_ext", "nvext"};
+
 bool extension_routes(RequestRoutes& requests, const JsonElement& response,
                       const std::string& where) {
   bool found = false;
-  for (const char* key : {"meta_info", "sglext", "sgl_ext", "nvext"}) {
+  for (const char* key : extensions) {
     const auto beside = json_at(response, key);
     if (!beside) continue;
     const bool here = add_routes(requests, *beside, where);
@@ -117,10 +119,30 @@ bool vllm_prompt(RequestRoutes& requests, const JsonElement& response, const std
   return true;
 }
 
+/// The kind that reads the routes of a response; empty if it holds none that are known.
+std::string kind_of_routes(const JsonElement& response) {
+  std::vector<JsonElement> parts = choices_of(response);
+  parts.push_back(response);
+  for (const JsonElement& part : parts) {
+    if (json_at(part, "moe_topk_indices")) return "megatron-routes";
+    if (json_at(part, "routed_experts") || json_at(part, "prompt_routed_experts")) {
+      return "vllm-routes";
+    }
+    for (const char* key : extensions) {
+      const auto beside = json_at(part, key);
+      const auto data = beside ? json_at(*beside, "engine_data") : std::nullopt;
+      const bool here = beside && json_at(*beside, "routed_experts");
+      if (here || (data && json_at(*data, "routed_experts"))) return "sglang-routes";
+    }
+  }
+  return "";
+}
+
 void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRoutes whole) {
   std::int64_t without = 0, with = 0;
   RequestRoutes requests(sink);
   std::vector<std::string> keys;  // of the first without
+  std::string other_kind;
   for_each_response(sink, [&](const JsonElement& item, const std::string& where) {
     const JsonElement response = body_of(item);
     requests.begin(response);
@@ -133,10 +155,16 @@ void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRout
       }
     }
     if (!found && keys.empty()) keys = json_keys(response);
+    if (!found && other_kind.empty()) other_kind = kind_of_routes(response);
     if (found) ++with;
     if (!found && !requests.in_chunks()) ++without;
   });
   without += requests.finish();
+  if (with == 0 && !other_kind.empty()) {
+    throw error_in(sink.options().inputs.front(),
+                   "has responses with routes in a form that this kind does not read",
+                   fmt::format("kind '{}' reads them", other_kind));
+  }
   if (with == 0 && without > 0) {
     throw error_in(
         sink.options().inputs.front(),

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <filesystem>
 #include <map>
+#include <set>
 
 #include "sim/base/most.h"
 #include "sim/import/counts.h"
+#include "sim/import/dump_names.h"
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
 #include "sim/import/input_hash.h"
@@ -19,20 +19,6 @@
 
 namespace moesim {
 namespace {
-
-/// The number in "..._rank3_..." of a file's name.
-std::optional<std::int64_t> rank_in_name(const std::string& path) {
-  const std::string name = std::filesystem::path(path).stem().string();
-  const auto at = name.find("rank");
-  if (at == std::string::npos) return std::nullopt;
-  const auto digit = name.find_first_of("0123456789", at);
-  std::int64_t rank = 0;
-  if (digit == std::string::npos || digit > at + 5 ||
-      std::from_chars(name.data() + digit, name.data() + name.size(), rank).ec != std::errc()) {
-    return std::nullopt;
-  }
-  return rank;
-}
 
 /// Counts of rows by step, source and layer.
 class LoggedCounts {
@@ -56,9 +42,8 @@ class LoggedCounts {
     }
     const auto rank = row.rank ? row.rank : rank_;
     ranked_ = ranked_ || rank.has_value();
-    // Files without a rank in their names are dumps one after the other.
-    const std::string step =
-        fmt::format("{:020} {} {}", row.step.value_or(0), row.phase, rank || row.step ? 0 : file_);
+    const int dump = row.step ? 0 : dump_of({rank, row.phase}, static_cast<int>(*layer));
+    const std::string step = fmt::format("{:020} {} {:010}", row.step.value_or(0), row.phase, dump);
     auto& counts = steps_[step][rank.value_or(0)][static_cast<int>(*layer)];
     where_ = row.file;
     if (row.experts.empty()) {
@@ -113,6 +98,24 @@ class LoggedCounts {
   using OfExpert = std::map<std::int64_t, std::int64_t>;
   using OfLayer = std::map<int, OfExpert>;
   using OfRank = std::map<std::int64_t, OfLayer>;
+  using Source = std::pair<std::optional<std::int64_t>, std::string>;  // a rank in a phase
+  struct Dumps {
+    int file = 0, number = 0;
+    std::set<int> layers;  // of the last dump
+  };
+
+  /// Files of the same source are dumps one after the other. Files of other layers of a rank are
+  /// of one dump.
+  int dump_of(const Source& source, int layer) {
+    Dumps& its = dumps_[source];
+    if (its.file != file_ && (!source.first || its.layers.contains(layer))) {
+      ++its.number;
+      its.layers.clear();
+    }
+    its.file = file_;
+    its.layers.insert(layer);
+    return its.number;
+  }
 
   /// Loggers count as they like: choices with repeats, or of other tokens than the model's top-k
   /// has. Then each choice is a token, and loads are what the file says.
@@ -150,6 +153,7 @@ class LoggedCounts {
 
   ImportSink& sink_;
   std::map<std::string, OfRank> steps_;
+  std::map<Source, Dumps> dumps_;
   std::optional<std::int64_t> rank_;  // of the file
   std::string where_;
   std::size_t longest_ = 0;  // list of counts
@@ -185,7 +189,7 @@ void add_tables(const std::vector<std::string>& paths, ImportSink& sink) {
       },
       [&](double done) { sink.progress((files + done) / static_cast<double>(paths.size())); });
   facts = &reader.facts();
-  for (const std::string& path : paths) {
+  for (const std::string& path : in_order_of_time(paths)) {
     tokens.begin_file();
     counts.begin_file(path);
     reader.read(path);

@@ -16,6 +16,7 @@
 #include "sim/base/most.h"
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
+#include "sim/import/input_hash.h"
 #include "sim/import/torch_file.h"
 
 namespace moesim {
@@ -55,12 +56,15 @@ Manifest read_manifest(const std::string& folder) {
 std::vector<Manifest> find_manifests(const std::vector<std::string>& inputs) {
   std::vector<Manifest> found;
   for (const auto& input : inputs) {
-    if (!fs::is_directory(input)) throw error_in(input, "is not a folder of trace v1");
-    if (fs::exists(input + "/manifest.json")) found.push_back(read_manifest(input));
+    if (!is_folder(input)) throw error_in(input, "is not a folder of trace v1");
+    if (is_there(input + "/manifest.json")) found.push_back(read_manifest(input));
     std::vector<std::string> inside;
-    for (const auto& entry : fs::recursive_directory_iterator(input)) {
-      if (entry.is_directory() && fs::exists(entry.path() / "manifest.json")) {
-        inside.push_back(entry.path().string());
+    for (auto at = fs::recursive_directory_iterator(input); at != end(at); ++at) {
+      const fs::path& path = at->path();
+      if (is_hidden(path)) {
+        at.disable_recursion_pending();
+      } else if (is_there((path / "manifest.json").string())) {
+        inside.push_back(path.string());
       }
     }
     for (const auto& folder : inside) found.push_back(read_manifest(folder));

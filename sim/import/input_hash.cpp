@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/files.h"
 #include "sim/trace/mapped_file.h"
 
 namespace moesim {
@@ -31,22 +32,32 @@ std::string hash_of_file(const std::string& path) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
+bool is_data(const fs::path& path) { return !is_hidden(path) && is_regular_file(path.string()); }
+
+/// The files in a folder and in folders of it by their names in it.
+std::vector<std::pair<std::string, std::string>> files_in(const std::string& folder) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (auto at = fs::recursive_directory_iterator(folder); at != end(at); ++at) {
+    const fs::path& path = at->path();
+    if (is_hidden(path)) at.disable_recursion_pending();
+    if (!is_data(path)) continue;
+    files.emplace_back(path.lexically_relative(folder).string(), path.string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 /// All files of the inputs by their names in them: some formats have folders of folders. Links to
 /// folders are not followed.
 std::vector<std::pair<std::string, std::string>> files_below(
     const std::vector<std::string>& inputs) {
   std::vector<std::pair<std::string, std::string>> files;
   for (const auto& input : inputs) {
-    if (!fs::is_directory(input)) {
+    if (!is_folder(input)) {
       files.emplace_back(fs::path(input).filename().string(), input);
       continue;
     }
-    std::vector<std::pair<std::string, std::string>> inside;
-    for (const auto& entry : fs::recursive_directory_iterator(input)) {
-      if (!entry.is_regular_file()) continue;
-      inside.emplace_back(entry.path().lexically_relative(input).string(), entry.path().string());
-    }
-    std::sort(inside.begin(), inside.end());
+    const auto inside = files_in(input);
     files.insert(files.end(), inside.begin(), inside.end());
   }
   return files;
@@ -54,16 +65,18 @@ std::vector<std::pair<std::string, std::string>> files_below(
 
 }  // namespace
 
+bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
 std::vector<std::string> input_files(const std::vector<std::string>& inputs) {
   std::vector<std::string> files;
   for (const auto& input : inputs) {
-    if (!fs::is_directory(input)) {
+    if (!is_folder(input)) {
       files.push_back(input);
       continue;
     }
     std::vector<std::string> inside;
     for (const auto& entry : fs::directory_iterator(input)) {
-      if (entry.is_regular_file()) inside.push_back(entry.path().string());
+      if (is_data(entry.path())) inside.push_back(entry.path().string());
     }
     std::sort(inside.begin(), inside.end());
     files.insert(files.end(), inside.begin(), inside.end());

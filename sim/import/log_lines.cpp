@@ -7,18 +7,12 @@
 
 #include "sim/base/error.h"
 #include "sim/base/parse_integer.h"
+#include "sim/base/plain_line.h"
+#include "sim/import/response_text.h"
 #include "sim/import/table_values.h"
 
 namespace moesim {
 namespace {
-
-/// A value of a line and the words before it, the last first: {"ids", "expertids"}.
-struct NamedValue {
-  std::vector<std::string> names;
-  std::string text;
-  bool follows = false;    // the value before it, with nothing but commas and blanks between
-  std::string after = "";  // the word after it, if only blanks are between: "5 tokens"
-};
 
 bool is_word(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
@@ -171,17 +165,33 @@ bool LogLines::passes_tensor(const std::string& line, const TableRow& row) {
   return line.find('[') == std::string::npos;
 }
 
+std::optional<TableRole> LogLines::role_of(const NamedValue& named) const {
+  for (const std::string& name : named.names) {
+    if (const auto role = fields_.role_of(name)) return role;
+  }
+  return std::nullopt;
+}
+
+/// The values of a line; without those in its tags ("[12] layer=1 ids=[2, 0]") if choices or
+/// counts follow them.
+std::vector<NamedValue> LogLines::values_behind_tags(std::string_view line) const {
+  const std::size_t tags = length_of_tags(line);
+  const auto tells = [&](const NamedValue& value) {
+    const auto role = role_of(value);
+    return role == TableRole::experts || role == TableRole::count ||
+           (value.names.empty() && is_list(value));
+  };
+  auto values = values_of(line.substr(tags));
+  return tags == 0 || std::ranges::any_of(values, tells) ? values : values_of(line);
+}
+
 /// Fills a row with what a line names; returns whether it holds choices, or counts that are wanted.
 bool LogLines::fill_values(const std::string& line, TableRow& row) const {
   bool chosen = false, counts = false;
   std::optional<TableRole> last;  // of the value before, if it is one number
-  for (const NamedValue& named : values_of(line)) {
+  for (const NamedValue& named : values_behind_tags(line)) {
     const TableValue value = value_in_line(named.text);
-    std::optional<TableRole> role;
-    for (const std::string& name : named.names) {
-      const auto found = fields_.role_of(name);
-      if (found && !role) role = found;
-    }
+    std::optional<TableRole> role = role_of(named);
     if (!value.numeric) {
       const bool elided = named.text.find("...") != std::string::npos;
       if (role == TableRole::experts && elided) refuse_elision(row);
@@ -240,7 +250,7 @@ void LogLines::read(LineFile& lines, const TableReader::Progress& progress) {
       }
       line += ' ' + more;
     }
-    read_line(line, {lines.path(), number});
+    read_line(plain_line(line), {lines.path(), number});
     progress(lines.done());
   }
 }

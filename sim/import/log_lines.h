@@ -5,12 +5,21 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/line_file.h"
 #include "sim/import/table_rows.h"
 
 namespace moesim {
+
+/// A value of a line and the words before it, the last first: {"ids", "expertids"}.
+struct NamedValue {
+  std::vector<std::string> names;
+  std::string text;
+  bool follows = false;    // the value before it, with nothing but commas and blanks between
+  std::string after = "";  // the word after it, if only blanks are between: "5 tokens"
+};
 
 class LogLines {
  public:
@@ -23,6 +32,8 @@ class LogLines {
 
  private:
   void read_line(const std::string& line, TableRow row);
+  std::vector<NamedValue> values_behind_tags(std::string_view line) const;
+  std::optional<TableRole> role_of(const NamedValue& named) const;
   bool fill_values(const std::string& line, TableRow& row) const;
   bool passes_tensor(const std::string& line, const TableRow& row);
 

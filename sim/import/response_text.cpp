@@ -2,6 +2,23 @@
 #include "sim/import/response_text.h"
 
 namespace moesim {
+namespace {
+
+constexpr std::string_view line_blanks = " \t\r";
+
+/// Where the brackets end that begin at `at`; npos if they do not. Texts in them are passed over.
+std::size_t end_of_brackets(std::string_view line, std::size_t at) {
+  bool quoted = false;
+  for (int open = 0; at < line.size(); ++at) {
+    if (line[at] == '"') quoted = !quoted;
+    if (quoted) continue;
+    open += line[at] == '[' ? 1 : line[at] == ']' ? -1 : 0;
+    if (open == 0) return at + 1;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
 
 bool is_event_field(std::string_view text) {
   return text.starts_with("event:") || text.starts_with("id:") || text.starts_with("retry:") ||
@@ -18,6 +35,17 @@ std::size_t length_of_headers(std::string_view text) {
     if (next != std::string_view::npos && text[next] == '\n') return next + 1;
   }
   return text.size();
+}
+
+std::size_t length_of_tags(std::string_view line) {
+  std::size_t at = line.find_first_not_of(line_blanks);
+  if (at == std::string_view::npos || line[at] != '[') return 0;
+  while (at != std::string_view::npos && line[at] == '[') {
+    at = end_of_brackets(line, at);
+    if (at != std::string_view::npos) at = line.find_first_not_of(line_blanks, at);
+  }
+  const bool in_list = at == std::string_view::npos || line[at] == ',' || line[at] == ']';
+  return in_list ? 0 : at;
 }
 
 }  // namespace moesim

@@ -36,10 +36,21 @@ bool is_chunk(const JsonElement& response) {
   });
 }
 
+bool same_routes(const NpyArray& a, const NpyArray& b) {
+  if (a.shape() != b.shape()) return false;
+  for (std::int64_t i = 0; i < a.count(); ++i) {
+    if (a.integer(i) != b.integer(i)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void RequestRoutes::begin(const JsonElement& response) {
   index_ = 0;
+  in_choice_ = false;
+  next_to_choices_.clear();
+  in_this_choice_.clear();
   id_ = text_at(response, "id");
   const auto info = json_at(response, "meta_info");
   if (id_.empty() && info) id_ = text_at(*info, "id");
@@ -52,10 +63,26 @@ void RequestRoutes::begin(const JsonElement& response) {
 }
 
 void RequestRoutes::choose(const JsonElement& choice) {
+  in_choice_ = true;
+  in_this_choice_.clear();
   index_ = std::max<std::int64_t>(json_number(json_at(choice, "index"), std::int64_t{1} << 30), 0);
 }
 
+/// Whether the choice, or the response next to its choices, has them already. What is next to the
+/// choices is of one of them: others may have taken the same routes.
+bool RequestRoutes::is_repeated(const NpyArray& ids) {
+  const auto same = [&](const NpyArray& other) { return same_routes(ids, other); };
+  auto& here = in_choice_ ? in_this_choice_ : next_to_choices_;
+  if (std::ranges::any_of(here, same)) return true;
+  here.push_back(ids);
+  const auto outside = std::ranges::find_if(next_to_choices_, same);
+  if (!in_choice_ || outside == next_to_choices_.end()) return false;
+  next_to_choices_.erase(outside);
+  return true;
+}
+
 void RequestRoutes::add(const NpyArray& ids, const std::string& where) {
+  if (is_repeated(ids)) return;
   if (id_.empty()) return add_request(sink_, ids, where);
   streams_[id_] = true;
   const auto [at, is_new] = at_.emplace(std::pair(id_, index_), requests_.size());

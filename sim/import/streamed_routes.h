@@ -27,6 +27,7 @@ class RequestRoutes {
   /// What is added from now on is of this choice.
   void choose(const JsonElement& choice);
   /// Routes [token][layer][choice] of the response's choice. A chunk's are the next, or all so far.
+  /// Servers and what is before them may each put the same ones into a response: these count once.
   void add(const NpyArray& ids, const std::string& where);
 
   /// Hands over the requests of chunks; returns how many responses in chunks had no routes.
@@ -38,11 +39,14 @@ class RequestRoutes {
     std::vector<std::int32_t> ids = {};
     std::vector<std::int64_t> shape = {};
   };
+  bool is_repeated(const NpyArray& ids);
   void append(Request& request, const NpyArray& ids, const std::string& where) const;
 
   ImportSink& sink_;
   std::string id_;  // of a response in chunks; empty: it is whole
   std::int64_t index_ = 0;
+  bool in_choice_ = false;
+  std::vector<NpyArray> next_to_choices_, in_this_choice_;  // of this response
   std::map<std::string, bool> streams_;  // ids of responses in chunks; whether they have routes
   std::map<std::pair<std::string, std::int64_t>, std::size_t> at_;
   std::vector<Request> requests_;

@@ -137,7 +137,8 @@ constexpr const char* other_folder = "name a new or empty folder, or that of an 
 /// The files that an export wrote there; throws unless the folder's index.json says so.
 std::set<std::string> files_of_export(const fs::path& folder) {
   std::set<std::string> files = {"index.json", "run.sh"};
-  if (!fs::exists(folder / "index.json")) refuse(folder, "is not empty and holds no export");
+  if (!is_there((folder / "index.json").string()))
+    refuse(folder, "is not empty and holds no export");
   const std::string index_file = (folder / "index.json").string();
   const auto index = parse_json(read_file(index_file), {index_file, 1, other_folder});
   if (!index.is_object() || index.value("format", nlohmann::ordered_json()) != format_name) {
@@ -153,7 +154,7 @@ std::set<std::string> files_of_export(const fs::path& folder) {
 /// Whether something of ours is to be replaced; throws when it is not ours.
 bool holds_export(const fs::path& folder) {
   if (!fs::exists(folder)) return false;
-  if (!fs::is_directory(folder)) refuse(folder, "is not a folder");
+  if (!is_folder(folder.string())) refuse(folder, "is not a folder");
   if (fs::is_empty(folder)) return true;
   const std::set<std::string> ours = files_of_export(folder);
   for (const auto& entry : fs::directory_iterator(folder)) {

@@ -49,6 +49,32 @@ const HfNames shared_width_key = {
 const HfNames mtp_key = {"num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers",
                          "mtp_num_layers", "num_mtp_layers"};
 
+/// What model files of ours call these.
+const std::pair<std::string, HfNames> names_of_keys[] = {
+    {"experts", experts_key},
+    {"top_k", top_k_key},
+    {"expert_ffn", width_key},
+    {"expert_ffn", own_width_key},
+    {"dense_ffn", own_width_key},
+    {"shared_experts", shared_key},
+    {"shared_ffn", shared_width_key},
+    {"hidden", {"hidden_size", "d_model"}},
+    {"layers", {"num_hidden_layers", "n_layers", "num_layers"}},
+    {"vocabulary", {"vocab_size"}},
+    {"mtp", mtp_key}};
+
+/// A message with the config's names of what it quotes.
+std::string in_names_of(const HfKeys& keys, std::string message) {
+  for (const auto& [ours, names] : names_of_keys) {
+    const auto its = std::ranges::find_if(names, [&](const auto& n) { return keys.has({n}); });
+    const std::string quoted = "'" + ours + "'";
+    const auto at = message.find(quoted);
+    if (its == names.end() || at == std::string::npos) continue;
+    message.replace(at, quoted.size(), "'" + *its + "'");
+  }
+  return message;
+}
+
 /// Models of images and text describe the latter in a part of its own.
 const Json& text_part(const Json& root) {
   for (const char* name : {"text_config", "llm_config", "language_config", "thinker_config"}) {
@@ -248,6 +274,19 @@ std::string model_text_of_hf_config(const std::string& path, const std::string& 
   const std::string model = model_of(keys, outer, architecture_of(keys, outer, path), path);
   keys.finish();
   return model;
+}
+
+Error error_of_hf_config(const Error& error, const std::string& path, const std::string& config) {
+  const Json root = parse_json(without_infinities(config), {path, 1, ""});
+  const HfKeys keys(text_part(root), path);
+  std::vector<Diagnostic> diagnostics = error.diagnostics();
+  for (Diagnostic& d : diagnostics) {
+    if (d.file != path) continue;  // of a change that was asked for
+    d.line = d.column = 0;
+    d.source_line.clear();
+    d.message = in_names_of(keys, d.message);
+  }
+  return Error(std::move(diagnostics));
 }
 
 }  // namespace moesim

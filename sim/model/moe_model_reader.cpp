@@ -195,7 +195,12 @@ MoeModel read_moe_model(const std::string& path, const std::vector<Override>& ov
   if (path.ends_with(".json")) {
     const std::string text = read_file(path);
     if (is_hf_config(path, text)) {
-      return parse_moe_model(model_text_of_hf_config(path, text), path, overrides);
+      const std::string model = model_text_of_hf_config(path, text);
+      try {
+        return parse_moe_model(model, path, overrides);
+      } catch (const Error& e) {
+        throw error_of_hf_config(e, path, text);
+      }
     }
   }
   return read_model(*YamlDocument::from_file(path, overrides), read_experts);

@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "sim/base/counted.h"
+#include "sim/base/files.h"
 #include "sim/model/parameters.h"
 #include "sim/planner/iteration/microbatches.h"
 #include "sim/run/backends.h"
@@ -229,7 +229,7 @@ std::string result_header(const Scenario& scenario, const Inputs& inputs,
                      : scenario.iteration ? iteration_header(scenario, inputs, version)
                                           : layers_header(scenario, inputs, version);
   // A config.json may say more than a model file holds; so may a folder that has one.
-  if (scenario.model.ends_with(".json") || std::filesystem::is_directory(scenario.model)) {
+  if (scenario.model.ends_with(".json") || is_folder(scenario.model)) {
     text += fmt::format("# model {}: {}\n", inputs.model.name, inputs.model.description);
   }
   for (const SystemSpec& system : inputs.systems) {

@@ -11,6 +11,7 @@
 #include "sim/base/error.h"
 #include "sim/sweep/no_match.h"
 #include "sim/sweep/pivot.h"
+#include "sim/sweep/sound_rows.h"
 #include "sim/sweep/stored_value.h"
 #include "sim/sweep/winners.h"
 
@@ -194,7 +195,9 @@ StoredRows rows_where(const SweepReader& reader, const std::string& where,
     sql += fmt::format(" AND ({})", with_quoted_columns(where, reader.columns()));
   }
   try {
-    return reader.query(sql + " ORDER BY id");
+    StoredRows rows = reader.query(sql + " ORDER BY id");
+    check_figures(rows, reader.about().axes, reader.path());
+    return rows;
   } catch (const Error& e) {
     const std::string what = e.diagnostics().front().message, missing = "no such column: ";
     const auto at = what.find(missing);

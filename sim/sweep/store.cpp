@@ -15,6 +15,7 @@
 #include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 #include "sim/base/parse_integer.h"
+#include "sim/sweep/sound_rows.h"
 #include "sim/sweep/statement.h"
 
 namespace moesim {
@@ -93,7 +94,10 @@ SweepStore::SweepStore(const std::string& path, const SweepAbout& about) : path_
     db_ = open_database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     // Nothing changes in a file of others, not even its journal's mode.
     const bool fresh = is_empty(db_, path);
-    if (!fresh) check(about);
+    if (!fresh) {
+      check(about);
+      check_states(db_, path);
+    }
     execute(db_, "PRAGMA journal_mode=WAL");
     execute(db_, "PRAGMA synchronous=NORMAL");
     if (fresh) make(about);
@@ -224,6 +228,7 @@ SweepReader::SweepReader(const std::string& path) : path_(path) {
   db_ = open_database(path, SQLITE_OPEN_READONLY);
   try {
     read_about(db_, path);
+    check_states(db_, path);
   } catch (...) {
     sqlite3_close(db_);
     throw;

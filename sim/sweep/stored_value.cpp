@@ -22,6 +22,14 @@ bool has(const std::string& text, const char* part) { return text.find(part) != 
 
 }  // namespace
 
+bool holds_seconds(const std::string& column) {
+  return (column.ends_with("_s") && !column.ends_with("_per_s")) || has(column, "_s.");
+}
+
+bool holds_bytes(const std::string& column) {
+  return column.ends_with("bytes") || has(column, "_bytes.");
+}
+
 double number_of(const StoredValue& value) {
   if (!value || value->kind == SweepValue::Kind::text) return NAN;
   return value->kind == SweepValue::Kind::integer ? static_cast<double>(value->integer)
@@ -32,12 +40,9 @@ Cell cell_of(const std::string& column, const StoredValue& value) {
   if (!value) return "";
   if (value->kind == SweepValue::Kind::text) return value->text;
   const double number = number_of(value);
-  const bool bytes =
-      (column.ends_with("bytes") || has(column, "_bytes.")) && std::abs(number) < most_bytes;
+  const bool bytes = holds_bytes(column) && std::abs(number) < most_bytes;
   if (bytes) return {to_string(Bytes(static_cast<std::int64_t>(number))), number};
-  const bool seconds =
-      (column.ends_with("_s") && !column.ends_with("_per_s")) || has(column, "_s.");
-  if (seconds) return {to_string(Seconds(number)), number};
+  if (holds_seconds(column)) return {to_string(Seconds(number)), number};
   if (value->kind == SweepValue::Kind::integer) return value->integer;
   return {fmt::format("{:.4g}", number), number};
 }

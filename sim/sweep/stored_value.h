@@ -16,6 +16,10 @@ std::string text_of(const StoredValue& value);
 /// The unit follows from the column's name.
 Cell cell_of(const std::string& column, const StoredValue& value);
 
+/// The unit in a column's name.
+bool holds_seconds(const std::string& column);
+bool holds_bytes(const std::string& column);
+
 /// Merges rows whose axes did not change the scenario; these axes become "any".
 void collapse_equal(StoredRows& rows, const std::vector<std::string>& axes);
 

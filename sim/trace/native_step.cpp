@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 
+#include "sim/base/files.h"
 #include "sim/base/parse_integer.h"
 #include "sim/trace/npy.h"
 
@@ -122,7 +123,8 @@ class StepReader {
 
   std::optional<NpyArray> array(const std::string& name, bool required) {
     const std::string path = folder_.path + "/" + name + ".npy";
-    if (!fs::exists(path)) {
+    std::error_code broken;  // a link that leads to itself is there
+    if (!fs::exists(path, broken) && !broken) {
       if (required) report(path, "is missing");
       return std::nullopt;
     }
@@ -205,7 +207,7 @@ std::vector<StepFolder> find_step_folders(const std::string& directory,
   std::vector<std::string> misnamed;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename().string();
-    if (name[0] == '.' || !entry.is_directory()) continue;
+    if (name[0] == '.' || !is_folder(entry.path().string())) continue;
     if (const auto number = step_number(name)) {
       folders.push_back({*number, directory + "/" + name});
     } else {

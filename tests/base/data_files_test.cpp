@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
@@ -77,6 +78,16 @@ TEST(DataFiles, TracesAreFoldersAndTopologiesFiles) {
   EXPECT_THAT(hint_for_trace("tiny-moe-trian"), HasSubstr("did you mean 'tiny-moe-train'?"));
   EXPECT_THAT(hint_for_trace("nothing-like-it-at-all"), HasSubstr("looked for in '"));
   EXPECT_EQ(hint_for_trace("/no/such/folder/nothing"), "");
+}
+
+TEST(DataFiles, ALinkToItselfIsNoneOfThem) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("own-trace", folder.path() + "/own-trace");
+  std::filesystem::create_directory(folder.path() + "/other-trace");
+  EXPECT_THAT(hint_for_trace(folder.path() + "/othr-trace"), HasSubstr("/other-trace'?"));
+  EXPECT_FALSE(is_there(folder.path() + "/own-trace"));
+  EXPECT_FALSE(is_regular_file(folder.path() + "/own-trace"));
+  EXPECT_TRUE(is_regular_file(MOESIM_ROOT "/README.md"));
 }
 
 }  // namespace

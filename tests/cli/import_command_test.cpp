@@ -43,10 +43,10 @@ TEST(ImportCommands, TopologiesSayHowMuchIsAssumed) {
     line.insert(line.end(), more.begin(), more.end());
     return run_moesim(line, {.data = MOESIM_ROOT});
   };
-  const Outcome printed = imported({"--gpu", "h100"});
+  const Outcome printed = imported({"--gpu", "h100-measured"});
   EXPECT_THAT(printed.out, HasSubstr("\n  gpus: 2  # read: matrix.txt\n"));
   EXPECT_EQ(printed.err, "2 GPUs on 1 host, 7 values assumed\n");
-  const Outcome written = imported({"--gpu", "h100", "-o", scratch.file("mine.yaml")});
+  const Outcome written = imported({"--gpu", "h100-measured", "-o", scratch.file("mine.yaml")});
   EXPECT_EQ(written.out, "2 GPUs on 1 host, 7 values assumed\n");
   EXPECT_EQ(written.err, "");
   EXPECT_EQ(content(scratch.file("mine.yaml")), printed.out);

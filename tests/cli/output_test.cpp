@@ -47,6 +47,21 @@ TEST(Output, OfPlanAndCalibrateMayBePrintedToo) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 
+TEST(Output, OfFilesIsNotPrinted) {
+  const Scratch scratch;
+  const std::string printed = scratch.file("printed");
+  for (const std::string name : {"-", "/dev/stdout"}) {
+    const Outcome outcome =
+        run_moesim(on_hand_trace("run", "pair", {"dedup"}, {"--json", name, "--timeline", name}),
+                   {.folder = scratch.path(), .output = printed});
+    EXPECT_EQ(outcome.code, 2) << name;
+    EXPECT_THAT(outcome.err, HasSubstr(name + ": error: is standard output, and this output needs a"
+                                              " file of its own\nhint: "));
+    EXPECT_EQ(content(printed), "");
+    EXPECT_FALSE(std::filesystem::exists(scratch.path() / "-"));
+  }
+}
+
 TEST(Output, TwoHaveTwoNames) {
   const Scratch scratch;
   const std::string file = scratch.file("a.json");

@@ -168,5 +168,22 @@ TEST(TopologyCommand, CheckFindsUnknownGpuModels) {
                                  HasSubstr("hint: did you mean 'round'?")));
 }
 
+TEST(TopologyCommand, ImportTakesOnlyGpuModelsThatAreThere) {
+  const Scratch scratch;
+  const std::string file = scratch.file("smi.txt");
+  std::ofstream(file) << "GPU0 GPU1\nGPU0 X NV18\nGPU1 NV18 X\n";
+  const auto with_gpu = [&](const std::string& gpu) {
+    return run_shipped({"topology", "import", file, "--gpu", gpu});
+  };
+  EXPECT_EQ(with_gpu("h100-measured").code, 0);
+  for (const char* gpu : {"H100", "nosuch"}) {
+    const Outcome refused = with_gpu(gpu);
+    EXPECT_EQ(refused.code, 2) << gpu;
+    EXPECT_EQ(refused.out, "");
+    EXPECT_THAT(refused.err, HasSubstr(fmt::format("error: --gpu: no '{}' in models/gpu\n", gpu)));
+  }
+  EXPECT_THAT(with_gpu("H100").err, HasSubstr("hint: did you mean 'h100-measured'?"));
+}
+
 }  // namespace
 }  // namespace moesim

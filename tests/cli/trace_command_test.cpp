@@ -55,6 +55,24 @@ TEST_F(TraceCommand, SliceNamesItsTraceAndItsLayers) {
               HasSubstr("1 (model layers 1)"));
 }
 
+TEST_F(TraceCommand, LinksToThemselvesAreBadInput) {
+  const std::string copied = scratch_.file("copied"), ids = copied + "/step-00000000/ids.npy";
+  fs::copy(hand_trace, copied, fs::copy_options::recursive);
+  fs::remove(ids);
+  fs::create_symlink("ids.npy", ids);
+  for (const char* command : {"info", "verify", "check"}) {
+    const Outcome outcome = run_moesim({"trace", command, copied});
+    EXPECT_EQ(outcome.code, 2) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("ids.npy: error: cannot be read: Too many levels"));
+  }
+  const std::string log = scratch_.file("loop.log");
+  fs::create_symlink("loop.log", log);
+  const Outcome of_log =
+      run_moesim({"trace", "import", "counts", log, "-o", scratch_.file("x"), "--experts", "8"});
+  EXPECT_EQ(of_log.code, 2);
+  EXPECT_THAT(of_log.err, HasSubstr("loop.log: error: cannot be read: Too many levels"));
+}
+
 TEST_F(TraceCommand, RangesAreTwoWholeNumbers) {
   const auto refused = [&](const char* flag, const char* text) {
     const Outcome outcome = trace("slice", {"-o", scratch_.file("none"), flag, text});

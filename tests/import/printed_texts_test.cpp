@@ -30,6 +30,30 @@ TEST(PrintedChoices, MayBeNumbersWithCommas) {
               HasSubstr("token 0 of layer 1 has 1 of 2 choices\nhint: a list of them is [2, 4]"));
 }
 
+TEST(PrintedChoices, MayBeBehindTags) {
+  for (const std::string tag :
+       {"[2026-04-19 11:00:00 TP0] ", "[2026-04-19 11:00:00] INFO moe.py:33 ",
+        "[1,0]<stdout>:", "[2026-04-19 11:00:00] [INFO] [0] ", "[3]: ", "  [17.25] "}) {
+    const auto text = [&](const char* form) {
+      std::string lines;
+      for (const auto& [layer, token, ids] :
+           {std::tuple(1, 0, "2, 4"), {2, 0, "1, 2"}, {1, 1, "1, 3"}, {2, 1, "7, 3"}}) {
+        lines += tag + fmt::format(fmt::runtime(form), layer, token, ids) + "\n";
+      }
+      return lines;
+    };
+    EXPECT_EQ(told_of_log(text("layer={} token={} topk_ids=[{}]")), printed_routes) << tag;
+    EXPECT_EQ(told_of_log(text("Layer {}, token {}: [{}]")), printed_routes) << tag;
+    EXPECT_EQ(told_of_log(text(R"({{"layer": {}, "token": {}, "topk_ids": [{}]}})")),
+              printed_routes)
+        << tag;
+  }
+  EXPECT_EQ(told_of_log("[2026-04-19 11:00:00] starting server\n"
+                        "{\"layer\": 1, \"token\": 0, \"topk_ids\": [2, 4]}\n"
+                        "{\"layer\": 2, \"token\": 0, \"topk_ids\": [1, 2]}\n"),
+            "top 2 [1] 1: 2 4 2: 1 2");
+}
+
 TEST(PrintedChoices, OfLlamaHaveTheirLayerInTheName) {
   EXPECT_EQ(told_of_log("ffn_moe_topk-1 = [2, 4]\nffn_moe_topk-2 = [1, 2]\n"
                         "ffn_moe_topk-1 = [1, 3]\nffn_moe_topk-2 = [7, 3]\n"),
@@ -89,6 +113,12 @@ TEST(PrintedCounts, AreReadIfALogHasNoChoices) {
   EXPECT_EQ(told_of_log("layer 1 token 0 experts [2, 4] tokens_per_expert [4, 4]\n"
                         "layer 1 tokens_per_expert [4, 4]\nlayer 2 token 0 experts [1, 2]\n"),
             "top 2 [1] 1: 2 4 2: 1 2");
+}
+
+TEST(PrintedCounts, MayBeBehindTags) {
+  EXPECT_EQ(told_of_log("[2026-04-19 11:00:00] layer 1: tokens_per_expert: [4, 4, 0, 0, 0, 0, 0, 0]"
+                        "\n[12] layer 2: tokens_per_expert: [0, 0, 4, 4, 0, 0, 0, 0]\n"),
+            printed_counts);
 }
 
 TEST(PrintedCounts, MayComeBeforeWhatTheyCount) {

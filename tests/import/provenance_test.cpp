@@ -48,6 +48,21 @@ TEST(ImportedTraces, SayWhatTheyWereMadeOf) {
   EXPECT_FALSE(whole.contains("dropped_rows"));
 }
 
+TEST(ImportedTraces, AreNotOfHiddenFiles) {
+  const ScratchFolder scratch;
+  const auto options = options_of_ids(scratch, "\3\4\5");
+  for (const char* name : {".DS_Store", "._ids.npy", ".git/ids.npy"}) {
+    write_bytes(scratch / ("in/" + std::string(name)), "PK\3\4");
+  }
+  import_trace("npy", options);
+  const Json provenance = Json::parse(RoutingTrace::open(options.output).info().provenance);
+  ASSERT_EQ(provenance["inputs"].size(), 2U);
+  EXPECT_EQ(provenance["inputs"][0]["file"], "ids.npy");
+  EXPECT_EQ(provenance["inputs"][1]["file"], "lengths.npy");
+  EXPECT_EQ(input_files({scratch / "in"}).size(), 2U);
+  EXPECT_EQ(input_files({scratch / "in/.DS_Store"}).size(), 1U) << "which is asked for";
+}
+
 TEST(ImportedTraces, AreOfFilesThatStayWhatTheyWere) {
   const ScratchFolder scratch;
   const auto options = options_of_ids(scratch, "\3\4\5");

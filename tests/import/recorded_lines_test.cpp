@@ -180,6 +180,15 @@ TEST(Headers, OfAnswersEndWithAnEmptyLine) {
   EXPECT_EQ(length_of_headers("a: b\n\nabc"), 0U);
 }
 
+TEST(Tags, AreBracketsThatWordsFollow) {
+  EXPECT_EQ(length_of_tags("[12] a"), 5U);
+  EXPECT_EQ(length_of_tags(" [12:00 TP0] [a [b]] a"), 21U);
+  for (const char* const line : {"", " ", "a [1] b", "[1, 2]", "[1, 2]\r", "[1], [2]", "[1]]",
+                                 "[1] [2]", "[1, 2", "[\"a] b\"]", "[[1, 2] 3"}) {
+    EXPECT_EQ(length_of_tags(line), 0U) << line;
+  }
+}
+
 TEST(Headers, OfEventsAndOfCurlAreTold) {
   for (const char* const line : {"event: a", "id: 1", "retry: 2", ": ping", "* Connected", "> POST",
                                  ">\r\n", ">\n", "< HTTP", "<\r\n", "<\n"}) {

@@ -150,6 +150,29 @@ TEST(FilesOfCounts, NameTheirRank) {
   }
 }
 
+TEST(FilesOfCounts, OfTheSameRankAreStepsInOrderOfTime) {
+  const auto one = [](int expert) {
+    return fmt::format("layer_id,expert_id,count\n1,{0},1\n1,{1},1\n2,{0},1\n2,{1},1\n", expert,
+                       expert + 1);
+  };
+  const auto in = [](int rank, const std::string& when) {
+    return fmt::format("expert_distribution_rank{}_timestamp{}.csv", rank, when);
+  };
+  EXPECT_EQ(told_of("sglang-counts", {{in(0, "9.5"), one(0)},
+                                      {in(1, "9.25"), one(2)},
+                                      {in(0, "10"), one(4)},
+                                      {in(1, "10.5"), one(6)}}),
+            "top 2 [1, 1] 1: 0 1 2 3 2: 0 1 2 3 rank 0"
+            " step 1 [1, 1] 1: 4 5 6 7 2: 4 5 6 7 rank 0");
+  EXPECT_EQ(told_of("table",
+                    {{"a.csv", "rank,layer,expert,count\n3,1,0,1\n3,1,1,1\n"},
+                     {"b.csv", "rank,layer,expert,count\n3,2,2,1\n3,2,3,1\n"},
+                     {"c.csv", "rank,layer,expert,count\n3,1,4,2\n3,2,5,2\n"}},
+                    [](ImportOptions& options) { options.top_k = 1; }),
+            "top 1 [2] 1: 0 1 2: 2 3 rank 0 step 1 [2] 1: 4 4 2: 5 5 rank 0")
+      << "files of other layers are of one step";
+}
+
 /// A pass of SGLang's recorder: what ranks counted in the 8 slots of one layer.
 std::string recorded(const std::vector<std::string>& of_rank, int experts = 8) {
   std::string records;

@@ -84,6 +84,41 @@ TEST(ChunksOfAResponse, NeedRoutesOnlyInOneOfThem) {
               HasSubstr("none of its 1 responses has routed_experts"));
 }
 
+TEST(RoutesOfAResponse, AreOfAKindThatIsNamed) {
+  const std::string routes = R"("routed_experts": [[[0, 1], [2, 3]]])";
+  const auto refused = [&](const std::string& kind, const std::string& response,
+                           const std::string& other) {
+    EXPECT_EQ(told_of(kind, {{"a.json", response}}),
+              "error: has responses with routes in a form that this kind does not read\n"
+              "hint: kind '" +
+                  other + "' reads them\n");
+  };
+  refused("sglang-routes", "{" + routes + "}", "vllm-routes");
+  refused("sglang-routes", R"({"choices": [{)" + routes + "}]}", "vllm-routes");
+  refused("megatron-routes", R"({"choices": [{"nvext": {"engine_data": {)" + routes + "}}}]}",
+          "sglang-routes");
+  refused("vllm-routes", R"({"moe_topk_indices": [[[0, 1], [2, 3]]]})", "megatron-routes");
+}
+
+TEST(RoutesOfAResponse, CountOnceInTwoPlaces) {
+  const auto taken = [](const std::string& response) {
+    return told_of("sglang-routes", {{"a.json", response}});
+  };
+  const auto extension = [](const std::string& key, int expert) {
+    return fmt::format(R"("{}": {{"routed_experts": [[[{}, 1], [2, 3]]]}})", key, expert);
+  };
+  const std::string meta = extension("meta_info", 0), nvext = extension("nvext", 0);
+  const std::string one = "top 2 [1] 1: 0 1 2: 2 3", two = "top 2 [1, 1] 1: 0 1 0 1 2: 2 3 2 3";
+  EXPECT_EQ(taken(R"({"choices": [{)" + meta + "}], " + nvext + "}"), one);
+  EXPECT_EQ(taken("{" + meta + ", " + nvext + "}"), one);
+  EXPECT_EQ(taken(R"({"choices": [{)" + meta + ", " + nvext + "}]}"), one);
+  EXPECT_EQ(taken(R"({"choices": [{)" + meta + "}, {" + meta + "}]}"), two) << "of two choices";
+  EXPECT_EQ(taken(R"({"choices": [{)" + meta + "}, {" + meta + "}], " + nvext + "}"), two);
+  EXPECT_EQ(taken("[{" + meta + "}, {" + nvext + "}]"), two) << "of two responses";
+  EXPECT_EQ(taken(R"({"choices": [{)" + meta + "}], " + extension("nvext", 5) + "}"),
+            "top 2 [1, 1] 1: 5 1 0 1 2: 2 3 2 3");
+}
+
 TEST(ChunksOfAResponse, HaveTheSameLayers) {
   EXPECT_THAT(told_of("vllm-routes", {{"a.txt", chunk_of("x", "[[[0, 1], [2, 3]]]") +
                                                     chunk_of("x", "[[[4, 5]]]")}}),

@@ -6,9 +6,12 @@
 #include <string>
 
 #include "sim/base/data_files.h"
+#include "sim/base/files.h"
+#include "sim/base/temporary_folder.h"
 #include "sim/model/hf_config.h"
 #include "sim/model/moe_model.h"
 #include "sim/model/parameters.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -53,6 +56,25 @@ TEST(HfForms, DeepSeeksFilesForItsOwnInference) {
 "n_activated_experts": 6, "route_scale": 1.0, "q_lora_rank": 0, "kv_lora_rank": 512,
 "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128})"),
               HasSubstr("attention: {kind: mla, heads: 16, kv_rank: 512,"));
+}
+
+TEST(HfForms, MistakesAreOfTheConfigsKeys) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/config.json";
+  const auto mistake = [&](const std::string& from, const std::string& to,
+                           const std::vector<Override>& overrides = {}) {
+    std::string text = "{" + small_qwen + "}";
+    text.replace(text.find(from), from.size(), to);
+    write_file(path, text);
+    return error_of([&] { read_moe_model(path, overrides); });
+  };
+  const std::string two = R"("num_experts_per_tok": 2)";
+  EXPECT_EQ(mistake(two, R"("num_experts_per_tok": 9)"),
+            path + ": error: 'num_experts_per_tok' is 9, more than the 8 experts\n");
+  EXPECT_THAT(mistake(R"("hidden_size": 64)", R"("hidden_size": 6400000000)"),
+              testing::StartsWith(path + ": error: 'hidden_size'"));
+  const Override asked{"top_k", "9", ""};
+  EXPECT_THAT(mistake(two, two, {asked}), HasSubstr("--set top_k=9"));
 }
 
 TEST(HfForms, EncodersAreRefusedWithoutAKeyThatSaysSo) {

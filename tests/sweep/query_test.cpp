@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -314,6 +316,38 @@ TEST(SweepDocument, NamesInputsByTheirHashes) {
   EXPECT_FALSE(is_sqlite_file(scratch / "t"));
   write_bytes(scratch / "t", "SQLite format 3");
   EXPECT_FALSE(is_sqlite_file(scratch / "t"));
+}
+
+TEST_F(QueryTest, FiguresThatAreNoneAreRefused) {
+  const auto refused = [&](const std::string& column, const SweepValue& value) {
+    std::vector<SweepRow> rows;
+    for (int id = 0; id < 2; ++id) {
+      rows.push_back({id,
+                      sweep_ok,
+                      "",
+                      {{"moesim", text_value("1.0")},
+                       {"tokens", integer_value(4)},
+                       {"step_s", real_value(0.1)}}});
+    }
+    std::erase_if(rows[1].figures, [&](const SweepFigure& f) { return f.column == column; });
+    rows[1].figures.push_back({column, value});
+    const std::string path = scratch_ / (column + "-damaged");
+    std::filesystem::remove(path);
+    SweepStore(path, {"h", "g", 2, {}}).add(rows);
+    const SweepReader reader(path);
+    const std::string error = error_of([&] { answer(reader, {.top = 1}); });
+    EXPECT_EQ(error_of([&] { sweep_document(reader); }), error);
+    return error.substr(std::min(error.find("error: "), error.size()));
+  };
+  const std::string hint = "\nhint: copy it again, or run the sweep again\n";
+  const std::string damaged = "error: is damaged: scenario 1 has ";
+  EXPECT_EQ(refused("step_s", text_value("abc")), damaged + "text as its step_s" + hint);
+  EXPECT_EQ(refused("step_s", real_value(INFINITY)), damaged + "inf as its step_s" + hint);
+  EXPECT_EQ(refused("step_s", integer_value(-1)), damaged + "-1 as its step_s" + hint);
+  EXPECT_EQ(refused("tokens", text_value("abc")), damaged + "text as its tokens" + hint);
+  EXPECT_EQ(refused("a_bytes", integer_value(-8)), damaged + "-8 as its a_bytes" + hint);
+  EXPECT_EQ(refused("idle_s", real_value(-1e-17)), "") << "a difference of equal times";
+  EXPECT_EQ(refused("gain", real_value(-0.5)), "");
 }
 
 TEST_F(QueryTest, ParetoFrontIsThatOfBruteForce) {

@@ -132,6 +132,12 @@ TEST_F(StoreTest, RefusesWhatNoSweepWrites) {
         changed(fmt::format("UPDATE about SET value = '{}' WHERE key = 'scenarios'", count)),
         HasSubstr("does not tell its scenarios"));
   }
+  for (const char* state : {"'weird'", "x'ff'", "NULL", "1"}) {
+    const std::string sql = fmt::format("INSERT INTO scenarios (id, state) VALUES (3, {})", state);
+    EXPECT_THAT(changed(sql), HasSubstr("is damaged: scenario 3 has another state than ok, "
+                                        "unsuitable or failed\nhint: copy it again"));
+    EXPECT_THAT(error_of([&] { SweepStore(path(), about); }), HasSubstr("scenario 3 has another"));
+  }
   EXPECT_THAT(changed("CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i "
                       "+ 1 FROM n) SELECT i FROM n"),
               HasSubstr("not a file of a sweep"));

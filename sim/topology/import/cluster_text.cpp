@@ -149,8 +149,8 @@ class TopologyText {
     const std::string rate = to_string(BytesPerSecond(links * family->nvlink));
     const std::string each = fmt::format("{} of {} by data sheet", counted(links, "link"),
                                          to_string(BytesPerSecond(family->nvlink)));
-    line("    bandwidth", rate,
-         facts_.nvlinks.known() ? read_in(facts_.nvlinks.file, each) : assumed(each));
+    const bool known = facts_.nvlinks.known() && !gpu_.is_assumed && family == family_;
+    line("    bandwidth", rate, known ? read_in(facts_.nvlinks.file, each) : assumed(each));
   }
 
   void pcie(bool joined) {

@@ -21,9 +21,10 @@ enum class NvlinkShape { unknown, none, behind_switch, mesh, pairs, mixed };
 /// One node as a file has it; 0 or empty: the file does not say.
 struct NodeFacts {
   int gpus = 0;
-  std::string gpu_name;  // "NVIDIA H100 80GB HBM3"
-  bool amd = false;      // GPUs of AMD, whose links are XGMI
-  int sm = 0;            // compute capability x 10
+  std::string gpu_name;    // "NVIDIA H100 80GB HBM3"
+  bool amd = false;        // GPUs of AMD, whose links are XGMI
+  bool numa_gpus = false;  // whose memories are NUMA nodes of the host, as behind Grace
+  int sm = 0;              // compute capability x 10
   NvlinkShape nvlink = NvlinkShape::unknown;
   int nvlinks = 0;               // of a pair, or of a GPU if behind a switch or mixed
   BytesPerSecond nvlink_rate{};  // the same, if the file has a rate

@@ -57,6 +57,7 @@ void take_node(const NodeFacts& node, const std::string& file, MergedFacts& all)
   take(all.gpus, node.gpus, file, "GPUs of a node:");
   take_first(all.gpu_name, node.gpu_name, file);
   take_first(all.amd, node.amd, file);
+  take_first(all.numa_gpus, node.numa_gpus, file);
   take(all.sm, node.sm, file, "compute capability:");
   take(all.nvlink, node.nvlink, file, "NVLink", NvlinkShape::unknown);
   take_first(all.nvlinks, node.nvlinks, file);

@@ -22,7 +22,7 @@ struct Said {
 struct MergedFacts {
   Said<int> gpus, sm, nvlinks, sockets, switches, nics, other_nics, hosts, domains, hosts_each;
   Said<std::string> gpu_name, network;
-  Said<bool> amd;
+  Said<bool> amd, numa_gpus;
   Said<NvlinkShape> nvlink;
   Said<BytesPerSecond> nvlink_rate, pcie_rate, nic_rate;
   std::optional<Said<FabricShape>> fabric;

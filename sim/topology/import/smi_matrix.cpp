@@ -125,6 +125,15 @@ std::string numa_of(const SmiMatrix::Row& row) {
   return row.rest.size() > 1 ? row.rest[1] : row.rest.empty() ? "" : row.rest[0];
 }
 
+/// Whether the column "GPU NUMA ID", the third affinity, has a number for all GPUs.
+bool has_numa_gpus(const SmiMatrix& matrix) {
+  return std::ranges::all_of(matrix.rows, [](const SmiMatrix::Row& row) {
+    return !is_device(row.device, "GPU") ||
+           (row.rest.size() == 3 &&
+            row.rest[2].find_first_not_of("0123456789") == std::string::npos);
+  });
+}
+
 void set_nics(const SmiMatrix& matrix, NodeFacts& node) {
   int all = 0, near = 0;
   for (std::size_t column = 0; column < matrix.columns.size(); ++column) {
@@ -167,6 +176,7 @@ NodeFacts node_of(const SmiMatrix& matrix, const std::string& name) {
   set_shape(pairs, shape_of_all_alike(pairs, node.gpus), node);
   set_nics(matrix, node);
   node.sockets = static_cast<int>(numa.size());
+  node.numa_gpus = has_numa_gpus(matrix);
   return node;
 }
 

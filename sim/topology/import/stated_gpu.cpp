@@ -48,7 +48,7 @@ StatedGpu gpu_of_capability(const MergedFacts& facts, int links, bool counts) {
   return {family ? family->model : device,
           assumed(fmt::format("{} says compute capability {}.{}, {} NVLinks", facts.sm.file,
                               sm / 10, sm % 10, links)),
-          family};
+          family, true};
 }
 
 /// By its links, where no file names it.
@@ -58,12 +58,16 @@ StatedGpu assumed_gpu(const MergedFacts& facts) {
   const bool counts = facts.nvlink.value == NvlinkShape::behind_switch || mesh;
   if (facts.sm.known()) return gpu_of_capability(facts, links, counts);
   const auto by = [](const GpuFamily* family, const std::string& why) {
-    return StatedGpu{family->model, assumed(why + "; --gpu says which"), family};
+    return StatedGpu{family->model, assumed(why + "; --gpu says which"), family, true};
   };
   const std::string of_links = fmt::format("{} NVLinks", links);
   // Boards of eight V100 are the ones whose six links join some pairs once and others twice.
   const bool boards = facts.nvlink.value == NvlinkShape::mixed && links == 6;
   if (boards) return by(family_named("v100"), of_links);
+  const bool switched = facts.nvlink.value == NvlinkShape::behind_switch;
+  if (switched && facts.numa_gpus.known() && facts.gpus.value == 4) {
+    return by(family_named("gb200"), of_links + ", and each of four GPUs is a NUMA node of Grace");
+  }
   if (counts && links > 0) {
     if (const GpuFamily* family = family_with(0, links)) return by(family, of_links);
   }
@@ -77,7 +81,7 @@ StatedGpu assumed_gpu(const MergedFacts& facts) {
               "PCIe of this rate in " + facts.pcie_rate.file);
   }
   const GpuFamily* family = family_named("h100");
-  return {family->model, assumed("no file says; --gpu does"), family};
+  return {family->model, assumed("no file says; --gpu does"), family, true};
 }
 
 }  // namespace
@@ -92,7 +96,7 @@ StatedGpu stated_gpu(const MergedFacts& facts, const std::string& stated) {
   }
   if (facts.amd.known()) {
     const GpuFamily* family = family_named("mi300x");
-    return {family->model, assumed(facts.amd.file + " says AMD; --gpu says which"), family};
+    return {family->model, assumed(facts.amd.file + " says AMD; --gpu says which"), family, true};
   }
   return assumed_gpu(facts);
 }

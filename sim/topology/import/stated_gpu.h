@@ -13,6 +13,7 @@ struct StatedGpu {
   std::string model;                  // a name in models/gpu, or the device's in small letters
   std::string comment;                // what it rests on
   const GpuFamily* family = nullptr;  // null: a device that is not known
+  bool is_assumed = false;            // neither a file nor the user says it
 };
 
 /// `stated`: by the user; empty: by the files, else the commonest GPU with such links.

@@ -67,7 +67,7 @@ node:
   gpus: 8  # read: f
   nvlink:
     kind: mesh  # read: f
-    bandwidth: 64 GB/s  # read: f: 1 link of 64 GB/s by data sheet
+    bandwidth: 64 GB/s  # assumed: 1 link of 64 GB/s by data sheet
     latency: 0.5 us  # assumed: per hop
   pcie:
     bandwidth: 64 GB/s  # assumed: x16 by data sheet

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 
 #include "sim/topology/import/import.h"
@@ -96,7 +97,7 @@ const std::string half_of_dgx1 =
 TEST(PostedTopology, LinksToSomeGpusAddUpForTheAssumedSwitch) {
   EXPECT_THAT(posted_topology(half_of_dgx1),
               HasSubstr("    kind: switch  # assumed: f joins only some pairs; no kind does that\n"
-                        "    bandwidth: 75 GB/s  # read: f: 3 links of 25 GB/s by data sheet\n"));
+                        "    bandwidth: 75 GB/s  # assumed: 3 links of 25 GB/s by data sheet\n"));
 }
 
 std::string dgx1_of_nccl(const char* sm) {
@@ -115,7 +116,7 @@ TEST(PostedTopology, ComputeCapabilityNamesTheDeviceOfUnknownFamilies) {
   const std::string text = posted_topology(dgx1_of_nccl("70"));
   EXPECT_THAT(text,
               HasSubstr("  gpu: v100  # assumed: f says compute capability 7.0, 6 NVLinks\n"));
-  EXPECT_THAT(text, HasSubstr("    bandwidth: 150 GB/s  # read: f: 6 links of 25 GB/s"));
+  EXPECT_THAT(text, HasSubstr("    bandwidth: 150 GB/s  # assumed: 6 links of 25 GB/s"));
   EXPECT_THAT(posted_topology(dgx1_of_nccl("60")), HasSubstr("  gpu: 'p100'  # assumed: f says"));
   EXPECT_THAT(posted_topology(dgx1_of_nccl("110")), HasSubstr("  gpu: 'sm110'  # assumed: f says"));
 }
@@ -160,6 +161,32 @@ TEST(PostedTopology, AnswersOnPeerAccessAreRefused) {
               "f:2: error: is of nvidia-smi topo -p2p, which does not say how GPUs are joined\n"
               "hint: nvidia-smi topo -m does\n");
   }
+}
+
+TEST(PostedTopology, LinksOfAnAssumedGpuHaveAnAssumedRate) {
+  const auto tray = [](const char* numa_ids, const std::string& gpu = "") {
+    std::string text = "GPU0 GPU1 GPU2 GPU3 CPU Affinity NUMA Affinity GPU NUMA ID\n";
+    std::istringstream ids(numa_ids);
+    for (int row = 0; row < 4; ++row) {
+      text += fmt::format("GPU{}", row);
+      for (int column = 0; column < 4; ++column) text += row == column ? " X" : " NV18";
+      std::string id;
+      ids >> id;
+      text += fmt::format(" 0-71 0,2-17 {}\n", id);
+    }
+    return posted_topology(text, gpu);
+  };
+  const auto has = [](const std::string& gpu, const std::string& rate) {
+    return AllOf(HasSubstr("  gpu: " + gpu), HasSubstr("    bandwidth: " + rate));
+  };
+  EXPECT_THAT(tray("2 10 18 26"),
+              has("gb200-measured  # assumed: 18 NVLinks, and each of four GPUs is a NUMA node of "
+                  "Grace; --gpu says which\n",
+                  "900 GB/s  # assumed: 18 links of 50 GB/s by data sheet\n"));
+  EXPECT_THAT(tray("N/A N/A N/A N/A"),
+              has("h100-measured  # assumed", "450 GB/s  # assumed: 18 links of 25 GB/s"));
+  EXPECT_THAT(tray("N/A N/A N/A N/A", "b200-measured"),
+              has("b200-measured  # stated", "900 GB/s  # read: f: 18 links of 50 GB/s"));
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ node:
   gpus: 4  # read: smi
   nvlink:
     kind: pairs  # read: smi
-    bandwidth: 100 GB/s  # read: smi: 4 links of 25 GB/s by data sheet
+    bandwidth: 100 GB/s  # assumed: 4 links of 25 GB/s by data sheet
     latency: 0.5 us  # assumed: per hop
   pcie:
     bandwidth: 64 GB/s  # assumed: x16 by data sheet

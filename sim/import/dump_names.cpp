@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/import/dump_names.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <string_view>
+
+namespace moesim {
+namespace {
+
+/// The number behind a word of a file's name; at most one character is between them.
+template <typename T>
+std::optional<T> number_after(std::string_view word, const std::string& path) {
+  const std::string name = std::filesystem::path(path).stem().string();
+  const auto at = name.find(word);
+  if (at == std::string::npos) return std::nullopt;
+  const auto digit = name.find_first_of("0123456789", at);
+  T number = 0;
+  if (digit == std::string::npos || digit > at + word.size() + 1 ||
+      std::from_chars(name.data() + digit, name.data() + name.size(), number).ec != std::errc()) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> rank_in_name(const std::string& path) {
+  return number_after<std::int64_t>("rank", path);
+}
+
+std::vector<std::string> in_order_of_time(std::vector<std::string> paths) {
+  std::ranges::stable_sort(
+      paths, {}, [](const std::string& path) { return number_after<double>("timestamp", path); });
+  return paths;
+}
+
+}  // namespace moesim

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the names of dumps say: "expert_distribution_rank3_timestamp1755.25.csv".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moesim {
+
+/// The number in "..._rank3_..." of a file's name.
+std::optional<std::int64_t> rank_in_name(const std::string& path);
+
+/// Files by the number in "..._timestamp1755.25..." of their names; before them those without one,
+/// in their order.
+std::vector<std::string> in_order_of_time(std::vector<std::string> paths);
+
+}  // namespace moesim
