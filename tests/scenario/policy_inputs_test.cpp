@@ -216,10 +216,12 @@ TEST_F(PolicyInputsTest, MistakesNameThePolicyAndTheKey) {
 }
 
 TEST_F(PolicyInputsTest, OfADispatchThatNeedsTheHostLeaveGraphs) {
-  const auto graphs = [](const std::string& policies, const std::string& more = "") {
+  const auto graphs = [](const std::string& policies, const std::string& more = "",
+                         const std::string& ep = "8") {
     const Scenario scenario = parse_scenario(
         "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: " + policies +
-            "\nserving: {engine: vllm, requests: {count: 4, rate: 1, input: 8, output: 4}}\n" +
+            "\nparallel: {ep: " + ep +
+            "}\nserving: {engine: vllm, requests: {count: 4, rate: 1, input: 8, output: 4}}\n" +
             more,
         "serving.yaml", {});
     const Inputs inputs = open_inputs(scenario);
@@ -238,6 +240,8 @@ TEST_F(PolicyInputsTest, OfADispatchThatNeedsTheHostLeaveGraphs) {
   EXPECT_EQ(graphs("[deepep-low-latency, deepep-normal]",
                    "set: [scenario:deepep-normal.serving.graphs=false]\n"),
             std::pair(std::vector{true, false}, std::string()));
+  EXPECT_EQ(graphs("deepep-normal", "", "1"), std::pair(std::vector{true}, std::string()))
+      << "a group of one dispatches nothing";
 }
 
 }  // namespace
