@@ -19,7 +19,7 @@ Table path_table(const PathSums& path, double plans);
 /// waited for it there.
 Table path_gpu_table(const PathSums& path, double plans, std::size_t most);
 
-/// "dispatch 41 %"; "-" of an empty path.
+/// "experts 41 %", with dispatch and combine as tokens; "-" of an empty path.
 std::string path_text(const PathSums& path);
 
 /// The sums, per plan.

@@ -32,6 +32,7 @@ struct EngineOutcome {
   Bytes moved;  // keys and values between pools
   EngineLosses losses;
   TokenCosts costs;  // of tokens that were generated, on all GPUs
+  bool never_planned = false;  // a policy that plans from loads, which has seen too few steps
   std::string unsuitable = {};
 };
 

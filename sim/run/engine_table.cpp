@@ -180,6 +180,13 @@ Printout engine_table(const Scenario& scenario, const std::vector<EngineCase>& c
     printout.add(fmt::format("# {} on {} was not run: {}\n", c.name.policy_text(), c.name.topology,
                              c.outcome.unsuitable));
   }
+  for (const EngineCase* c : ran) {
+    if (!c->outcome.never_planned) continue;
+    printout.add(
+        fmt::format("# {} on {} never planned from loads: it has seen too few steps "
+                    "(--warmup N shows it N before those of `steps`)\n",
+                    c->name.policy_text(), c->name.topology));
+  }
   return printout.add(price_note(ran));
 }
 

@@ -140,6 +140,7 @@ Json engine_case_json(const EngineCase& c) {
   json["gpus"] = o.gpus;
   json["ranks"] = o.ranks;
   json["run_s"] = m.time.value;
+  if (o.never_planned) json["never_planned"] = true;
   json["requests"] = m.requests;
   json["warmup_requests"] = m.warmup;
   json["ttft"] = latency_json(m.ttft);

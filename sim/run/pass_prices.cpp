@@ -106,6 +106,14 @@ bool PassPrices::plans_from_loads(const ServingBatch& batch) const {
   return planner.planner().plans_from_loads();
 }
 
+bool PassPrices::never_plans(const ServingBatch& batch) const {
+  const Scenario pass = with_batch(batch);
+  PolicyPlanner planner(pass, run_.inputs, run_.cluster, run_.system, {.routing = run_.routing});
+  if (!planner.planner().plans_from_loads()) return false;
+  planner.plan(0);
+  return !planner.planner().replanned();
+}
+
 Bytes PassPrices::cache_per_token() const {
   const IterationSpec& spec = *run_.scenario.iteration;
   if (!run_.inputs.model.missing_of_whole().empty()) return Bytes(0);

@@ -27,6 +27,8 @@ class PassPrices : public StepPrices {
   std::int64_t cache_tokens(const ServingBatch& batch, const EngineMemory& memory);
   /// Whether the policy places experts by their loads, as balancers do.
   bool plans_from_loads(const ServingBatch& batch) const;
+  /// Whether it does, but has seen too few steps before that pass.
+  bool never_plans(const ServingBatch& batch) const;
   /// Bytes of one token on one GPU, of all layers.
   Bytes cache_per_token() const;
 

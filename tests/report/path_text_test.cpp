@@ -52,7 +52,11 @@ TEST(PathTable, HasKindsByTheirTimes) {
                                                 "60.0 %", "nic 75 %", "c -> d"));
   EXPECT_THAT(texts(table.rows[1]), ElementsAre(name_of(PathKind::combine), Cell(Seconds(2)).text,
                                                 "40.0 %", "latency 100 %", "-"));
-  EXPECT_EQ(path_text(ten_seconds()), std::string(name_of(PathKind::dispatch)) + " 60 %");
+  EXPECT_EQ(path_text(ten_seconds()), "tokens 100 %") << "there and back";
+  PathSums more = ten_seconds();
+  more.kinds[static_cast<std::size_t>(PathKind::experts)].time = more.length * 3;
+  more.length = more.length * 4;
+  EXPECT_EQ(path_text(more), "experts 75 %");
   EXPECT_EQ(path_text({}), "-");
 }
 

@@ -5,6 +5,7 @@
 
 #include "sim/run/engine_cases.h"
 #include "sim/run/engine_pool.h"
+#include "sim/run/engine_views.h"
 #include "tests/error_of.h"
 
 namespace moesim {
@@ -28,6 +29,25 @@ Scenario pools_scenario(const std::string& serving, const std::string& topology 
 std::vector<EngineCase> pools_cases(const Scenario& scenario) {
   const Inputs inputs = open_inputs(scenario);
   return run_engines(scenario, inputs, {.workers = 0}).cases;
+}
+
+TEST(EnginePools, SayWhoseExpertsWereNeverPlanned) {
+  const auto never = [](const std::string& policy, const std::string& steps) {
+    const Scenario scenario = parse_scenario(
+        "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: " + policy +
+            "\nparallel: {tp: 1, ep: 8}\nset: [topology.nodes=1]\n" + steps +
+            "serving:\n  engine: vllm\n"
+            "  requests: {count: 1, concurrency: 1, input: 9, output: 2}\n",
+        "never.yaml", {});
+    const std::vector<EngineCase> cases = pools_cases(scenario);
+    const bool noted =
+        engine_table(scenario, cases).text().find("never planned from loads") != std::string::npos;
+    EXPECT_EQ(noted, cases.at(0).outcome.never_planned);
+    return noted;
+  };
+  EXPECT_TRUE(never("eplb", "steps: 12:13\n"));
+  EXPECT_FALSE(never("eplb", "steps: 12:13\nwarmup: 12\n"));
+  EXPECT_FALSE(never("deepep-normal", "steps: 12:13\n"));
 }
 
 std::string requests_of_tokens(int count, int input, int output) {
