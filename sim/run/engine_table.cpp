@@ -32,13 +32,15 @@ EngineColumn loss_column(const std::string& name, Cell (*cell)(const EngineOutco
   return {name, cell, [](const EngineOutcome& o) { return o.losses.losses > 0; }};
 }
 
+/// Answers of one token have no time between tokens.
+Cell time_or_none(double seconds) { return seconds > 0 ? time_cell(seconds) : Cell("-"); }
+
 std::vector<EngineColumn> latency_columns(bool sla) {
   std::vector<EngineColumn> columns;
   const auto add = [&](const std::string& name, LatencyFigures ServingMetrics::*of,
                        double LatencyFigures::*figure) {
     columns.push_back({name, [of, figure](const EngineOutcome& o) {
-                         const double seconds = (o.metrics.*of).*figure;
-                         return seconds > 0 ? time_cell(seconds) : Cell("-");  // of one token
+                         return time_or_none((o.metrics.*of).*figure);
                        }});
   };
   add("TTFT p50", &ServingMetrics::ttft, &LatencyFigures::p50);
@@ -67,8 +69,11 @@ std::vector<EngineColumn> load_columns() {
   return {
       {"requests/s", [](const EngineOutcome& o) { return rate_cell(o.metrics.rates.requests); }},
       {"tokens/s/user",
-       [](const EngineOutcome& o) { return rate_cell(o.metrics.rates.output_per_user); }},
-      {"gap p99", [](const EngineOutcome& o) { return time_cell(o.metrics.gap.p99); }},
+       [](const EngineOutcome& o) {
+         const double rate = o.metrics.rates.output_per_user;
+         return rate > 0 ? rate_cell(rate) : Cell("-");
+       }},
+      {"gap p99", [](const EngineOutcome& o) { return time_or_none(o.metrics.gap.p99); }},
       {"latency p50", [](const EngineOutcome& o) { return time_cell(o.metrics.latency.p50); }},
       {"latency p95", [](const EngineOutcome& o) { return time_cell(o.metrics.latency.p95); }},
       {"running", [](const EngineOutcome& o) { return rate_cell(o.metrics.load.running_mean); }},

@@ -48,6 +48,18 @@ TEST(Deployments, KeysAndValuesMoveFromPromptsToDecoding) {
   EXPECT_EQ(run.instances[0].kv_left + run.instances[1].kv_left, 0);
 }
 
+TEST(Deployments, CountWhatRunsWhileAPassDoes) {
+  FormulaPrices prices = second_per_pass();
+  const Deployment deployment = one_engine({}, prices);
+  const ServingRun run = run_serving(deployment, at_once({{100, 1}}));
+  ASSERT_EQ(run.samples.size(), 2U);
+  EXPECT_EQ(run.samples[0].time, Seconds(0));
+  EXPECT_EQ(run.samples[0].running, 1);
+  EXPECT_GE(run.samples[0].kv_tokens, 100);
+  EXPECT_EQ(run.samples[1].running, 0) << "it has ended with the pass";
+  EXPECT_EQ(run.instances[0].kv_tokens_most, run.samples[0].kv_tokens);
+}
+
 TEST(Deployments, FirstTokensWaitForAPlaceToDecode) {
   FormulaPrices prompts = second_per_pass(), decodes = second_per_pass();
   EngineOptions one;

@@ -90,10 +90,7 @@ class ServingLoop {
       case EventKind::intake:
         return enqueue(event.of);
       case EventKind::pass_end:
-        if (places_[static_cast<std::size_t>(event.of)].serial == event.serial) {
-          end_pass(static_cast<std::size_t>(event.of));
-        }
-        return;
+        return end_pass(static_cast<std::size_t>(event.of), event.serial);
       case EventKind::kv_arrival:
         return continue_decoding(event.of);
       case EventKind::loss:
@@ -140,6 +137,7 @@ class ServingLoop {
     Place& place = places_[at];
     if (place.recovering > 0 || place.instance->in_pass() || !place.instance->begin(now_)) return;
     show_first_tokens(place);
+    sample(at);  // with what the pass takes in
     add(now_ + place.instance->pass().time, EventKind::pass_end, static_cast<std::int64_t>(at),
         ++place.serial);
   }
@@ -156,14 +154,18 @@ class ServingLoop {
     }
   }
 
-  void end_pass(std::size_t at) {
-    Place& place = places_[at];
-    place.instance->end();
+  void end_pass(std::size_t at, std::int64_t serial) {
+    if (places_[at].serial != serial) return;
+    places_[at].instance->end();
     if (!engine_of(at).one_thread) take_results(at);  // clients answer before the next pass begins
-    const TargetLoad load = place.instance->load({});
-    const std::int64_t block = engine_of(at).kv.block;
-    const std::int64_t kv = place.instance->kv_blocks_in_use() * block;
-    place.kv_most = std::max(place.kv_most, kv);
+    sample(at);
+  }
+
+  void sample(std::size_t at) {
+    const ServingInstance& instance = *places_[at].instance;
+    const TargetLoad load = instance.load({});
+    const std::int64_t kv = instance.kv_blocks_in_use() * engine_of(at).kv.block;
+    places_[at].kv_most = std::max(places_[at].kv_most, kv);
     run_.samples.push_back({now_, static_cast<int>(at), kv, load.waiting, load.running});
   }
 
@@ -202,9 +204,9 @@ class ServingLoop {
   void hand_over(std::int64_t number, std::size_t from) {
     const auto count = static_cast<std::size_t>(deployment_.decode->instances);
     const std::size_t to = choose(decode_router_, prompt_places(), count, number);
-    const Seconds there =
-        deployment_.transfers->arrival(now_, request(number).input, static_cast<int>(from),
-                                       static_cast<int>(to - prompt_places()));
+    const std::int64_t tokens = request(number).input;
+    const auto sender = static_cast<int>(from), receiver = static_cast<int>(to - prompt_places());
+    const Seconds there = deployment_.transfers->arrival(now_, tokens, sender, receiver);
     moving_[number] = {from, to, unsent_.erase(number) > 0};
     ++places_[to].coming;
     ++run_.moved_requests;
@@ -238,9 +240,8 @@ class ServingLoop {
 
   void lose(std::int64_t which) {
     const RankLoss loss = losses_[static_cast<std::size_t>(which)];
-    if (const auto next = which + 1 == std::ssize(losses_) ? drawn_.next() : std::nullopt) {
-      add_loss(*next);
-    }
+    const bool last = which + 1 == std::ssize(losses_);
+    if (const auto next = last ? drawn_.next() : std::nullopt) add_loss(*next);
     Place& place = place_of(loss);
     const auto broken = place.instance->lose({which, loss.rank, loss.ranks, loss.recovery}, now_);
     if (!broken) return;
@@ -261,9 +262,9 @@ class ServingLoop {
   ServingRun summary() {
     run_.end = now_;
     for (std::size_t i = 0; i < places_.size(); ++i) {
-      run_.instances.push_back(summary_of(*places_[i].instance, engine_of(i)));
-      run_.instances.back().decodes_only = i >= prompt_places();
-      run_.instances.back().kv_tokens_most = places_[i].kv_most;
+      auto& one = run_.instances.emplace_back(summary_of(*places_[i].instance, engine_of(i)));
+      one.decodes_only = i >= prompt_places();
+      one.kv_tokens_most = places_[i].kv_most;
     }
     return std::move(run_);
   }
