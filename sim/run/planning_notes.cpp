@@ -56,9 +56,13 @@ std::vector<std::string> iteration_notes(const Planner& planner, const ClusterIn
   }
   if (const std::string why = planner.layer_planner().forced(); !why.empty()) notes.push_back(why);
   if (!planner.plans_from_loads() || planner.replanned()) return notes;
+  const std::vector<FirstPlan> plans = planner.layer_planner().first_plans();
+  const auto first = std::ranges::min_element(plans, {}, &FirstPlan::after);
+  const bool late = first != plans.end() && first->after > 1;
   notes.push_back(
-      fmt::format("never planned from loads: it has seen too few {} (--warmup N shows it N more)",
-                  planner.spec().serves() ? "steps" : "iterations"));
+      fmt::format("never planned from loads: it has seen too few {}{} (--warmup N shows it N more)",
+                  planner.spec().serves() ? "steps" : "iterations",
+                  late ? fmt::format(", and plans after {}", first->after) : ""));
   return notes;
 }
 

@@ -180,6 +180,19 @@ Table group_table(const StoredRows& rows, const std::vector<std::string>& by, co
   return table;
 }
 
+/// Of shown rows, those that were simulated although memory does not hold them.
+std::string too_large_text(const StoredRows& rows) {
+  const std::string peak = "peak_memory.bytes", there = "peak_memory.gpu_memory_bytes";
+  if (std::ranges::count(rows.columns, peak) + std::ranges::count(rows.columns, there) < 2)
+    return "";
+  const std::size_t needed = column_of(rows, peak), has = column_of(rows, there);
+  const auto count = std::ranges::count_if(
+      rows.rows, [&](const auto& row) { return number_of(row[needed]) > number_of(row[has]); });
+  if (count == 0) return "";
+  return fmt::format("# memory does not hold {} of them: --where '{} <= {}' leaves out such\n",
+                     count, peak, there);
+}
+
 Printout not_run(const SweepReader& reader, const SweepQuery& query,
                  const std::vector<std::string>& axes) {
   const StoredRows rows = rows_where(reader, query.where, "<> 'ok'");
@@ -272,7 +285,7 @@ Printout answer(const SweepReader& reader, const SweepQuery& query) {
   shown.insert(aim.figure);
   shown.insert(time_column(rows));
   for (const std::string& figure : query.pareto) shown.insert(aim_of(figure).figure);
-  return printout.add(rows_table(rows, axes, shown)).add(left_out);
+  return printout.add(rows_table(rows, axes, shown)).add(too_large_text(rows)).add(left_out);
 }
 
 }  // namespace moesim

@@ -123,6 +123,25 @@ TEST_F(QueryTest, RanksTheBest) {
   EXPECT_THAT(query_error({.by = "nodes"}), HasSubstr("did you mean 'topology.nodes'?"));
 }
 
+TEST_F(QueryTest, SaysWhatMemoryDoesNotHold) {
+  std::vector<SweepRow> rows;
+  for (int i = 0; i < 3; ++i) {
+    rows.emplace_back(SweepRow{i, sweep_ok}).figures = {
+        {"policy", text_value(std::string(1, static_cast<char>('a' + i)))},
+        {"step_s", real_value(1.0 + i)},
+        {"peak_memory.bytes", integer_value(90 - i)},
+        {"peak_memory.gpu_memory_bytes", integer_value(88)}};
+  }
+  const std::string path = scratch_ / "large.sqlite";
+  SweepStore(path, {"hash", "grid.yaml", 3, {"policy"}}).add(rows);
+  const SweepReader reader(path);
+  EXPECT_THAT(answer(reader, {.top = 2}).text(),
+              HasSubstr("# memory does not hold 2 of them: --where 'peak_memory.bytes <= "
+                        "peak_memory.gpu_memory_bytes' leaves out such\n"));
+  EXPECT_THAT(answer(reader, {.where = "peak_memory.bytes <= peak_memory.gpu_memory_bytes"}).text(),
+              testing::Not(HasSubstr("does not hold")));
+}
+
 TEST_F(QueryTest, FindsTheParetoFront) {
   EXPECT_THAT(names({.pareto = {"step_s", "peak_memory_bytes"}}), ElementsAre("a4", "b8"));
   EXPECT_THAT(names({.pareto = {"step_s", "-topology.nodes"}}), ElementsAre("b8"));
