@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "sim/base/units.h"
 #include "sim/report/cost_columns.h"
 #include "sim/run/engine_views.h"
 #include "sim/scenario/engine_run.h"
@@ -164,6 +165,20 @@ std::string price_note(const std::vector<const EngineCase*>& ran) {
       worst.checks, 100 * worst.mean, 100 * worst.most);
 }
 
+/// Of requests that come by themselves, how long the engine still answers after the last one.
+std::string drain_note(const Scenario& scenario, const std::vector<const EngineCase*>& ran) {
+  constexpr double little = 0.1;
+  if (ran.empty() || scenario.engine_run->draw.concurrency > 0) return "";
+  const auto after = [](const EngineCase* c) {
+    return c->outcome.metrics.time - c->outcome.metrics.last_arrival;
+  };
+  const ServingMetrics& longest = (*std::ranges::max_element(ran, {}, after))->outcome.metrics;
+  const Seconds last = longest.last_arrival;  // 0: all come at once
+  if (last == Seconds(0) || longest.time <= last * (1 + little)) return "";
+  return fmt::format("# rates are over the whole run: requests came until {}, answers until {}\n",
+                     to_string(last), to_string(longest.time));
+}
+
 }  // namespace
 
 Printout engine_table(const Scenario& scenario, const std::vector<EngineCase>& cases) {
@@ -192,7 +207,7 @@ Printout engine_table(const Scenario& scenario, const std::vector<EngineCase>& c
                     "(--warmup N shows it N before those of `steps`)\n",
                     c->name.policy_text(), c->name.topology));
   }
-  return printout.add(price_note(ran));
+  return printout.add(drain_note(scenario, ran)).add(price_note(ran));
 }
 
 }  // namespace moesim

@@ -197,6 +197,27 @@ TEST(EngineJson, HasLossesAndWhatMovedIfThereAreAny) {
   EXPECT_TRUE(json.at("kv").at("tokens_per_rank").is_null());
 }
 
+TEST(EngineTable, SaysThatRatesAreOverTheAnswersAfterTheLastRequest) {
+  EngineCase one = case_of(first_name);
+  one.outcome.metrics.time = Seconds(12);
+  one.outcome.metrics.last_arrival = Seconds(10);
+  const auto noted = [&](std::int64_t concurrency) {
+    EngineRun run;
+    run.draw.concurrency = concurrency;
+    Scenario scenario;
+    scenario.engine_run = std::make_shared<EngineRun>(run);
+    return engine_table(scenario, {one})
+               .text()
+               .find(
+                   "# rates are over the whole run: requests came until 10 s, answers until 12 "
+                   "s\n") != std::string::npos;
+  };
+  EXPECT_TRUE(noted(0));
+  EXPECT_FALSE(noted(8)) << "an answer brings the next request";
+  one.outcome.metrics.time = Seconds(10.9);
+  EXPECT_FALSE(noted(0));
+}
+
 TEST(EngineTable, SaysWhatWasNotRunAndHowFarPricesAreOff) {
   EngineCase one = case_of(first_name), two = one, none = one;
   one.outcome.errors = {.checks = 5, .mean = 0.01, .most = 0.5};

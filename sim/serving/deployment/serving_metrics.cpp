@@ -31,6 +31,7 @@ void add_requests(const ServingRun& run, const ServingSla& sla, ServingMetrics& 
     const RequestOutcome& request = run.requests[i];
     input += request.input;
     output += request.emitted;
+    metrics.last_arrival = std::max(metrics.last_arrival, request.arrival);
     if (static_cast<std::int64_t>(i) < metrics.warmup) continue;
     ++metrics.requests;
     ++ttft[(request.first - request.arrival).value];

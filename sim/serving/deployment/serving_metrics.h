@@ -65,6 +65,7 @@ struct ServingMetrics {
   std::int64_t requests = 0, warmup = 0;
   LatencyFigures ttft, tpot, gap, latency;
   Seconds time{};  // of the run
+  Seconds last_arrival{};
   ServingRates rates;
   ServingLoad load;
   PassTimes passes;
