@@ -7,7 +7,8 @@
 
 namespace moesim {
 
-/// The lines that a container printed, if each is kept as JSON: {"log":"...\\n","stream":"stdout"}.
+/// The lines that a container printed, if each is kept as JSON: {"log":"...\\n","stream":"stdout"},
+/// or a "line" or "message" with the time at which it came.
 std::optional<std::string> container_lines(const std::string& text, const std::string& file);
 
 }  // namespace moesim

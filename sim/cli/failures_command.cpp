@@ -74,19 +74,17 @@ double survived_share(const Scenario& scenario, const Inputs& inputs, const Case
                       int together) {
   const auto system = std::ranges::find(inputs.systems, name.policy, &SystemSpec::name);
   const auto at = static_cast<std::size_t>(system - inputs.systems.begin());
-  if (at < inputs.own.size() && inputs.own[at]) {
-    return survived_share(inputs.own[at]->scenario, inputs.own[at]->inputs, name, together);
-  }
-  if (scenario.trains()) return 0;
+  const PolicyView view = view_of(scenario, inputs, at);
+  if (view.scenario.trains()) return 0;
   const ClusterInput& cluster = *std::ranges::find_if(
-      inputs.clusters,
+      view.inputs.clusters,
       [&](const ClusterInput& one) { return one.topology.name() == name.topology; });
-  PolicyPlanner planner(scenario, inputs, cluster, *system);
+  PolicyPlanner planner(view.scenario, view.inputs, cluster, view.system);
   PlannedStep step;
   for (int i = 0; i < planner.count(); ++i) step = planner.plan(i);
   std::vector<SlotTable> layers;
   for (const PlannedLayer& layer : step.layers) {
-    layers.push_back(whole_state(layer.decision, scenario.backward));
+    layers.push_back(whole_state(layer.decision, view.scenario.backward));
     if (layers.back().empty()) return 0;
   }
   return survival(layers, gpus_per_node(cluster.topology), together).share;

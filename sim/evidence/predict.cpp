@@ -68,8 +68,9 @@ Plan routed_part(const Plan& plan) {
 /// Mean over steps, sum over layers.
 void add_alone(const Scenario& scenario, const Inputs& inputs, const std::set<Measure>& wanted,
                MeasuredCase& measured) {
-  const ClusterInput& cluster = inputs.clusters[0];
-  PolicyPlanner steps(view_of(scenario, inputs, 0));
+  const PolicyView view = view_of(scenario, inputs, 0);
+  const ClusterInput& cluster = view.inputs.clusters[0];
+  PolicyPlanner steps(view);
   const auto backend = make_backend(scenario.fidelities[0], scenario.p2p_order, cluster);
   const double part = 1.0 / steps.count();
   for (int i = 0; i < steps.count(); ++i) {

@@ -122,7 +122,7 @@ const Roofline* FittedKernels::find(const Kernel& kernel) const {
     return own != nullptr ? own : in(gemm, type);
   };
   const Roofline* own = of_type(gemms->type);
-  // Types of experts only have kernels for groups, also where one expert is all.
+  // A type of experts has no kernels but those of groups: they compute a GPU's single expert, too.
   if (own == nullptr) own = in(grouped_gemm, gemms->type);
   return own != nullptr ? own : of_type(type_of_rows(gemms->type));
 }

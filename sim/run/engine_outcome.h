@@ -31,7 +31,7 @@ struct EngineOutcome {
   std::int64_t moved_requests = 0;
   Bytes moved;  // keys and values between pools
   EngineLosses losses;
-  TokenCosts costs;  // of tokens that were generated, on all GPUs
+  TokenCosts costs;            // of tokens that were generated, on all GPUs
   bool never_planned = false;  // a policy that plans from loads, which has seen too few steps
   std::string unsuitable = {};
 };

@@ -131,9 +131,7 @@ EngineOutcome run_pools(const EngineRun& asked, const PoolInstances& prompts,
   outcome.ranks = served.ranks;
   outcome.gpus = served.gpus;
   outcome.kv_tokens = served.kv_tokens;
-  PoolPrices& generating = decode ? *decode->prices : *prompts.prices;
-  outcome.never_planned =
-      generating.exact().never_plans(largest_pass(asked.engine.options, log, generating.ranks()));
+  outcome.never_planned = (decode ? *decode : prompts).prices->exact().never_planned();
   outcome.metrics = serving_metrics(served.run, asked.sla, asked.warmup, outcome.gpus);
   outcome.costs = TokenCosts::of(prompts.prices->run().cluster.costs, outcome.gpus, 1,
                                  outcome.metrics.rates.output);

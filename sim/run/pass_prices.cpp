@@ -87,6 +87,7 @@ StepPrice PassPrices::price(const ServingBatch& batch) {
   const Scenario pass = with_batch(batch);
   PolicyPlanner planner(pass, run_.inputs, run_.cluster, run_.system, {.routing = run_.routing});
   const PlannedStep planned = planner.plan(0);
+  never_planned_ = planner.planner().plans_from_loads() && !planner.planner().replanned();
   const PricedPlan priced(planned.plan, run_.cluster.topology);
   const Timeline timeline = (in_graph(batch) ? backend_ : eager_backend_)->run(priced);
   const IterationTimes times =
@@ -104,14 +105,6 @@ bool PassPrices::plans_from_loads(const ServingBatch& batch) const {
   const PolicyPlanner planner(pass, run_.inputs, run_.cluster, run_.system,
                               {.routing = run_.routing});
   return planner.planner().plans_from_loads();
-}
-
-bool PassPrices::never_plans(const ServingBatch& batch) const {
-  const Scenario pass = with_batch(batch);
-  PolicyPlanner planner(pass, run_.inputs, run_.cluster, run_.system, {.routing = run_.routing});
-  if (!planner.planner().plans_from_loads()) return false;
-  planner.plan(0);
-  return !planner.planner().replanned();
 }
 
 Bytes PassPrices::cache_per_token() const {

@@ -27,8 +27,8 @@ class PassPrices : public StepPrices {
   std::int64_t cache_tokens(const ServingBatch& batch, const EngineMemory& memory);
   /// Whether the policy places experts by their loads, as balancers do.
   bool plans_from_loads(const ServingBatch& batch) const;
-  /// Whether it does, but has seen too few steps before that pass.
-  bool never_plans(const ServingBatch& batch) const;
+  /// Whether it does, but had seen too few steps before the pass that was priced last.
+  bool never_planned() const { return never_planned_; }
   /// Bytes of one token on one GPU, of all layers.
   Bytes cache_per_token() const;
 
@@ -41,6 +41,7 @@ class PassPrices : public StepPrices {
   GpuModels eager_;                               // those of the run, their hosts without graphs
   std::int64_t largest_decode_, largest_prompt_;  // tokens, in graphs
   std::unique_ptr<SimulatedBackend> backend_, eager_backend_;
+  bool never_planned_ = false;
 };
 
 }  // namespace moesim

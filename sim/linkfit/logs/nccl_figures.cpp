@@ -11,11 +11,20 @@
 namespace moesim {
 namespace {
 
-/// Bus by algorithm bandwidth, from the row that prints them with the most digits, of which there
-/// is one; 0 if it has none.
+/// The row that prints bandwidths with the most digits, of which there is one.
+const NcclRow& finest_row(const NcclTest& test) {
+  return *std::ranges::max_element(test.rows, {}, &NcclRow::algbw);
+}
+
+/// Bus by algorithm bandwidth as printed; 0 if the table has none.
 double bus_factor(const NcclTest& test) {
-  const auto best = std::ranges::max_element(test.rows, {}, &NcclRow::algbw);
-  return best->algbw > 0 ? best->busbw / best->algbw : 0;
+  const NcclRow& finest = finest_row(test);
+  return finest.algbw > 0 ? finest.busbw / finest.algbw : 0;
+}
+
+/// The same by the collective and its ranks.
+double bus_factor(const Setting& setting) {
+  return link_bytes_per_byte({setting.collective, setting.ranks, 1}, LinkReach::host);
 }
 
 /// Sums and the like: bus bandwidths of all-reduces are nearly twice those of send/recv.
@@ -67,8 +76,7 @@ void check_row(const std::string& file, const Setting& setting, const NcclRow& r
                                row.microseconds, algbw, row.algbw),
                    hint, row.line);
   }
-  const double busbw =
-      algbw * link_bytes_per_byte({setting.collective, setting.ranks, 1}, LinkReach::host);
+  const double busbw = algbw * bus_factor(setting);
   if (!agree(row.busbw, busbw)) {
     throw error_in(
         file,
@@ -79,20 +87,18 @@ void check_row(const std::string& file, const Setting& setting, const NcclRow& r
 }
 
 void check_ranks(const std::string& file, const Setting& setting, const NcclTest& test) {
-  const auto best = std::ranges::max_element(test.rows, {}, &NcclRow::algbw);
-  if (best == test.rows.end() || !(best->algbw > 0)) return;
-  const Setting inside{setting.collective, setting.ranks, 1};
-  const double factor = link_bytes_per_byte(inside, LinkReach::host);
+  if (test.rows.empty() || bus_factor(test) == 0) return;
+  const auto& [size, microseconds, algbw, busbw, line] = finest_row(test);
+  const double factor = bus_factor(setting);
   constexpr double printed = 0.006, digits = 2e-4;  // two decimals, or fewer of many digits
-  const double off = std::abs(best->busbw - best->algbw * factor);
-  if (off <= printed * (1 + factor) + digits * best->busbw) return;
-  const double ran = ranks_of_factor(setting.collective, best->busbw / best->algbw);
+  const double off = std::abs(busbw - algbw * factor);
+  if (off <= printed * (1 + factor) + digits * busbw) return;
+  const double ran = ranks_of_factor(setting.collective, bus_factor(test));
   throw error_in(file,
-                 fmt::format("algbw {} and busbw {} are not of {}{}", best->algbw, best->busbw,
+                 fmt::format("algbw {} and busbw {} are not of {}{}", algbw, busbw,
                              counted(setting.ranks, "rank"),
                              ran > 1 ? fmt::format(", but of some {:.0f}", ran) : ""),
-                 "give all lines '#  Rank ...', or none of them, --ranks N and --hosts N",
-                 best->line);
+                 "give all lines '#  Rank ...', or none of them, --ranks N and --hosts N", line);
 }
 
 }  // namespace moesim
