@@ -17,7 +17,7 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernel_rows import FP4, MXFP4, TERA, dense, experts, mla, prefill, published_fp8, received, trained
+from kernel_rows import FP4, INT4, MXFP4, TERA, dense, experts, mla, prefill, published_fp8, received, trained
 
 SAMPLE = 500  # shapes per decade of flop that a fit looks at; errors are of all that were held out
 
@@ -105,6 +105,9 @@ def blackwell(name, gpu, part, dense_efficiency):
         Fit(f"{name} MoE fp4", gpu, "fp4", experts(layers, "nvfp4", FP4), GROUPED),
         Fit(f"{name} MoE mxfp4", gpu, "bf16", experts(layers, "w4a16_mxfp4", 2, of="gptoss", stored=MXFP4), GROUPED,
             {"launch": 3.0}),
+        Fit(f"{name} MoE int4", gpu, "bf16", experts(layers, "int4_wo", 2, stored=INT4), GROUPED, least_flop=1e7),
+        Fit(f"{name} MoE mxfp4 by mxfp8", gpu, "fp8", experts(layers, "w4a8_mxfp4_mxfp8", 1, stored=MXFP4), GROUPED,
+            least_flop=1e7),
         Fit(f"{name} tiles", gpu, "bf16", experts(layers, "bfloat16", 2, weights=2), TILED, {"launch": 3.0}),
         Fit(f"{name} tiles fp8 x fp4", gpu, "fp8", experts(layers, "w4a8_mxfp4_mxfp8", 1, weights=FP4), TILED,
             {"launch": 3.0}, 1e11, most=dense_efficiency[0]),
@@ -143,6 +146,7 @@ FITS = [
     Fit("h100 MoE", H100, "bf16", experts(MOE_H100, "bfloat16", 2), GROUPED),
     Fit("h100 MoE mxfp4", H100, "bf16", experts(MOE_H100, "w4a16_mxfp4", 2, of="gptoss", stored=MXFP4), GROUPED,
         {"launch": 60.0}, 1e7),  # what a layer of one token takes; free it would be 97
+    Fit("h100 MoE int4", H100, "bf16", experts(MOE_H100, "int4_wo", 2, stored=INT4), GROUPED, least_flop=1e7),
     Fit("h100 MoE fp8 block, Triton", H100, "fp8", experts(MOE_H100, "fp8_block", 1, of="triton"), GROUPED,
         least_flop=1e7),
     Fit("h100 MoE fp8 block, CUTLASS", H100, "fp8", experts(MOE_H100, "fp8_block", 1, of="cutlass"), GROUPED,

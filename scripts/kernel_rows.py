@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 TERA = 1e12
 FP4 = 0.5625  # bytes of an element with its share of a scale of one byte for 16
+INT4 = 0.5625  # weights of compressed-tensors: a scale of two bytes for 32
 MXFP4 = 0.53125  # the same for 32
 
 

@@ -9,8 +9,8 @@
 
 namespace moesim {
 
-/// The file's content: gzip of one line of JSON each for what it is of, every plan, and the hash of
-/// it all. The same calibration gives the same bytes.
+/// The file's content: gzip of JSON lines: a header, one per plan, and the hash of these. The same
+/// calibration gives the same bytes.
 std::string pack_calibration(const CalibrationRun& calibration);
 
 /// Reads a file with the content of pack_calibration. Throws Error with file and line for what is

@@ -10,7 +10,6 @@
 
 namespace moesim {
 
-/// out = x / sqrt(mean(x^2) + epsilon) x gain.
 inline constexpr double norm_epsilon = 1e-6;
 
 template <class Float>
@@ -20,6 +19,7 @@ Float inverse_rms(std::int64_t width, const Float* x) {
   return 1 / std::sqrt(squares / static_cast<Float>(width) + static_cast<Float>(norm_epsilon));
 }
 
+/// out = gain * x / sqrt(mean(x^2) + epsilon).
 template <class Float>
 void rms_norm(std::int64_t width, const Float* x, const Float* gain, Float* out) {
   const Float scale = inverse_rms(width, x);

@@ -21,6 +21,7 @@ class SharedLibrary {
   explicit SharedLibrary(const Names& names);
   ~SharedLibrary();
   SharedLibrary(const SharedLibrary&) = delete;
+  SharedLibrary& operator=(const SharedLibrary&) = delete;
 
   /// Throws std::runtime_error when the library lacks it.
   template <class Function>

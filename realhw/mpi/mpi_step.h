@@ -21,7 +21,7 @@ namespace moesim {
 
 class MpiStep : public StepRunner {
  public:
-  /// The step must outlive it. Without any end of an op or message for `timeout` a run throws.
+  /// The step must outlive it. A run throws if no op or message ends for `timeout`.
   MpiStep(const RealStep& step, GpuId rank, const MpiOptions& options);
   ~MpiStep() override;
 
@@ -38,7 +38,7 @@ class MpiStep : public StepRunner {
     std::vector<int> counts[2], offsets[2];  // of alltoallv, which reads them until it ends
     int open = 0;                            // requests
     std::size_t round = 0;                   // of RankStep::more, from 1 on
-    /// The parts of an exchange; those before and after its messages are of exchanges together.
+    /// The parts of an exchange; `join` and `leave` occur if exchanges go together.
     enum class Part { join, move, leave, ended } part = Part::join;
   };
 

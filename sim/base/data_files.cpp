@@ -11,8 +11,11 @@
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "sim/base/lower_case.h"
+#include "sim/base/model_aliases.h"
 #include "sim/base/permitted_files.h"
 #include "sim/base/program_folder.h"
+#include "sim/base/regular_file.h"
 
 namespace fs = std::filesystem;
 
@@ -69,6 +72,53 @@ std::vector<fs::path> relative_files(const std::string& kind, const std::string&
   return files;
 }
 
+/// The digits of a name, which tell one version or size of a model from another.
+std::string digits_of(std::string_view name) {
+  std::string digits;
+  for (const char c : name) {
+    if (c >= '0' && c <= '9') digits += c;
+  }
+  return digits;
+}
+
+/// Names that one may be a slip of, or the beginning of.
+std::vector<std::string> alike_but_for_slips(const std::string& name,
+                                             std::vector<std::string> names) {
+  std::erase_if(names, [&](const std::string& known) {
+    return digits_of(known) != digits_of(name) && !known.starts_with(name + '-') &&
+           !name.starts_with(known + '-');
+  });
+  return names;
+}
+
+bool holds_models(const std::string& kind) {
+  return kind == "models" || kind == "models/moe" || kind == "models/dense";
+}
+
+/// What a name of nothing here may mean; empty: nothing is like it.
+std::string meant_by(const std::string& kind, const std::string& given) {
+  const std::string name = lower_case(given);
+  std::vector<std::string> names = data_names(kind);
+  if (holds_models(kind)) {
+    for (const auto& [alias, of] : model_aliases) {
+      if (alias == name) return fmt::format("'{}' has the sizes of {}", of, given);
+    }
+    names = alike_but_for_slips(name, std::move(names));
+  }
+  return nearest(given, names).empty() ? "" : did_you_mean(given, names);
+}
+
+/// What to do if nothing is like a name.
+std::string known_of(const std::string& kind) {
+  const auto names = data_names(kind);
+  if (names.empty()) return "";
+  const std::string known = fmt::format("known: {}", fmt::join(names, ", "));
+  if (!holds_models(kind)) return known;
+  return "moesim model import config.json -o my-model.yaml makes a model of any Hugging Face "
+         "config; " +
+         known;
+}
+
 /// Whether `name` comes before all that could be next to a file.
 bool comes_first(const std::string& name, const fs::path& relative) {
   if (is_path_name(name)) return is_there(name);
@@ -117,13 +167,13 @@ std::string data_file(const std::string& kind, const std::string& name, const st
     const std::string found = below_roots(relative);
     if (!found.empty()) return found;
   }
+  if (name == "-") throw no_input_here();
   if (is_path_name(name)) {
-    const std::string close = nearest(fs::path(name).stem().string(), data_names(kind));
-    throw error_in(name, "no such file",
-                   close.empty() ? "" : fmt::format("did you mean '{}'?", close));
+    throw error_in(name, "no such file", meant_by(kind, fs::path(name).stem().string()));
   }
+  const std::string meant = meant_by(kind, name);
   throw Error(fmt::format("no '{}' in {}", name, fmt::join(folders_of(kind), " and ")),
-              did_you_mean(name, data_names(kind)));
+              meant.empty() ? known_of(kind) : meant);
 }
 
 std::string trace_folder(const std::string& name, const std::string& from) {

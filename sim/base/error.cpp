@@ -104,6 +104,18 @@ std::string related(const std::string& word, const std::vector<std::string>& can
   return best;
 }
 
+/// Candidates that have the whole word in them, unless they are too many to tell it.
+std::vector<std::string> with_word(const std::string& word,
+                                   const std::vector<std::string>& candidates) {
+  constexpr std::size_t least_word = 3, most = 4;
+  std::vector<std::string> found;
+  if (word.size() < least_word) return found;
+  for (const std::string& candidate : candidates) {
+    if (lower_case(candidate).find(word) != std::string::npos) found.push_back(candidate);
+  }
+  return found.size() > most ? std::vector<std::string>{} : found;
+}
+
 /// A source line and the caret below it. For a long line only what is near the caret is shown.
 std::string with_caret(std::string line, int column) {
   constexpr std::size_t widest = 160;
@@ -179,6 +191,12 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string best = nearest(word, candidates);
+  const std::string lower_word = lower_case(word);
+  const auto whole = with_word(lower_word, candidates);
+  if (!whole.empty() && lower_case(best).find(lower_word) == std::string::npos) {
+    return fmt::format("did you mean '{}'? Known: {}", fmt::join(whole, "' or '"),
+                       fmt::join(candidates, ", "));
+  }
   if (!best.empty()) {
     std::vector<std::string> alike;
     for (const std::string& candidate : candidates) {

@@ -32,7 +32,7 @@ using FileId = std::pair<dev_t, ino_t>;
 struct Claims {
   std::mutex mutex;
   std::set<FileId> read, written;
-  std::set<std::string> written_paths;
+  std::set<std::string> written_paths, read_folders;
 };
 
 Claims& claims() {
@@ -49,6 +49,15 @@ std::optional<FileId> id_of(const std::string& path) {
 Error read_and_written(const std::string& path) {
   return error_in(path, "is both read and written by this command",
                   "give the output another name: nothing has been written");
+}
+
+bool is_inside(const std::string& path, const std::string& folder) {
+  return path.starts_with(folder) && (folder.ends_with('/') || path[folder.size()] == '/');
+}
+
+Error written_inside(const std::string& path, const std::string& folder) {
+  return error_in(path, fmt::format("is inside the folder '{}', which this command reads", folder),
+                  "give the output a name outside of it: nothing has been written");
 }
 
 Error not_readable(const std::string& path) {
@@ -85,6 +94,9 @@ void claim(const std::string& path, Reading reading) {
   const std::lock_guard guard(claims().mutex);
   if (reading == Reading::refused && id && claims().read.contains(*id)) {
     throw read_and_written(path);
+  }
+  for (const std::string& folder : claims().read_folders) {
+    if (is_inside(target, folder)) throw written_inside(path, folder);
   }
   const bool is_new = claims().written_paths.insert(target).second;
   if (!is_new || (id && claims().written.contains(*id))) {
@@ -124,6 +136,17 @@ void note_input(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) throw not_readable(path);
   note(path, status);
+}
+
+void note_input_folder(const std::string& path) {
+  std::error_code unresolved;
+  const std::string folder = fs::weakly_canonical(fs::absolute(path), unresolved).string();
+  if (unresolved) return;
+  const std::lock_guard guard(claims().mutex);
+  for (const std::string& written : claims().written_paths) {
+    if (is_inside(written, folder)) throw written_inside(written, folder);
+  }
+  claims().read_folders.insert(folder);
 }
 
 void claim_output(const std::string& path) { claim(path, Reading::refused); }

@@ -59,8 +59,10 @@ bool is_regular_file(const std::string& path) {
   return is_permitted(path) && fs::is_regular_file(path, impossible);
 }
 
-std::string read_file(const std::string& path) {
-  const int file = open_input(path);
+namespace {
+
+/// Reads to the end and closes the file.
+std::string read_opened(int file, const std::string& path) {
   std::string text;
   std::vector<char> part(1 << 16);
   ssize_t count = 0;
@@ -72,6 +74,14 @@ std::string read_file(const std::string& path) {
   ::close(file);
   if (count < 0) throw error_in(path, fmt::format("cannot be read: {}", std::strerror(reason)));
   return text;
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) { return read_opened(open_input(path), path); }
+
+std::string read_file_or_input(const std::string& path) {
+  return path == "-" ? read_opened(::dup(STDIN_FILENO), path) : read_file(path);
 }
 
 void write_file(const std::string& path, std::string_view content) {

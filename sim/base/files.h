@@ -16,6 +16,8 @@ bool is_regular_file(const std::string& path);
 
 /// Returns the content of a file. Throws Error if it cannot be read.
 std::string read_file(const std::string& path);
+/// The same, or all of standard input if the path is "-".
+std::string read_file_or_input(const std::string& path);
 
 /// Writes to a temporary file next to `path`, then renames that file. Throws Error if either fails.
 void write_file(const std::string& path, std::string_view content);

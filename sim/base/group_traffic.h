@@ -17,6 +17,7 @@ struct GroupTraffic {
   std::span<const GpuId> members;  // ascending
   bool transposed = false;         // so that the way back needs no matrix of its own
   int rounds = 1;                  // steps whose latency counts, of one collective
+  bool ring = false;               // they go round one or several rings
 
   /// The GPU of a row or column of the matrix.
   GpuId gpu(GpuId member) const { return members[member.index()]; }

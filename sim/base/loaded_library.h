@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// moesim's own shared libraries: what few commands need and what takes long to load is in them.
+// moesim's own shared libraries: code that few commands need or that loads slowly.
 #pragma once
 
 #include <string>

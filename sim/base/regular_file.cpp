@@ -8,11 +8,16 @@
 
 namespace moesim {
 
+Error no_input_here() {
+  return error_in("-", "standard input is not read here", "give the name of a file");
+}
+
 void check_regular_file(const std::string& path) {
   if (!may_read(path)) {
     throw error_in(path, "no such file", "files outside the data of moesim have to be given to it");
   }
   std::error_code impossible;
+  if (path == "-" && !std::filesystem::exists(path, impossible)) throw no_input_here();
   const auto type = std::filesystem::status(path, impossible).type();
   switch (type) {
     case std::filesystem::file_type::directory:

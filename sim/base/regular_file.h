@@ -4,7 +4,12 @@
 
 #include <string>
 
+#include "sim/base/error.h"
+
 namespace moesim {
+
+/// The error for "-" where an input has to be a file.
+Error no_input_here();
 
 /// Throws Error for a FIFO, a device, a socket or a folder, and for what this process may not read
 /// (permitted_files.h). What is not there passes: opening it says why.

@@ -24,7 +24,8 @@ constexpr std::array<Unit, 9> byte_units = {{{"B", 1},
                                              {"MiB", 1048576.},
                                              {"GiB", 1073741824.},
                                              {"TiB", 1099511627776.}}};
-constexpr std::array<Unit, 4> second_units = {{{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}}};
+constexpr std::array<Unit, 7> second_units = {
+    {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}}};
 constexpr std::array<Unit, 16> bandwidth_units = {{{"B/s", 1},
                                                    {"kB/s", 1e3},
                                                    {"MB/s", 1e6},
@@ -77,7 +78,7 @@ double seconds_scale(std::string_view unit) { return scale_in(second_units, unit
 double bandwidth_scale(std::string_view unit) { return scale_in(bandwidth_units, unit); }
 double compute_rate_scale(std::string_view unit) { return scale_in(rate_units, unit); }
 
-std::string to_string(Seconds t) { return in_unit(t.value, second_units); }
+std::string to_string(Seconds t) { return in_unit(t.value, std::span(second_units).first(4)); }
 std::string to_string(Bytes b) {
   return in_unit(static_cast<double>(b.value), std::span(byte_units).first(5));
 }

@@ -21,7 +21,7 @@ bool split_unit(std::string_view text, NumberWithUnit& out);
 
 /// Scale of a unit, or 0 when it is unknown. Bytes: B kB MB GB TB (decimal), KiB MiB GiB TiB.
 double bytes_scale(std::string_view unit);
-double seconds_scale(std::string_view unit);       // ns us ms s
+double seconds_scale(std::string_view unit);       // ns us ms s min h d
 double bandwidth_scale(std::string_view unit);     // B/s ... TB/s, bit/s ... Tbit/s, Gbps
 double compute_rate_scale(std::string_view unit);  // FLOP/s ... PFLOP/s
 

@@ -25,10 +25,20 @@ std::vector<std::string> split_lines(const std::string& text) {
   return lines;
 }
 
+/// Whether a plain value became a mapping, so that a change finds a place below it: a default makes
+/// {kind: value} of it, which is the same, and a mapping takes its place.
+bool made_mapping(YAML::Node& node, const Override& change) {
+  if (!change.unless_stated && !change.of_mapping) return false;
+  YAML::Node map(YAML::NodeType::Map);
+  if (change.unless_stated) map["kind"] = YAML::Clone(node);
+  node = map;
+  return true;
+}
+
 /// The child of a map or list that one part of a dotted path names; created if it is missing. Below
-/// a plain value there is none, but a default makes {kind: value} of it, which is the same.
+/// a plain value there is none.
 YAML::Node child(YAML::Node& node, const std::string& part, const std::string& where,
-                 bool is_default) {
+                 const Override& change) {
   if (node.IsSequence()) {
     const auto index = parse_integer<std::size_t>(part);
     if (!index || *index >= node.size()) {
@@ -37,11 +47,7 @@ YAML::Node child(YAML::Node& node, const std::string& part, const std::string& w
     }
     return node[*index];
   }
-  if (node.IsScalar() && is_default) {
-    YAML::Node map(YAML::NodeType::Map);
-    map["kind"] = YAML::Clone(node);
-    node = map;
-  } else if (node.IsScalar()) {
+  if (node.IsScalar() && !made_mapping(node, change)) {
     throw NoSuchKey(error_in(where, fmt::format("there is no '{}' below the plain value '{}'", part,
                                                 node.Scalar()))
                         .diagnostics());
@@ -69,7 +75,7 @@ void remove_key(const YAML::Node& root, const std::string& path, const std::stri
     if (here.IsMap()) {
       node.reset(here[part]);
     } else {
-      node.reset(child(node, part, where, false));
+      node.reset(child(node, part, where, {}));
     }
     before += part + ".";
   }
@@ -151,7 +157,7 @@ void YamlDocument::State::apply_overrides() {
     YAML::Node node = root;
     std::istringstream parts(o.path);
     for (std::string part; std::getline(parts, part, '.');) {
-      node.reset(child(node, part, where, o.unless_stated));
+      node.reset(child(node, part, where, o));
     }
     if (o.unless_stated && node.IsDefined()) continue;
     try {

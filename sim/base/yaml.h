@@ -26,6 +26,8 @@ struct Override {
   std::string value;
   std::string flag;            // how the user gave it, for messages; "--set path=value" when empty
   bool unless_stated = false;  // a default: if the document has a value, that stays
+  /// A part of a mapping: plain values on its way are replaced by it, not changed below.
+  bool of_mapping = false;
 
   std::string str() const { return flag.empty() ? "--set " + path + "=" + value : flag; }
 };

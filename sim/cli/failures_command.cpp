@@ -92,11 +92,16 @@ double survived_share(const Scenario& scenario, const Inputs& inputs, const Case
 
 std::string percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
 
-/// Minutes and hours where a person would not say seconds.
+/// Minutes and hours where a person would not say seconds, rounded to a tenth of a minute.
 Cell long_time(Seconds time) {
-  constexpr double longest_in_seconds = 120;
+  constexpr double longest_in_seconds = 120, longest_in_minutes = 120;
   if (time.value < longest_in_seconds) return time;
-  return Cell(duration_text(time.value), time.value, "s");
+  const double minutes = std::round(time.value / 6) / 10;
+  if (minutes < longest_in_minutes) {
+    return Cell(fmt::format("{:.1f} min", minutes), time.value, "s");
+  }
+  const auto whole = std::llround(time.value / 60);
+  return Cell(fmt::format("{} h {} min", whole / 60, whole % 60), time.value, "s");
 }
 
 /// A policy with one kind of recovery.

@@ -35,14 +35,6 @@ std::string with_sources(const std::string& model) {
   return text;
 }
 
-MoeModel read_back(const std::string& model, const std::string& file, const std::string& config) {
-  try {
-    return parse_moe_model(model, file);
-  } catch (const Error& e) {
-    throw error_of_hf_config(e, file, config);
-  }
-}
-
 /// The same that --model reads of a config.json.
 void import_model(const ModelImport& options) {
   // Without a slash it would be a name of those in models.
@@ -54,9 +46,8 @@ void import_model(const ModelImport& options) {
     throw error_in(file, "is not a config.json of Hugging Face",
                    "model files need no import: --model reads them");
   }
-  const std::string model = with_sources(model_text_of_hf_config(file, text));
-  const MoeModel read = read_back(model, file, text);
-  options.out.write(model);
+  const MoeModel read = read_moe_model(file);
+  options.out.write(with_sources(model_text_of_hf_config(file, text)));
   fmt::print(options.out.beside(), "{}: {}, {}\n", read.name, counted(read.layers, "layer"),
              read.experts == 0
                  ? "dense"

@@ -3,6 +3,8 @@
 // planner reads and writes.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +21,31 @@ namespace moesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// Some times what clusters have: files of a few bytes may claim more than fits into memory.
+constexpr int most_gpus = 1 << 20, most_slots = 1 << 20, most_slots_of_all_layers = 1 << 21;
+
+/// A whole number from 1 to `most`.
+int size_in(const Json& input, const char* key, int most) {
+  const Json& value = input.at(key);
+  if (!value.is_number()) return value.get<int>();  // throws what says so
+  const double number = value.get<double>();
+  if (number >= 1 && number <= most && number == std::floor(number)) {
+    return static_cast<int>(number);
+  }
+  throw Error(
+      fmt::format("'{}' is {}; it is a whole number from 1 to {}", key, value.dump(), most));
+}
+
+/// Throws Error if a load is negative.
+template <class Number>
+std::vector<Number> loads_in(const Json& row, const char* key) {
+  std::vector<Number> loads = row.get<std::vector<Number>>();
+  if (std::ranges::any_of(loads, [](Number load) { return load < 0; })) {
+    throw Error(fmt::format("{} has a load below 0", key));
+  }
+  return loads;
+}
 
 Json ids(const std::vector<ExpertId>& experts) {
   Json list = Json::array();
@@ -65,8 +92,13 @@ fsep::CostParameters cost_parameters(const Json& input) {
 
 Json place_laer(const Json& input, bool queue, bool even) {
   const LoadMatrix loads = load_matrix(input.at("token_counts"));
-  const fsep::SlotGrid grid{input.at("devices").get<int>(), input.at("devices_per_node").get<int>(),
-                            input.at("slots_per_device").get<int>()};
+  const fsep::SlotGrid grid{size_in(input, "devices", most_gpus),
+                            size_in(input, "devices_per_node", most_gpus),
+                            size_in(input, "slots_per_device", most_slots)};
+  if (static_cast<std::int64_t>(grid.ranks) * grid.slots_per_rank > most_slots) {
+    throw Error(fmt::format("{} devices of {} slots each: at most {} slots are possible",
+                            grid.ranks, grid.slots_per_rank, most_slots));
+  }
   if (loads.sources() != grid.ranks) {
     throw Error(fmt::format("token_counts has {} for {} devices", counted(loads.sources(), "row"),
                             grid.ranks));
@@ -86,12 +118,18 @@ Json place_laer(const Json& input, bool queue, bool even) {
 }
 
 Json place_eplb(const Json& input) {
-  const eplb::Shape shape{input.at("physical_slots").get<int>(),
-                          input.at("expert_groups").get<int>(), input.at("nodes").get<int>(),
-                          input.at("gpus").get<int>()};
+  const char* const key = "expert_load_per_layer";
+  const eplb::Shape shape{size_in(input, "physical_slots", most_slots),
+                          size_in(input, "expert_groups", most_slots),
+                          size_in(input, "nodes", most_gpus), size_in(input, "gpus", most_gpus)};
+  const std::size_t all = input.at(key).size() * static_cast<std::size_t>(shape.slots);
+  if (all > most_slots_of_all_layers) {
+    throw Error(fmt::format("{} layers of {} slots each: at most {} slots are possible",
+                            input.at(key).size(), shape.slots, most_slots_of_all_layers));
+  }
   Json placed = Json::array(), copies = Json::array(), slots = Json::array();
-  for (const Json& row : input.at("expert_load_per_layer")) {
-    const auto loads = row.get<std::vector<double>>();
+  for (const Json& row : input.at(key)) {
+    const auto loads = loads_in<double>(row, key);
     const eplb::Layout layout = eplb::rebalance(loads, shape);
     placed.push_back(ids(layout.expert_in));
     copies.push_back(Json::array());
@@ -111,8 +149,8 @@ Json place_llep(const Json& input) {
   llep::Parameters parameters;
   parameters.alpha = input.value("alpha", parameters.alpha);
   parameters.least_chunk = input.value("least_chunk", parameters.least_chunk);
-  const auto counts = input.at("expert_load").get<std::vector<std::int64_t>>();
-  const llep::Plan plan = llep::plan(counts, input.at("gpus").get<int>(), parameters);
+  const auto counts = loads_in<std::int64_t>(input.at("expert_load"), "expert_load");
+  const llep::Plan plan = llep::plan(counts, size_in(input, "gpus", most_gpus), parameters);
   Json chunks = Json::array();
   for (const auto& of_expert : plan.chunks) {
     chunks.push_back(Json::array());
@@ -134,7 +172,7 @@ Json placed_by(const std::string& policy, const Json& input) {
 /// Runs the planner on a file and returns the JSON to print. The file holds the planner's input, or
 /// a test vector with that input under the key `input`.
 std::string place(const std::string& policy, const std::string& file) {
-  const Json given = parse_json(read_file(file), {file, 1, "docs/placement.md shows one"});
+  const Json given = parse_json(read_file_or_input(file), {file, 1, "docs/placement.md shows one"});
   try {
     const Json& input = given.is_object() && given.contains("input") ? given["input"] : given;
     Json document = {{"format", "moesim-placement"}, {"format_version", 1}, {"policy", policy}};
@@ -159,7 +197,8 @@ void add_place_command(CommandLine& app) {
   CommandLine command =
       app.add_subcommand("place", "Runs a planner on given loads, JSON in and out");
   command.add_option("--policy", options->policy, "whose planner").one_of(planners).required();
-  command.add_option("--loads", options->loads, "loads and sizes as JSON").required();
+  command.add_option("--loads", options->loads, "loads and sizes as JSON; - is standard input")
+      .required();
   command.callback([options] { fmt::print("{}", place(options->policy, options->loads)); });
 }
 

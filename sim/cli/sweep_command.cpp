@@ -19,6 +19,7 @@
 #include "sim/sweep/row.h"
 #include "sim/sweep/slurm.h"
 #include "sim/sweep/sweep.h"
+#include "sim/trace/writer.h"
 
 namespace moesim {
 namespace {
@@ -91,6 +92,7 @@ std::string checked_file(const std::string& file) {
                 "name a file; moesim query FILE prints it");
   }
   check_writable(file);
+  check_outside_traces(file);
   return output_target(file);
 }
 

@@ -180,16 +180,37 @@ void check_stated_gpu(const std::string& model) {
   }
 }
 
+std::set<std::string> gpu_models(const Topology& topology) {
+  std::set<std::string> models;
+  for (const GpuId gpu : topology.all_gpus()) models.insert(topology.gpu_model(gpu));
+  return models;
+}
+
+/// What is imported may be a GPU that only its topology is known of.
+void warn_of_unknown_gpus(const Topology& topology, const std::string& file) {
+  for (const std::string& model : gpu_models(topology)) {
+    try {
+      data_file("models/gpu", model);
+    } catch (const Error&) {
+      const Diagnostic warning{
+          Severity::warning,
+          file == "-" ? topology.name() : file,
+          0,
+          0,
+          fmt::format("no '{}' in models/gpu: nothing runs on this cluster yet", model),
+          "",
+          "--gpu takes a name of moesim list gpus; or write a file of models/gpu"};
+      fmt::print(stderr, "{}", warning.str());
+    }
+  }
+}
+
 /// Reads the topology, which reports mistakes of the file and pairs of GPUs without a route. Then
 /// looks for unknown GPU models and prints warnings.
 void check(const TopologyOptions& options) {
   const TopologyFile file = open_topology(options);
   const Topology& topology = file.topology;
-  std::set<std::string> models;
-  for (int gpu = 0; gpu < topology.gpu_count(); ++gpu) {
-    models.insert(topology.gpu_model(GpuId(gpu)));
-  }
-  for (const std::string& model : models) find_gpu_model(model, options.name);
+  for (const std::string& model : gpu_models(topology)) find_gpu_model(model, options.name);
   constexpr std::size_t most_lines = 20;
   const std::vector<std::string> odd = oddities(topology);
   for (std::size_t i = 0; i < odd.size() && i < most_lines; ++i) {
@@ -215,12 +236,16 @@ void import_topology(const TopologyImport& options) {
   check_stated_gpu(options.gpu);
   std::vector<ClusterFacts> facts;
   for (const std::string& file : options.files) {
-    facts.push_back(read_facts(file));
+    const bool input = file == "-";
+    facts.push_back(input ? parse_facts(read_file_or_input(file), "standard input")
+                          : read_facts(file));
+    if (input) continue;
     facts.back().file = std::filesystem::path(file).filename().string();  // others read the result
   }
   const std::string text = topology_text(facts, options.gpu);
   const TopologyFile file =
       parse_topology(text, options.out.printed() ? "imported" : options.out.path());
+  warn_of_unknown_gpus(file.topology, options.out.path());
   options.out.write(text);  // NICs of one node are for whoever sets more: no warning
   fmt::print(options.out.beside(), "{} on {}, {} assumed\n",
              counted(file.topology.gpu_count(), "GPU"), counted(file.topology.host_count(), "host"),
@@ -235,7 +260,7 @@ void add_import(CommandLine& topology) {
       .add_option("FILE", options->files,
                   "dumps of NCCL, nvidia-smi topo -m, rocm-smi --showtopo, ibnetdiscover, Slurm, "
                   "topograph, lstopo, "
-                  "kubectl; several describe one cluster")
+                  "kubectl; several describe one cluster; - is standard input")
       .required();
   command.add_option("--gpu", options->gpu, "GPU model: a name of `moesim list gpus`");
   options->out.add_to(command, "-o,--out", "the file to write (default: prints it)");

@@ -46,12 +46,42 @@ Fidelity fidelity_named(const std::string& name) {
   return static_cast<Fidelity>(known - fidelity_names.begin());
 }
 
+/// Errors of the scenario in a measured file name that file, which has it under a key of its own.
+/// Without that they are of the command line, or of a path in the scenario.
+Error in_measured(const Error& e, const std::string& file) {
+  const std::string flags = "command line";
+  std::vector<Diagnostic> all = e.diagnostics();
+  for (Diagnostic& d : all) {
+    std::string path = d.file;
+    if (path.starts_with(flags)) path.erase(0, flags.size());
+    if (path.starts_with(": ")) path.erase(0, 2);
+    if (path.empty()) path = "scenario";
+    if (path != "scenario" && !path.starts_with("scenario.")) continue;
+    d = {d.severity, file, 0, 0, fmt::format("in its '{}': {}", path, d.message), "", d.hint};
+  }
+  return Error(std::move(all));
+}
+
+MeasuredRun recalled(const std::string& file, const SimulatedOn& on) {
+  try {
+    return recall(file, on);
+  } catch (const Error& e) {
+    if (on.topology.empty() && on.changes.empty()) throw in_measured(e, file);
+  }
+  try {
+    recall(file, {"", {}, on.fidelity});
+  } catch (const Error& e) {
+    throw in_measured(e, file);
+  }
+  return recall(file, on);  // what the command line changes is wrong
+}
+
 void validate_files(const ValidateOptions& options) {
   const double tolerance = parse_tolerance(options.tolerance);
   const SimulatedOn on{options.topology, changes_of_cluster(options),
                        fidelity_named(options.fidelity)};
   std::vector<MeasuredRun> runs;
-  for (const std::string& file : options.files) runs.push_back(recall(file, on));
+  for (const std::string& file : options.files) runs.push_back(recalled(file, on));
   for (const MeasuredRun& run : runs) {
     for (const Diagnostic& w : run.simulated.warnings) fmt::print(stderr, "{}", w.str());
   }

@@ -45,7 +45,7 @@ CollectiveTraffic ring_collective(const MemberNodes& nodes, Bytes part, int time
   const auto rings = rings_through(nodes);
   const Bytes of_ring(divided_up(part.value, std::ssize(rings)));
   const int passed = times * (members - 1);
-  return {ring_traffic(rings, members, of_ring, static_cast<std::uint32_t>(passed)), passed};
+  return {ring_traffic(rings, members, of_ring, static_cast<std::uint32_t>(passed)), passed, true};
 }
 
 ByteMatrix sum(const ByteMatrix& a, const ByteMatrix& b) {
@@ -142,7 +142,7 @@ CollectiveTraffic all_gather(const std::vector<std::int64_t>& parts, Bytes unit)
     row[before] += static_cast<std::uint32_t>(other_way - parts[before] / 2);
     traffic.add_dense_row(row);
   }
-  return {traffic, static_cast<int>(members) - 1};
+  return {traffic, static_cast<int>(members) - 1, true};
 }
 
 CollectiveTraffic two_shot_all_reduce(const MemberNodes& nodes,
@@ -230,7 +230,7 @@ CollectiveTraffic ring_shift(int members, Bytes bytes, int times) {
     const ByteMatrix::Entry entry{GpuId((from + 1) % members), static_cast<std::uint32_t>(times)};
     traffic.add_row({&entry, 1});
   }
-  return {traffic, times};
+  return {traffic, times, true};
 }
 
 }  // namespace moesim

@@ -15,6 +15,7 @@ namespace moesim {
 struct CollectiveTraffic {
   ByteMatrix traffic;
   int rounds = 0;
+  bool ring = false;  // rounds pass bytes on to the next member
   bool operator==(const CollectiveTraffic&) const = default;
 };
 

@@ -7,8 +7,7 @@
 namespace moesim {
 namespace {
 
-/// A tree in which the odd nodes are leaves, nodes that 2 divides once are above them, and so on:
-/// the node 0 is the root, above the one that the largest power of two divides. Not of the root.
+/// Odd nodes are leaves; node k 2^i (k odd) is at height i; 0 is the root, which has no parent.
 int parent_in_order(int node, int nodes) {
   const int low = node & -node;
   const int up = (node ^ low) | (low << 1);

@@ -25,11 +25,11 @@ class FlowCarrier {
   virtual ~FlowCarrier() = default;
   virtual void add_link(BytesPerSecond bandwidth) = 0;  // numbered from 0
   virtual void add_link(Yield yield) = 0;
-  /// Routes are numbered from 0 in the order of the calls. `path`: of the equal-cost ones.
+  /// Routes are numbered from 0 in the order of the calls. `path`: which equal-cost path.
   virtual void add_route(GpuId from, GpuId to, int path, std::span<const LinkId> links) = 0;
 
-  /// Flows with ascending starts, each of which may be taken to end up to `window` from when it
-  /// does; tells of each, by its place, when it has arrived.
+  /// Flows with ascending starts; ends may be off by up to `window`. Calls `arrived(i)` when flow i
+  /// has arrived.
   virtual void send(std::vector<Flow> flows, Seconds window,
                     std::function<void(std::size_t)> arrived) = 0;
   /// What the link yields has changed.

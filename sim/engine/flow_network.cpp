@@ -205,7 +205,7 @@ class FlowNetwork : public Network {
     for (const Pair& pair : pairs) {
       const std::size_t before = started.size();
       const auto place = static_cast<std::uint32_t>(sending->pairs.size());
-      for_each_flow(pair, exchange.traffic, [&](const FlowCarrier::Flow& flow) {
+      for_each_flow(pair, exchange, [&](const FlowCarrier::Flow& flow) {
         started.push_back({flow, place});
       });
       sending->pairs.push_back({pair, static_cast<int>(started.size() - before)});
@@ -253,8 +253,9 @@ class FlowNetwork : public Network {
 
   /// One for each way of the pair, after the latency of that way in all rounds.
   template <class Visit>
-  void for_each_flow(const Pair& pair, const GroupTraffic& traffic, Visit visit) const {
-    const Bytes total = traffic.at(pair.first, pair.second);
+  void for_each_flow(const Pair& pair, const Active& exchange, Visit visit) const {
+    const Seconds longest = exchange.price->loads.latency;
+    const Bytes total = exchange.traffic.at(pair.first, pair.second);
     double share = 0;
     std::int64_t sent = 0;
     std::size_t route = paths_.first(pair.first, pair.second);
@@ -262,10 +263,9 @@ class FlowNetwork : public Network {
       share += way.share;
       const std::int64_t bytes = std::llround(static_cast<double>(total.value) * share) - sent;
       sent += bytes;
-      if (bytes > 0) {
-        visit(FlowCarrier::Flow{static_cast<int>(route), Bytes(bytes),
-                                events_.now() + way.latency * traffic.rounds});
-      }
+      const Seconds waits = std::min(way.latency * exchange.traffic.rounds, longest);
+      const Seconds start = events_.now() + waits;
+      if (bytes > 0) visit(FlowCarrier::Flow{static_cast<int>(route), Bytes(bytes), start});
       ++route;
     }
   }

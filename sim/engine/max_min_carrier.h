@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// Rates are worked out once for all flows that come and go at a time. The events must outlive it.
+/// Rates are computed once for all flows that start or end together. The events must outlive it.
 std::unique_ptr<FlowCarrier> make_max_min_carrier(Events& events);
 
 }  // namespace moesim

@@ -35,8 +35,8 @@ class SimgridSimulator : public Simulator {
   void send(std::span<const Flow> flows, const std::function<void(std::size_t)>& arrived) override;
 
  private:
-  /// An actor, which runs one function after the other: making and ending one for each takes system
-  /// calls for its stack.
+  /// An actor, which runs one function after the other: a new actor each would cost system calls
+  /// for its stack.
   struct Worker {
     std::function<void()> function;
     s4u::SemaphorePtr wake = s4u::Semaphore::create(0);
@@ -156,8 +156,8 @@ void SimgridSimulator::add_route(int plane, GpuId from, GpuId to, std::span<cons
                          *hosts[to.index()], route);
 }
 
-/// SimGrid lets other actors run before it starts one: what asks for it comes to its end first, or
-/// else they would meet it half-done.
+/// SimGrid lets other actors run before it starts one: the caller ends or waits first, or others
+/// would meet it half-done.
 void SimgridSimulator::spawn(std::function<void()> function) {
   ++unfinished_;
   asked_.push_back(std::move(function));

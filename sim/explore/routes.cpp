@@ -82,7 +82,11 @@ std::string drop_path(const std::string& folder, const std::string& set, const s
   for (std::string word; std::getline(parts, word, '/');) words.push_back(word);
   const bool good = is_word(set) && !words.empty() && words.size() <= most_words &&
                     !path.ends_with('/') && std::ranges::all_of(words, is_word);
-  if (!good) throw Error("a dropped file has a name of letters, digits, '.', '-' and '_'");
+  if (!good) {
+    throw Error(
+        "a dropped path is 1 to 4 names of up to 100 letters, digits, '.', '-' and '_' and "
+        "begins with no '.'");
+  }
   return folder + "/" + set + "/" + path;
 }
 

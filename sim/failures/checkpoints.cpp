@@ -10,8 +10,8 @@ namespace {
 constexpr double hour = 3600, year = 365 * 24 * hour;
 
 /// A piece of work that starts anew after each survived failure, and a pause that does so too.
-/// `mean`: its time. `log_chance`: of the probability that nothing else happens until it is done,
-/// which happens at rate `theta`, in pauses too (the Laplace transform of that time).
+/// `mean`: its time. `log_chance`: log of the probability that no event of rate `theta` hits it,
+/// pauses included (a Laplace transform).
 class Piece {
  public:
   Piece(double work, double pause, double rate) : work_(work), pause_(pause), rate_(rate) {}
@@ -85,7 +85,8 @@ double useful_share(const FailingJob& job, std::int64_t steps) {
 }
 
 std::int64_t best_steps(const FailingJob& job) {
-  // The share rises to its only maximum and falls after it.
+  // The share rises to its one maximum and falls after it. Without fatal failures it rises forever,
+  // so the search ends at a year.
   std::int64_t low = 1, high = std::max<std::int64_t>(1, std::llround(year / job.step.value));
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;

@@ -11,10 +11,7 @@ namespace moesim {
 Seconds time_of_flag(const std::string& flag, const std::string& text, bool zero) {
   NumberWithUnit given;
   const bool read = split_unit(text, given);
-  const double scale = given.unit == "min" ? 60
-                       : given.unit == "h" ? 3600
-                       : given.unit == "d" ? 86400
-                                           : seconds_scale(given.unit);
+  const double scale = seconds_scale(given.unit);
   const bool in_range = given.number > 0 || (zero && given.number == 0);
   if (read && scale > 0 && in_range) return Seconds(given.number * scale);
   throw Error(fmt::format("{}: '{}' is not a time", flag, text), "for example 10min or 90s");

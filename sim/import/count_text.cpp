@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -12,6 +13,7 @@
 #include "sim/base/error.h"
 #include "sim/base/line_file.h"
 #include "sim/base/most.h"
+#include "sim/import/count_limits.h"
 #include "sim/import/file_content.h"
 #include "sim/import/json_items.h"
 #include "sim/import/printed_array.h"
@@ -38,20 +40,33 @@ std::optional<std::int64_t> number_of_key(const std::string& key) {
 
 using CountsByExpert = std::map<std::int64_t, std::int64_t>;
 
+[[noreturn]] void refuse_large(const std::string& where, const std::string& count, int line = 0) {
+  throw error_in(where,
+                 fmt::format("holds a count of {}; at most {} can be", count, most_written_count),
+                 fewer_tokens_hint, line);
+}
+
+/// -1 for what is not a count. Throws Error for a count that is too large.
+std::int64_t json_count(const std::optional<JsonElement>& value, const std::string& where) {
+  const std::int64_t count = json_number(value, std::numeric_limits<std::int64_t>::max());
+  if (count > most_written_count) refuse_large(where, std::to_string(count));
+  return count;
+}
+
 /// What a key of an object holds for a layer: a list, or an object of counts by expert. Nothing for
 /// anything else.
-std::optional<CountsByExpert> counts_of_layer(const JsonElement& value) {
+std::optional<CountsByExpert> counts_of_layer(const JsonElement& value, const std::string& where) {
   CountsByExpert counts;
   if (value.is_array()) {
     std::int64_t expert = 0;
     for (const JsonElement item : simdjson::dom::array(value)) {
-      counts[expert++] = json_number(item, std::int64_t{1} << 30);
+      counts[expert++] = json_count(item, where);
     }
   } else {
     for (const std::string& key : json_keys(value)) {
       const auto expert = number_of_key(key);
       if (!expert || *expert >= max_experts) return std::nullopt;
-      counts[*expert] = json_number(json_at(value, key.c_str()), std::int64_t{1} << 30);
+      counts[*expert] = json_count(json_at(value, key.c_str()), where);
     }
   }
   const bool sound =
@@ -66,7 +81,7 @@ std::string lists_by_key(const JsonElement& object, const std::string& where) {
   std::int64_t experts = 0;
   for (const std::string& key : json_keys(object)) {
     const auto number = number_of_key(key);
-    const auto counts = counts_of_layer(*json_at(object, key.c_str()));
+    const auto counts = counts_of_layer(*json_at(object, key.c_str()), where);
     if (!number || !counts || !layers.emplace(*number, *counts).second) {
       throw error_in(where, fmt::format("'{}' does not hold the counts of a layer", key),
                      counts_hint);
@@ -177,7 +192,10 @@ NpyArray row_counts(const std::string& path) {
     for (std::size_t i = number ? 1 : 0; i < cells.size(); ++i) {
       const TableValue value = value_of_text(cells[i]);
       const double count = value.numeric && value.lists == 0 ? value.numbers.front() : -1;
-      if (count < 0 || count > (1 << 30) || count != static_cast<std::int32_t>(count)) {
+      if (count > static_cast<double>(most_written_count)) {
+        refuse_large(path, cells[i], lines.line_number());
+      }
+      if (count < 0 || count != static_cast<std::int32_t>(count)) {
         const bool log = line.find_first_of("=:{") != std::string::npos;
         throw error_in(path, fmt::format("'{}' is not a count", cells[i]),
                        log ? "kind 'table' reads logs and metrics" : counts_hint,

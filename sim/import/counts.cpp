@@ -12,12 +12,15 @@
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/most.h"
+#include "sim/import/count_limits.h"
 
 namespace moesim {
 namespace {
 
 /// A small file of counts can ask for any number of choices, which take 2 bytes each in memory.
 constexpr std::int64_t most_step_choices = 1 << 28;
+
+constexpr std::int64_t most_count = std::int64_t{1} << 40;
 
 /// A stride coprime to `tokens`, near 0.618 of them (the golden ratio).
 std::int64_t golden_stride(std::int64_t tokens) {
@@ -32,15 +35,21 @@ std::string layer_in(const CountedStep& step, std::size_t layer) {
                              : fmt::format("layer {}", step.layers[layer]);
 }
 
+[[noreturn]] void refuse_tokens(const CountedStep& step, const std::string& what) {
+  throw error_in(step.where,
+                 fmt::format("counts {}; at most {} tokens of a source can be in a step", what,
+                             most_source_tokens),
+                 fewer_tokens_hint);
+}
+
 /// The tokens of a source, each with top_k choices in every layer. Throws Error if counts disagree.
 std::int64_t tokens_of(const CountedStep& step, std::size_t source, int top_k) {
   std::int64_t tokens = 0;
   for (std::size_t l = 0; l < step.counts.size(); ++l) {
     std::int64_t sum = 0;
     for (const std::int64_t n : step.counts[l][source]) {
-      if (n < 0 || n > std::int64_t{1} << 40) {
-        throw error_in(step.where, fmt::format("source {} has a count of {}", source, n));
-      }
+      if (n < 0) throw error_in(step.where, fmt::format("source {} has a count of {}", source, n));
+      if (n > most_count) refuse_tokens(step, fmt::format("an expert {} choices", n));
       sum += n;
     }
     const bool differs = l > 0 && sum != tokens * top_k;
@@ -57,7 +66,7 @@ std::int64_t tokens_of(const CountedStep& step, std::size_t source, int top_k) {
     }
     tokens = sum / top_k;
   }
-  if (tokens > std::int64_t{1} << 24) throw error_in(step.where, "counts too many tokens");
+  if (tokens > most_source_tokens) refuse_tokens(step, counted(tokens, "token"));
   return tokens;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <limits>
 
 #include "sim/import/formats.h"
 #include "sim/import/import_arrays.h"
@@ -15,9 +16,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Of sequences; throws Error for an array that is no list of lengths.
 std::int64_t sum_of(const NpyArray& lengths) {
+  if (!lengths.type().is_integer() || lengths.shape().size() != 1) {
+    throw error_in(lengths.file(),
+                   fmt::format("{} is not a list of sequence lengths", lengths.describe()));
+  }
   std::int64_t sum = 0;
-  for (std::int64_t i = 0; i < lengths.count(); ++i) sum += lengths.integer(i);
+  for (std::int64_t i = 0; i < lengths.count(); ++i) {
+    const std::int64_t length = lengths.integer(i);
+    if (length <= 0 || length > std::numeric_limits<std::int32_t>::max()) {
+      throw error_in(lengths.file(), fmt::format("sequence {} has length {}", i, length));
+    }
+    sum += length;
+  }
   return sum;
 }
 
@@ -33,14 +45,10 @@ std::vector<std::int32_t> unknown_lengths(std::int64_t tokens) {
 
 std::vector<std::int32_t> read_lengths(const ChoiceTable& table, const NpyArray* lengths) {
   if (lengths == nullptr) return unknown_lengths(table.tokens());
-  if (lengths->type().kind == 'f' || lengths->shape().size() != 1) {
-    throw error_in(lengths->file(),
-                   fmt::format("{} is not a list of sequence lengths", lengths->describe()));
-  }
   std::vector<std::int32_t> out;
   for (std::int64_t i = 0; i < lengths->count(); ++i) {
     const std::int64_t length = lengths->integer(i);
-    if (length <= 0 || length > table.tokens()) {
+    if (length > table.tokens()) {
       throw error_in(lengths->file(), fmt::format("sequence {} has length {}", i, length));
     }
     out.push_back(static_cast<std::int32_t>(length));
@@ -62,8 +70,7 @@ double scale_of(const NpyArray& weights, const ImportOptions& options) {
                  "give --weight-scale, such as 1e-4");
 }
 
-/// Whether layers of a recording can be so many: those that --layers names, or that are MoE layers
-/// of the model, or all of it.
+/// Whether a recording may have `count` layers: those of --layers, the MoE layers, or all.
 bool can_be_layers(std::int64_t count, const ImportOptions& options) {
   if (!options.layers.empty()) return count == std::ssize(options.layers);
   const auto moe = std::ssize(options.moe_layers);

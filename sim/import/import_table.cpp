@@ -161,6 +161,39 @@ class LoggedCounts {
   bool ranked_ = false;
 };
 
+/// Which kinds of rows there are: choices and counts do not go together.
+class RowKinds {
+ public:
+  void note(const TableRow& row, bool counted) {
+    auto& first = counted ? counts_ : choices_;
+    if (!first) first = {row.file, row.line};
+    if (!row.odd_count.empty() && odd_count_.empty()) {
+      odd_count_ = row.odd_count;
+      odd_ = {row.file, row.line};
+    }
+  }
+  void check() const {
+    if (!choices_ || !counts_) return;
+    if (!odd_count_.empty()) {
+      throw error_in(odd_.file, odd_count_, "multiply all counts by the same number, or round them",
+                     odd_.line);
+    }
+    const bool later = counts_->file == choices_->file && counts_->line < choices_->line;
+    const Place& second = later ? *choices_ : *counts_;
+    throw error_in(second.file, "holds choices of tokens and counts of experts", "give one kind",
+                   second.line);
+  }
+
+ private:
+  struct Place {
+    std::string file;
+    int line = 0;
+  };
+  std::optional<Place> choices_, counts_;  // the first row of each kind
+  Place odd_ = {};
+  std::string odd_count_;
+};
+
 /// Header lines may come anywhere, as logs of several runs are joined.
 void check_facts(const TableFacts& facts, const std::string& file, ImportSink& sink) {
   if (facts.experts > 0) sink.says_experts(facts.experts, file);
@@ -172,6 +205,7 @@ void check_facts(const TableFacts& facts, const std::string& file, ImportSink& s
 void add_tables(const std::vector<std::string>& paths, ImportSink& sink) {
   LoggedTokens tokens(sink);
   LoggedCounts counts(sink);
+  RowKinds kinds;
   double files = 0;
   const TableFacts* facts = nullptr;
   auto map = sink.options().map;
@@ -184,6 +218,7 @@ void add_tables(const std::vector<std::string>& paths, ImportSink& sink) {
         check_facts(*facts, row.file, sink);
         const bool counted =
             row.experts.empty() || (row.lists == 0 && !row.counts.empty() && !row.token);
+        kinds.note(row, counted);
         if (counted) return counts.add(row);
         tokens.add(row);
       },
@@ -195,9 +230,7 @@ void add_tables(const std::vector<std::string>& paths, ImportSink& sink) {
     reader.read(path);
     ++files;
   }
-  if (!tokens.empty() && !counts.empty()) {
-    throw error_in(paths.front(), "holds choices of tokens and counts of experts", "give one kind");
-  }
+  kinds.check();
   if (!tokens.empty()) tokens.hand_over();
   if (!counts.empty()) counts.hand_over();
 }

@@ -20,6 +20,55 @@ bool same_routes(const LoggedRequest& a, const LoggedRequest& b) {
 
 }  // namespace
 
+void LoggedTokens::note_weights(const TableRow& row) {
+  weighted_ = weighted_ || !row.weights.empty();
+  if (unweighted_) return;
+  const auto negative = std::ranges::find_if(row.weights, [](float weight) { return weight < 0; });
+  std::string what;
+  if (row.weights.size() != row.experts.size()) {
+    what = fmt::format("{} for {}", counted(std::ssize(row.weights), "weight"),
+                       counted(std::ssize(row.experts), "expert id"));
+  } else if (negative != row.weights.end()) {
+    what = fmt::format("weight {}", *negative);
+  } else {
+    return;
+  }
+  unweighted_ = Diagnostic{Severity::warning,
+                           row.file,
+                           row.line,
+                           0,
+                           fmt::format("has {}: the weights of its request are left out", what),
+                           "",
+                           "a weight from 0 up for each id keeps them"};
+}
+
+void LoggedTokens::warn_of_weights() {
+  if (weighted_ && unweighted_) sink_.warn(*unweighted_);
+}
+
+/// Choices of each token in the order of their slots, tokens in the order of their first rows.
+void LoggedTokens::join_slots(LoggedLayer& its) const {
+  using Token = std::pair<std::int32_t, std::int64_t>;
+  std::map<Token, std::vector<const LoggedLayer::SlottedChoice*>> choices;
+  std::vector<Token> order;
+  for (const auto& choice : its.slotted) {
+    auto& of_token = choices[{choice.pass, choice.token}];
+    if (of_token.empty()) order.emplace_back(choice.pass, choice.token);
+    of_token.push_back(&choice);
+  }
+  for (const Token& token : order) {
+    auto& of_token = choices[token];
+    std::ranges::sort(of_token, {}, &LoggedLayer::SlottedChoice::slot);
+    its.tokens.push_back({token.first, token.second, std::ssize(its.ids)});
+    for (const auto* choice : of_token) {
+      its.ids.push_back(choice->id);
+      if (choice->weight) its.weights.push_back(*choice->weight);
+    }
+  }
+  its.slotted = {};
+  its.seen_slots.clear();
+}
+
 /// Loggers that write a file per layer: their files are of the same requests.
 void LoggedTokens::join_files() {
   std::map<int, int> file_of_layer;
@@ -72,6 +121,9 @@ void LoggedTokens::drop_repeated_files() {
 /// Rows without a token number follow each other: choice by choice, token by token, until the log
 /// continues with another layer.
 void LoggedTokens::group_choices() {
+  for (LoggedRequest& request : requests_) {
+    for (auto& [layer, its] : request.layers) join_slots(its);
+  }
   std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
   for (const LoggedRequest& request : requests_) {
     for (const auto& [layer, its] : request.layers) {

@@ -146,7 +146,7 @@ void TableReader::read_json(const std::string& path) {
 void TableReader::read_text(const std::string& path) {
   const auto header = find_header(path, fields_);
   if (!header) {
-    if (read_prometheus_rows(path, fields_, use_) > 0) return;
+    if (read_prometheus_rows(path, fields_, counters_, use_) > 0) return;
     for (const bool counted : {false, true}) {  // counts only of a log without choices
       LogLines log(fields_, use_, counted);
       LineFile all(path);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/import/prometheus_counters.h"
 #include "sim/import/table_fields.h"
 
 namespace moesim {
@@ -23,6 +24,7 @@ struct TableRow {
   bool nested = false;                     // the lists are in a list
   std::vector<float> weights = {};         // as many as ids, or none
   std::vector<std::int64_t> counts = {};   // of the expert, or of all experts
+  std::string odd_count = {};              // why a field of counts holds none; empty: it does
 };
 
 /// What a log says in addition to its rows.
@@ -51,6 +53,7 @@ class TableReader {
   Use use_;
   Progress progress_;
   TableFacts facts_;
+  PrometheusCounters counters_;
 };
 
 /// Whether the first values of a JSON file are rows, not responses or other documents.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "sim/base/most.h"
 #include "sim/import/layer_numbering.h"
@@ -11,16 +12,21 @@
 namespace moesim {
 namespace {
 
-std::optional<Phase> phase_of_request(const LoggedRequest& request) {
-  if (request.phases.size() != 1) {
-    return request.phases.empty() ? std::nullopt : std::optional(Phase::mixed);
-  }
-  const std::string& phase = *request.phases.begin();
-  if (phase.starts_with("prefill") || phase.starts_with("extend") || phase == "prompt") {
+std::optional<Phase> phase_of_word(const std::string& word) {
+  if (word.starts_with("prefill") || word.starts_with("extend") || word == "prompt") {
     return Phase::prefill;
   }
-  if (phase.starts_with("decode") || phase.starts_with("generat")) return Phase::decode;
-  return phase.starts_with("train") ? std::optional(Phase::training) : std::nullopt;
+  if (word.starts_with("decode") || word.starts_with("generat")) return Phase::decode;
+  return word.starts_with("train") ? std::optional(Phase::training) : std::nullopt;
+}
+
+std::optional<Phase> phase_of_request(const LoggedRequest& request) {
+  std::set<Phase> phases;
+  for (const std::string& word : request.phases) {
+    if (const auto phase = phase_of_word(word)) phases.insert(*phase);
+  }
+  if (phases.empty()) return std::nullopt;
+  return phases.size() == 1 ? *phases.begin() : Phase::mixed;
 }
 
 /// Tokens that all layers have, by their places in each layer; ordered by pass and number.
@@ -75,13 +81,24 @@ void LoggedTokens::add_to_layer(LoggedRequest& request, int layer, const TableRo
   const bool single = row.lists == 0;
   const bool same_run = request.last_layer == layer;
   request.last_layer = layer;
+  if (single && token && row.slot) {
+    if (!its.seen_slots.insert({*token, *row.slot}).second) {
+      its.seen_slots = {{*token, *row.slot}};
+      ++its.pass;
+    }
+    const auto weight = row.weights.size() == 1 ? std::optional(row.weights[0]) : std::nullopt;
+    its.slotted.push_back({its.pass, *token, *row.slot, row.experts[first], weight});
+    return;
+  }
   if (!token) {
     if (!same_run || its.runs.empty()) its.runs.push_back(0);
     ++its.runs.back();
   } else {
     const bool full = choices_ > 0 && static_cast<std::int64_t>(its.ids.size()) % choices_ == 0;
+    // A row continues its token until it has all choices; if their number is not known, while rows
+    // follow each other.
     const bool goes_on = single && !its.tokens.empty() && its.tokens.back().number == *token &&
-                         !full && (row.slot ? *row.slot > its.last_slot : choices_ > 0 || same_run);
+                         !full && (choices_ > 0 || same_run);
     if (!goes_on) {
       if (!its.seen.insert(*token).second) {
         its.seen = {*token};
@@ -89,7 +106,6 @@ void LoggedTokens::add_to_layer(LoggedRequest& request, int layer, const TableRo
       }
       its.tokens.push_back({its.pass, *token, static_cast<std::int64_t>(its.ids.size())});
     }
-    its.last_slot = row.slot.value_or(-1);
   }
   its.ids.insert(its.ids.end(), row.experts.begin() + static_cast<std::ptrdiff_t>(first),
                  row.experts.begin() + static_cast<std::ptrdiff_t>(first + count));
@@ -122,7 +138,7 @@ void LoggedTokens::add(const TableRow& row) {
   if (row.step.value_or(0) < 0) {
     throw refuse(fmt::format("has step {}", *row.step), "--map step=FIELD names another field");
   }
-  if (row.rank.value_or(0) > 1 << 20) {
+  if (const auto rank = row.rank.value_or(0); rank < -1 || rank > 1 << 20) {
     throw refuse(fmt::format("has rank {}", *row.rank), "--map rank=FIELD names another field");
   }
   const Key key{row.step.value_or(0), file_, row.request, row.rank.value_or(-1)};
@@ -134,6 +150,7 @@ void LoggedTokens::add(const TableRow& row) {
     keys_.push_back(key);
   }
   LoggedRequest& request = requests_[at->second];
+  note_weights(row);
   if (!row.phase.empty()) request.phases.insert(row.phase);
   const auto wanted = [&](std::int64_t layer) {
     return options.layers.empty() ||
@@ -147,7 +164,7 @@ void LoggedTokens::add(const TableRow& row) {
     if (!layer && !single && lists == std::ssize(known)) layer = known[static_cast<std::size_t>(l)];
     if (!layer || *layer < 0 || *layer > max_layer_number) {
       throw refuse(layer ? fmt::format("has layer {}", *layer) : "does not say its layer",
-                   "--map layer=FIELD names it; --layers N where all rows are of layer N");
+                   "--map layer=FIELD names it; --layers N if all rows are of layer N");
     }
     // Lists of one layer are its tokens.
     auto token = row.token;
@@ -190,13 +207,13 @@ void LoggedTokens::hand_over(LoggedRequest& request, const std::vector<int>& lay
   RoutedPass pass{request.where, ChoiceTable(std::move(ids)), lengths_of_passes(tokens.front())};
   cut_ = cut_ || pass.lengths.size() > 1;
   if (sink_.options().layers.empty()) pass.layers = numbers;
-  const auto sound = [](const NpyArray& array) {
+  const auto all_known = [](const NpyArray& array) {
     for (std::int64_t i = 0; i < array.count(); ++i) {
       if (!(array.real(i) >= 0)) return false;
     }
     return true;
   };
-  if (weights.size() == layers.size() && std::ranges::all_of(weights, sound)) {
+  if (weights.size() == layers.size() && std::ranges::all_of(weights, all_known)) {
     pass.weights = ChoiceTable(std::move(weights));
   }
   pass.step = request.step;
@@ -241,6 +258,7 @@ void LoggedTokens::hand_over() {
     request.layers.clear();
   }
   if (!kept_) refuse_layers(layers, seen);
+  warn_of_weights();
   if (lacking_ > 0) {
     sink_.drop("of tokens that lack layers", lacking_);
     sink_.warn({Severity::warning, requests_.front().where, 0, 0,

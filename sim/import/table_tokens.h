@@ -4,11 +4,14 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
+#include "sim/base/error.h"
 #include "sim/import/import_sink.h"
 #include "sim/import/table_rows.h"
 
@@ -26,8 +29,17 @@ struct LoggedLayer {
   std::vector<float> weights;      // same order as ids; empty if there are none
   std::vector<std::int64_t> runs;  // lengths of runs of rows, if tokens have no number
   std::unordered_set<std::int64_t> seen;  // tokens of this pass
-  std::int64_t last_slot = -1;
   std::int32_t pass = 0;
+
+  /// A choice whose row says which of its token's it is: they come in any order.
+  struct SlottedChoice {
+    std::int32_t pass = 0;
+    std::int64_t token = 0, slot = 0;
+    std::int32_t id = 0;
+    std::optional<float> weight = {};
+  };
+  std::vector<SlottedChoice> slotted;
+  std::set<std::pair<std::int64_t, std::int64_t>> seen_slots;  // tokens and slots of this pass
 };
 
 /// The rows of one request. If the log names no requests: of one file or pass.
@@ -60,6 +72,9 @@ class LoggedTokens {
   };
   void add_to_layer(LoggedRequest& request, int layer, const TableRow& row,
                     std::optional<std::int64_t> token, std::size_t first, std::size_t count);
+  void note_weights(const TableRow& row);
+  void warn_of_weights();
+  void join_slots(LoggedLayer& its) const;
   void join_files();
   void drop_repeated_files();
   void group_choices();
@@ -73,13 +88,15 @@ class LoggedTokens {
   int file_ = -1;
   std::map<Key, std::size_t> index_;
   std::vector<LoggedRequest> requests_;
-  std::vector<Key> keys_;     // of the requests
-  std::int64_t choices_ = 0;  // per token; 0: not yet known
-  std::set<int> unwanted_;    // layers that --layers does not name
-  bool single_ = false;       // every row has one choice
-  std::int64_t lacking_ = 0;  // number of tokens that lack layers
-  bool kept_ = false;         // whether some token has all layers
-  bool cut_ = false;          // whether passes decided where sequences begin
+  std::vector<Key> keys_;                      // of the requests
+  std::int64_t choices_ = 0;                   // per token; 0: not yet known
+  std::set<int> unwanted_;                     // layers that --layers does not name
+  bool single_ = false;                        // every row has one choice
+  std::int64_t lacking_ = 0;                   // number of tokens that lack layers
+  bool kept_ = false;                          // whether some token has all layers
+  bool weighted_ = false;                      // whether some row has weights
+  std::optional<Diagnostic> unweighted_ = {};  // the first row that lacks some
+  bool cut_ = false;                           // whether passes decided where sequences begin
 };
 
 }  // namespace moesim

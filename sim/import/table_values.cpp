@@ -61,10 +61,13 @@ const char* due_of(TableRole role) {
   }
 }
 
+std::string odd_value(TableRole role, const TableValue& value, const std::string& field) {
+  return fmt::format("field '{}' holds {}, not {}", field, shown(value), due_of(role));
+}
+
 [[noreturn]] void refuse_value(const TableRow& row, TableRole role, const TableValue& value,
                                const std::string& field) {
-  throw error_in(row.file,
-                 fmt::format("field '{}' holds {}, not {}", field, shown(value), due_of(role)),
+  throw error_in(row.file, odd_value(role, value, field),
                  fmt::format("--map {}=FIELD chooses another field",
                              table_role_names()[static_cast<std::size_t>(role)]),
                  row.line);
@@ -169,6 +172,9 @@ void fill(TableRow& row, TableRole role, const TableValue& value, const std::str
     case TableRole::count:
       if (value.numeric && fill_numbers(row, role, value)) return;
       if (mapped) refuse_value(row, role, value, field);
+      if (role == TableRole::weights) return;
+      row.counts.clear();
+      if (value.numeric) row.odd_count = odd_value(role, value, field);
       return;
     default:
       break;

@@ -15,15 +15,47 @@ void set_by_flag(ShellScript& script, std::initializer_list<const char*> flags,
   for (const char* flag : flags) {
     const auto found = script.sbatch.find(flag);
     if (found == script.sbatch.end() || found->second.empty()) continue;
-    LinedText value = found->second.front();
-    const std::size_t colon = value.text.rfind(':');  // --gres=gpu:h100:8
-    if (colon != value.text.npos) value = value.part(colon + 1, value.text.size());
-    for (const char* name : names) script.variables[name].items = {value};
+    const LinedText& value = found->second.front();
+    if (std::string_view(flag) == "--gres" && !value.text.starts_with("gpu") &&
+        value.text.find(",gpu") == value.text.npos) {
+      continue;
+    }
+    const TextPart count = gpu_count_in(value.text);
+    for (const char* name : names) {
+      script.variables[name].items = {value.part(count.begin, count.end)};
+    }
     return;
   }
 }
 
+/// The flags of a line, the last of equal ones, as Slurm takes them.
+void take_flags(const std::vector<LinedText>& words, ShellScript& script) {
+  for (std::size_t w = 0; w < words.size(); ++w) {
+    const std::string& flag = words[w].text;
+    if (!flag.starts_with('-')) continue;
+    const bool named = flag.starts_with("--");
+    const std::size_t end = std::min(named ? flag.find('=') : std::size_t{2}, flag.size());
+    auto& values = script.sbatch[flag.substr(0, end)];
+    values.clear();
+    if (end < flag.size()) {
+      values = {words[w].part(end + (named ? 1 : 0), flag.size())};
+    } else if (w + 1 < words.size() && !words[w + 1].text.starts_with('-')) {
+      values = {words[++w]};
+    }
+  }
+}
+
 }  // namespace
+
+TextPart gpu_count_in(std::string_view value) {
+  std::size_t begin = 0;
+  for (std::size_t comma; (comma = value.find(',', begin)) != value.npos; begin = comma + 1) {
+    if (value.substr(begin).starts_with("gpu")) break;
+  }
+  const std::size_t end = std::min(value.find_first_of(",(", begin), value.size());
+  const std::size_t colon = value.substr(begin, end - begin).rfind(':');
+  return {colon == value.npos ? begin : begin + colon + 1, end};
+}
 
 void take_batch_lines(const std::string& text, const std::string& file, ShellScript& script) {
   int number = 0;
@@ -32,21 +64,17 @@ void take_batch_lines(const std::string& text, const std::string& file, ShellScr
     const std::string line = text.substr(at, end - at);
     at = end + 1;
     ++number;
-    if (!line.starts_with("#SBATCH ")) continue;
+    if (!line.starts_with("#SBATCH") || line.size() == 7) continue;
+    if (line[7] != ' ' && line[7] != '\t') continue;
     const LinedText lined = LinedText::of(line.substr(8), number);
     const auto commands = raw_commands(lined, file);
-    if (commands.empty()) continue;
-    const std::vector<LinedText>& words = commands.front().words;
-    const std::string& flag = words.front().text;
-    const std::size_t sign = flag.starts_with("--") ? flag.find('=') : flag.npos;
-    auto& values = script.sbatch[flag.substr(0, sign)];
-    if (sign != flag.npos) values.push_back(words.front().part(sign + 1, flag.size()));
-    values.insert(values.end(), words.begin() + 1, words.end());
+    if (!commands.empty()) take_flags(commands.front().words, script);
   }
   set_by_flag(script, {"--nodes", "-N"}, {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
   set_by_flag(script, {"--gpus-per-node", "--gres"}, {"SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"});
   set_by_flag(script, {"--ntasks-per-node"}, {"SLURM_NTASKS_PER_NODE"});
   set_by_flag(script, {"--ntasks", "-n"}, {"SLURM_NTASKS"});
+  set_by_flag(script, {"--gpus", "-G"}, {"SLURM_GPUS"});
 }
 
 }  // namespace moesim

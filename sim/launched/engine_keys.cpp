@@ -51,6 +51,10 @@ void set_drafts(std::int64_t drafts, Launched& launched) {
                "assumed: each draft is kept in 70 % of cases if the one before is");
 }
 
+void set_rebalance(std::int64_t interval, Launched& launched) {
+  launched.set("serving.engine.rebalance", fmt::format("{{interval: {}}}", interval));
+}
+
 void set_kv_type(const std::string& type, Launched& launched) {
   const bool eight = lower_case(type).find("fp8") != std::string::npos;
   launched.set("serving.kv", eight ? "fp8" : "bf16");
@@ -66,10 +70,12 @@ void take_memory_share(const LaunchFile& launch, std::string_view names, const c
 bool set_weights(const std::string& quantization, Launched& launched) {
   const std::string word = lower_case(quantization);
   const auto has = [&](const char* part) { return word.find(part) != word.npos; };
+  const bool four_bit_integers = has("int4") || has("w4a16") || has("awq") || has("gptq");
   const char* precision = has("mxfp4")                     ? "mxfp4"
                           : has("fp4")                     ? "nvfp4"
                           : has("fp8")                     ? "fp8"
                           : has("bf16") || has("bfloat16") ? "bf16"
+                          : four_bit_integers              ? "int4"
                                                            : nullptr;
   if (precision != nullptr) launched.set("serving.precision", precision);
   return precision != nullptr;

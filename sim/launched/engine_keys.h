@@ -23,6 +23,8 @@ void set_policy(const std::string& policy, const std::string& assumed, Launched&
                 const std::string& transport = "");
 /// So many drafts, of which nobody says how many are kept.
 void set_drafts(std::int64_t drafts, Launched& launched);
+/// Experts move after so many passes.
+void set_rebalance(std::int64_t interval, Launched& launched);
 /// Keys and values in 8 bits if the type says so.
 void set_kv_type(const std::string& type, Launched& launched);
 /// The share of memory that `names` say, `of` all that a GPU has or of what is free.

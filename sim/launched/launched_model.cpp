@@ -15,6 +15,7 @@
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/lower_case.h"
+#include "sim/base/model_aliases.h"
 #include "sim/base/parse_integer.h"
 #include "sim/launched/engine_keys.h"
 #include "sim/model/moe_model.h"
@@ -115,37 +116,23 @@ std::string plain_name(std::string_view name) {
 
 /// Whether a rest of a name says how the model was tuned or stored, but not how large it is.
 bool is_variant(std::string_view rest) {
-  constexpr std::array words = {"instruct", "chat",   "base",    "thinking", "it",       "hf",
-                                "fp8",      "fp4",    "nvfp4",   "mxfp4",    "bf16",     "awq",
-                                "gptq",     "int4",   "int8",    "w4a16",    "w8a8",     "dynamic",
-                                "block",    "exp",    "v0.1",    "v0.3",     "terminus", "original",
-                                "preview",  "latest", "dynamic", "kv",       "fp16",     "v1"};
+  constexpr std::array words = {"instruct", "chat",   "base",  "thinking", "it",       "hf",
+                                "fp8",      "fp4",    "nvfp4", "mxfp4",    "bf16",     "awq",
+                                "gptq",     "int4",   "int8",  "w4a16",    "w8a8",     "dynamic",
+                                "block",    "exp",    "v0.1",  "v0.3",     "terminus", "original",
+                                "preview",  "latest", "kv",    "fp16",     "v1"};
+  constexpr std::string_view stored = "quantized.";  // quantized.w4a16
   while (!rest.empty()) {
     if (rest[0] != '-') return false;
     rest.remove_prefix(1);
     const std::size_t end = std::min(rest.find('-'), rest.size());
-    const std::string_view word = rest.substr(0, end);
+    std::string_view word = rest.substr(0, end);
+    if (word.starts_with(stored)) word.remove_prefix(stored.size());
     if (std::ranges::find(words, word) == words.end() && !parse_integer<int>(word)) return false;
     rest.remove_prefix(end);
   }
   return true;
 }
-
-/// Names of models with the architecture of one that is shipped.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 12> aliases = {{
-    {"deepseek-r1", "deepseek-v3"},
-    {"deepseek-v3.1", "deepseek-v3"},
-    {"deepseek-v2.5", "deepseek-v2"},
-    {"deepseek-coder-v2-lite", "deepseek-v2-lite"},
-    {"deepseek-coder-v2", "deepseek-v2"},
-    {"mixtral-8x7b", "mixtral-8x7b-e8k2"},
-    {"olmoe-1b-7b", "olmoe"},
-    {"llama-4-maverick-17b-128e", "llama-4-maverick"},
-    {"meta-llama-3-8b", "llama-3-8b"},
-    {"meta-llama-3-70b", "llama-3-70b"},
-    {"llama-3.1-405b", "llama-3-405b"},
-    {"meta-llama-3.1-8b", "llama-3.1-8b"},
-}};
 
 /// The longest name that the given one begins with.
 std::string model_by_name(const std::string& given, const std::vector<std::string>& names) {
@@ -157,7 +144,7 @@ std::string model_by_name(const std::string& given, const std::vector<std::strin
     model = of;
   };
   for (const std::string& name : names) consider(plain_name(name), name);
-  for (const auto& [name, of] : aliases) consider(name, of);
+  for (const auto& [name, of] : model_aliases) consider(name, of);
   for (const std::string& name : names) {  // NVIDIA-Nemotron-3-Nano-30B-A3B
     const std::string nvidia = "nvidia-" + name +
                                (name == "nemotron-3-nano"    ? "-30b-a3b"
@@ -166,6 +153,18 @@ std::string model_by_name(const std::string& given, const std::vector<std::strin
     consider(nvidia, name);
   }
   return model;
+}
+
+/// The last part of an id of Hugging Face or of a path.
+std::string last_name(std::string given) {
+  while (given.ends_with('/')) given.pop_back();
+  // A folder of the cache of Hugging Face: models--deepseek-ai--DeepSeek-V3/snapshots/1a2b.
+  const std::size_t cached = given.find("models--");
+  if (cached != given.npos) {
+    given = given.substr(cached, given.find('/', cached) - cached);
+    given = given.substr(given.rfind("--") + 2);
+  }
+  return given.substr(given.rfind('/') + 1);
 }
 
 /// Unless a flag or the name says more, engines load weights as the checkpoint has them.
@@ -182,19 +181,10 @@ std::string model_of_launch(Launched& launched) {
   for (const std::string& path : {given, given + "/config.json"}) {
     if (given.find('/') != given.npos && is_there(path) && !is_folder(path)) return path;
   }
-  std::string last = given;
-  while (last.ends_with('/')) last.pop_back();
-  // A folder of the cache of Hugging Face: models--deepseek-ai--DeepSeek-V3/snapshots/1a2b.
-  const std::size_t cached = last.find("models--");
-  if (cached != last.npos) {
-    last = last.substr(cached, last.find('/', cached) - cached);
-    last = last.substr(last.rfind("--") + 2);
-  }
-  last = last.substr(last.rfind('/') + 1);
   std::vector<std::string> names = data_names("models/moe");
   const auto dense = data_names("models/dense");
   names.insert(names.end(), dense.begin(), dense.end());
-  const std::string plain = plain_name(last);
+  const std::string plain = plain_name(last_name(given));
   const std::string model = model_by_name(plain, names);
   if (!model.empty()) {
     if (plain_name(model) != plain) {
@@ -211,6 +201,7 @@ std::string model_of_launch(Launched& launched) {
 }
 
 void compare_sizes(const std::string& model, Launched& launched) {
+  if (!launched.model.empty()) assume_weights(plain_name(last_name(launched.model)), launched);
   const MoeModel read = read_moe_model(data_file("models", model));
   const auto different = differences(read, launched);
   if (launched.sizes.empty() || different.empty()) return;

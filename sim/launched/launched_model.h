@@ -14,7 +14,8 @@ namespace moesim {
 /// with the nearest model if none fits.
 std::string model_of_launch(Launched& launched);
 
-/// Notes which stated sizes differ from those of that model.
+/// Takes that model in place of the launch's: weights are stored as the launch's name for it says.
+/// Notes which stated sizes differ.
 void compare_sizes(const std::string& model, Launched& launched);
 
 /// Adds what depends on the model: the slots of a balancer, by its experts and ep, and a note of

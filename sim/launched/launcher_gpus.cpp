@@ -5,6 +5,7 @@
 #include <array>
 
 #include "sim/base/parse_integer.h"
+#include "sim/launched/batch_lines.h"
 #include "sim/launched/shell_expansion.h"
 #include "sim/launched/software_tables.h"
 
@@ -18,7 +19,8 @@ int launcher_count(const LaunchFile& launch, std::initializer_list<const char*> 
     const NamedArgument* argument = launch.launcher.find(name);
     if (argument == nullptr || argument->values.empty()) continue;
     const std::string& value = argument->values.front();
-    const auto number = parse_integer<int>(std::string_view(value).substr(value.rfind(':') + 1));
+    const TextPart count = gpu_count_in(value);
+    const auto number = parse_integer<int>(value.substr(count.begin, count.end - count.begin));
     if (number && *number > 0) return *number;
     if (unknown.empty()) unknown = argument->written;
   }
@@ -45,6 +47,7 @@ int gpus_of_launcher(const LaunchFile& launch, Launched& launched) {
   const bool one_node = torchrun && !launch.launcher.has("nnodes") && unknown.empty();
   if (one_node && nodes == 0) nodes = 1;
   if (nodes > 0 && per_node > 0) return nodes * per_node;
+  if (const int gpus = launcher_count(launch, {"gpus", "G"}, unknown); gpus > 0) return gpus;
   const int ranks = launcher_count(launch, {"ntasks", "np", "n"}, unknown);
   if (ranks > 0 && !torchrun) return ranks;
   if (!unknown.empty()) {

@@ -118,8 +118,9 @@ void take_balancer_of_sglang(const LaunchFile& launch, const LaunchedDegrees& d,
     return;
   }
   launched.redundant = count_of(launch, "ep-num-redundant-experts", 0, 0);
-  launched.balancer = fmt::format("kind: sglang, interval: {}",
-                                  count_of(launch, "eplb-rebalance-num-iterations", 1000));
+  const std::int64_t interval = count_of(launch, "eplb-rebalance-num-iterations", 1000);
+  set_rebalance(interval, launched);
+  launched.balancer = fmt::format("kind: sglang, interval: {}", interval);
 }
 
 void take_limits(const LaunchFile& launch, const LaunchedDegrees& d, Launched& launched) {

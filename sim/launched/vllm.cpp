@@ -111,8 +111,9 @@ void take_dispatch_of_vllm(const LaunchFile& launch, const LaunchedDegrees& d, L
 void take_balancer_of_vllm(const LaunchFile& launch, const LaunchedDegrees& d, Launched& launched) {
   if (!is_on(launch, "enable-eplb") || d.ep == 1) return;
   launched.redundant = eplb_count(launch, "num-redundant-experts", "num-redundant-experts", 0);
-  launched.balancer = fmt::format("kind: vllm, interval: {}, window: {}{}",
-                                  eplb_count(launch, "step-interval", "eplb-step-interval", 3000),
+  const std::int64_t interval = eplb_count(launch, "step-interval", "eplb-step-interval", 3000);
+  set_rebalance(interval, launched);
+  launched.balancer = fmt::format("kind: vllm, interval: {}, window: {}{}", interval,
                                   eplb_count(launch, "window-size", "eplb-window-size", 1000),
                                   is_on(launch, "eplb-config.use-async")
                                       ? ", migration: asynchronous, layers_per_step: 1"

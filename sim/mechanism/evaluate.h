@@ -19,11 +19,10 @@
 //                                       // phase takes; every token is taken by some
 //   Choices part(int phase, Choices, const int* local) const;  // of its choices, what one takes;
 //                                       // local[k]: where choice k's slot is on its rank
-//   int hop(int phase) const;  // phases of one number send on alike: next() tells them not apart
-//   bool merges() const;  // Says that every choice moves by itself, whatever the others of its row
-//                         // do: `next` of a row hands on what it would for each choice by itself,
-//                         // with merge if this is true, with add if not. Layers are then
-//                         // counted by routes (bulk_count.h), many times as fast as row by row.
+//   int hop(int phase) const;  // phases of one number forward alike, so next() treats them as one
+//   bool merges() const;  // True: `next` merges; false: it adds. Each choice moves whatever its
+//                         // row's others do. Layers are then counted by routes (bulk_count.h),
+//                         // many times as fast as row by row.
 #pragma once
 
 #include <array>

@@ -11,7 +11,7 @@
 
 namespace moesim {
 
-/// One expert's state, parameters or gradients on their way; what, and when, its list says.
+/// One expert's state, parameters or gradients in transit; its list says which and when.
 struct ExpertTransfer {
   ExpertId expert;
   GpuId from;

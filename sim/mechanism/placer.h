@@ -84,6 +84,13 @@ struct LayerDecision {
   SlotTable gradient_homes;    // [gpu] experts whose gradients it holds; empty: by first slots
   bool shared_routed = false;  // slots hold the shared expert, too: the one behind the last
 
+  /// It comes after a step in which experts moved: those that the whole step waits for, or that
+  /// move behind several, are where they go.
+  void settle() {
+    if (migration == Migration::overlapped) return;
+    migrate.clear();
+    planning = {};
+  }
   /// Routing is known before the pass: nothing waits for the gate, or for planning.
   void known_ahead() { after_gate = planning_blocks = false; }
 };

@@ -88,7 +88,7 @@ void SourceChoices::add_item(std::uint32_t id, SlotId slot) {
   items_.push_back({id, stop, slot});
 }
 
-/// Calls use(slots) with those that are as wide as the assignment needs.
+/// Calls use(slots) with slots as wide as the assignment needs.
 template <class Use>
 void SourceChoices::with_slots(const Use& use) {
   ids_ <= std::size_t{1} << 16 ? use(slots_) : use(wide_slots_);
@@ -184,7 +184,7 @@ void SourceChoices::count_all() {
   }
 }
 
-/// By all tokens of the rank.
+/// [expert] choices of all the rank's tokens.
 std::span<const std::uint32_t> SourceChoices::chosen_experts() {
   const auto experts = static_cast<std::size_t>(tokens_.assignment.placement().experts());
   std::vector<std::uint32_t>& chosen = known_ != nullptr ? known_->chosen : chosen_experts_;

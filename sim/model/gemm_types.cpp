@@ -3,16 +3,17 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <stdexcept>
 
 namespace moesim {
 
-const std::vector<std::string> serving_precision_names = {"bf16", "fp8", "nvfp4", "mxfp4"};
+const std::vector<std::string> serving_precision_names = {"bf16",  "fp8",  "nvfp4",
+                                                          "mxfp4", "int4", "mxfp4-mxfp8"};
 
 namespace {
 
-constexpr std::array served_types = {DataType::bf16, DataType::fp8, DataType::fp4, DataType::mxfp4};
+constexpr std::array served_types = {DataType::bf16,  DataType::fp8,  DataType::fp4,
+                                     DataType::mxfp4, DataType::int4, DataType::mxfp4_mxfp8};
 
 GemmPart part_of(BlockKind block) {
   switch (block) {
@@ -45,10 +46,11 @@ const std::string& precision_of_type(DataType type) {
   return serving_precision_names[static_cast<std::size_t>(at - served_types.begin())];
 }
 
-GemmTypes GemmTypes::served(DataType type, DataType activations) {
-  if (type != DataType::mxfp4) return {type, activations};
-  constexpr int all = std::numeric_limits<int>::max();
-  return {type, activations, {GemmPart::experts}, 0, all, all};
+GemmTypes GemmTypes::served(DataType type, const MoeModel& model) {
+  if (!is_stored_only(type)) return {type, model.activations};
+  GemmTypes types{model.checkpoint_others.value_or(model.activations), model.activations};
+  types.experts = type;
+  return types;
 }
 
 const std::vector<std::string>& gemm_part_names() {
@@ -58,6 +60,7 @@ const std::vector<std::string>& gemm_part_names() {
 }
 
 DataType GemmTypes::of(GemmPart part, int layer, Role role) const {
+  if (part == GemmPart::experts && experts) return *experts;
   if (!parts.has(part) || (role == Role::wgrad && !weight_gradients)) return others;
   if (part == GemmPart::head) return type;
   if (layer >= layers) return parts.has(GemmPart::mtp) ? type : others;
@@ -66,6 +69,17 @@ DataType GemmTypes::of(GemmPart part, int layer, Role role) const {
 
 DataType GemmTypes::of(BlockKind block, int layer, Role role) const {
   return of(part_of(block), layer, role);
+}
+
+DataType narrowest_type(const GemmTypes& types, const MoeModel& model) {
+  DataType narrowest = types.others;
+  for (int layer = 0; layer < model.layers + model.mtp; ++layer) {
+    for (std::size_t part = 0; part < gemm_part_names().size(); ++part) {
+      const DataType type = type_of_rows(types.of(static_cast<GemmPart>(part), layer));
+      if (bytes_per_element(type) < bytes_per_element(narrowest)) narrowest = type;
+    }
+  }
+  return narrowest;
 }
 
 }  // namespace moesim

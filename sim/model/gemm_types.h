@@ -2,6 +2,7 @@
 // In which type each product of a model is computed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,20 +46,26 @@ struct GemmTypes {
   int first = 0, end = 0;        // layers of the model
   int layers = 0;                // of the model: those of multi-token prediction come behind them
   bool weight_gradients = true;  // else these are products in `others`
+  std::optional<DataType> experts = {};  // of routed ones in all layers, if it is another
 
   static GemmTypes only(DataType type) { return {type, type}; }
-  /// Of an engine: where these are usually quantized, and of mxfp4 only routed experts; else
-  /// activations.
-  static GemmTypes served(DataType type, DataType activations);
+  /// Of an engine: in all parts that are usually quantized, or in routed experts if it is of
+  /// stored_types; the model says in which type others are.
+  static GemmTypes served(DataType type, const MoeModel& model);
   /// Of a part in a layer; the head is in none.
   DataType of(GemmPart part, int layer, Role role = Role::plain) const;
   /// Of a block's products; of a block with experts those of the shared ones.
   DataType of(BlockKind block, int layer, Role role = Role::plain) const;
   /// Of the routed experts of most layers.
-  DataType of_experts() const { return parts.has(GemmPart::experts) ? type : others; }
+  DataType of_experts() const {
+    return experts.value_or(parts.has(GemmPart::experts) ? type : others);
+  }
   /// In which these keep their inputs: that of weight gradients.
   DataType kept_of_experts() const { return weight_gradients ? of_experts() : others; }
   bool operator==(const GemmTypes&) const = default;
 };
+
+/// Of the rows of any product of the model.
+DataType narrowest_type(const GemmTypes& types, const MoeModel& model);
 
 }  // namespace moesim

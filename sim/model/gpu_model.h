@@ -36,6 +36,7 @@ struct GpuModel {
   std::string name;
   std::string description;
   std::string source;
+  std::string serves_as;  // the GPU model of the same GPU whose kernels engines have; empty: itself
   std::string die;  // GPUs with the same die keep the same part of their rates; empty: unstated
   Bytes memory;     // for tensors: without what CUDA, communicators and the allocator take
   BytesPerSecond memory_bandwidth;

@@ -29,6 +29,7 @@ GpuModel read_gpu(YamlDocument& doc) {
   gpu.name = map.string("name");
   gpu.description = map.string("description", "");
   gpu.source = map.string("source");
+  gpu.serves_as = map.string("serves_as", "");
   gpu.die = map.string("die", "");
   gpu.memory = read_memory(map);
   gpu.memory_bandwidth = map.bandwidth("memory_bandwidth");
@@ -37,8 +38,10 @@ GpuModel read_gpu(YamlDocument& doc) {
     for (const DataType type : product_types) {
       if (const auto rate = rates.find(name_of(type))) gpu.peak[type] = rate->compute_rate();
     }
-    const auto of_rows = gpu.peak.find(type_of_rows(DataType::mxfp4));
-    if (of_rows != gpu.peak.end()) gpu.peak[DataType::mxfp4] = of_rows->second;
+    for (const DataType type : stored_types) {
+      const auto of_rows = gpu.peak.find(type_of_rows(type));
+      if (of_rows != gpu.peak.end()) gpu.peak[type] = of_rows->second;
+    }
     if (rates.keys().empty())
       peak->error("'peak' names no data type", "such as {bf16: 989 TFLOP/s}");
   }

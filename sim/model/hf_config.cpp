@@ -233,6 +233,7 @@ std::string model_of(HfKeys& keys, const HfKeys& outer, const HfArchitecture& is
       hidden, layers, rows, rows);
   if (const std::string served = hf_checkpoint(keys, outer); !served.empty()) {
     model += fmt::format("checkpoint: {}\n", served);
+    if (served == "mxfp4-mxfp8") model += "checkpoint_others: fp8\n";
   }
   model += is.layers == HfLayers::none
                ? fmt::format("dense_ffn: {}\ndense_matrices: {}\n",

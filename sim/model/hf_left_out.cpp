@@ -44,6 +44,17 @@ bool lists_other(const Json* kinds, std::initializer_list<const char*> usual) {
 
 const HfNames method_key = {"quantization_config.quant_method", "quantization.qformat_weight"};
 
+/// Integers of four bits: of compressed-tensors, or of AWQ or GPTQ.
+bool stores_int4(const HfKeys& keys, const HfKeys& outer) {
+  const HfNames bits_key = {"quantization_config.config_groups.group_0.weights.num_bits",
+                            "quantization_config.bits"};
+  const Json* bits = (keys.has(bits_key) ? keys : outer).find(bits_key);
+  if (bits == nullptr || *bits != 4) return false;
+  const std::string method = text_of(keys, outer, method_key);
+  if (method == "awq" || method == "gptq") return true;
+  return text_of(keys, outer, {"quantization_config.format"}) == "pack-quantized";
+}
+
 void note_quantization(HfKeys& keys, const HfKeys& outer, const std::string& rows) {
   std::string method = text_of(keys, outer, method_key);
   const HfNames bits_key = {"quantization.bits", "quantization_config.bits"};
@@ -61,6 +72,7 @@ void note_quantization(HfKeys& keys, const HfKeys& outer, const std::string& row
 }  // namespace
 
 std::string hf_checkpoint(const HfKeys& keys, const HfKeys& outer) {
+  if (keys.text({"expert_dtype"}) == "fp4") return "mxfp4-mxfp8";  // DeepSeek-V4
   // Methods, and the formats or algorithms of methods that have several.
   static const std::map<std::string, std::string> formats = {{"fp8", "fp8"},
                                                              {"mxfp4", "mxfp4"},
@@ -74,7 +86,7 @@ std::string hf_checkpoint(const HfKeys& keys, const HfKeys& outer) {
     const auto known = formats.find(text_of(keys, outer, key));
     if (known != formats.end()) return known->second;
   }
-  return "";
+  return stores_int4(keys, outer) ? "int4" : "";
 }
 
 bool has_other_attention(const HfKeys& keys) {

@@ -18,23 +18,38 @@ int size_of(DataType type) {
       return 4;
     case DataType::fp4:
     case DataType::mxfp4:
+    case DataType::int4:
+    case DataType::mxfp4_mxfp8:
       break;
   }
   throw std::logic_error("elements of four bits have no whole bytes");
 }
 
+namespace {
+
+/// Of scales.
+bool has_a_byte_per_32(DataType type) {
+  return type == DataType::mxfp4 || type == DataType::mxfp4_mxfp8;
+}
+
+/// Of scales: fp4 one for 16 elements, int4 a wider one for 32.
+bool has_two_bytes_per_32(DataType type) { return type == DataType::fp4 || type == DataType::int4; }
+
+}  // namespace
+
 double bytes_per_element(DataType type) {
-  if (type == DataType::mxfp4) return 0.5 + 1.0 / 32;
-  return type == DataType::fp4 ? 0.5 + 1.0 / 16 : size_of(type);
+  if (has_a_byte_per_32(type)) return 0.5 + 1.0 / 32;
+  return has_two_bytes_per_32(type) ? 0.5 + 1.0 / 16 : size_of(type);
 }
 
 Bytes bytes_of(std::int64_t elements, DataType type) {
-  if (type == DataType::mxfp4) return Bytes((elements * 17 + 31) / 32);
-  return Bytes(type == DataType::fp4 ? (elements * 9 + 15) / 16 : elements * size_of(type));
+  if (has_a_byte_per_32(type)) return Bytes((elements * 17 + 31) / 32);
+  return Bytes(has_two_bytes_per_32(type) ? (elements * 9 + 15) / 16 : elements * size_of(type));
 }
 
 const std::vector<std::string>& data_type_names() {
-  static const std::vector<std::string> names = {"fp8", "bf16", "fp16", "fp32", "fp4", "mxfp4"};
+  static const std::vector<std::string> names = {"fp8", "bf16",  "fp16", "fp32",
+                                                 "fp4", "mxfp4", "int4", "mxfp4-mxfp8"};
   return names;
 }
 

@@ -14,28 +14,33 @@
 
 namespace moesim {
 
-/// mxfp4 is of weights alone (OCP MX: 4 bits, a scale of one byte per 32 elements): kernels turn
-/// them into bf16, the type of their rows, on the way.
-enum class DataType { fp8, bf16, fp16, fp32, fp4, mxfp4 };
+/// The last three are of weights alone (is_stored_only): mxfp4 (OCP MX: 4 bits, a scale of one byte
+/// per 32 elements), int4 (compressed-tensors: the same with scales of two bytes), and mxfp4 that
+/// rows in mxfp8 are multiplied by.
+enum class DataType { fp8, bf16, fp16, fp32, fp4, mxfp4, int4, mxfp4_mxfp8 };
 const std::vector<std::string>& data_type_names();  // by number
 /// Of products, narrow ones first.
 inline constexpr DataType product_types[] = {DataType::fp4, DataType::fp8, DataType::bf16,
                                              DataType::fp16, DataType::fp32};
-/// Of the rows that are multiplied by weights of a type, and of the product.
+/// Of weights of routed experts alone.
+inline constexpr DataType stored_types[] = {DataType::mxfp4, DataType::int4, DataType::mxfp4_mxfp8};
+constexpr bool is_stored_only(DataType type) { return type >= DataType::mxfp4; }
+/// Of the rows that are multiplied by weights of a type, and of the product: by mxfp4 and int4,
+/// which kernels turn into bf16 on the way, it is that.
 constexpr DataType type_of_rows(DataType weights) {
-  return weights == DataType::mxfp4 ? DataType::bf16 : weights;
+  if (weights == DataType::mxfp4_mxfp8) return DataType::fp8;
+  return is_stored_only(weights) ? DataType::bf16 : weights;
 }
-/// Bytes per element. It throws for fp4 and mxfp4: two elements share a byte, and blocks have
-/// scales.
+/// Bytes per element. It throws for those of four bits: two share a byte, and blocks have scales.
 int size_of(DataType type);
-/// The same of all types; of fp4 (NVFP4) with its share of a scale of one byte per 16 elements, of
-/// mxfp4 of one per 32.
+/// The same of all types, with shares of scales: fp4 (NVFP4) has one of a byte per 16 elements.
 double bytes_per_element(DataType type);
 /// Rounded up to a whole byte.
 Bytes bytes_of(std::int64_t elements, DataType type);
 /// Whether products round what they multiply to it first, from the type of activations.
 constexpr bool is_quantized(DataType type) {
-  return type == DataType::fp8 || type == DataType::fp4;
+  const DataType rows = type_of_rows(type);
+  return rows == DataType::fp8 || rows == DataType::fp4;
 }
 const char* name_of(DataType type);
 
@@ -70,9 +75,11 @@ struct MoeModel {
   bool router_bias = false;  // one number per expert
   bool expert_bias = false;  // of both products of a routed expert
   DataType activations = DataType::bf16;
-  DataType weights = DataType::bf16;  // mxfp4: of routed experts alone
+  DataType weights = DataType::bf16;  // stored_types: of routed experts alone
   /// The format of the published checkpoint, that engines serve unless told otherwise.
   std::optional<DataType> checkpoint = {};
+  /// Of other weights, if those of routed experts have a stored type: else that of activations.
+  std::optional<DataType> checkpoint_others = {};
   GateScore gate_score = GateScore::softmax;
   int gate_groups = 1;       // group-limited gate: expert groups ...
   int gate_kept_groups = 1;  // ... a token may use this many of them
@@ -93,7 +100,9 @@ struct MoeModel {
   std::int64_t latent_parameters() const;  // of both projections of a layer; 0 without a latent
   std::int64_t mixing_parameters() const;  // of the streams around a block; 0 if there is one
   /// Of weights that are not those of routed experts.
-  DataType other_weights() const { return weights == DataType::mxfp4 ? activations : weights; }
+  DataType other_weights() const {
+    return is_stored_only(weights) ? checkpoint_others.value_or(activations) : weights;
+  }
   Bytes row_bytes() const;                 // one routed row: routed_width x size_of(activations)
   std::int64_t expert_parameters() const;  // matrices x routed_width x expert_ffn
   bool is_moe_layer(int number) const;     // a multi-token-prediction layer is as the last layer,

@@ -182,6 +182,15 @@ MoeModel read_model(YamlDocument& doc, void (*read_layers)(const YamlMap&, MoeMo
   model.weights = data_type(map, "weights");
   if (map.find("checkpoint")) {
     model.checkpoint = type_of_precision(map.choice("checkpoint", serving_precision_names));
+    if (const auto others = map.find("checkpoint_others")) {
+      if (!is_stored_only(*model.checkpoint)) {
+        others->error(
+            "'checkpoint_others' needs a 'checkpoint' in which routed experts differ from other "
+            "parts",
+            "leave it out, or a 'checkpoint' of mxfp4, mxfp4-mxfp8 or int4");
+      }
+      model.checkpoint_others = data_type(map, "checkpoint_others");
+    }
   }
   model.total_parameters = map.number("total_parameters", non_negative, 0);
   read_whole(map, model);

@@ -31,7 +31,7 @@ FittedKernels::ByType read_by_type(const YamlMap& map, const char* key, Rest rea
     read_rest(fields, fitted[type]);
   };
   for (const DataType type : product_types) read(type);
-  read(DataType::mxfp4);
+  for (const DataType type : stored_types) read(type);
   return fitted;
 }
 

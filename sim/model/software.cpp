@@ -104,6 +104,9 @@ void read_stated(const YamlMap& map, Software& software) {
   integer("optimizer_bytes", software.optimizer_bytes, bytes_per_parameter);
   integer("update_bytes", software.update_bytes, bytes_per_parameter);
   integer("zero", software.zero, {0, 3});
+  if (map.find("zero_of_stages")) {
+    software.zero_of_stages = static_cast<int>(map.integer("zero_of_stages", {0, 3}));
+  }
   software.collectives = map.string("collectives", software.collectives);
   if (const auto overlap = map.find("overlap")) {
     const YamlMap parts = overlap->map();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct Software {
   bool overlaps_gradients = false, overlaps_parameters = false;
   Recompute recompute;
   int zero = 1;
+  std::optional<int> zero_of_stages = {};  // with several pipeline stages, if it is another
+  int zero_with(int stages) const { return stages > 1 ? zero_of_stages.value_or(zero) : zero; }
   std::string
       collectives;  // the transport of exchanges that are not of tokens; empty: the policy's
 

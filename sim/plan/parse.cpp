@@ -194,6 +194,7 @@ class Parser {
     if (reader.accept("rounds")) {
       exchange.rounds = static_cast<int>(reader.integer("rounds", 0, most_ids));
     }
+    exchange.ring = reader.accept("ring");
     if (reader.accept("sms")) exchange.sms = static_cast<int>(reader.integer("sms", 1, most_ids));
     return exchange;
   }

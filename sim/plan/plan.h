@@ -117,15 +117,18 @@ struct Collectives {
 /// an all-reduce and n - 1 for an all-gather or a reduce-scatter; the matrix has the bytes of all
 /// of them. With the overhead o [s] of an exchange and the latency l [s] of a step,
 ///   time = o + rounds x l + the bytes of all rounds on the busiest link / its bandwidth,
-/// because the collective is launched once and its steps overlap in parts of the message. Every
-/// fidelity lets overhead and latency pass at the start, then the bytes of all rounds flow.
+/// because the collective is launched once and its steps overlap in parts of the message. l is the
+/// longest route's; where the rounds go round a ring, the mean of its hops: bytes take each hop
+/// once. Every fidelity lets overhead and latency pass at the start, then the bytes of all rounds
+/// flow.
 struct Exchange {
   ByteMatrix traffic;         // members x members
   std::vector<RowMove> rows;  // explicit token lists, only when the plan was asked for them
   bool padded = false;        // rows of one unit each may leave room in the matrix
   bool transposed = false;    // rows of `traffic` receive
   int rounds = 1;
-  int sms = 0;  // multiprocessors that it takes on each of its GPUs
+  bool ring = false;  // rounds pass bytes on to the next member
+  int sms = 0;        // multiprocessors that it takes on each of its GPUs
   std::shared_ptr<const Collectives> collectives = nullptr;  // if it is several
   /// All of its members, if the plan has only some of them (representatives.h); else empty.
   Group members = {};
@@ -182,7 +185,7 @@ struct Op {
   /// What an exchange moves, and between which GPUs. Looks at the op.
   GroupTraffic traffic() const {
     const Exchange& moves = std::get<Exchange>(work);
-    return {moves.traffic, members(), moves.transposed, moves.rounds};
+    return {moves.traffic, members(), moves.transposed, moves.rounds, moves.ring};
   }
   bool operator==(const Op&) const = default;
 };

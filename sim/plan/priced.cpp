@@ -38,8 +38,8 @@ class PriceKeys {
     const Exchange &one = *plan_[a].exchange(), &other = *plan_[b].exchange();
     return one.traffic.identity() == other.traffic.identity() &&
            one.transposed == other.transposed && one.rounds == other.rounds &&
-           one.collectives == other.collectives && carriers_[a.index()] == carriers_[b.index()] &&
-           plan_[a].group == plan_[b].group;
+           one.ring == other.ring && one.collectives == other.collectives &&
+           carriers_[a.index()] == carriers_[b.index()] && plan_[a].group == plan_[b].group;
   }
   bool operator()(const std::vector<OpId>* a, const std::vector<OpId>* b) const {
     return std::ranges::equal(*a, *b, *this);
@@ -56,7 +56,8 @@ struct Collective {
   std::vector<GpuId> members;
   bool transposed;
   int rounds;
-  GroupTraffic traffic() const { return {matrix, members, transposed, rounds}; }
+  bool ring;
+  GroupTraffic traffic() const { return {matrix, members, transposed, rounds, ring}; }
 };
 
 /// What each collective of an exchange moves. Exchanges of the same rows have the same but for
@@ -66,7 +67,8 @@ class CollectivesOf {
   std::vector<Collective> operator()(const Op& op) {
     const Exchange& exchange = *op.exchange();
     if (!exchange.collectives) {
-      return {{exchange.traffic, op.group.list(), exchange.transposed, exchange.rounds}};
+      return {
+          {exchange.traffic, op.group.list(), exchange.transposed, exchange.rounds, exchange.ring}};
     }
     const auto [known, fresh] = divided_.try_emplace(
         {exchange.traffic.identity().first, exchange.collectives.get(), &op.group.list()});
@@ -76,6 +78,7 @@ class CollectivesOf {
       one.matrix = one.matrix.with_unit(exchange.traffic.unit());
       one.transposed = exchange.transposed;
       one.rounds = exchange.rounds;
+      one.ring = exchange.ring;
     }
     return result;
   }
@@ -87,7 +90,7 @@ class CollectivesOf {
     for (const std::vector<GpuId>& places : exchange.collectives->members) {
       std::vector<GpuId> members;
       for (const GpuId place : places) members.push_back(op.group[place.index()]);
-      result.push_back({exchange.traffic.among(places), std::move(members), false, 1});
+      result.push_back({exchange.traffic.among(places), std::move(members), false, 1, false});
     }
     return result;
   }

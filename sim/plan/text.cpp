@@ -52,12 +52,13 @@ std::string key_text(const Op& op) {
   return text;
 }
 
-/// `unit 4096 padded transposed rounds 6`: what is so.
+/// `unit 4096 padded transposed rounds 6 ring`: what is so.
 std::string traits_text(const Exchange& exchange) {
   std::string text = fmt::format("unit {}", exchange.traffic.unit().value);
   if (exchange.padded) text += " padded";
   if (exchange.transposed) text += " transposed";
   if (exchange.rounds != 1) text += fmt::format(" rounds {}", exchange.rounds);
+  if (exchange.ring) text += " ring";
   if (exchange.sms != 0) text += fmt::format(" sms {}", exchange.sms);
   return text;
 }

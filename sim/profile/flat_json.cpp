@@ -42,10 +42,10 @@ bool FlatJson::refill() {
   return true;
 }
 
-void FlatJson::refuse(const std::string& what) const {
+void FlatJson::refuse(const std::string& what, const std::string& hint) const {
   const auto before =
       std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
-  throw error_in(path(), "not JSON: " + what, "", static_cast<int>(lines_ + before + 1));
+  throw error_in(path(), "not JSON: " + what, hint, static_cast<int>(lines_ + before + 1));
 }
 
 void FlatJson::skip_blanks() {
@@ -120,12 +120,16 @@ bool FlatJson::next(FlatObject& object) {
         place_ = Place::list;
       } else if (c == '{') {
         ++at_;
+        in_object_ = true;
         place_ = next_member() ? Place::list : Place::end;
       } else if (c != '[') {
         refuse("expected an object or a list");
       }
     }
-    if (place_ == Place::end) return false;
+    if (place_ == Place::end) {
+      if (at_end()) return false;
+      refuse("it continues after its end", "give each document a file of its own");
+    }
     if (at_end()) {
       ended_early_ = !lined_;
       return false;
@@ -139,7 +143,7 @@ bool FlatJson::next(FlatObject& object) {
       return true;
     }
     ++at_;
-    place_ = !list_key_.empty() && !at_end() && next_member() ? Place::list : Place::end;
+    place_ = in_object_ && !at_end() && next_member() ? Place::list : Place::end;
   }
 }
 

@@ -39,7 +39,7 @@ class FlatJson {
   FlatJson(const std::string& path, std::string list_key);
 
   /// The next object; false at the end. Its views live until the next call. Throws Error with the
-  /// line for what is not JSON and for objects of over 16 MiB.
+  /// line for what is not JSON, for objects of over 16 MiB and for anything after the document.
   bool next(FlatObject& object);
   /// Members of the outer object that were passed so far, each up to 64 KiB, as they are written.
   const std::map<std::string, std::string, std::less<>>& others() const { return others_; }
@@ -57,13 +57,14 @@ class FlatJson {
   void whole(const Parse& parse);
   bool next_member();
   void take_object(FlatObject& object);
-  [[noreturn]] void refuse(const std::string& what) const;
+  [[noreturn]] void refuse(const std::string& what, const std::string& hint = "") const;
 
   TextBlocks blocks_;
   std::string list_key_, text_;
   std::size_t at_ = 0;
   std::int64_t bytes_ = 0, lines_ = 0;  // lines of the text before text_
   bool more_ = true, ended_early_ = false, lined_ = false;
+  bool in_object_ = false;  // the list is a member of an object
   Place place_ = Place::start;
   std::map<std::string, std::string, std::less<>> others_;
 };

@@ -58,6 +58,7 @@ class KinetoFile {
   std::set<std::string, std::less<>> others_;  // categories that are not read
   std::optional<std::int64_t> base_;           // microseconds
   std::optional<MoesimTimeline> own_;
+  UntimedKernels untimed_;
   std::size_t kernels_ = 0;
 };
 
@@ -73,23 +74,22 @@ void KinetoFile::take(const FlatObject& event) {
   }
   if (own_) return own_->take(event, names_, json_.path());
   if (phase != "X") return;
-  if (!base_) {
-    base_ = profile_moment(event("ts")).microseconds;
-  }
+  const bool timed = has_times(event("ts"), event("dur"));
+  if (!base_ && timed) base_ = profile_moment(event("ts")).microseconds;
   const std::string_view category = event("cat");
   if (is_gpu_work(category)) {
-    take_kernel(event);
+    timed ? take_kernel(event) : untimed_.add(event("name"));
   } else if (category == "cuda_runtime" || category == "cuda_driver" || category == "Runtime" ||
              category == "hip_runtime") {
     const std::int64_t number = flat_whole(event.in("args", "correlation"));
-    if (number > 0 && launches_.size() < most_kernels) {
+    if (timed && number > 0 && launches_.size() < most_kernels) {
       launches_.emplace_back(number,
                              ticks(profile_moment(event("ts"))) + profile_length(event("dur")));
     }
   } else if (category == "cpu_op" || category == "Operator") {
     take_op(event);
   } else if (category == "user_annotation" || category == "gpu_user_annotation") {
-    take_step(event, category.starts_with("gpu"));
+    if (timed) take_step(event, category.starts_with("gpu"));
   } else if (others_.size() < 100 && !others_.contains(category)) {
     others_.emplace(category);
   }
@@ -179,6 +179,7 @@ void KinetoFile::check_devices() const {
                      "traces of NVIDIA and AMD GPUs are");
     }
   }
+  if (!untimed_.empty()) throw UntimedKernels::error(json_.path());
   throw error_in(json_.path(), "holds no kernels of GPUs",
                  "profile with ProfilerActivity.CUDA, which records AMD's GPUs, too");
 }
@@ -210,6 +211,7 @@ void KinetoFile::finish() {
   if (own_) return own_->finish(json_.path(), profile_);
   profile_.producer = "PyTorch profiler";
   check_devices();
+  untimed_.note(profile_);
   std::ranges::sort(launches_);
   std::ranges::stable_sort(ops_, {}, &RankBuilder::Op::number);
   const auto epoch = json_.others().find("baseTimeNanoseconds");

@@ -187,11 +187,14 @@ void MoesimTimeline::take_name(const FlatObject& event, const std::string& path)
 
 void MoesimTimeline::take_slice(const FlatObject& event, KernelNames& names,
                                 const std::string& path) {
-  const ProfileMoment begin = profile_moment(event("ts"));
-  ProfiledKernel kernel;
-  kernel.start = profile_ticks(begin, 0);
-  kernel.length = profile_length(event("dur"));
   const std::string_view category = event("cat");
+  if (!has_times(event("ts"), event("dur"))) {
+    if (category == "kernel" || category == "exchange") untimed_.add(event("name"));
+    return;
+  }
+  ProfiledKernel kernel;
+  kernel.start = profile_ticks(profile_moment(event("ts")), 0);
+  kernel.length = profile_length(event("dur"));
   if (category == "step") steps_.emplace_back(kernel.start, kernel.end());
   if (category != "kernel" && category != "exchange") return;
   const auto place = processes_.find(flat_whole(event("pid")));
@@ -236,6 +239,7 @@ void MoesimTimeline::finish(const std::string& path, Profile& profile) {
     process.builder.rank().steps = steps_;
     add_rank(process.builder.finish(0), path, profile);
   }
+  untimed_.note(profile);
   profile.producer = "moesim";
   profile.one_clock = before == 0;
   if (profile.ranks.size() == before) throw error_in(path, "shows no rank");

@@ -39,6 +39,7 @@ class MoesimTimeline {
   std::map<std::int64_t, Process> processes_;
   std::vector<std::pair<ProfileTicks, ProfileTicks>> steps_;
   std::string case_;  // before the ranks' names
+  UntimedKernels untimed_;
 };
 
 }  // namespace moesim

@@ -46,8 +46,12 @@ class CollectiveFile {
     builder.add(kernel, -1, -1);
   }
 
+  void leave_out(std::string_view name) { untimed_.add(name); }
+
   void finish(std::int64_t bytes) {
     profile_.bytes += bytes;
+    if (builders_.empty() && !untimed_.empty()) throw UntimedKernels::error(path_);
+    untimed_.note(profile_);
     if (builders_.empty()) throw error_in(path_, "holds no collective that ended");
     for (auto& [rank, builder] : builders_) {
       const int next = profile_.ranks.empty() ? 0 : profile_.ranks.back().rank + 1;
@@ -62,6 +66,7 @@ class CollectiveFile {
   KernelNames names_;
   Profile& profile_;
   std::map<int, RankBuilder> builders_;
+  UntimedKernels untimed_;
 };
 
 int rank_in(std::string_view text) {
@@ -180,6 +185,11 @@ void read_nccl_inspector(const std::string& path, const KernelTable& table, Prof
     const std::string prefix = point_to_point ? "p2p" : "coll";
     const std::string_view name = line.in(perf, prefix);
     if (name.empty()) continue;
+    const std::string_view length = line.in(perf, prefix + "_exec_time_us");
+    if (!has_times("0", length)) {
+      file.leave_out(name);
+      continue;
+    }
     ExchangeFacts facts;
     facts.in_bytes = std::clamp<std::int64_t>(flat_whole(line.in(perf, prefix + "_msg_size_bytes")),
                                               0, most_message);
@@ -189,8 +199,7 @@ void read_nccl_inspector(const std::string& path, const KernelTable& table, Prof
     const int number =
         communicators.try_emplace(batch.id, static_cast<int>(communicators.size())).first->second;
     facts.group = group_number(fmt::format("communicator {} of {}", number, facts.ranks), profile);
-    file.add(batch.rank, name, batch.dumped,
-             profile_length(line.in(perf, prefix + "_exec_time_us")), facts);
+    file.add(batch.rank, name, batch.dumped, profile_length(length), facts);
   }
   file.finish(json.bytes());
 }
@@ -210,8 +219,11 @@ void read_nccl_profiler(const std::string& path, const KernelTable& table, Profi
   while (json.next(event)) {
     const std::string_view category = event("cat");
     if (category != "COLL" && category != "P2P") continue;
+    const bool timed = has_times(event("ts"), "0");
     const std::pair<std::string, std::int64_t> key{event("name"), flat_whole(event("id"))};
-    if (event("ph") == "b") {
+    if (!timed) {
+      if (event("ph") == "b" || begun.erase(key) > 0) file.leave_out(key.first);
+    } else if (event("ph") == "b") {
       Begun one{profile_moment(event("ts")), key.first, rank_in(event.in("args", "Rank")), {}};
       one.facts.in_bytes =
           std::clamp<std::int64_t>(flat_whole(event.in("args", "Count")), 0, most_message) *
@@ -228,6 +240,8 @@ void read_nccl_profiler(const std::string& path, const KernelTable& table, Profi
       const ProfileTicks length = profile_ticks(end, one.at.microseconds) - one.at.rest;
       if (length >= 0 && length < longest_kernel) {
         file.add(one.rank, one.name, end, length, one.facts);
+      } else {
+        file.leave_out(one.name);
       }
       begun.erase(start);
     }

@@ -5,9 +5,12 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "sim/base/error.h"
 #include "sim/base/regular_file.h"
@@ -28,6 +31,7 @@ class NsysFile {
     const int status = ::sqlite3_open_v2(path.c_str(), &file, SQLITE_OPEN_READONLY, nullptr);
     file_.reset(file);
     if (status != SQLITE_OK) throw error_in(path, "cannot be read as a SQLite database");
+    check_size();
     ::sqlite3_db_config(file, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
     ::sqlite3_db_config(file, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   }
@@ -35,6 +39,13 @@ class NsysFile {
   bool has(const std::string& table) const {
     bool found = false;
     each("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '" + table + "'",
+         [&](sqlite3_stmt*) { found = true; });
+    return found;
+  }
+
+  bool has_column(const std::string& table, const std::string& column) const {
+    bool found = false;
+    each(fmt::format("SELECT 1 FROM pragma_table_info('{}') WHERE name = '{}'", table, column),
          [&](sqlite3_stmt*) { found = true; });
     return found;
   }
@@ -54,6 +65,23 @@ class NsysFile {
   }
 
  private:
+  /// SQLite reads rows of nothing from pages that a file has lost.
+  void check_size() const {
+    std::array<unsigned char, 100> header{};
+    std::ifstream(path_, std::ios::binary)
+        .read(reinterpret_cast<char*>(header.data()), std::ssize(header));
+    const auto number = [&](std::size_t at, int bytes) {
+      std::uint64_t value = 0;
+      for (int i = 0; i < bytes; ++i)
+        value = value << 8U | header[at + static_cast<std::size_t>(i)];
+      return value;
+    };
+    const std::uint64_t page = number(16, 2) == 1 ? 65536 : number(16, 2);
+    const bool counted = number(24, 4) == number(92, 4);  // else the count of pages is out of date
+    if (counted && number(28, 4) * page > std::filesystem::file_size(path_)) {
+      throw error_in(path_, "is cut short: it lacks pages that it says it has", "copy it again");
+    }
+  }
   [[noreturn]] void refuse() const {
     throw error_in(path_, "is damaged, or no export of Nsight Systems",
                    "nsys export --type sqlite makes one");
@@ -67,68 +95,156 @@ std::string_view text_at(sqlite3_stmt* row, int column) {
   return text == nullptr ? std::string_view() : std::string_view(text);
 }
 
-/// Kernels and copies: start, end, device, stream, correlation, name.
-constexpr const char* kernel_query =
-    "SELECT k.start, k.end, k.deviceId, k.streamId, k.correlationId, s.value FROM "
-    "CUPTI_ACTIVITY_KIND_KERNEL k LEFT JOIN StringIds s ON s.id = k.demangledName";
+const std::string kernel_table_name = "CUPTI_ACTIVITY_KIND_KERNEL",
+                  runtime_table_name = "CUPTI_ACTIVITY_KIND_RUNTIME";
+const std::vector<std::pair<std::string, std::string>> copy_tables = {
+    {"CUPTI_ACTIVITY_KIND_MEMCPY", "Memcpy"}, {"CUPTI_ACTIVITY_KIND_MEMSET", "Memset"}};
 
-std::string copy_query(const char* table, const char* name) {
-  return fmt::format("SELECT start, end, deviceId, streamId, correlationId, '{}' FROM {}", name,
-                     table);
-}
+/// A GPU of the host; or a device of a process, if the file does not say which GPU that is.
+struct NsysGpu {
+  std::int64_t number = 0;
+  std::string uuid = {};
+  std::int64_t process = 0;
+  auto operator<=>(const NsysGpu&) const = default;
+};
+
+/// The kernels and copies of a file. Each process numbers its devices, streams and launches itself.
+class NsysKernels {
+ public:
+  NsysKernels(const std::string& path, const NsysFile& file, const KernelTable& table,
+              Profile& profile)
+      : path_(path), file_(file), names_(table, profile) {
+    processes_known_ = file.has_column(kernel_table_name, "globalPid");
+    for (const auto& [of, name] : copy_tables) {
+      if (file.has(of)) processes_known_ = processes_known_ && file.has_column(of, "globalPid");
+    }
+    launches_known_ = processes_known_ && file.has_column(runtime_table_name, "globalTid");
+    read_gpus();
+  }
+
+  void read() {
+    const char* const process = processes_known_ ? "globalPid" : "0";
+    const auto read_all = [&](const std::string& query, bool copies) {
+      file_.each(query, [&](sqlite3_stmt* row) { take(row, copies); });
+    };
+    read_all(fmt::format("SELECT k.start, k.end, k.deviceId, k.streamId, k.correlationId, {}, "
+                         "s.value FROM {} k LEFT JOIN StringIds s ON s.id = k.demangledName",
+                         process, kernel_table_name),
+             false);
+    for (const auto& [of, name] : copy_tables) {
+      if (!file_.has(of)) continue;
+      read_all(fmt::format("SELECT start, end, deviceId, streamId, correlationId, {}, '{}' FROM {}",
+                           process, name, of),
+               true);
+    }
+    read_launches();
+  }
+
+  void finish(Profile& profile) {
+    if (builders_.empty() && !untimed_.empty()) throw UntimedKernels::error(path_);
+    if (builders_.empty()) throw error_in(path_, "holds no kernels of GPUs");
+    untimed_.note(profile);
+    const bool one_gpu = builders_.size() == 1 || !profile.ranks.empty();
+    std::set<int> devices;
+    for (const auto& [gpu, builder] : builders_) devices.insert(builder.device());
+    const bool numbered = devices.size() == builders_.size();
+    int place = 0;
+    for (auto& [gpu, builder] : builders_) {
+      builder.join_launches(launches_);
+      const int next = profile.ranks.empty() ? 0 : profile.ranks.back().rank + 1;
+      builder.rank().rank = one_gpu ? next : numbered ? builder.device() : place;
+      add_rank(builder.finish(0), path_, profile);
+      ++place;
+    }
+  }
+
+ private:
+  /// Global ids hold the machine, the process and, in the last 24 bits, the thread.
+  static std::int64_t process_of(std::int64_t global) { return global >> 24 & 0xffffff; }
+
+  void read_gpus() {
+    const std::string of = "TARGET_INFO_CUDA_DEVICE";
+    if (!processes_known_ || !file_.has(of)) return;
+    for (const char* column : {"gpuId", "cudaId", "pid", "uuid"}) {
+      if (!file_.has_column(of, column)) return;
+    }
+    file_.each("SELECT pid, cudaId, gpuId, uuid FROM " + of, [&](sqlite3_stmt* row) {
+      gpus_[{::sqlite3_column_int64(row, 0), ::sqlite3_column_int64(row, 1)}] = {
+          ::sqlite3_column_int64(row, 2), std::string(text_at(row, 3))};
+    });
+  }
+
+  void take(sqlite3_stmt* row, bool copies) {
+    const auto whole = [&](int column) {
+      return ::sqlite3_column_type(row, column) == SQLITE_INTEGER;
+    };
+    const std::int64_t start = ::sqlite3_column_int64(row, 0), end = ::sqlite3_column_int64(row, 1);
+    if (!whole(0) || !whole(1) || start < 0 || end < start || end > most_ns ||
+        end - start >= longest_kernel / ticks_of_ns) {
+      return untimed_.add(text_at(row, 6));
+    }
+    const std::int64_t process = process_of(::sqlite3_column_int64(row, 5));
+    const int device = ::sqlite3_column_int(row, 2);
+    const auto known = gpus_.find({process, device});
+    const NsysGpu gpu = known == gpus_.end() ? NsysGpu{device, "", process} : known->second;
+    RankBuilder& rank = builders_.try_emplace(gpu, device).first->second;
+    ProfiledKernel kernel;
+    kernel.start = start * ticks_of_ns;
+    kernel.length = (end - start) * ticks_of_ns;
+    kernel.name = names_.number(text_at(row, 6), path_);
+    kernel.kind = copies ? KernelKind::copy : names_.kind(kernel.name);
+    kernel.stream = rank.stream(stream_name(gpu, process, ::sqlite3_column_int64(row, 3)), path_);
+    rank.add(kernel, launch_number(process, ::sqlite3_column_int64(row, 4)), -1);
+  }
+
+  /// Streams of a GPU that several processes share are not one stream because of their number.
+  std::string stream_name(const NsysGpu& gpu, std::int64_t process, std::int64_t stream) {
+    auto& its = processes_[gpu];
+    const auto place = its.try_emplace(process, its.size()).first->second;
+    return place == 0 ? std::to_string(stream) : fmt::format("{} of process {}", stream, place + 1);
+  }
+
+  std::int64_t launch_number(std::int64_t process, std::int64_t correlation) const {
+    return launches_known_ ? process << 32 | (correlation & 0xffffffff) : correlation;
+  }
+
+  void read_launches() {
+    if (!file_.has(runtime_table_name)) return;
+    file_.each(fmt::format("SELECT correlationId, end, {} FROM {}",
+                           launches_known_ ? "globalTid" : "0", runtime_table_name),
+               [&](sqlite3_stmt* row) {
+                 const std::int64_t end = ::sqlite3_column_int64(row, 1);
+                 if (end < 0 || end > most_ns) return;
+                 const std::int64_t process = process_of(::sqlite3_column_int64(row, 2));
+                 launches_.emplace_back(launch_number(process, ::sqlite3_column_int64(row, 0)),
+                                        end * ticks_of_ns);
+               });
+    std::ranges::sort(launches_);
+  }
+
+  const std::string& path_;
+  const NsysFile& file_;
+  KernelNames names_;
+  bool processes_known_ = false, launches_known_ = false;
+  std::map<std::pair<std::int64_t, std::int64_t>, NsysGpu> gpus_;  // of processes and devices
+  std::map<NsysGpu, RankBuilder> builders_;
+  std::map<NsysGpu, std::map<std::int64_t, std::size_t>> processes_;  // in the order of the file
+  RankBuilder::Launches launches_;
+  UntimedKernels untimed_;
+};
 
 }  // namespace
 
 void read_nsys(const std::string& path, const KernelTable& table, Profile& profile) {
   const NsysFile file(path);
-  if (!file.has("CUPTI_ACTIVITY_KIND_KERNEL") || !file.has("StringIds")) {
+  if (!file.has(kernel_table_name) || !file.has("StringIds")) {
     throw error_in(path, "holds no kernels of GPUs", "record with nsys profile -t cuda,nvtx");
   }
-  KernelNames names(table, profile);
-  std::map<int, RankBuilder> builders;
-  const auto read = [&](const std::string& query, bool copies) {
-    file.each(query, [&](sqlite3_stmt* row) {
-      const int device = ::sqlite3_column_int(row, 2);
-      RankBuilder& rank = builders.try_emplace(device, device).first->second;
-      ProfiledKernel kernel;
-      const std::int64_t start = ::sqlite3_column_int64(row, 0),
-                         end = ::sqlite3_column_int64(row, 1);
-      if (start < 0 || end < start || end > most_ns ||
-          end - start >= longest_kernel / ticks_of_ns) {
-        return;
-      }
-      kernel.start = start * ticks_of_ns;
-      kernel.length = (end - start) * ticks_of_ns;
-      kernel.name = names.number(text_at(row, 5), path);
-      kernel.kind = copies ? KernelKind::copy : names.kind(kernel.name);
-      kernel.stream = rank.stream(std::to_string(::sqlite3_column_int64(row, 3)), path);
-      rank.add(kernel, ::sqlite3_column_int64(row, 4), -1);
-    });
-  };
-  read(kernel_query, false);
-  for (const auto& [of, name] : {std::pair{"CUPTI_ACTIVITY_KIND_MEMCPY", "Memcpy"},
-                                 std::pair{"CUPTI_ACTIVITY_KIND_MEMSET", "Memset"}}) {
-    if (file.has(of)) read(copy_query(of, name), true);
-  }
-  RankBuilder::Launches launches;
-  if (file.has("CUPTI_ACTIVITY_KIND_RUNTIME")) {
-    file.each("SELECT correlationId, end FROM CUPTI_ACTIVITY_KIND_RUNTIME", [&](sqlite3_stmt* row) {
-      const std::int64_t end = ::sqlite3_column_int64(row, 1);
-      if (end < 0 || end > most_ns) return;
-      launches.emplace_back(::sqlite3_column_int64(row, 0), end * ticks_of_ns);
-    });
-  }
-  std::ranges::sort(launches);
-  if (builders.empty()) throw error_in(path, "holds no kernels of GPUs");
+  NsysKernels kernels(path, file, table, profile);
+  kernels.read();
+  kernels.finish(profile);
   profile.producer = "Nsight Systems";
   profile.bytes += static_cast<std::int64_t>(std::filesystem::file_size(path));
-  const bool one_gpu = builders.size() == 1 || !profile.ranks.empty();
-  for (auto& [device, builder] : builders) {
-    builder.join_launches(launches);
-    const int next = profile.ranks.empty() ? 0 : profile.ranks.back().rank + 1;
-    builder.rank().rank = one_gpu ? next : device;
-    add_rank(builder.finish(0), path, profile);
-  }
 }
 
 }  // namespace moesim

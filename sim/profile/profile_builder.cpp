@@ -9,7 +9,9 @@
 #include <limits>
 #include <numeric>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/read_number.h"
 #include "sim/base/text.h"
 #include "sim/profile/flat_json.h"
 
@@ -30,6 +32,15 @@ std::string without_path(std::string name) {
     at = begin;
   }
   return name;
+}
+
+/// The number that all of the text is.
+std::optional<double> number_of(std::string_view text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, status] = read_number(text.data(), end, value);
+  const bool whole = status == std::errc() && stop == end && std::isfinite(value);
+  return whole ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace
@@ -165,6 +176,27 @@ ProfileTicks profile_length(std::string_view text) {
   constexpr std::int64_t most = longest_kernel / 1'000'000;
   if (moment.microseconds < 0 || moment.microseconds >= most || moment.rest < 0) return 0;
   return moment.microseconds * 1'000'000 + moment.rest;
+}
+
+bool has_times(std::string_view begin, std::string_view length) {
+  constexpr double latest = 4e18, longest = 600e6;  // us
+  const auto at = number_of(begin), its = number_of(length);
+  return at && its && std::abs(*at) < latest && *its >= 0 && *its < longest;
+}
+
+void UntimedKernels::add(std::string_view name) {
+  if (count_++ == 0) first_ = text_of_profile(flat_string(name));
+}
+
+void UntimedKernels::note(Profile& profile) const {
+  if (empty()) return;
+  profile.notes.push_back(fmt::format("leaves out {} whose times are not times, first '{}'",
+                                      counted(count_, "kernel"), first_));
+}
+
+Error UntimedKernels::error(const std::string& path) {
+  return error_in(path, "has no kernel with a valid start and length",
+                  "the file is damaged or cut short: export it again");
 }
 
 std::uint32_t group_number(const std::string& name, Profile& profile) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/error.h"
 #include "sim/profile/kernel_table.h"
 #include "sim/profile/profile.h"
 
@@ -94,6 +95,23 @@ ProfileTicks profile_ticks(const ProfileMoment& moment, std::int64_t base);
 inline constexpr ProfileTicks longest_kernel = 600'000'000'000'000;
 /// A length in microseconds; 0 for what is negative, not a number or over `longest_kernel`.
 ProfileTicks profile_length(std::string_view text);
+/// Whether an event begins at a number and has a length that a kernel can have.
+bool has_times(std::string_view begin, std::string_view length);
+
+/// Kernels of a file that are left out because their times are not times.
+class UntimedKernels {
+ public:
+  void add(std::string_view name);
+  bool empty() const { return count_ == 0; }
+  /// Notes in the profile how many there are, if any.
+  void note(Profile& profile) const;
+  /// What a file says that has only such kernels.
+  static Error error(const std::string& path);
+
+ private:
+  std::int64_t count_ = 0;
+  std::string first_;
+};
 
 /// The index of a group's name.
 std::uint32_t group_number(const std::string& name, Profile& profile);

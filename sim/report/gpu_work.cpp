@@ -42,9 +42,8 @@ void WorkOfGpus::add_exchange(const Op& op) {
   if (part == IterationPart::bubble) return;
   add_intervals(joined_, op.group, inside_);
   const std::vector<Seconds> begins = moving_from(op, inside_);
-  const Collectives* apart = op.apart();
   for (std::size_t m = 0; m < inside_.size(); ++m) {
-    const auto in = apart != nullptr ? static_cast<std::size_t>(apart->of[m].collective) : 0;
+    const auto in = static_cast<std::size_t>(op.place_of(m).collective);
     inside_[m].start = std::max(inside_[m].start, begins[in]);
   }
   add_intervals(moving_of(part), op.group, inside_);

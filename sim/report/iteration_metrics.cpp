@@ -128,10 +128,12 @@ IterationTimes times_of(GpuWork gpu, std::vector<Interval> held, const Interval&
     auto& moving = gpu.moving[part_index(part)];
     if (!moving.empty()) tell(part, united(std::move(moving)));
   }
-  tell(IterationPart::host, united(std::move(held)));
+  // A GPU that has joined an exchange waits for others, whatever its host could launch meanwhile:
+  // that comes later on the same streams.
   const auto joined = united(std::move(gpu.joined));
   times.overlapped = inside(joined, busy);
   tell(IterationPart::waiting, joined);
+  tell(IterationPart::host, united(std::move(held)));
   const Seconds bubble = outside({window}, told);
   times.parts[part_index(IterationPart::bubble)] += bubble;
   times.busiest = times.iteration - bubble;
@@ -196,6 +198,11 @@ std::vector<IterationTimes> iteration_times_by_gpu(const Plan& plan, const Timel
     }
     add(island, whole, work, held.all, 1);
     if (in_window) add(island, continued->window, *in_window, held.ended, continued->times);
+  }
+  const bool pipeline =
+      std::ranges::any_of(plan.ops, [](const Op& op) { return is_between_stages(op.stream); });
+  for (IterationTimes& of_gpu : times) {  // without another stage a GPU waits for slower ones
+    if (!pipeline) of_gpu.move(IterationPart::bubble, IterationPart::waiting);
   }
   return times;
 }

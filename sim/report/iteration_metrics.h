@@ -44,6 +44,11 @@ struct IterationTimes {
   Seconds busiest;          // of the GPU with the shortest bubble: all but that
 
   Seconds of(IterationPart part) const { return parts[static_cast<std::size_t>(part)]; }
+  void move(IterationPart from, IterationPart to) {
+    Seconds& moved = parts[static_cast<std::size_t>(from)];
+    parts[static_cast<std::size_t>(to)] += moved;
+    moved = {};
+  }
   /// Those of one GPU, of a stretch of time that it has so many times more.
   void add(const IterationTimes& other, int times);
   bool operator==(const IterationTimes&) const = default;

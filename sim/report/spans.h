@@ -2,6 +2,7 @@
 // What GPUs did and when: charts and files of trace events are made only of this.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "sim/plan/plan.h"
@@ -18,11 +19,17 @@ struct OpSpan {
   Seconds end;
 };
 
-/// When the last participant has joined; of the op's intervals.
-Seconds moving_from(const OpIntervals& times);
-
-/// [collective] of an op that is several exchanges apart; else one. No time before zero.
-std::vector<Seconds> moving_from(const Op& op, const std::vector<Interval>& times);
+/// [collective] When its last participant has joined, of an op's intervals by member. An op that is
+/// not several exchanges apart has one. No time before zero.
+template <class Intervals>
+std::vector<Seconds> moving_from(const Op& op, const Intervals& times) {
+  std::vector<Seconds> last(op.collectives());
+  for (std::size_t m = 0; m < times.size(); ++m) {
+    Seconds& its = last[static_cast<std::size_t>(op.place_of(m).collective)];
+    its = std::max(its, times[m].start);
+  }
+  return last;
+}
 
 /// Spans of the `gpus` that take part, in their order; `times`: of the op, by member.
 std::vector<OpSpan> spans_of(const Op& op, const OpIntervals& times,

@@ -211,19 +211,23 @@ void TimelineEvents::add_op(const PricedPlan& plan, const Timeline& timeline, st
     }
     out_.counter(process(rank), "tokens per expert", at(start), rows);
   }
-  if (!sent.empty()) add_arrows(op, times, moving_from(times));
+  if (!sent.empty()) add_arrows(op, times);
 }
 
-void TimelineEvents::add_arrows(const Op& op, const OpIntervals& times, Seconds moving) {
+void TimelineEvents::add_arrows(const Op& op, const OpIntervals& times) {
+  const std::vector<Seconds> moving = moving_from(op, times);
   const int stream = static_cast<int>(op.stream);
   const auto shown = [&](GpuId gpu) { return std::ranges::binary_search(case_.ranks, gpu); };
   op.traffic().for_each([&](GpuId from, GpuId to, Bytes bytes) {
     if (from == to || bytes.value == 0 || !shown(from) || !shown(to)) return;
-    const Interval& sender = times[op.group.member(from)];
+    const std::size_t member = op.group.member(from);
+    const Interval& sender = times[member];
     const Interval& receiver = times[op.group.member(to)];
     // Just inside the slices, to which viewers tie arrows by their moments.
     const Picoseconds end = at(receiver.end) - 1;
-    const Picoseconds begin = std::min({at(moving), at(sender.end) - 1, end});
+    const Picoseconds begin =
+        std::min({at(moving[static_cast<std::size_t>(op.place_of(member).collective)]),
+                  at(sender.end) - 1, end});
     if (begin < at(sender.start) || end < at(receiver.start)) return;  // they take no time
     out_.arrow({process(from), stream}, begin, {process(to), stream}, end, op.label.text());
   });
@@ -233,7 +237,8 @@ void TimelineEvents::add_loads(const PricedPlan& plan, const Timeline& timeline)
   const std::size_t classes = topology_.classes().size();
   Loads loads(classes, timeline.makespan);
   for (std::size_t i = 0; i < timeline.ops.size(); ++i) {
-    if (plan.plan().ops[i].exchange() == nullptr) continue;
+    const Op& op = plan.plan().ops[i];
+    if (op.exchange() == nullptr) continue;
     const PricedExchange& price = *plan[OpId(static_cast<int>(i))];
     std::vector<double> bytes(classes, 0.0);
     for (const LinkUse& use : price.loads.uses) {
@@ -241,7 +246,8 @@ void TimelineEvents::add_loads(const PricedPlan& plan, const Timeline& timeline)
       bytes[static_cast<std::size_t>(link_class)] += static_cast<double>(use.bytes.value);
     }
     const Seconds end = last_end(timeline.ops[i]);
-    const Seconds begin = std::min(end, moving_from(timeline.ops[i]) + price.start());
+    const Seconds first = std::ranges::min(moving_from(op, timeline.ops[i]));
+    const Seconds begin = std::min(end, first + price.start());
     for (std::size_t c = 0; c < classes; ++c) {
       if (bytes[c] > 0) loads.add(c, bytes[c], begin, end);
     }

@@ -42,7 +42,7 @@ class TimelineEvents {
   Picoseconds at(Seconds time) const { return offset_ + picoseconds(time); }
   void name_rank(GpuId gpu);
   void add_op(const PricedPlan& plan, const Timeline& timeline, std::size_t op);
-  void add_arrows(const Op& op, const OpIntervals& times, Seconds moving);
+  void add_arrows(const Op& op, const OpIntervals& times);
   void add_fused(const PricedPlan& plan, const Timeline& timeline);
   void add_loads(const PricedPlan& plan, const Timeline& timeline);
 

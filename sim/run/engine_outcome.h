@@ -18,6 +18,18 @@ struct EngineLosses {
   std::int64_t restarted = 0;  // requests, as often as they lost keys and values
   std::int64_t kv_tokens = 0;  // of these
   Seconds time{};              // of passes that broke, and of recoveries, of all instances
+  /// Least tokens of a rank that experts of lost ones left; no_limit: all.
+  std::int64_t kv_left = no_limit;
+};
+
+/// How experts moved of a policy that places them by their loads.
+struct EngineBalancing {
+  bool from_loads = false;    // it is one
+  bool planned = false;       // it had seen enough steps
+  std::int64_t interval = 0;  // passes; 0: none moved
+  Seconds stall{};            // of the pass in which they do
+  bool stall_stated = false;  // else it is what moving them took
+  bool never_planned() const { return from_loads && !planned; }
 };
 
 /// What a worker hands back of a run.
@@ -31,8 +43,11 @@ struct EngineOutcome {
   std::int64_t moved_requests = 0;
   Bytes moved;  // keys and values between pools
   EngineLosses losses;
-  TokenCosts costs;            // of tokens that were generated, on all GPUs
-  bool never_planned = false;  // a policy that plans from loads, which has seen too few steps
+  TokenCosts costs;  // of tokens that were generated, on all GPUs
+  /// "price of the GPUs that decode": costs that only the other pool states, so that there are
+  /// none.
+  std::string costs_not_stated = {};
+  EngineBalancing balancing;
   std::string unsuitable = {};
 };
 

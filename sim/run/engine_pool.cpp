@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/run/engine_pool.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -24,16 +26,40 @@ ServingBatch largest_pass(const EngineOptions& engine, const RequestLog& log, in
       {SequenceStep{0, std::max<std::int64_t>(tokens, 1), 1, -1}})};
 }
 
-EngineOptions options_of(const PoolInstances& pool, const RequestLog& log) {
+/// Says in the options when experts move, and for how long.
+EngineBalancing balance(EngineOptions& engine, PassPrices& prices) {
+  const ServingBatch small{{static_cast<std::size_t>(engine.ranks), {SequenceStep{0, 1, 1, -1}}}};
+  const PassPrices::Balancing found = prices.balancing(small);
+  if (!found.from_loads) engine.rebalance = {};
+  const bool stated = engine.rebalance.stall.has_value();
+  if (!stated) engine.rebalance.stall = found.moving;
+  return {found.from_loads, found.planned, engine.rebalance.interval, *engine.rebalance.stall,
+          stated};
+}
+
+/// KV tokens of the longest request, in whole blocks.
+std::int64_t longest_request(const EngineOptions& engine, const RequestLog& log,
+                             bool prompts_only) {
+  std::int64_t longest = 1;
+  for (const ServingRequest& request : log.requests) {
+    longest = std::max(longest, request.input + (prompts_only ? 1 : request.output));
+  }
+  const std::int64_t block = engine.kv.block;
+  return (longest + engine.drafts + block - 1) / block * block;
+}
+
+EngineOptions options_of(const PoolInstances& pool, const RequestLog& log, bool prompts_only,
+                         EngineBalancing& balancing) {
   EngineOptions engine = pool.engine->for_ranks(pool.prices->ranks());
   const Scenario& scenario = pool.prices->run().scenario;
   engine.experts_apart = scenario.iteration->serving->attention_ranks > 0;
   const ServingBatch largest = largest_pass(engine, log, pool.prices->ranks());
   if (engine.kv.capacity == no_limit) {
     engine.kv.capacity = pool.prices->exact().cache_tokens(largest, pool.engine->memory);
+    engine.experts = pool.prices->exact().served_experts(pool.engine->memory);
+    engine.experts.longest = longest_request(engine, log, prompts_only);
   }
-  const bool moves = engine.rebalance.interval > 0;
-  if (moves && !pool.prices->exact().plans_from_loads(largest)) engine.rebalance = {};
+  balancing = balance(engine, pool.prices->exact());
   return engine;
 }
 
@@ -71,6 +97,37 @@ PriceErrors together(const PriceErrors& a, const PriceErrors& b) {
           std::max(a.most, b.most), (a.sum * of_a + b.sum * of_b) / (of_a + of_b)};
 }
 
+/// One cost of the mean GPU of both pools. If only one pool states it there is none, and `gap` says
+/// which pool does not.
+std::optional<double> mean_cost(const PoolInstances& prompts, const PoolInstances& decode,
+                                std::optional<double> GpuCosts::*cost, const char* key,
+                                std::string& gap) {
+  const auto of = [cost](const PoolInstances& pool) {
+    return pool.prices->run().cluster.costs.*cost;
+  };
+  const auto gpus = [](const PoolInstances& pool) { return pool.prices->gpus() * pool.count; };
+  const auto first = of(prompts), second = of(decode);
+  if (first && second) {
+    return (*first * gpus(prompts) + *second * gpus(decode)) / (gpus(prompts) + gpus(decode));
+  }
+  if (first || second) {
+    gap += fmt::format("{}{} of the GPUs that {}", gap.empty() ? "" : " and ", key,
+                       first ? "decode" : "compute prompts");
+  }
+  return std::nullopt;
+}
+
+void add_costs(const PoolInstances& prompts, const std::optional<PoolInstances>& decode,
+               EngineOutcome& outcome) {
+  GpuCosts costs = prompts.prices->run().cluster.costs;
+  if (decode) {
+    costs.dollars_per_hour =
+        mean_cost(prompts, *decode, &GpuCosts::dollars_per_hour, "price", outcome.costs_not_stated);
+    costs.watts = mean_cost(prompts, *decode, &GpuCosts::watts, "power", outcome.costs_not_stated);
+  }
+  outcome.costs = TokenCosts::of(costs, outcome.gpus, 1, outcome.metrics.rates.output);
+}
+
 /// The run on that routing, or the last one.
 const PolicyRun& run_of(const std::vector<PolicyRun>& runs, RoutingSource routing) {
   const auto found = std::ranges::find(runs, routing, &PolicyRun::routing);
@@ -100,7 +157,8 @@ ServedPools serve(const EngineRun& asked, const PoolInstances& prompts,
                   const JobProgress& progress) {
   ServedPools served;
   Deployment deployment;
-  deployment.pool = {options_of(prompts, log), prompts.count, &prompts.prices->prices()};
+  deployment.pool = {options_of(prompts, log, decode.has_value(), served.balancing), prompts.count,
+                     &prompts.prices->prices()};
   deployment.router = asked.router;
   deployment.losses = asked.losses;
   deployment.loss_rate = asked.loss_rate;
@@ -109,8 +167,8 @@ ServedPools serve(const EngineRun& asked, const PoolInstances& prompts,
   if (decode) link = link_between(*prompts.prices, *decode->prices, asked);
   LinkTransfers transfers(link, prompts.count, decode ? decode->count : 1);
   if (decode) {
-    deployment.decode =
-        ServingPool{options_of(*decode, log), decode->count, &decode->prices->prices()};
+    deployment.decode = ServingPool{options_of(*decode, log, false, served.balancing),
+                                    decode->count, &decode->prices->prices()};
     deployment.transfers = &transfers;
     served.gpus += decode->prices->gpus() * decode->count;
   }
@@ -131,10 +189,9 @@ EngineOutcome run_pools(const EngineRun& asked, const PoolInstances& prompts,
   outcome.ranks = served.ranks;
   outcome.gpus = served.gpus;
   outcome.kv_tokens = served.kv_tokens;
-  outcome.never_planned = (decode ? *decode : prompts).prices->exact().never_planned();
+  outcome.balancing = served.balancing;
   outcome.metrics = serving_metrics(served.run, asked.sla, asked.warmup, outcome.gpus);
-  outcome.costs = TokenCosts::of(prompts.prices->run().cluster.costs, outcome.gpus, 1,
-                                 outcome.metrics.rates.output);
+  add_costs(prompts, decode, outcome);
   outcome.samples = thinned(served.run.samples, most_samples);
   outcome.simulated = asked.exact_prices ? outcome.metrics.passes.passes : prompts.prices->points();
   outcome.errors = prompts.prices->errors();
@@ -149,6 +206,7 @@ EngineOutcome run_pools(const EngineRun& asked, const PoolInstances& prompts,
     outcome.losses.restarted += instance.counts.restarted;
     outcome.losses.kv_tokens += instance.counts.lost_kv;
     outcome.losses.time += instance.counts.lost;
+    outcome.losses.kv_left = std::min(outcome.losses.kv_left, instance.counts.kv_left);
   }
   outcome.losses.restarted += served.run.broken_transfers;
   outcome.losses.kv_tokens += served.run.broken_tokens;

@@ -73,6 +73,7 @@ struct ServedPools {
   ServingRun run;
   int ranks = 0, gpus = 0;
   std::int64_t kv_tokens = 0;
+  EngineBalancing balancing;
   Bytes moved;
 };
 /// Answers a log. `prompts` decode, too, unless `decode` does.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "sim/base/units.h"
 #include "sim/report/cost_columns.h"
@@ -91,6 +92,11 @@ std::vector<EngineColumn> load_columns() {
       loss_column("losses", [](const EngineOutcome& o) { return Cell(o.losses.losses); }),
       loss_column("restarted", [](const EngineOutcome& o) { return Cell(o.losses.restarted); }),
       loss_column("KV lost", [](const EngineOutcome& o) { return Cell(o.losses.kv_tokens); }),
+      {"KV left",
+       [](const EngineOutcome& o) {
+         return o.losses.kv_left == no_limit ? Cell("-") : Cell(o.losses.kv_left);
+       },
+       [](const EngineOutcome& o) { return o.losses.kv_left != no_limit; }},
       loss_column("lost/h", [](const EngineOutcome& o) {
         return time_cell(3600 * (o.losses.time / o.metrics.time));
       })};
@@ -165,6 +171,41 @@ std::string price_note(const std::vector<const EngineCase*>& ran) {
       worst.checks, 100 * worst.mean, 100 * worst.most);
 }
 
+/// Of a balancer: whether it has planned, and when experts move.
+std::string balancing_note(const EngineCase& c) {
+  const EngineBalancing& balancing = c.outcome.balancing;
+  if (!balancing.from_loads) return "";
+  std::string text = fmt::format("# {} on {}", c.name.policy_text(), c.name.topology);
+  if (balancing.never_planned()) {
+    return text +
+           " never planned from loads: it has seen too few steps (--warmup N shows it N before "
+           "those of `steps`)\n";
+  }
+  if (balancing.interval == 0) {
+    return text +
+           ": experts moved before the run and stay (serving.engine.rebalance: {interval: N} "
+           "moves them every N passes)\n";
+  }
+  return text + fmt::format(": experts move every {} passes, which takes {} ({})\n",
+                            balancing.interval, to_string(balancing.stall),
+                            balancing.stall_stated ? "stated" : "simulated");
+}
+
+/// Of costs that only one pool states.
+std::string costs_note(const std::vector<const EngineCase*>& ran) {
+  std::set<std::string> gaps;
+  for (const EngineCase* c : ran) gaps.insert(c->outcome.costs_not_stated);
+  gaps.erase("");
+  std::string text;
+  for (const std::string& gap : gaps) {
+    text += fmt::format(
+        "# the {} is not stated: no costs of tokens (topology.price and topology.power, or "
+        "serving.decode: {{set: [topology.price=..]}})\n",
+        gap);
+  }
+  return text;
+}
+
 /// Of requests that come by themselves, how long the engine still answers after the last one.
 std::string drain_note(const Scenario& scenario, const std::vector<const EngineCase*>& ran) {
   constexpr double little = 0.1;
@@ -200,13 +241,8 @@ Printout engine_table(const Scenario& scenario, const std::vector<EngineCase>& c
     printout.add(fmt::format("# {} on {} was not run: {}\n", c.name.policy_text(), c.name.topology,
                              c.outcome.unsuitable));
   }
-  for (const EngineCase* c : ran) {
-    if (!c->outcome.never_planned) continue;
-    printout.add(
-        fmt::format("# {} on {} never planned from loads: it has seen too few steps "
-                    "(--warmup N shows it N before those of `steps`)\n",
-                    c->name.policy_text(), c->name.topology));
-  }
+  for (const EngineCase* c : ran) printout.add(balancing_note(*c));
+  printout.add(costs_note(ran));
   return printout.add(drain_note(scenario, ran)).add(price_note(ran));
 }
 

@@ -140,7 +140,8 @@ Json engine_case_json(const EngineCase& c) {
   json["gpus"] = o.gpus;
   json["ranks"] = o.ranks;
   json["run_s"] = m.time.value;
-  if (o.never_planned) json["never_planned"] = true;
+  if (o.balancing.never_planned()) json["never_planned"] = true;
+  if (o.balancing.interval > 0) json["rebalance_stall_s"] = o.balancing.stall.value;
   json["requests"] = m.requests;
   json["warmup_requests"] = m.warmup;
   json["ttft"] = latency_json(m.ttft);
@@ -181,6 +182,7 @@ Json engine_case_json(const EngineCase& c) {
                       {"restarted_requests", o.losses.restarted},
                       {"kv_tokens", o.losses.kv_tokens},
                       {"lost_s_per_hour", o.losses.time.value / hours}};
+    if (o.losses.kv_left != no_limit) json["losses"]["kv_tokens_left"] = o.losses.kv_left;
     json["lost_s"] = o.losses.time.value;
   }
   json["samples"] = samples_json(o.samples);

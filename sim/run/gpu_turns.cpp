@@ -10,8 +10,10 @@
 namespace moesim {
 namespace {
 
-bool between_replicas(const Op& op) {
-  return op.stream == Stream::dp || op.key.kind == OpKind::optimizer;
+/// Sums of gradients and what follows them, which is behind all turns.
+bool of_update(const Op& op) {
+  const bool undivided = op.key.kind == OpKind::tensor_exchange && op.key.layer < 0;
+  return op.stream == Stream::dp || op.key.kind == OpKind::optimizer || undivided;
 }
 
 void extend(Interval& turn, const Interval& by) {
@@ -21,9 +23,10 @@ void extend(Interval& turn, const Interval& by) {
 
 /// The first ones wait for the others, which is not work.
 void add_update(const Op& op, const OpIntervals& times, std::vector<TurnsOfGpu>& gpus) {
-  const Seconds moving = moving_from(times);
+  const std::vector<Seconds> moving = moving_from(op, times);
   for (std::size_t m = 0; m < times.size(); ++m) {
-    const Seconds start = op.exchange() != nullptr ? moving : times[m].start;
+    const auto in = static_cast<std::size_t>(op.place_of(m).collective);
+    const Seconds start = op.exchange() != nullptr ? moving[in] : times[m].start;
     if (start < times[m].end) gpus[op.group[m].index()].update.push_back({start, times[m].end});
   }
 }
@@ -70,17 +73,20 @@ std::vector<TurnsOfGpu> turns_of_gpus(const Plan& plan, const Timeline& timeline
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     if (stages[g] < 0) continue;
     gpus[g].turns.assign(by_stage[static_cast<std::size_t>(stages[g])].size(), {never, Seconds(0)});
+    gpus[g].work = gpus[g].turns;
   }
   std::vector<Interval> times;
   for_each_op_of_turns(plan, by_stage, stages, [&](std::size_t i, std::size_t, auto turn) {
     const Op& op = plan.ops[i];
     if (is_between_stages(op.stream)) return;
-    if (between_replicas(op)) return add_update(op, timeline.ops[i], gpus);
+    if (of_update(op)) return add_update(op, timeline.ops[i], gpus);
     if (!turn) return;
     read_times(timeline.ops[i], times);
     const std::vector<GpuId>& members = op.group.list();
     for (std::size_t m = 0; m < times.size(); ++m) {
-      extend(gpus[members[m].index()].turns[*turn], times[m]);
+      TurnsOfGpu& gpu = gpus[members[m].index()];
+      extend(gpu.turns[*turn], times[m]);
+      if (op.stream != Stream::param) extend(gpu.work[*turn], times[m]);
     }
   });
   return gpus;

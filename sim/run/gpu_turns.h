@@ -37,6 +37,7 @@ std::vector<TurnsOfStage> turns_by_stage(const Pipeline& pipeline);
 /// One GPU: when each of its turns began and ended, and when it was at work for the update.
 struct TurnsOfGpu {
   std::vector<Interval> turns;  // [turn], its end not behind its start if it has no ops
+  std::vector<Interval> work;   // the same without experts that are on their way
   std::vector<Interval> update;
 };
 

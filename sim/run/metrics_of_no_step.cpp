@@ -44,7 +44,8 @@ RunMetrics metrics_of_no_step(const PolicyRun& run, const Planner& planner) {
   const ModelFlops flops = flop_per_token(run);
   metrics.iteration->flop_per_token = flops.total();
   metrics.iteration->routed_flop = flops.routed;
-  metrics.iteration->peak_flops = mean_peak(run.cluster, planner.spec().gemm_type());
+  metrics.iteration->peak_flops = mean_peak(
+      run.cluster, narrowest_type(planner.spec().gemm_types(run.inputs.model), run.inputs.model));
   if (planner.spec().serves()) {
     metrics.iteration->serving = serving_figures(planner, run.inputs.model);
   }

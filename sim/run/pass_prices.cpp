@@ -83,13 +83,21 @@ bool PassPrices::in_graph(const ServingBatch& batch) const {
                              [&](const auto& list) { return tokens_of(list) <= largest; });
 }
 
+PolicyPlanner PassPrices::planner(const Scenario& pass, bool settled) const {
+  return {
+      pass, run_.inputs, run_.cluster, run_.system, {.routing = run_.routing, .settled = settled}};
+}
+
+Timeline PassPrices::timeline(const ServingBatch& batch, const Plan& plan) {
+  const PricedPlan priced(plan, run_.cluster.topology);
+  return (in_graph(batch) ? backend_ : eager_backend_)->run(priced);
+}
+
 StepPrice PassPrices::price(const ServingBatch& batch) {
   const Scenario pass = with_batch(batch);
-  PolicyPlanner planner(pass, run_.inputs, run_.cluster, run_.system, {.routing = run_.routing});
-  const PlannedStep planned = planner.plan(0);
-  never_planned_ = planner.planner().plans_from_loads() && !planner.planner().replanned();
-  const PricedPlan priced(planned.plan, run_.cluster.topology);
-  const Timeline timeline = (in_graph(batch) ? backend_ : eager_backend_)->run(priced);
+  PolicyPlanner settled = planner(pass, true);
+  const PlannedStep planned = settled.plan(0);
+  const Timeline timeline = this->timeline(batch, planned.plan);
   const IterationTimes times =
       iteration_times(planned.plan, timeline, hosts_take_time(run_.cluster.gpus));
   StepPrice price{timeline.makespan, {}};
@@ -100,11 +108,26 @@ StepPrice PassPrices::price(const ServingBatch& batch) {
   return price;
 }
 
-bool PassPrices::plans_from_loads(const ServingBatch& batch) const {
+/// The pass in a step of that number, after the same steps as before.
+Scenario PassPrices::at_last_move(Scenario pass, int step) const {
+  const int seen_from = std::max(0, asked_iterations(pass).first - pass.warmup);
+  pass.steps = {step, step + 1};
+  pass.warmup = step - seen_from;
+  return pass;
+}
+
+PassPrices::Balancing PassPrices::balancing(const ServingBatch& batch) {
   const Scenario pass = with_batch(batch);
-  const PolicyPlanner planner(pass, run_.inputs, run_.cluster, run_.system,
-                              {.routing = run_.routing});
-  return planner.planner().plans_from_loads();
+  PolicyPlanner asked = planner(pass, false);
+  if (!asked.planner().plans_from_loads()) return {};
+  asked.plan(0);
+  const auto step = asked.planner().last_replan();
+  if (!step) return {true, false, Seconds(0)};
+  const Scenario moves = at_last_move(pass, *step);
+  const auto time = [&](bool settled) {
+    return timeline(batch, planner(moves, settled).plan(0).plan).makespan;
+  };
+  return {true, true, std::max(Seconds(0), time(false) - time(true))};
 }
 
 Bytes PassPrices::cache_per_token() const {
@@ -113,15 +136,29 @@ Bytes PassPrices::cache_per_token() const {
   return moesim::cache_per_token(run_.inputs.model, cache_shard(spec, run_.inputs.model));
 }
 
+ServedExperts PassPrices::served_experts(const EngineMemory& memory) const {
+  const MoeModel& model = run_.inputs.model;
+  const int gpus = run_.cluster.topology.gpu_count();
+  const auto shape = shape_of(*run_.scenario.iteration, gpus, model);
+  ServedExperts experts;
+  experts.experts = bytes_of(
+      model.experts * model.expert_parameters() * std::ssize(model.moe_layers), model.weights);
+  experts.gpus = gpus;
+  experts.holders = shape.grid.size(ParallelAxis::ep) * shape.grid.size(ParallelAxis::etp);
+  experts.per_token = cache_per_token();
+  experts.share = memory.of_free ? memory.share : 1;
+  return experts;
+}
+
 std::int64_t PassPrices::cache_tokens(const ServingBatch& batch, const EngineMemory& memory) {
   const Bytes per_token = cache_per_token();
   if (per_token.value == 0) return no_limit;
   const Scenario pass = with_batch(batch);
-  PolicyPlanner planner(pass, run_.inputs, run_.cluster, run_.system, {.routing = run_.routing});
-  const PlannedStep planned = planner.plan(0);
+  PolicyPlanner moving = planner(pass, false);
+  const PlannedStep planned = moving.plan(0);
   std::int64_t least = no_limit;
   for (std::size_t gpu = 0; gpu < planned.memory.peaks.size(); ++gpu) {
-    if (!planner.planner().attends(GpuId(static_cast<std::int64_t>(gpu)))) continue;
+    if (!moving.planner().attends(GpuId(static_cast<std::int64_t>(gpu)))) continue;
     const MemoryUse& use = planned.memory.peaks[gpu].use;
     const Bytes held = use.total() - use.of(MemoryPart::cache);
     const Bytes all = run_.cluster.gpus[gpu]->memory;

@@ -13,7 +13,8 @@
 namespace moesim {
 
 /// Plans the first asked step of the trace with a batch in place of the scenario's, for one policy
-/// at one fidelity. Requests play the recorded sequences of their numbers.
+/// at one fidelity. Requests play the recorded sequences of their numbers. Experts that move now
+/// and then have moved before: the engine says when they do.
 class PassPrices : public StepPrices {
  public:
   /// The run must outlive it. `engine` says which passes graphs run. Throws as PolicyPlanner.
@@ -25,23 +26,30 @@ class PassPrices : public StepPrices {
   /// `memory` grants, next to weights and a pass of that batch; no_limit if the model does not say
   /// what they take. Throws Unsuitable if weights and work do not fit.
   std::int64_t cache_tokens(const ServingBatch& batch, const EngineMemory& memory);
-  /// Whether the policy places experts by their loads, as balancers do.
-  bool plans_from_loads(const ServingBatch& batch) const;
-  /// Whether it does, but had seen too few steps before the pass that was priced last.
-  bool never_planned() const { return never_planned_; }
+  /// What its routed experts take of a GPU next to these.
+  ServedExperts served_experts(const EngineMemory& memory) const;
+  /// What the policy does by loads, in a pass of that batch.
+  struct Balancing {
+    bool from_loads = false;  // it places experts by them
+    bool planned = false;     // and had seen enough steps before
+    Seconds moving;           // how much longer a pass is in which they move, by the newest move
+  };
+  Balancing balancing(const ServingBatch& batch);
   /// Bytes of one token on one GPU, of all layers.
   Bytes cache_per_token() const;
 
  private:
   Scenario with_batch(const ServingBatch& batch) const;
+  Scenario at_last_move(Scenario pass, int step) const;
   bool in_graph(const ServingBatch& batch) const;
+  PolicyPlanner planner(const Scenario& pass, bool settled) const;
+  Timeline timeline(const ServingBatch& batch, const Plan& plan);
 
   const PolicyRun& run_;
   Scenario pass_;                                 // a pass of the run
   GpuModels eager_;                               // those of the run, their hosts without graphs
   std::int64_t largest_decode_, largest_prompt_;  // tokens, in graphs
   std::unique_ptr<SimulatedBackend> backend_, eager_backend_;
-  bool never_planned_ = false;
 };
 
 }  // namespace moesim

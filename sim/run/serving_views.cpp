@@ -48,10 +48,10 @@ std::string batch_text(const ServingSpec& serving, int ranks) {
 
 /// With what they are by default.
 std::string weights_text(const ServingSpec& serving, const MoeModel& model) {
-  const bool experts = serving.weights == DataType::mxfp4;
-  std::string text =
-      fmt::format("weights {}", precision_of_type(experts ? model.activations : serving.weights));
-  if (experts) text += ", experts mxfp4";
+  const bool experts = is_stored_only(serving.weights);
+  std::string text = "weights ";
+  text += experts ? name_of(model.other_weights()) : precision_of_type(serving.weights);
+  if (experts) text += ", experts " + precision_of_type(serving.weights);
   return text + (serving.states_weights || !model.checkpoint ? "" : " (as its checkpoint)");
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr double most_error = 4e-3, most_drift = 1e-2;  // of the step
 /// What ops do in the periods left out is not bounded by what they did before: exchanges in the
 /// background may meet other kernels. This is what tests need.
-constexpr double caution = 3;
+constexpr double caution = 8;
 constexpr Seconds never(std::numeric_limits<double>::infinity());
 
 /// What a period takes, at least and at most.

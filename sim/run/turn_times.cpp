@@ -19,8 +19,8 @@ TurnTimes times_of(const TurnsOfGpu& gpu, const Timetable& timetable, const Inte
   TurnTimes times;
   std::vector<Interval> busy, update;
   Seconds before = window.start;
-  for (std::size_t t = 0; t < gpu.turns.size(); ++t) {
-    const auto [begin, end] = within(gpu.turns[t], window);
+  for (std::size_t t = 0; t < gpu.work.size(); ++t) {
+    const auto [begin, end] = within(gpu.work[t], window);
     const Seconds start = std::max(before, begin);
     if (!(start < end)) continue;
     times.of(part_of(timetable[t])) += end - start;

@@ -8,6 +8,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
+#include "sim/scenario/deployment_reader.h"
 
 namespace moesim {
 namespace {
@@ -127,42 +128,6 @@ void read_engine_of(const YamlMap& serving, const ServingSpec& pass, const std::
   }
 }
 
-void read_instances(const YamlValue& value, EngineRun& run) {
-  if (value.is_scalar()) {
-    run.instances = static_cast<int>(value.integer({1, 4096}));
-    return;
-  }
-  const YamlMap map = value.map();
-  run.instances = static_cast<int>(map.integer("prefill", {1, 4096}, 0));
-  run.decode_instances = static_cast<int>(map.integer("decode", {1, 4096}, 0));
-  if (run.instances == 0) run.instances = static_cast<int>(map.integer("count", {1, 4096}));
-  if (const auto router = map.find("router")) run.router = read_router(*router, run.router);
-}
-
-/// A list of losses, or the rate at which they come.
-void read_losses(const YamlValue& value, EngineRun& run) {
-  constexpr Range ranks{1, 1 << 20};
-  if (value.is_map()) {
-    const YamlMap map = value.map();
-    run.loss_rate = LossRate{map.seconds("every"), map.seconds("recovery"), map.seconds("back"),
-                             static_cast<int>(map.integer("ranks", ranks, 1)),
-                             static_cast<std::uint64_t>(map.integer("seed", {0, 1 << 30}, 1))};
-    return;
-  }
-  for (const YamlValue& item : value.list()) {
-    const YamlMap map = item.map();
-    RankLoss loss{map.seconds("at"),
-                  static_cast<int>(map.integer("instance", {0, 4096}, 0)),
-                  static_cast<int>(map.integer("rank", {0, 1 << 20})),
-                  map.seconds("recovery"),
-                  {},
-                  static_cast<int>(map.integer("ranks", ranks, 1)),
-                  map.choice("pool", {"prefill", "decode"}, 0) == 1};
-    if (const auto back = map.find("back")) loss.back = back->seconds();
-    run.losses.push_back(loss);
-  }
-}
-
 void read_prices(const YamlValue& value, EngineRun& run) {
   if (value.is_scalar()) {
     run.exact_prices = value.choice({"exact", "reused"}) == 0;
@@ -174,52 +139,13 @@ void read_prices(const YamlValue& value, EngineRun& run) {
   run.prices.check_every = map.integer("check_every", {0, 1 << 30}, run.prices.check_every);
 }
 
-/// Each value of a mapping of mappings as a change of its key; those of `set` are changes of
-/// inputs.
-void add_changes(const YamlMap& map, const std::string& of, std::vector<Override>& changes) {
-  for (const std::string& key : map.keys()) {
-    const auto value = map.find(key);
-    const std::string path = of + key;
-    if (!value) continue;
-    if (value->is_map()) {
-      add_changes(value->map(), path + ".", changes);
-    } else if (path == "set") {
-      for (const YamlValue& item : value->list()) {
-        changes.push_back({"set", item.string(), "serving.decode.set: " + item.string()});
-      }
-    } else {
-      const std::string text = value->is_scalar() ? value->string() : value->json();
-      changes.push_back({path, text, "serving.decode." + path});
-    }
-  }
-}
-
-/// `decode: {parallel: {ep: 32}, policy: deepep-low-latency, set: [topology.nodes=4]}`.
-void read_decode_keys(const YamlValue& value, EngineRun& run) {
-  add_changes(value.map(), "", run.decode_keys);
-  if (run.decode_instances == 0) {
-    value.error("'serving.decode' without instances that only decode",
-                "serving.instances: {prefill: 1, decode: 1}");
-  }
-}
-
-void read_deployment(const YamlMap& serving, EngineRun& run) {
-  if (const auto value = serving.find("instances")) read_instances(*value, run);
-  if (const auto value = serving.find("decode")) read_decode_keys(*value, run);
-  if (const auto value = serving.find("transfer")) {
-    const YamlMap map = value->map();
-    run.transfer_bandwidth = map.bandwidth("bandwidth");
-    run.transfer_latency = map.seconds("latency", run.transfer_latency);
-  }
-  if (const auto value = serving.find("losses")) read_losses(*value, run);
-}
-
 }  // namespace
 
 bool has_requests(const YamlMap& serving) { return serving.find("requests").has_value(); }
 
-EngineRun read_engine_run(const YamlMap& serving, const ServingSpec& pass, const std::string& file,
+EngineRun read_engine_run(const YamlMap& scenario, const ServingSpec& pass, const std::string& file,
                           const HostModel& software) {
+  const YamlMap serving = scenario.find("serving")->map();
   EngineRun run;
   run.router.kind = RouterOptions::Kind::least_requests;
   run.prices.decode_tokens = 1 + pass.drafts;
@@ -237,7 +163,7 @@ EngineRun read_engine_run(const YamlMap& serving, const ServingSpec& pass, const
     if (const auto tpot = map.find("tpot")) run.sla.tpot = tpot->seconds();
   }
   run.warmup = serving.integer("warmup_requests", {0, 1 << 24}, 0);
-  read_deployment(serving, run);
+  read_deployment(scenario, serving, run);
   if (const auto value = serving.find("prices")) read_prices(*value, run);
   for (const std::string& key : run_keys) {
     if (const auto value = serving.find(key)) run.text.emplace_back(key, value->json());

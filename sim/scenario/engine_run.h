@@ -52,10 +52,10 @@ struct EngineRun {
 /// Whether `serving` has requests: it is a run of an engine, not one pass.
 bool has_requests(const YamlMap& serving);
 
-/// Reads the keys of a run; mistakes are recorded. `drafts` and `accepted` of the pass say what
-/// decoding sequences gain unless the engine does. Paths are looked for next to `file`.
-/// `software`: its host, for what that of the engine does not state.
-EngineRun read_engine_run(const YamlMap& serving, const ServingSpec& pass, const std::string& file,
+/// Reads the keys of a run under `serving` of a scenario; mistakes are recorded. `drafts` and
+/// `accepted` of the pass say what decoding sequences gain unless the engine does. Paths are looked
+/// for next to `file`. `software`: its host, for what that of the engine does not state.
+EngineRun read_engine_run(const YamlMap& scenario, const ServingSpec& pass, const std::string& file,
                           const HostModel& software);
 
 }  // namespace moesim

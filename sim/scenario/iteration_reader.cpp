@@ -196,7 +196,7 @@ void read_fused_grouped_mlp(const YamlMap& scenario, IterationSpec& spec) {
 }
 
 void read_state(const YamlMap& scenario, const Software& software, IterationSpec& spec) {
-  spec.zero = small_integer(scenario, "zero", {0, 3}, software.zero);
+  spec.zero = small_integer(scenario, "zero", {0, 3}, software.zero_with(spec.parallel.pp));
   if (const auto value = scenario.find("precision")) spec.precision = read_precision(*value);
   if (const auto value = scenario.find("optimizer")) {
     spec.optimizer = static_cast<OptimizerKind>(value->choice(optimizer_names));

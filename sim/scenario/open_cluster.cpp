@@ -46,26 +46,41 @@ namespace {
 
 /// Tensor cores with fp4 multiply blocks of 32 with one scale (MXFP8), older ones do not.
 std::optional<Diagnostic> lacks_mxfp8(const GpuModel& gpu, const IterationSpec& spec) {
-  const bool asked = !spec.serving && spec.precision.format == TrainingPrecision::mxfp8;
+  const bool asked = spec.serving ? spec.serving->weights == DataType::mxfp4_mxfp8
+                                  : spec.precision.format == TrainingPrecision::mxfp8;
   if (!asked || gpu.peak.contains(DataType::fp4)) return std::nullopt;
+  const char* others =
+      spec.serving ? "mxfp4, as such GPUs multiply (Marlin), or fp8" : "fp8 or fp8-blockwise";
   return Diagnostic{Severity::warning,
                     spec.places.file,
                     spec.places.precision,
                     0,
                     fmt::format("'{}' does not multiply mxfp8: computed as fp8", gpu.name),
                     "",
-                    "fp8 or fp8-blockwise; or a GPU with peak.fp4, which has both"};
+                    fmt::format("{}; or a GPU with peak.fp4, which has both", others)};
+}
+
+std::string gpu_file(const std::string& name, const ClusterInput& cluster) {
+  return find_file(fmt::format("'gpu' of topology '{}'", cluster.file.name), "models/gpu", name);
+}
+
+/// The GPU model that passes of an engine take for one of a topology.
+std::string served_as(const std::string& name, const ClusterInput& cluster, InputCache& cache) {
+  const std::string path = gpu_file(name, cluster);
+  const GpuModel& gpu =
+      cache.gpus.get(changed_file(path, {}), [&] { return read_gpu_model(path); });
+  return gpu.serves_as.empty() ? name : gpu.serves_as;
 }
 
 void open_gpus(const Scenario& scenario, ClusterInput& cluster, std::vector<Diagnostic>& warnings,
                InputCache& cache) {
   std::map<std::string, std::shared_ptr<const GpuModel>> models;
   for (int g = 0; g < cluster.topology.gpu_count(); ++g) {
-    const std::string& name = cluster.topology.gpu_model(GpuId(g));
-    auto& model = models[name];
+    const std::string& named = cluster.topology.gpu_model(GpuId(g));
+    auto& model = models[named];
     if (!model) {
-      const std::string path =
-          find_file(fmt::format("'gpu' of topology '{}'", cluster.file.name), "models/gpu", name);
+      const std::string name = scenario.serves() ? served_as(named, cluster, cache) : named;
+      const std::string path = gpu_file(name, cluster);
       const auto overrides = changes_of_gpu(scenario, name, cache);
       GpuModel read = cache.gpus.get(changed_file(path, overrides),
                                      [&] { return read_gpu_model(path, overrides); });

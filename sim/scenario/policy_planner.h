@@ -28,6 +28,7 @@ class PolicyPlanner {
     bool explicit_rows = false;
     bool join_alike = false;           // Spec::join_alike
     bool fewer_microbatches = false;   // of iterations: Spec::fewer_microbatches
+    bool settled = false;              // of iterations: Spec::settled
     CountedLayers* counted = nullptr;  // of steps: by planners for this cluster at other rates
   };
   /// Shows the planner the warm-up. All but the options must outlive it. Throws as Planner.

@@ -19,6 +19,7 @@ void read_replay(const YamlMap& scenario, IterationSpec& spec) {
   if (items.empty()) value->error("'routing' is an empty list");
   for (const YamlValue& item : items) {
     const auto source = static_cast<RoutingSource>(item.choice(routing_source_names));
+    // A wrong word reads as the first source, which would then seem to be there twice.
     if (std::ranges::find(spec.routing, source) != spec.routing.end() &&
         scenario.good({"routing"})) {
       item.error(fmt::format("'routing' has '{}' twice", item.string()));

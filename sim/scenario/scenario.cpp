@@ -184,10 +184,9 @@ namespace {
 std::shared_ptr<const EngineRun> engine_run_in(const YamlMap& map, const Scenario& s,
                                                const std::string& path, const HostModel& software) {
   if (!s.serves()) return nullptr;
-  const YamlMap serving = map.find("serving")->map();
-  if (!has_requests(serving)) return nullptr;
+  if (!has_requests(map.find("serving")->map())) return nullptr;
   return std::make_shared<const EngineRun>(
-      read_engine_run(serving, *s.iteration->serving, path, software));
+      read_engine_run(map, *s.iteration->serving, path, software));
 }
 
 /// The scenario without keys of policies. For one policy (`of_one`) changes of others reach

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/planner/iteration/planner.h"
 #include "sim/run/engine_pool.h"
 
 namespace moesim {
@@ -42,11 +43,31 @@ ServingDemand demand_of(const RequestLog& log, int gpus) {
   return demand;
 }
 
+Inputs open_for_advice(Scenario& scenario) {
+  const auto gpus_of = [](const Inputs& inputs) {
+    return inputs.clusters.front().topology.gpu_count();
+  };
+  try {
+    Inputs inputs = open_inputs(scenario);
+    shape_of(*scenario.iteration, gpus_of(inputs), inputs.model);
+    return inputs;
+  } catch (const Error&) {
+    ParallelSizes& sizes = scenario.iteration->parallel;
+    sizes.tp = sizes.ep = 1;
+    sizes.etp = 1;
+    sizes.dp.reset();
+    Inputs inputs = open_inputs(scenario);
+    sizes.ep = gpus_of(inputs);
+    return inputs;
+  }
+}
+
 Scenario scenario_of_kind(const std::string& file, const std::vector<Override>& flags,
                           const ServingInstanceKind& kind) {
   std::vector<Override> all = flags;
   all.insert(all.end(), kind.flags.begin(), kind.flags.end());
-  all.push_back({"serving.instances", "1", "serving.instances"});
+  all.push_back({"parallel.dp", std::to_string(kind.dp()), "parallel.dp"});
+  all.push_back({"serving.instances", "{prefill: 1, decode: 1}", "serving.instances"});
   return read_scenario(file, all);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario.h"
 #include "sim/serving/requests/request_log.h"
 #include "sim/sweep/serving_candidates.h"
@@ -21,7 +22,10 @@ struct KindTimes {
 
 /// Of the requests of a log, all of which are in flight unless it limits them.
 ServingDemand demand_of(const RequestLog& log, int gpus);
-/// The scenario of one instance of that kind.
+/// The inputs of a scenario whose degrees an advice chooses: if its own cannot form a grid of the
+/// GPUs, experts are over all of them. Throws as open_inputs.
+Inputs open_for_advice(Scenario& scenario);
+/// The scenario of one instance of that kind, with its degrees.
 Scenario scenario_of_kind(const std::string& file, const std::vector<Override>& flags,
                           const ServingInstanceKind& kind);
 /// Simulates them in this process; `why` says what keeps the kind from running.

@@ -205,7 +205,7 @@ StoredRows rows_where(const SweepReader& reader, const std::string& where,
                       const std::string& state) {
   std::string sql = "SELECT * FROM scenarios WHERE state " + state;
   if (!where.empty()) {
-    sql += fmt::format(" AND ({})", with_quoted_columns(where, reader.columns()));
+    sql += fmt::format(" AND ({}\n)", with_quoted_columns(where, reader.columns()));
   }
   try {
     StoredRows rows = reader.query(sql + " ORDER BY id");

@@ -2,6 +2,8 @@
 #include "sim/sweep/row.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -33,12 +35,15 @@ void add_figure(SweepRow& row, const std::string& column, SweepValue value) {
 }
 
 void add_figures(SweepRow& row, const nlohmann::ordered_json& object, const std::string& prefix) {
+  constexpr std::uint64_t most_integer = std::numeric_limits<std::int64_t>::max();
   for (const auto& [key, value] : object.items()) {
     const std::string column = prefix + key;
     if (value.is_object()) {
       add_figures(row, value, column + ".");
     } else if (value.is_boolean()) {
       add_figure(row, column, integer_value(value.get<bool>() ? 1 : 0));
+    } else if (value.is_number_unsigned() && value.get<std::uint64_t>() > most_integer) {
+      add_figure(row, column, real_value(value.get<double>()));
     } else if (value.is_number_integer()) {
       add_figure(row, column, integer_value(value.get<std::int64_t>()));
     } else if (value.is_number()) {

@@ -21,85 +21,11 @@
 #include "sim/run/engine_views.h"
 #include "sim/serving/engine/launch_line.h"
 #include "sim/sweep/priced_kinds.h"
+#include "sim/sweep/run_plans.h"
 #include "sim/sweep/serving_variants.h"
 
 namespace moesim {
 namespace {
-
-struct RunPlan {
-  RoughPlan rough;
-  EngineOutcome outcome;
-  std::string broken;  // what of the SLA; empty: nothing
-};
-
-EngineOutcome outcome_of(const std::string& file, const std::vector<Override>& flags,
-                         const std::vector<ServingInstanceKind>& kinds, const ServingPlan& plan,
-                         const RequestLog& log, const JobProgress& progress) {
-  EngineOutcome outcome;
-  try {
-    OpenedPool prompts(scenario_of_kind(file, flags, kinds[plan.prompts]));
-    const PoolInstances of_prompts{&prompts.prices(), &prompts.engine_run().engine,
-                                   plan.prompt_instances};
-    std::unique_ptr<OpenedPool> other;
-    std::optional<PoolInstances> decode;
-    if (plan.decode_instances > 0) {
-      other = std::make_unique<OpenedPool>(scenario_of_kind(file, flags, kinds[plan.decode]));
-      decode = {&other->prices(), &other->engine_run().engine, plan.decode_instances};
-    }
-    return run_pools(prompts.engine_run(), of_prompts, decode, log, progress);
-  } catch (const Error& e) {
-    outcome.unsuitable = e.diagnostics().front().message;
-  }
-  return outcome;
-}
-
-std::string plan_words(const std::vector<ServingInstanceKind>& kinds, const ServingPlan& plan) {
-  const auto words = [&](std::size_t kind, int count) {
-    return fmt::format("{} x {} {}", count, counted(kinds[kind].gpus, "GPU"), kinds[kind].words());
-  };
-  if (plan.decode_instances == 0) return words(plan.prompts, plan.prompt_instances);
-  return words(plan.prompts, plan.prompt_instances) + " | " +
-         words(plan.decode, plan.decode_instances);
-}
-
-std::string broken_of(const EngineOutcome& outcome, const std::vector<SlaBound>& bounds) {
-  if (!outcome.unsuitable.empty()) return outcome.unsuitable;
-  std::string all;
-  for (const SlaBound& bound : bounds) {
-    if (const auto why = broken_by(outcome.metrics, bound)) {
-      all += (all.empty() ? "" : "; ") + *why;
-    }
-  }
-  return all;
-}
-
-Cell figure_cell(double figure) {
-  return {figure < 10 ? fmt::format("{:.2f}", figure) : fmt::format("{:.0f}", figure), figure};
-}
-
-Table plans_table(const std::vector<ServingInstanceKind>& kinds, const std::vector<RunPlan>& plans,
-                  std::size_t shown) {
-  Table table("deployments", 1,
-              {"pools", "GPUs", "TTFT p95", "TPOT p95", "tokens/s/GPU", dollars_column, "goodput/s",
-               "KV tokens/rank", "SLA"});
-  for (std::size_t i = 0; i < std::min(shown, plans.size()); ++i) {
-    const EngineOutcome& o = plans[i].outcome;
-    const bool ran = o.unsuitable.empty();
-    const auto cell = [&](const Cell& figure) { return ran ? figure : Cell("-"); };
-    table.rows.push_back({plan_words(kinds, plans[i].rough.plan),
-                          cell(static_cast<std::int64_t>(o.gpus)),
-                          cell(Seconds(o.metrics.ttft.p95)), cell(Seconds(o.metrics.tpot.p95)),
-                          cell(figure_cell(o.metrics.rates.output_per_gpu)),
-                          cell(dollars_cell(o.costs)), cell(figure_cell(o.metrics.rates.goodput)),
-                          o.kv_tokens == no_limit ? Cell("-") : cell(o.kv_tokens),
-                          plans[i].broken.empty() ? Cell("met") : Cell(plans[i].broken)});
-  }
-  const auto dollars = std::ranges::find(table.columns, dollars_column, &TableColumn::name);
-  dollars->telling = std::ranges::any_of(plans, [](const RunPlan& plan) {
-    return plan.outcome.costs.dollars_per_million.has_value();
-  });
-  return table;
-}
 
 std::string launch_text(const std::string& file, const std::vector<Override>& flags,
                         const std::vector<ServingInstanceKind>& kinds, const ServingPlan& plan) {
@@ -137,6 +63,10 @@ Scenario checked(const std::string& file, const std::vector<Override>& flags) {
   }
   if (scenario.topologies.size() > 1) {
     throw Error("--ask serving with several topologies", "one of them: --topology NAME");
+  }
+  if (!scenario.engine_run->decode_keys.empty()) {
+    throw Error("--ask serving with serving.decode: it chooses the pools itself",
+                "--set serving.decode=null");
   }
   return scenario;
 }
@@ -176,7 +106,7 @@ class ServingAdvisor {
         flags_(flags),
         options_(options),
         scenario_(checked(file, flags)),
-        inputs_(open_inputs(scenario_)),
+        inputs_(open_for_advice(scenario_)),
         bounds_(parse_sla(options.sla)),
         log_(requests_of(*scenario_.engine_run)),
         demand_(demand_of(log_, cluster().gpu_count())) {}
@@ -196,6 +126,7 @@ class ServingAdvisor {
       std::ranges::move(run(safest(rough, plans)), std::back_inserter(plans));
     }
     sort(plans);
+    climb(rough, plans);
     return printout(rough.size(), plans);
   }
 
@@ -224,13 +155,33 @@ class ServingAdvisor {
     priced_.append(price(variants));
   }
 
+  /// Runs plans that are like the best one but for one choice, and goes on from a better one: rough
+  /// prices tell such plans apart badly.
+  void climb(const std::vector<RoughPlan>& rough, std::vector<RunPlan>& plans) const {
+    constexpr int most_rounds = 3;
+    for (int round = 0; round < most_rounds; ++round) {
+      const ServingPlan best = plans.front().rough.plan;
+      std::vector<RoughPlan> like = rough;
+      std::erase_if(like, [&](const RoughPlan& plan) {
+        return choices_apart(priced_.kinds, plan.plan, best) != 1 || has(plans, plan.plan);
+      });
+      const auto most = static_cast<std::size_t>(options_.finals);
+      if (like.size() > most) like.resize(most);
+      if (like.empty()) return;
+      std::ranges::move(run(like), std::back_inserter(plans));
+      sort(plans);
+      if (plans.front().rough.plan == best) return;
+    }
+  }
+
+  static bool has(const std::vector<RunPlan>& known, const ServingPlan& plan) {
+    return std::ranges::any_of(known, [&](const RunPlan& k) { return k.rough.plan == plan; });
+  }
+
   /// Others, those of the least time per token: the rough price knows no percentiles.
   std::vector<RoughPlan> safest(std::vector<RoughPlan> rough,
                                 const std::vector<RunPlan>& known) const {
-    std::erase_if(rough, [&](const RoughPlan& plan) {
-      return std::ranges::any_of(known,
-                                 [&](const RunPlan& k) { return k.rough.plan == plan.plan; });
-    });
+    std::erase_if(rough, [&](const RoughPlan& plan) { return has(known, plan.plan); });
     std::ranges::stable_sort(rough, [](const RoughPlan& a, const RoughPlan& b) {
       return std::tuple(!a.keeps_up, a.tpot) < std::tuple(!b.keeps_up, b.tpot);
     });

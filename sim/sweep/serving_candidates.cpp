@@ -147,6 +147,24 @@ std::string ServingInstanceKind::words() const {
   return text + " " + policy.substr(policy.find_last_of('/') + 1) + besides;
 }
 
+int choices_apart(const std::vector<ServingInstanceKind>& kinds, const ServingPlan& a,
+                  const ServingPlan& b) {
+  constexpr int many = 9;
+  const auto apart = [&](std::size_t of_a, std::size_t of_b) {
+    const ServingInstanceKind &one = kinds[of_a], &other = kinds[of_b];
+    if (one.gpus != other.gpus) return many;
+    const bool experts = one.ep != other.ep || one.etp != other.etp;
+    // Other degrees of experts may have other policies.
+    const bool policy = !experts && one.policy != other.policy;
+    return (one.tp != other.tp ? 1 : 0) + (experts ? 1 : 0) + (policy ? 1 : 0) +
+           (one.besides != other.besides ? 1 : 0);
+  };
+  if (a.prompt_instances != b.prompt_instances || a.decode_instances != b.decode_instances) {
+    return many;
+  }
+  return apart(a.prompts, b.prompts) + (a.decode_instances > 0 ? apart(a.decode, b.decode) : 0);
+}
+
 std::vector<ServingInstanceKind> instance_kinds(const std::vector<ServingPolicy>& policies,
                                                 int nodes, int gpus_per_node) {
   std::vector<ServingInstanceKind> kinds;

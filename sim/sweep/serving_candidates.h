@@ -42,6 +42,11 @@ struct ServingPlan {
   bool operator==(const ServingPlan&) const = default;
 };
 
+/// In how many choices two plans differ: policy, tp, ep and what instances do besides, of each
+/// pool. Many if they have other instances.
+int choices_apart(const std::vector<ServingInstanceKind>& kinds, const ServingPlan& a,
+                  const ServingPlan& b);
+
 /// What one instance of a kind does: seconds of a pass that decodes so many sequences of all its
 /// ranks, and prompt tokens per second.
 class KindRates {

@@ -16,19 +16,8 @@ namespace {
 
 constexpr double rounding = -1e-9;  // of a difference of two times
 
-[[noreturn]] void refuse(const std::string& path, const StoredValue& id, const std::string& what) {
-  throw error_in(path, fmt::format("is damaged: scenario {} has {}", text_of(id), what),
-                 "copy it again, or run the sweep again");
-}
-
-bool is_text(const StoredValue& value) { return value && value->kind == SweepValue::Kind::text; }
-
-/// Whether a column holds numbers: by the unit in its name, or because other rows have them.
-bool holds_numbers(const StoredRows& rows, std::size_t column) {
-  const std::string& name = rows.columns[column];
-  return holds_seconds(name) || holds_bytes(name) ||
-         std::ranges::any_of(rows.rows,
-                             [&](const auto& row) { return !std::isnan(number_of(row[column])); });
+[[noreturn]] void refuse(const std::string& path, std::int64_t id, const std::string& what) {
+  throw error_in(path, fmt::format("is damaged: scenario {} has {}", id, what), damaged_hint);
 }
 
 }  // namespace
@@ -38,26 +27,52 @@ void check_states(sqlite3* db, const std::string& path) {
                                    "('{}', '{}', '{}') ORDER BY id LIMIT 1",
                                    sweep_ok, sweep_unsuitable, sweep_failed));
   if (!others.step()) return;
-  refuse(path, others.value(0),
+  refuse(path, others.integer(0),
          fmt::format("another state than {}, {} or {}", sweep_ok, sweep_unsuitable, sweep_failed));
+}
+
+void FigureCheck::see(const SweepRow& row) {
+  for (const auto& [name, value] : row.figures) {
+    if (axes_.contains(name)) continue;
+    auto found = columns_.find(name);
+    if (found == columns_.end()) {
+      const bool unit = holds_seconds(name) || holds_bytes(name);
+      found = columns_.emplace(name, Column{unit, unit}).first;
+    }
+    Column& column = found->second;
+    const bool text = value.kind == SweepValue::Kind::text;
+    column.numbers = column.numbers || !text;
+    if (row.state != sweep_ok) continue;
+    if (text && !column.text_row) column.text_row = row.id;
+    if (text) continue;
+    const double number = number_of(value);
+    if (!std::isfinite(number) || (column.unit && number < rounding)) {
+      refuse(path_, row.id, fmt::format("{} as its {}", text_of(value), name));
+    }
+  }
+}
+
+void FigureCheck::finish() const {
+  for (const auto& [name, column] : columns_) {
+    if (column.numbers && column.text_row) {
+      refuse(path_, *column.text_row, fmt::format("text as its {}", name));
+    }
+  }
 }
 
 void check_figures(const StoredRows& rows, const std::vector<std::string>& axes,
                    const std::string& path) {
+  FigureCheck check(axes, path);
   const std::size_t state = column_of(rows, "state"), id = column_of(rows, "id");
-  for (std::size_t c = 0; c < rows.columns.size(); ++c) {
-    const std::string& name = rows.columns[c];
-    if (std::ranges::find(axes, name) != axes.end() || !holds_numbers(rows, c)) continue;
-    const bool signed_one = !holds_seconds(name) && !holds_bytes(name);
-    for (const auto& row : rows.rows) {
-      if (text_of(row[state]) != sweep_ok || !row[c]) continue;
-      if (is_text(row[c])) refuse(path, row[id], fmt::format("text as its {}", name));
-      const double number = number_of(row[c]);
-      if (!std::isfinite(number) || (!signed_one && number < rounding)) {
-        refuse(path, row[id], fmt::format("{} as its {}", text_of(row[c]), name));
-      }
+  for (const auto& stored : rows.rows) {
+    SweepRow row{stored[id] ? stored[id]->integer : -1, text_of(stored[state])};
+    for (std::size_t c = 0; c < rows.columns.size(); ++c) {
+      const bool own = c == id || c == state || rows.columns[c] == "reason";
+      if (!own && stored[c]) row.figures.push_back({rows.columns[c], *stored[c]});
     }
+    check.see(row);
   }
+  check.finish();
 }
 
 }  // namespace moesim

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sim/sweep/sound_rows.h"
 #include "sim/sweep/store.h"
 
 namespace moesim {
@@ -27,6 +28,12 @@ std::set<std::string> differences(const SweepRow& row, const std::vector<InputHa
   return found;
 }
 
+/// Whether the inputs of a row could be used when it was made.
+bool has_inputs(const SweepRow& row) {
+  return std::ranges::any_of(row.figures,
+                             [](const SweepFigure& f) { return is_input_hash(f.column); });
+}
+
 }  // namespace
 
 Error StaleRows::error(const std::string& file, const std::string& hint) const {
@@ -40,8 +47,12 @@ Error StaleRows::error(const std::string& file, const std::string& hint) const {
 
 StaleRows stale_rows(const std::string& file, const SweepGrid& grid, UnitRunner& runner) {
   StaleRows stale;
-  std::map<std::int64_t, std::optional<std::vector<InputHash>>> now;  // by unit
-  SweepReader(file).rows([&](const SweepRow& row) {
+  std::map<std::int64_t, InputHashes> now;  // by unit
+  std::string fault;                        // the first one stands for all
+  const SweepReader reader(file);
+  FigureCheck figures(reader.about().axes, file);
+  reader.rows([&](const SweepRow& row) {
+    figures.see(row);
     if (row.state == sweep_failed || row.id < 0 || row.id >= grid.size()) return;
     std::set<std::string> changed;
     const auto version = std::ranges::find(row.figures, "moesim", &SweepFigure::column);
@@ -50,11 +61,18 @@ StaleRows stale_rows(const std::string& file, const SweepGrid& grid, UnitRunner&
     }
     const std::int64_t unit = row.id / grid.unit_size();
     if (!now.contains(unit)) now[unit] = runner.hashes(unit);
-    if (now[unit]) changed.merge(differences(row, *now[unit]));
+    const InputHashes& its = now[unit];
+    if (its.fault.empty()) {
+      changed.merge(differences(row, its.found));
+    } else if (has_inputs(row)) {
+      if (fault.empty()) fault = its.fault;
+      changed.insert(fmt::format("an input ({})", fault));
+    }
     if (changed.empty()) return;
     stale.ids.insert(row.id);
     for (const std::string& what : changed) ++stale.changed[what];
   });
+  figures.finish();
   return stale;
 }
 

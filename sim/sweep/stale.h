@@ -20,7 +20,7 @@ struct StaleRows {
   Error error(const std::string& file, const std::string& hint) const;
 };
 
-/// Looks at every row of a sweep's file or part.
+/// Looks at every row of a sweep's file or part. Throws Error for figures that are damaged.
 StaleRows stale_rows(const std::string& file, const SweepGrid& grid, UnitRunner& runner);
 
 }  // namespace moesim

@@ -83,14 +83,13 @@ bool Statement::step() {
   if (result == SQLITE_ROW) return true;
   if (result == SQLITE_DONE) return false;
   if (result == SQLITE_CORRUPT || result == SQLITE_NOTADB) {
-    throw error_in(file_of(db_), "is damaged: " + std::string(sqlite3_errmsg(db_)),
-                   "copy it again, or run the sweep again");
+    throw error_in(file_of(db_), "is damaged: " + std::string(sqlite3_errmsg(db_)), damaged_hint);
   }
   // A damaged file may ask for more memory than there is, or for pages beyond its end.
   const bool read_alone = sqlite3_db_readonly(db_, "main") == 1;
   if (read_alone && result != SQLITE_BUSY && result != SQLITE_LOCKED) {
     throw error_in(file_of(db_), "cannot be read: " + std::string(sqlite3_errmsg(db_)),
-                   "if it is damaged, copy it again, or run the sweep again");
+                   std::string("if it is damaged, ") + damaged_hint);
   }
   throw std::runtime_error(
       fmt::format("{} cannot be written: {}", file_of(db_), sqlite3_errmsg(db_)));
@@ -105,8 +104,7 @@ int Statement::columns() const { return sqlite3_column_count(statement_); }
 std::string Statement::name(int column) const {
   const std::string name = sqlite3_column_name(statement_, column);
   if (is_text(name)) return name;
-  throw error_in(file_of(db_), "the name of a column is not UTF-8",
-                 "copy the file again, or run the sweep again");
+  throw error_in(file_of(db_), "the name of a column is not UTF-8", damaged_hint);
 }
 std::int64_t Statement::integer(int column) const {
   return sqlite3_column_int64(statement_, column);
@@ -117,7 +115,7 @@ std::string Statement::text(int column) const {
   const std::string text = bytes != nullptr ? reinterpret_cast<const char*>(bytes) : "";
   if (is_text(text)) return text;
   throw error_in(file_of(db_), fmt::format("text in the column '{}' is not UTF-8", name(column)),
-                 "copy the file again, or run the sweep again");
+                 damaged_hint);
 }
 
 std::optional<SweepValue> Statement::value(int column) const {

@@ -12,6 +12,9 @@ struct sqlite3_stmt;
 
 namespace moesim {
 
+/// What to do about a file that something else than a sweep has changed: a sweep keeps its rows.
+inline constexpr const char* damaged_hint = "copy it again, or remove it and run the sweep again";
+
 /// Throws Error with what SQLite says.
 sqlite3* open_database(const std::string& path, int flags);
 void execute(sqlite3* db, const std::string& sql);

@@ -163,7 +163,7 @@ std::string UnitRunner::state_of(const Error& e) const {
   return asked_for ? sweep_unsuitable : sweep_failed;
 }
 
-std::optional<std::vector<InputHash>> UnitRunner::hashes(std::int64_t unit) {
+InputHashes UnitRunner::hashes(std::int64_t unit) {
   try {
     const Scenario scenario = grid_.unit(unit);
     const Inputs inputs = open_shared_inputs(scenario, cache_);
@@ -174,15 +174,18 @@ std::optional<std::vector<InputHash>> UnitRunner::hashes(std::int64_t unit) {
                                                       {"model_xxh3", scenario.model},
                                                       {"policy_xxh3", scenario.policies[0]},
                                                       {"trace_xxh3", scenario.trace}};
-    std::vector<InputHash> found;
+    InputHashes hashes;
     for (const SweepFigure& figure : row.figures) {
       if (!is_input_hash(figure.column)) continue;
       const auto name = names.find(figure.column);
-      found.push_back({figure.column, figure.value.text, name == names.end() ? "" : name->second});
+      hashes.found.push_back(
+          {figure.column, figure.value.text, name == names.end() ? "" : name->second});
     }
-    return found;
-  } catch (const std::exception&) {
-    return std::nullopt;
+    return hashes;
+  } catch (const Error& e) {
+    return {{}, reason_of(e)};
+  } catch (const std::exception& e) {
+    return {{}, cause_of(e)};
   }
 }
 

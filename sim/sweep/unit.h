@@ -2,7 +2,6 @@
 // Simulates the scenarios of a grid, in the process that calls.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +17,12 @@ struct InputHash {
   std::string column, hash, name;
 };
 
+/// What the rows of a unit say of their inputs if they are run now.
+struct InputHashes {
+  std::vector<InputHash> found = {};
+  std::string fault = {};  // why the inputs cannot be used now; empty if they can
+};
+
 /// Simulates unit after unit; inputs that they share are opened once.
 class UnitRunner {
  public:
@@ -28,9 +33,7 @@ class UnitRunner {
 
   /// A row for each scenario of the unit; what cannot be or fails is a row, too.
   std::vector<SweepRow> run(std::int64_t unit);
-  /// What the rows of the unit say of their inputs if they are run now; nothing for inputs that
-  /// cannot be opened.
-  std::optional<std::vector<InputHash>> hashes(std::int64_t unit);
+  InputHashes hashes(std::int64_t unit);
   const std::string& version() const { return version_; }
   /// Rows that say why there are no figures.
   std::vector<SweepRow> not_run(std::int64_t unit, const std::string& state,

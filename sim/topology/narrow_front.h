@@ -8,8 +8,8 @@
 
 namespace moesim {
 
-/// The warning about such a NIC.
-std::string narrow_front(BytesPerSecond nic, BytesPerSecond front);
+/// The warning about such a NIC, or about several that share the PCIe link of a GPU.
+std::string narrow_front(BytesPerSecond nic, BytesPerSecond front, int together = 1);
 /// The same of a cluster's first one; empty if there is none.
 std::string narrow_front_in(const Topology& topology);
 

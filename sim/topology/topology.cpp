@@ -284,15 +284,15 @@ LinkLoads Topology::loads(const GroupTraffic& traffic) const {
     return link_loads(cluster.routes, link_count(), matrix, gpus, traffic.transposed);
   };
   LinkLoads loads = put(traffic.matrix);
+  const Seconds round = traffic.ring ? loads.mean : loads.latency;
   const LinkLoads pairs = cluster.crowds ? put(pairs_of(traffic.matrix)) : LinkLoads{};
   for (LinkUse& use : loads.uses) {
     const Link& link = cluster.link(use.link);
-    const BytesPerSecond bandwidth =
-        cluster.crowds ? link.bandwidth_of(pairs.on(use.link).bytes.value) : link.bandwidth;
-    set_time(use, link, bandwidth);
-    use.first = use.first * traffic.rounds;
+    const auto crowd = cluster.crowds ? pairs.on(use.link).bytes.value : 0;
+    set_time(use, link, cluster.crowds ? link.bandwidth_of(crowd) : link.bandwidth);
+    use.first = std::min(use.first, round) * traffic.rounds;
   }
-  loads.latency = loads.latency * traffic.rounds;
+  loads.latency = round * traffic.rounds;
   if (traffic.rounds > 0) loads.overhead = overhead_of(traffic.matrix);  // else it continues
   return loads;
 }

@@ -95,8 +95,11 @@ struct LinkUse {
 /// What an exchange asks of the links, and the latencies of the routes it uses.
 struct LinkLoads {
   std::vector<LinkUse> uses;  // links that carry bytes, ascending: few of many
-  Seconds latency;            // rounds x the largest route latency over the pairs with traffic
-  Seconds overhead;           // Topology::overhead_of
+  /// Rounds x the largest route latency over the pairs with traffic; of a ring x their mean,
+  /// because bytes that go round take each hop once.
+  Seconds latency;
+  Seconds overhead;  // Topology::overhead_of
+  Seconds mean;      // of route latencies, by bytes
 
   /// What it asks of one link, maybe nothing.
   LinkUse on(LinkId link) const;

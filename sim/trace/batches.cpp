@@ -17,14 +17,6 @@ namespace {
 constexpr int max_repeat = 1 << 20;
 constexpr std::int64_t max_search = 4000000;  // sequences played to find the smallest repeat
 
-void append(std::vector<TokenRun>& runs, TokenRun run) {
-  if (!runs.empty() && runs.back().first + runs.back().count == run.first) {
-    runs.back().count += run.count;
-  } else {
-    runs.push_back(run);
-  }
-}
-
 /// Deals the sequences of one recorded step out, again and again, each to the rank with the fewest
 /// tokens so far.
 class Deal {
@@ -163,7 +155,7 @@ std::vector<TokenRun> cut(std::vector<TokenRun>& runs, std::size_t& at, std::int
   return taken;
 }
 
-/// Adds those of the `count` batches of a step that the window has; `before` are of earlier steps.
+/// Adds a step's batches that are in the window; earlier steps had `before` of them.
 void add_batches(const TraceStep& step, int number, int ranks, const BatchWindow& window,
                  std::int64_t before, std::int64_t count, Batches& out) {
   const auto of_step = [&](std::int64_t batch) {
@@ -235,13 +227,21 @@ SomeBatches make_some_batches(const RoutingTrace& trace, const BatchOptions& opt
   return result;
 }
 
+void append(std::vector<TokenRun>& runs, TokenRun run) {
+  if (!runs.empty() && runs.back().first + runs.back().count == run.first) {
+    runs.back().count += run.count;
+  } else {
+    runs.push_back(run);
+  }
+}
+
 std::vector<TokenRun> part_of(const std::vector<TokenRun>& runs, int i, int parts) {
   std::int64_t tokens = 0;
   for (const TokenRun& run : runs) tokens += run.count;
-  const auto cut = [&](int at) {
+  const auto begin_of = [&](int at) {
     return tokens / parts * at + std::min<std::int64_t>(at, tokens % parts);
   };
-  std::int64_t skip = cut(i), left = cut(i + 1) - cut(i);
+  std::int64_t skip = begin_of(i), left = begin_of(i + 1) - begin_of(i);
   std::vector<TokenRun> result;
   for (const TokenRun& run : runs) {
     const std::int64_t skipped = std::min(skip, run.count);

@@ -16,6 +16,9 @@ struct TokenRun {
   bool operator==(const TokenRun&) const = default;
 };
 
+/// Adds a run, to the last one if it continues that.
+void append(std::vector<TokenRun>& runs, TokenRun run);
+
 /// The i-th of `parts` equal parts of some tokens; the first parts get the odd ones.
 std::vector<TokenRun> part_of(const std::vector<TokenRun>& runs, int i, int parts);
 

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 #include "sim/trace/native_step.h"
 #include "sim/trace/trace_json.h"
@@ -117,6 +118,7 @@ RoutingTrace RoutingTrace::open(const std::string& directory) {
     throw error_in(directory, is_there(directory) ? "is not a trace: a trace is a folder"
                                                   : "there is no such trace");
   }
+  note_input_folder(directory);
   TraceInfo info = read_trace_json(directory);
   std::vector<Diagnostic> problems;
   std::vector<std::shared_ptr<const TraceStep>> steps;

@@ -12,7 +12,6 @@
 namespace moesim {
 namespace {
 
-constexpr const char* trace_format = "moesim-trace";
 constexpr int trace_version = 1;
 
 std::string quoted(const std::string& text) {

@@ -9,6 +9,9 @@
 
 namespace moesim {
 
+/// The format that every trace.json names.
+inline constexpr const char* trace_format = "moesim-trace";
+
 /// "training", "prefill", "decode", "mixed", "synthetic", in the order of Phase.
 const std::vector<std::string>& phase_names();
 const std::string& to_string(Phase phase);

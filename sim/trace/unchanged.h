@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that somebody writes to while they are mapped: what was read of them is of no one state.
+// Files that change while they are mapped: what was read mixes two states.
 #pragma once
 
 #include <sys/stat.h>
@@ -8,8 +8,8 @@
 
 namespace moesim {
 
-/// Watches one file as long as it lives. A file that another one replaces is none that changed:
-/// what is mapped stays.
+/// Watches one file as long as it lives. A replaced file has not changed: its mapping
+/// stays.
 class WatchedFile {
  public:
   WatchedFile() = default;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <tuple>
 #include <utility>
 
@@ -78,7 +79,29 @@ std::pair<std::string, int> make_locked_folder(const std::string& hidden) {
 
 std::string step_name(std::int64_t number) { return fmt::format("step-{:08}", number); }
 
+/// Whether a folder is a trace, however much of it is there yet.
+bool is_trace(const fs::path& folder) {
+  constexpr std::size_t most = 4096;
+  std::string start(most, '\0');
+  std::ifstream info(folder / "trace.json", std::ios::binary);
+  info.read(start.data(), most);
+  return start.find(trace_format) != std::string::npos;
+}
+
 }  // namespace
+
+void check_outside_traces(const std::string& path) {
+  std::error_code unresolved;
+  fs::path folder = fs::weakly_canonical(fs::absolute(path), unresolved);
+  while (!unresolved && folder.has_relative_path()) {
+    folder = folder.parent_path();
+    if (!is_trace(folder)) continue;
+    throw error_in(
+        path,
+        fmt::format("is inside the trace '{}', which other files would break", folder.string()),
+        "give the output a name outside of it: nothing has been written");
+  }
+}
 
 TraceWriter::TraceWriter(std::string target, std::string directory, TraceInfo info)
     : target_(std::move(target)), directory_(std::move(directory)), info_(std::move(info)) {}
@@ -96,6 +119,7 @@ TraceWriter::TraceWriter(TraceWriter&& other) noexcept
 TraceWriter TraceWriter::create(const std::string& directory, const TraceInfo& info,
                                 Publish publish) {
   const std::string target = without_trailing_slash(directory);
+  check_outside_traces(target);
   check_free(target);
   std::string folder = target;
   int lock = -1;
@@ -114,6 +138,7 @@ TraceWriter TraceWriter::create(const std::string& directory, const TraceInfo& i
 
 TraceWriter TraceWriter::resume(const std::string& directory, const std::string& key) {
   const std::string target = without_trailing_slash(directory);
+  check_outside_traces(target);
   check_free(target);
   const std::string folder = hidden_beside(target) + ".part";
   if (!is_folder(folder)) make_folder(folder);

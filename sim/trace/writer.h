@@ -9,13 +9,17 @@
 
 namespace moesim {
 
+/// Throws Error if `path` is inside a trace, which other files in it would break.
+void check_outside_traces(const std::string& path);
+
 class TraceWriter {
  public:
   /// each_step: a step is visible once it is complete, as recorders need it.
   /// at_end: the whole trace appears at finish(); without it nothing remains.
   enum class Publish { each_step, at_end };
 
-  /// Starts a trace in a new folder. Throws Error when there is anything at `directory`.
+  /// Starts a trace in a new folder. Throws Error if there is anything at `directory`, or if that
+  /// is inside another trace.
   static TraceWriter create(const std::string& directory, const TraceInfo& info, Publish publish);
   /// As at_end, but the steps outlive a writer that is neither finished nor abandoned: the next
   /// one with the same `key` keeps them, one with another key begins anew. info() is empty until

@@ -35,6 +35,19 @@ TEST(DataFiles, ModelsLieInTwoFolders) {
   EXPECT_THAT(missing("models", "olmoo"), HasSubstr("did you mean 'olmoe'?"));
 }
 
+TEST(DataFiles, OtherVersionsOfModelsAreNoSlips) {
+  EXPECT_THAT(missing("models", "deepseek-r1"), HasSubstr("hint: 'deepseek-v3' has the sizes of "
+                                                          "deepseek-r1\n"));
+  EXPECT_THAT(missing("models", "DeepSeek-R1.yaml"), HasSubstr("'deepseek-v3' has the sizes of"));
+  EXPECT_THAT(missing("models", "glm-4.5"),
+              testing::AllOf(HasSubstr("hint: moesim model import config.json"),
+                             HasSubstr("known: "), Not(HasSubstr("did you mean"))));
+  EXPECT_THAT(missing("models", "deepseek-v5"), Not(HasSubstr("did you mean")));
+  EXPECT_THAT(missing("models", "deepsek-v3"), HasSubstr("did you mean 'deepseek-v3'?"));
+  EXPECT_THAT(missing("models", "qwen3-235b"), HasSubstr("did you mean 'qwen3-235b-a22b'?"));
+  EXPECT_THAT(missing("topologies", "hiermoe-a600"), HasSubstr("did you mean 'hiermoe-a6000'?"));
+}
+
 TEST(DataFiles, APathIsTakenAsItIs) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/own.yaml";

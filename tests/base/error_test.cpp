@@ -84,6 +84,18 @@ TEST(DidYouMean, SuggestsTheNearestOrListsAll) {
             "did you mean 'hybrid-ep' or 'hybridep'? They are different things: see moesim list");
 }
 
+TEST(DidYouMean, PrefersNamesThatHaveTheWholeWord) {
+  EXPECT_EQ(did_you_mean("fp4", {"bf16", "fp8", "nvfp4", "mxfp4"}),
+            "did you mean 'nvfp4' or 'mxfp4'? Known: bf16, fp8, nvfp4, mxfp4");
+  EXPECT_EQ(did_you_mean("FP4", {"fp8", "nvfp4"}), "did you mean 'nvfp4'? Known: fp8, nvfp4");
+  EXPECT_EQ(did_you_mean("flo", {"flow", "overflow"}), "did you mean 'flow'?")
+      << "the nearest has it";
+  EXPECT_EQ(did_you_mean("fp", {"up", "nvfp4"}), "did you mean 'up'?") << "too short a word";
+  EXPECT_EQ(did_you_mean("rail", {"mail", "rail1", "1-rail", "b_rail", "c_rail", "d_rail"}),
+            "did you mean 'mail'?")
+      << "too many have it";
+}
+
 TEST(DidYouMean, KnowsPluralsAndVariants) {
   EXPECT_EQ(nearest("policies", {"model", "policy"}), "policy");
   EXPECT_EQ(nearest("megatorn", {"megatron-allgather", "megatron"}), "megatron");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/files.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -181,6 +182,22 @@ TEST(Files, AFileIsReadOrWrittenAndWrittenOnce) {
   }
   claim_rewritten(file("page"));
   EXPECT_EQ(read_file(file("page")), "x");
+}
+
+TEST(Files, NoOutputIsInAFolderThatIsRead) {
+  const fs::path folder = empty_folder("moesim_files_test_folders");
+  fs::create_directories(folder / "trace/step");
+  fs::create_directories(folder / "trace-2");
+  fs::create_directory_symlink("trace", folder / "link");
+  const auto file = [&](const char* name) { return (folder / name).string(); };
+  note_input_folder(file("link"));
+  for (const char* name : {"trace/new", "trace/step/new", "link/new"}) {
+    EXPECT_THAT(reason([&] { claim_output(file(name)); }),
+                testing::MatchesRegex("is inside the folder '.*/trace', which this command reads"));
+  }
+  claim_output(file("trace-2/new"));
+  EXPECT_THAT(reason([&] { note_input_folder(file("trace-2")); }),
+              testing::HasSubstr("trace-2', which this command reads"));
 }
 
 TEST(Files, FreshNamesCannotBeForeseen) {

@@ -39,6 +39,9 @@ TEST(Units, EachIsAThousandOfTheOneBefore) {
   EXPECT_EQ(seconds_scale("us"), 1e-6);
   EXPECT_EQ(seconds_scale("ms"), 1e-3);
   EXPECT_EQ(seconds_scale("s"), 1);
+  EXPECT_EQ(seconds_scale("min"), 60);
+  EXPECT_EQ(seconds_scale("h"), 60 * seconds_scale("min"));
+  EXPECT_EQ(seconds_scale("d"), 24 * seconds_scale("h"));
 }
 
 TEST(Units, PrintsFourDigitsInAFittingUnit) {
@@ -46,6 +49,7 @@ TEST(Units, PrintsFourDigitsInAFittingUnit) {
   EXPECT_EQ(to_string(Seconds(0)), "0 ns");
   EXPECT_EQ(to_string(Seconds(-0.0)), "0 ns");
   EXPECT_EQ(to_string(Seconds(-2)), "-2 s");
+  EXPECT_EQ(to_string(Seconds(7200)), "7200 s");
   EXPECT_EQ(to_string(Bytes(999)), "999 B");
   EXPECT_EQ(to_string(BytesPerSecond(2e13)), "20 TB/s");
   EXPECT_EQ(to_string(Seconds(3e-10)), "0.3 ns");

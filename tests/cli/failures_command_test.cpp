@@ -79,6 +79,16 @@ TEST(FailuresCommand, SaysLongIntervalsInHours) {
   EXPECT_THAT(outcome.out, HasSubstr("# a node fails every 20000 h, 1 at once; "));
 }
 
+TEST(FailuresCommand, SaysIntervalsInTenthsOfMinutes) {
+  const auto said = [](const std::string& interval) {
+    return failures({"megatron"}, {"--node-mtbf", "20000h", "--interval", interval}).out;
+  };
+  EXPECT_THAT(said("30min"), HasSubstr(" 30.0 min"));
+  EXPECT_THAT(said("1793 s"), HasSubstr(" 29.9 min"));
+  EXPECT_THAT(said("7198 s"), HasSubstr(" 2 h 0 min"));
+  EXPECT_THAT(said("10799 s"), HasSubstr(" 3 h 0 min"));
+}
+
 TEST(FailuresCommand, EveryTopologyHasItsOwnBaseline) {
   const Outcome outcome = failures(
       {"megatron"}, {"--topology", "pair", "--node-mtbf", "2h", "--format", "csv", "--ep", "2"});

@@ -52,6 +52,38 @@ TEST(ImportCommands, TopologiesSayHowMuchIsAssumed) {
   EXPECT_EQ(content(scratch.file("mine.yaml")), printed.out);
 }
 
+TEST(ImportCommands, TopologiesOfGpusWithoutAModelSaySo) {
+  const Scratch scratch;
+  std::ofstream(scratch.file("t4.txt"))
+      << "GPU 0: Tesla T4 (UUID: GPU-1)\n\tGPU0\tGPU1\nGPU0\t X \tSYS\nGPU1\tSYS\t X \n";
+  const auto said = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> line = {"topology", "import", scratch.file("t4.txt"), "-o",
+                                     scratch.file("t4.yaml")};
+    line.insert(line.end(), more.begin(), more.end());
+    const Outcome outcome = run_moesim(line, {.data = MOESIM_ROOT});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_EQ(said({}), scratch.file("t4.yaml") +
+                          ": warning: no 'tesla-t4' in models/gpu: nothing runs on this cluster "
+                          "yet\nhint: --gpu takes a name of moesim list gpus; or write a file of "
+                          "models/gpu\n");
+  EXPECT_EQ(said({"--gpu", "a100-measured"}), "");
+}
+
+TEST(ImportCommands, ADashIsNoFile) {
+  const Scratch scratch;
+  const std::string hint =
+      "-: error: standard input is not read here\nhint: give the name of a file\n";
+  for (const std::vector<std::string>& line :
+       std::vector<std::vector<std::string>>{{"model", "import", "-"},
+                                             {"calibrate", "-"},
+                                             {"report", "-", "-o", scratch.file("r.html")},
+                                             {"topology", "show", "-"}}) {
+    EXPECT_EQ(run_moesim(line).err, hint) << line[0];
+  }
+}
+
 /// What an import of a trace says is wrong, with models of moesim or with the hand-sized one.
 std::string refused_import(const std::vector<std::string>& more, bool shipped) {
   const Scratch scratch;
@@ -88,7 +120,9 @@ TEST(ImportCommands, LogitsOfGatesWithBiasOrGroupsDoNotTellChoices) {
     EXPECT_THAT(refused_import({"hf-logits", "--model", model}, true), told) << model;
   }
   for (const char* model : {"gpt-oss-20b", "deepseek-v2-lite"}) {
-    EXPECT_THAT(refused_import({"hf-logits", "--model", model}, true), Not(told)) << model;
+    EXPECT_THAT(refused_import({"hf-logits", "--model", model}, true),
+                HasSubstr("is JSON with the keys routed_experts, not a .pt or .npz"))
+        << model;
   }
 }
 

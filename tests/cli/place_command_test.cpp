@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // moesim place: one planner's answer as JSON, and what it says of a file that is no question.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdio>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/run.h"
@@ -91,6 +95,18 @@ TEST_F(PlaceCommand, LaerCostsWhatItsParametersSay) {
       << "there is one node";
 }
 
+TEST_F(PlaceCommand, ReadsStandardInput) {
+  const std::string loads = R"({"gpus": 2, "expert_load": [6, 1, 1, 0]})";
+  const std::string named = place("llep", loads).out;
+  EXPECT_THAT(named, HasSubstr("\"policy\":\"llep\""));
+  const std::string line = fmt::format("{} place --policy llep --loads - < {}",
+                                       moesim_program().string(), scratch_.file("loads.json"));
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(line.c_str(), "r"), ::pclose);
+  std::string piped;
+  for (int c = 0; (c = std::fgetc(pipe.get())) != EOF;) piped += static_cast<char>(c);
+  EXPECT_EQ(piped, named);
+}
+
 TEST_F(PlaceCommand, SaysWhatIsWrongWithItsInput) {
   const std::string sizes = R"({"devices": 2, "devices_per_node": 2, "slots_per_device": 1, )";
   const std::vector<std::pair<std::string, std::string>> cases = {
@@ -104,6 +120,27 @@ TEST_F(PlaceCommand, SaysWhatIsWrongWithItsInput) {
       {R"([1])", "is not a whole input of 'laer'\n"}};
   for (const auto& [input, message] : cases) {
     const Outcome outcome = place("laer", input);
+    EXPECT_EQ(outcome.code, 2) << input;
+    EXPECT_THAT(outcome.err, HasSubstr("loads.json: error: " + message)) << input;
+  }
+  const std::string eplb = R"("nodes": 1, "gpus": 2, "expert_groups": 1, )";
+  const std::string laer = R"("devices": 2, "devices_per_node": 2, "token_counts": [[1], [1]], )";
+  const std::vector<std::array<std::string, 3>> loads = {
+      {"eplb", eplb + R"("physical_slots": 2, "expert_load_per_layer": [[1, -0.5]])",
+       "expert_load_per_layer has a load below 0\n"},
+      {"llep", R"("gpus": 2, "expert_load": [3, -1])", "expert_load has a load below 0\n"},
+      {"eplb", eplb + R"("physical_slots": 1000000000, "expert_load_per_layer": [[1, 1]])",
+       "'physical_slots' is 1000000000; it is a whole number from 1 to 1048576\n"},
+      {"eplb", eplb + R"("physical_slots": 4294967300, "expert_load_per_layer": [[1, 1]])",
+       "'physical_slots' is 4294967300; it is a whole number from 1 to 1048576\n"},
+      {"eplb", eplb + R"("physical_slots": 1048576, "expert_load_per_layer": [[1], [1], [1]])",
+       "3 layers of 1048576 slots each: at most 2097152 slots are possible\n"},
+      {"laer", laer + R"("slots_per_device": 1000000)",
+       "2 devices of 1000000 slots each: at most 1048576 slots are possible\n"},
+      {"llep", R"("gpus": 1.5, "expert_load": [3, 1])",
+       "'gpus' is 1.5; it is a whole number from 1 to 1048576\n"}};
+  for (const auto& [policy, input, message] : loads) {
+    const Outcome outcome = place(policy, "{" + input + "}");
     EXPECT_EQ(outcome.code, 2) << input;
     EXPECT_THAT(outcome.err, HasSubstr("loads.json: error: " + message)) << input;
   }

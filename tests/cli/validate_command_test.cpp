@@ -14,6 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 const Surroundings beside_shipped_data{.data = MOESIM_ROOT};
 const std::vector<std::string> policies = {"megatron", "dedup"};
@@ -74,6 +76,25 @@ class ValidateCommand : public testing::Test {
   const std::string file = scratch.file("m.json");
   Json measured = perfect(scratch);
 };
+
+TEST_F(ValidateCommand, MistakesOfItsScenarioAreOfTheFile) {
+  measured["scenario"]["memory"] = {{"check", true}};
+  EXPECT_EQ(validate(measured).err,
+            file +
+                ": error: in its 'scenario.memory': 'memory' cannot be a mapping\n"
+                "hint: known: check, model, ignore\n");
+  measured["scenario"].erase("memory");
+  measured["scenario"]["set"] = {1e300};
+  EXPECT_THAT(validate(measured).err, StartsWith(file + ": error: in its 'scenario.set"));
+  measured["scenario"].erase("set");
+  measured["scenario"]["policy"] = "0";
+  EXPECT_THAT(validate(measured).err,
+              StartsWith(file + ": error: in its 'scenario': 'policy': no '0' in models/system\n"));
+  EXPECT_THAT(validate(measured, {"--topology", "pair"}).err, StartsWith(file + ": error: in its"));
+  measured["scenario"]["policy"] = policies;
+  EXPECT_THAT(validate(measured, {"--topology", "nosuch"}).err,
+              Not(HasSubstr("in its 'scenario'")));
+}
 
 TEST_F(ValidateCommand, IsContentWithExactAgreement) {
   const Outcome outcome = validate(measured, {"--json", scratch.file("v.json")});

@@ -68,6 +68,7 @@ TEST(Grounds, EachSourceWidensAsItsSquare) {
   EXPECT_NEAR(transport.low, std::exp(-std::hypot(std::log(0.8), std::log(0.5))), 1e-12);
   EXPECT_NEAR(transport.high, std::exp(std::hypot(std::log(1.1), std::log(2))), 1e-12);
   const ModelError fabric = error_of_time(toy_errors, {"", "f", ""});
+  // torch.nn.Linear on GB200 and on the Xeon of iterations, us (docs/host.md).
   const double host = std::log(37.08 / 13.48);
   EXPECT_NEAR(fabric.low, std::exp(-std::hypot(std::log(0.8), std::log(0.5), host)), 1e-12);
   EXPECT_NEAR(fabric.high, transport.high, 1e-12);  // no host is faster

@@ -113,6 +113,20 @@ class Outputs(Commands):
             with self.subTest(words=words):
                 self.refused(both, *words)
 
+    def test_a_trace_holds_nothing_else(self):
+        self.done("trace", "synth", "-o", "t", "--tokens", "20", "--experts", "32", "--top-k", "4")
+        (self.folder / "choices.csv").write_text("layer,token,expert\n1,0,3\n1,1,2\n", encoding="utf-8")
+        (self.folder / "grid.yaml").write_text(GRID.replace("tiny-moe-train", "./t"), encoding="utf-8")
+        case = ["run", "--topology", "h100-rail", "--model", "tiny-moe", "--trace", "./t", "--policy", "alltoall", "--set", "topology.nodes=1"]
+        for words in (["trace", "slice", "t", "--tokens", "10", "-o", "t/half"], ["trace", "slice", "t", "--tokens", "10", "-o", "t/step-00000000/new"],
+                      ["trace", "synth", "-o", "t/new", "--tokens", "20", "--experts", "8", "--top-k", "2"],
+                      ["trace", "serve", "t", "--batch", "4", "-o", "t/new"],
+                      ["trace", "import", "table", "choices.csv", "--top-k", "1", "--experts", "8", "-o", "t/new"],
+                      ["trace", "info", "t", "--json", "t/step-00000000/x.json"], [*case, "--json", "t/step-00000000/x.json"],
+                      [*case, "--timeline", "t/x.json"], ["sweep", "grid.yaml", "-o", "t/step-00000000/x.sqlite"]):
+            with self.subTest(words=words):
+                self.refused("is inside the (trace|folder) '.*/t'.*\n.*outside of it", *words)
+
     def test_two_outputs_of_one_name(self):
         (self.folder / "old").write_text("old", encoding="utf-8")
         os.link(self.folder / "old", self.folder / "same")

@@ -101,13 +101,19 @@ TEST(CountsInJson, AreListsOrObjectsOfLayers) {
   EXPECT_EQ(counts_in(R"({"b1": {"e0": 1073741824}})"), "(1, 1) 1073741824");
   EXPECT_THAT(counts_in(R"({"b1": {"e65534": 1}})"), testing::StartsWith("(1, 65535) 0 0 "));
   for (const char* const wrong :
-       {R"({"w": [1]})", R"({"w1234567890": [1]})", R"({"w1": [1073741825]})", R"({"w1": [-1]})",
-        R"({"w1": {"e0": 1073741825}})", R"({"w1": {"e65535": 1}})", R"({"w1": {"e": 1}})",
-        R"({"w1": {"e0": -1}})", R"({"w1": []})", R"({"w1": {}})", R"({"w1": 5})",
-        R"({"b1": [1], "w1": [1]})", R"({"w1": [[1, 2]], "b1": [1]})"}) {
+       {R"({"w": [1]})", R"({"w1234567890": [1]})", R"({"w1": [1.5]})", R"({"w1": [-1]})",
+        R"({"w1": {"e65535": 1}})", R"({"w1": {"e": 1}})", R"({"w1": {"e0": -1}})", R"({"w1": []})",
+        R"({"w1": {}})", R"({"w1": 5})", R"({"b1": [1], "w1": [1]})",
+        R"({"w1": [[1, 2]], "b1": [1]})"}) {
     EXPECT_THAT(counts_in(wrong), testing::EndsWith("does not hold the counts of a layer"))
         << wrong;
   }
+  for (const char* const large : {R"({"w1": [1073741825]})", R"({"w1": {"e0": 1073741825}})"}) {
+    EXPECT_THAT(counts_in(large),
+                testing::EndsWith("holds a count of 1073741825; at most 1073741824 can be"));
+  }
+  EXPECT_EQ(counts_in("[[3, 3000000000]]"),
+            ": error: holds 3000000000 among its counts; at most 2147483647 can be");
 }
 
 TEST(CountsInJson, OfSeveralStepsAreLists) {
@@ -132,7 +138,8 @@ TEST(CountsInRows, ThatAreNoneAreRefusedInTheirLine) {
   EXPECT_EQ(counts_in("a,b\nc,d\n"), ":2: error: 'c' is not a count");
   EXPECT_EQ(counts_in("3,-1\n"), ":1: error: '-1' is not a count");
   EXPECT_EQ(counts_in("3,0.5\n"), ":1: error: '0.5' is not a count");
-  EXPECT_EQ(counts_in("3,1073741825\n"), ":1: error: '1073741825' is not a count");
+  EXPECT_EQ(counts_in("3,1073741825\n"),
+            ":1: error: holds a count of 1073741825; at most 1073741824 can be");
   EXPECT_EQ(counts_in("3;[1]\n"), ":1: error: '[1]' is not a count");
   EXPECT_EQ(counts_in("3,1\n1\n"), ":2: error: has rows of different lengths");
   EXPECT_EQ(counts_in("layer,e0\n9\n"), ":2: error: has rows of different lengths");

@@ -109,9 +109,12 @@ TEST(JsonLists, AreRegularArraysOfWholeNumbers) {
   EXPECT_EQ(array("[1]", 2), "holds counts of 1 axes, not 2");
   EXPECT_EQ(array("{}", 1), "holds no lists of counts");
   for (const char* const wrong :
-       {"[0.5]", "[2147483648]", "[-2147483649]", "[1e12]", "[\"1\"]", "[[1]]", "[null]"}) {
+       {"[0.5]", "[-2147483649]", "[1e300]", "[\"1\"]", "[[1]]", "[null]"}) {
     EXPECT_EQ(array(wrong, 1), "holds counts that are not whole numbers") << wrong;
   }
+  const std::string most = " among its counts; at most 2147483647 can be";
+  EXPECT_EQ(array("[2147483648]", 1), "holds 2147483648" + most);
+  EXPECT_EQ(array("[1e12]", 1), "holds 1000000000000" + most);
 }
 
 TEST(JsonLists, HaveAxesKeysAndNumbers) {

@@ -31,6 +31,54 @@ TEST(LinesOfLogs, MayHaveTagsAndSeveralLists) {
             "top 2 [2, 2] 1: 3 4 5 6 1 2 3 0");
 }
 
+TEST(RowsOfTables, WithNegativeWeightsAreReported) {
+  const ScratchFolder scratch;
+  write_bytes(scratch / "in/a.csv", "layer,token,expert,weight\n1,0,3,0.5\n1,0,4,-0.3\n");
+  auto options = options_of(scratch / "in", scratch / "out");
+  options.layers = {1}, options.top_k = 2;
+  const Imported imported = import_trace("table", options);
+  ASSERT_EQ(imported.warnings.size(), 1U);
+  EXPECT_EQ(imported.warnings[0].line, 3);
+  EXPECT_THAT(imported.warnings[0].message, HasSubstr("has weight -0.3: the weights"));
+}
+
+TEST(RowsOfTables, WithSlotsComeInAnyOrder) {
+  const std::string header = "layer,token,slot,expert,weight\n";
+  const std::vector<std::string> rows = {"1,0,0,3,.1", "1,0,1,4,.2", "1,1,0,5,.3", "1,1,1,6,.4"};
+  const auto text = [&](const std::vector<std::size_t>& order) {
+    std::string all = header;
+    for (const std::size_t row : order) all += rows[row] + "\n";
+    return all;
+  };
+  const std::string sorted = "top 2 [2] 1: 3 4 5 6";
+  EXPECT_EQ(rows_told(text({0, 1, 2, 3}), {1}), sorted);
+  EXPECT_EQ(rows_told(text({0, 2, 1, 3}), {1}), sorted) << "melted";
+  EXPECT_EQ(rows_told(text({1, 0, 3, 2}), {1}), sorted);
+  EXPECT_EQ(rows_told(text({0, 3, 2, 1}), {1}), sorted) << "shuffled";
+  EXPECT_EQ(rows_told(text({0, 2, 1, 3}), {1}, 0), sorted) << "slots say how many choices";
+  EXPECT_EQ(rows_told(text({0, 1, 2, 3, 0, 1, 2, 3}), {1}), "top 2 [2, 2] 1: 3 4 5 6 3 4 5 6")
+      << "two passes";
+  EXPECT_THAT(rows_told(text({0, 2, 3}), {1}),
+              StartsWith("error: token 0 of layer 1 has 1 of 2 choices\n"));
+}
+
+TEST(RowsOfTables, WithFewerWeightsThanIdsAreReported) {
+  const ScratchFolder scratch;
+  const std::string first = R"({"layer": 1, "token": 0, "topk_ids": [2, 4], )";
+  for (const char* const weights :
+       {R"("topk_weights": [0.6]})", R"("topk_weights": [0.6, 0.3, 0.1]})"}) {
+    std::filesystem::remove_all(scratch / "out");
+    write_bytes(scratch / "in/a.jsonl", first + weights);
+    auto options = options_of(scratch / "in", scratch / "out");
+    options.layers = {1}, options.top_k = 2;
+    const Imported imported = import_trace("table", options);
+    ASSERT_EQ(imported.warnings.size(), 1U) << weights;
+    EXPECT_EQ(imported.warnings[0].line, 1);
+    EXPECT_THAT(imported.warnings[0].message,
+                HasSubstr("for 2 expert ids: the weights of its request are left out"));
+  }
+}
+
 TEST(HeadersOfTables, AreAmongTheFirstHundredLines) {
   const auto after = [](int lines) {
     std::string text;
@@ -195,7 +243,7 @@ TEST(RequestsOfTables, AreOfARankThatThereMayBe) {
   EXPECT_EQ(of_rank("0"), "top 2 [1] 1: 3 4 rank 0");
   EXPECT_EQ(of_rank("1048576"), "top 2 [1] 1: 3 4 rank 1048576");
   EXPECT_EQ(of_rank("-1"), "top 2 [1] 1: 3 4") << "none";
-  for (const std::string rank : {"1048577", "4294967296"}) {
+  for (const std::string rank : {"1048577", "4294967296", "-2"}) {
     EXPECT_THAT(of_rank(rank), StartsWith("error: has rank " + rank + "\n"));
   }
 }

@@ -146,6 +146,47 @@ TEST(PrintedCounts, MayBeMetricsOfPrometheus) {
               StartsWith("error: has metrics 'a' and 'b' of experts\nhint: give the lines of one"));
 }
 
+/// Samples of one layer: counts of experts 0, 1 ...
+std::string scrape(const std::vector<int>& counts, const std::string& time = "",
+                   const std::string& name = "t_total") {
+  std::string text;
+  for (std::size_t e = 0; e < counts.size(); ++e) {
+    text += fmt::format("{}{{layer=\"1\",expert=\"{}\"}} {}{}\n", name, e, counts[e], time);
+  }
+  return text;
+}
+
+TEST(PrintedCounters, AreDifferencesOfScrapes) {
+  const auto of = [](const TextsByName& texts) {
+    return told_of("table", texts,
+                   [](ImportOptions& options) { options.top_k = 1, options.moe_layers = {1}; });
+  };
+  const std::string steps = "top 1 [1, 1] 1: 0 1 step 1 [1, 1, 1] 1: 0 1 1";
+  const std::string first = scrape({1, 1}), second = scrape({2, 3});
+  EXPECT_EQ(of({{"a1.prom", first}, {"a2.prom", second}}), steps);
+  EXPECT_EQ(of({{"a.prom", first + second}}), steps);
+  EXPECT_EQ(of({{"a.prom", scrape({1, 1}, " 1000") + scrape({2, 3}, " 2000")}}), steps);
+  EXPECT_EQ(of({{"a.prom", scrape({2, 3}, " 2000") + scrape({1, 1}, " 1000")}}), steps);
+  const std::string type = "# TYPE t counter\n";
+  EXPECT_EQ(of({{"a.prom", type + scrape({1, 1}, "", "t") + type + scrape({2, 3}, "", "t")}}),
+            steps);
+  EXPECT_EQ(of({{"a.prom", type + scrape({2}) + type + scrape({3, 1})}}),
+            "top 1 [1, 1] 1: 0 0 step 1 [1, 1] 1: 0 1")
+      << "an expert that no token had chosen before";
+  const std::string begun_anew = "top 1 [1, 1, 1, 1] 1: 0 0 0 1 step 1 [1, 1, 1] 1: 0 1 1";
+  EXPECT_EQ(of({{"a1.prom", scrape({3, 1})}, {"a2.prom", scrape({1, 2})}}), begun_anew);
+  EXPECT_EQ(of({{"rank0.prom", first}, {"rank1.prom", second}}),
+            "top 1 [2, 5] 1: 0 1 0 1 1 0 1 rank 0");
+}
+
+TEST(PrintedCounters, ThatAreGaugesAreAsTheyAre) {
+  const std::string type = "# TYPE t_total gauge\n";
+  EXPECT_EQ(
+      told_of("table", {{"a1.prom", type + scrape({1, 0})}, {"a2.prom", type + scrape({2, 0})}},
+              [](ImportOptions& options) { options.top_k = 1, options.moe_layers = {1}; }),
+      "top 1 [1] 1: 0 step 1 [1, 1] 1: 0 0");
+}
+
 TEST(PrintedCounts, MayBeArraysOfNumPyAndPyTorch) {
   const auto counts = [](const std::string& text) { return told_of("counts", {{"a.txt", text}}); };
   EXPECT_EQ(counts("[[ 4  4  0  0  0  0  0  0]\n [ 0  0  4  4  0  0  0  0]]\n"), printed_counts);

@@ -47,6 +47,19 @@ TEST(TablesOfCounts, HaveThemUnderManyNames) {
   }
 }
 
+TEST(TablesOfCounts, ThatAreNotWholeAreNamedWithTheirLine) {
+  const ScratchFolder scratch;
+  const auto told_error = [&](const std::string& text) {
+    write_bytes(scratch / "in/a.csv", text);
+    return error_of([&] { import_trace("table", options_of(scratch / "in", scratch / "out")); });
+  };
+  EXPECT_THAT(told_error("layer,expert,count\n1,0,0\n1,1,0.25\n2,0,1\n"),
+              HasSubstr("a.csv:3: error: field 'count' holds 0.25, not whole numbers\n"
+                        "hint: multiply all counts by the same number, or round them"));
+  const std::string both = "a.csv:3: error: holds choices of tokens and counts of experts";
+  EXPECT_THAT(told_error("layer,expert,count\n1,0,1\n1,1,none\n"), HasSubstr(both));
+}
+
 TEST(TablesOfCounts, HaveThemInJsonNextToTheExpert) {
   std::string lines;
   for (int rank = 0; rank < 2; ++rank) {

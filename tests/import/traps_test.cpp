@@ -98,7 +98,7 @@ const std::vector<Trap> traps = {
     {"npz-two-ids", "npz", "several arrays could be the ids"},
     {"npz-weights", "npz", "has shape (9, 2) but the ids have (9, 2, 2)"},
     {"npz-lengths", "npz", "is not a list of sequence lengths"},
-    {"npz-negative", "npz", "sequence 0 has length 10"},
+    {"npz-negative", "npz", "sequence 1 has length -1"},
     {"npz-twice", "npz", "two arrays are named 'ids'"},
     {"negative-counts", "counts", "source 0 has a count of -1"},
     {"profile-layer", "ultraep", "record 0 is of layer -1, microbatch 0"},

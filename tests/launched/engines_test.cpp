@@ -60,6 +60,7 @@ TEST(VllmFlags, ValuesInJson) {
       "--compilation-config '{\"cudagraph_capture_sizes\": [8, 1, 4]}' "
       "--kv-transfer-config '{\"kv_role\": \"kv_producer\"}'");
   EXPECT_EQ(launched.balancer, "kind: vllm, interval: 2000, window: 500");
+  EXPECT_EQ(value_in(launched, "serving.engine.rebalance"), "{interval: 2000}");
   EXPECT_EQ(launched.redundant, 32);
   EXPECT_EQ(values_in(launched, {"serving.drafts", "serving.accepted", "serving.engine.graph_sizes",
                                  "serving.instances"}),
@@ -129,6 +130,11 @@ TEST(SglangFlags, Limits) {
   EXPECT_EQ(value_in(launched, "serving.engine.graph_sizes"),
             "[1, 2, 4, 8, 12, {from: 16, to: 256, step: 8}, {from: 272, to: 300, step: 16}]");
   EXPECT_EQ(launched.balancer, "kind: sglang, interval: 1000");
+  EXPECT_EQ(value_in(launched, "serving.engine.rebalance"), "{interval: 1000}");
+  EXPECT_EQ(value_in(launched_by(sglang + "--tp 8 --moe-a2a-backend deepep --enable-eplb "
+                                          "--eplb-rebalance-num-iterations 70"),
+                     "serving.engine.rebalance"),
+            "{interval: 70}");
   EXPECT_THAT(launched.not_simulated, testing::ElementsAre("--enable-torch-compile"));
   EXPECT_EQ(
       value_in(launched_by(sglang + "--chunked-prefill-size -1"), "serving.engine.chunked_prefill"),

@@ -35,6 +35,8 @@ TEST(LaunchModels, ByName) {
            {"Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", "qwen3-235b-a22b"},
            {"openai/gpt-oss-120b", "gpt-oss-120b"},
            {"/data/models/Kimi-K2-Instruct-0905/", "kimi-k2"},
+           {"moonshotai/Kimi-K2-Thinking", "kimi-k2.5"},
+           {"moonshotai/Kimi-K2.6", "kimi-k2.5"},
            {"mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b-e8k2"},
            {"nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron-3-nano"},
            {"meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"},
@@ -69,7 +71,22 @@ TEST(LaunchModels, WeightsAsTheyAreStored) {
   EXPECT_EQ(precision("org/gpt-oss-20b-MXFP4"), "mxfp4");
   EXPECT_EQ(precision("nvidia/DeepSeek-V3-0324-FP4"), "nvfp4");
   EXPECT_EQ(precision("Qwen/Qwen3-30B-A3B-FP8"), "fp8");
+  for (const char* four_bits : {"GPTQ-Int4", "AWQ", "quantized.w4a16"}) {
+    EXPECT_EQ(precision(std::string("Qwen/Qwen3-30B-A3B-") + four_bits), "int4");
+  }
   EXPECT_EQ(precision("Qwen/Qwen3-30B-A3B"), "-");
+}
+
+TEST(LaunchModels, InPlaceOfTheLaunchsKeepHowItsWeightsAreStored) {
+  const auto precision = [](const std::string& line) {
+    Launched launched = launch_of_text(line + "\n", "a.sh");
+    compare_sizes("qwen3-235b-a22b", launched);
+    return value_in(launched, "serving.precision");
+  };
+  EXPECT_EQ(precision("vllm serve Qwen/Qwen3-235B-A22B-FP8 -tp 8"), "fp8");
+  EXPECT_EQ(precision("vllm serve /hub/models--org--Other-NVFP4/snapshots/1a2b -tp 8"), "nvfp4");
+  EXPECT_EQ(precision("vllm serve org/Other-FP8 -tp 8 --quantization bf16"), "bf16");
+  EXPECT_EQ(precision("vllm serve org/Other -tp 8"), "-");
 }
 
 TEST(LaunchModels, BySizes) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/launched/batch_lines.h"
 #include "sim/launched/shell_arithmetic.h"
 #include "sim/launched/shell_script.h"
 #include "sim/launched/shell_test_words.h"
@@ -115,6 +116,29 @@ TEST(Shell, BatchLines) {
                          "$SLURM_GPUS_ON_NODE"),
               ElementsAre("run", "4", "8"));
   EXPECT_THAT(last_words("#SBATCH -N 2\nrun $((SLURM_NNODES * 8))"), ElementsAre("run", "16"));
+  EXPECT_THAT(last_words("#SBATCH\t-N2\nrun $SLURM_NNODES"), ElementsAre("run", "2"));
+  EXPECT_THAT(last_words("#SBATCH --nodes=2 --gpus-per-node=h100:8 # all\n"
+                         "run $SLURM_NNODES $SLURM_GPUS_ON_NODE"),
+              ElementsAre("run", "2", "8"));
+  EXPECT_THAT(last_words("#SBATCH --nodes=2\n#SBATCH --nodes=4\nrun $SLURM_NNODES"),
+              ElementsAre("run", "4"))
+      << "Slurm takes the last";
+  EXPECT_THAT(last_words("#SBATCH --gpus=16\nrun $SLURM_GPUS"), ElementsAre("run", "16"));
+}
+
+TEST(Shell, GpusOfGenericResources) {
+  const auto count = [](const std::string& value) {
+    const TextPart part = gpu_count_in(value);
+    return value.substr(part.begin, part.end - part.begin);
+  };
+  EXPECT_EQ(count("gpu:h100:8,nvme:1"), "8");
+  EXPECT_EQ(count("nvme:1,gpu:4"), "4");
+  EXPECT_EQ(count("gpu:8(S:0-1)"), "8");
+  EXPECT_EQ(count("h100:2"), "2");
+  EXPECT_EQ(count("16"), "16");
+  EXPECT_THAT(last_words("#SBATCH --gres=nvme:1\nrun $SLURM_GPUS_ON_NODE"),
+              ElementsAre("run", "$SLURM_GPUS_ON_NODE"))
+      << "not known";
 }
 
 TEST(Shell, WordsKnowTheirLines) {

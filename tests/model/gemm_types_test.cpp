@@ -26,19 +26,36 @@ TEST(GemmTypes, AreOthersOutsideOfPartsAndLayers) {
   EXPECT_EQ(inner_layers({GemmPart::attention}).of_experts(), DataType::bf16);
 }
 
-TEST(GemmTypes, OfEnginesAreInMxfp4OnlyInExperts) {
-  const GemmTypes types = GemmTypes::served(DataType::mxfp4, DataType::bf16);
-  for (const int layer : {0, 35, 36}) {
-    EXPECT_EQ(types.of(GemmPart::experts, layer), DataType::mxfp4);
-    EXPECT_EQ(types.of(BlockKind::attention, layer), DataType::bf16);
-    EXPECT_EQ(types.of(BlockKind::moe, layer), DataType::bf16) << "shared experts";
-    EXPECT_EQ(types.of(BlockKind::dense_ffn, layer), DataType::bf16);
+TEST(GemmTypes, OfEnginesAreOfStoredTypesInExpertsAlone) {
+  MoeModel model;
+  for (const DataType stored : stored_types) {
+    const GemmTypes types = GemmTypes::served(stored, model);
+    for (const int layer : {0, 35, 36}) {
+      EXPECT_EQ(types.of(GemmPart::experts, layer), stored);
+      EXPECT_EQ(types.of(BlockKind::attention, layer), DataType::bf16);
+      EXPECT_EQ(types.of(BlockKind::moe, layer), DataType::bf16) << "shared experts";
+      EXPECT_EQ(types.of(BlockKind::dense_ffn, layer), DataType::bf16);
+    }
+    EXPECT_EQ(types.of(BlockKind::head, 0), DataType::bf16);
+    EXPECT_EQ(types.of_experts(), stored);
   }
-  EXPECT_EQ(types.of(BlockKind::head, 0), DataType::bf16);
-  EXPECT_EQ(types.of_experts(), DataType::mxfp4);
-  const GemmTypes others = GemmTypes::served(DataType::fp8, DataType::bf16);
+  const GemmTypes others = GemmTypes::served(DataType::fp8, model);
   EXPECT_EQ(others.of(BlockKind::attention, 3), DataType::fp8);
   EXPECT_EQ(others.of(BlockKind::head, 0), DataType::bf16);
+}
+
+TEST(GemmTypes, OfOtherPartsAreThoseOfTheCheckpoint) {
+  MoeModel model;
+  model.checkpoint_others = DataType::fp8;
+  const GemmTypes types = GemmTypes::served(DataType::mxfp4_mxfp8, model);
+  EXPECT_EQ(types.of(GemmPart::experts, 3), DataType::mxfp4_mxfp8);
+  EXPECT_EQ(types.of(BlockKind::attention, 3), DataType::fp8);
+  EXPECT_EQ(types.of(BlockKind::head, 0), DataType::bf16);
+  model.weights = DataType::mxfp4_mxfp8;
+  EXPECT_EQ(model.other_weights(), DataType::fp8);
+  EXPECT_EQ(type_of_rows(model.weights), DataType::fp8);
+  EXPECT_TRUE(is_quantized(model.weights)) << "rows are cast";
+  EXPECT_EQ(bytes_of(64, model.weights), bytes_of(64, DataType::mxfp4));
 }
 
 TEST(ServingPrecisions, HaveNamesBothWays) {
@@ -48,6 +65,7 @@ TEST(ServingPrecisions, HaveNamesBothWays) {
   }
   EXPECT_EQ(type_of_precision(2), DataType::fp4);
   EXPECT_EQ(precision_of_type(DataType::mxfp4), "mxfp4");
+  EXPECT_EQ(precision_of_type(DataType::int4), "int4");
   EXPECT_THROW(precision_of_type(DataType::fp32), std::invalid_argument);
 }
 

@@ -113,6 +113,14 @@ TEST(HfForms, CheckpointsAreWhatEnginesServe) {
               HasSubstr("\ncheckpoint: nvfp4\n"));
   EXPECT_THAT(stored(R"("quant_method": "compressed-tensors", "format": "float-quantized")"),
               HasSubstr("\ncheckpoint: fp8\n"));
+  const std::string groups = R"("quant_method": "compressed-tensors", "format": "pack-quantized",
+"config_groups": {"group_0": {"weights": {"group_size": 32, "num_bits": )";
+  EXPECT_THAT(stored(groups + "4}}}"), HasSubstr("\ncheckpoint: int4\n"));
+  EXPECT_THAT(stored(groups + "8}}}"), Not(HasSubstr("checkpoint:")));
+  EXPECT_THAT(stored(R"("quant_method": "gptq", "bits": 4)"), HasSubstr("\ncheckpoint: int4\n"));
+  EXPECT_THAT(text_of_config("{" + small_qwen + R"(, "expert_dtype": "fp4", "quantization_config":
+{"quant_method": "fp8"}})"),
+              HasSubstr("\ncheckpoint: mxfp4-mxfp8\ncheckpoint_others: fp8\n"));
   EXPECT_THAT(stored(R"("quant_method": "awq")"),
               AllOf(Not(HasSubstr("checkpoint:")), HasSubstr("the file stores awq")));
 }

@@ -38,6 +38,16 @@ TEST(GroupedGemm, MovesWeightsOfMxfp4AndRowsOfBf16) {
   EXPECT_FALSE(is_quantized(DataType::mxfp4)) << "rows are not cast";
 }
 
+TEST(GroupedGemm, MovesWeightsOfInt4WithWiderScales) {
+  const GroupedGemm gemm{{16, 0, 3}, 32, 64, DataType::int4};
+  EXPECT_EQ(memory_traffic_of(gemm), Bytes(2 * 19 * (64 + 32) + 2 * (2048 / 2 + 2 * 2048 / 32)));
+  EXPECT_EQ(bytes_of(32, DataType::int4), Bytes(18));
+  EXPECT_EQ(bytes_per_element(DataType::int4), 0.5625);
+  EXPECT_THROW(size_of(DataType::int4), std::logic_error);
+  EXPECT_EQ(type_of_rows(DataType::int4), DataType::bf16);
+  EXPECT_FALSE(is_quantized(DataType::int4)) << "rows are not cast";
+}
+
 TEST(FusedAttention, ForwardMultipliesQueriesByKeysAndWeightsByValues) {
   // 2 x 10 x 100 x 8 heads x (64 + 32)
   EXPECT_EQ(flops_of(FusedAttention{10, 100, grouped}), Flops(2.0 * 10 * 100 * 8 * 96));

@@ -64,15 +64,17 @@ TEST(SoftwareChanges, OfAPolicyAndOfATransportAsWell) {
 TEST(SoftwareChanges, AreReadFromItsFile) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/own.yaml";
-  write_file(path,
-             "name: own\nsource: a test\ngradient_bytes: 4\noptimizer_bytes: 6\nupdate_bytes: 3\n"
-             "zero: 3\noverlap: {gradients: true}\ndispatch: {it: {a: 1, b: 2}}\n"
-             "dispatch_with_stash: {it: {c: 3}}\n");
+  write_file(
+      path,
+      "name: own\nsource: a test\ngradient_bytes: 4\noptimizer_bytes: 6\nupdate_bytes: 3\n"
+      "zero: 3\nzero_of_stages: 2\noverlap: {gradients: true}\ndispatch: {it: {a: 1, b: 2}}\n"
+      "dispatch_with_stash: {it: {c: 3}}\n");
   const Software software = read_software(path);
   EXPECT_EQ(software.gradient_bytes, 4);
   EXPECT_EQ(software.optimizer_bytes, 6);
   EXPECT_EQ(software.update_bytes, 3);
   EXPECT_EQ(software.zero, 3);
+  EXPECT_EQ(software.zero_of_stages, 2);
   EXPECT_TRUE(software.overlaps_gradients);
   EXPECT_FALSE(software.overlaps_parameters);
   EXPECT_THAT(texts_of(software.changes_of_policy("it", {}, true)),

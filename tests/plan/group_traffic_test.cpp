@@ -162,6 +162,33 @@ TEST(GroupTraffic, RoundsFollowEachOther) {
   }
 }
 
+/// Bytes that go round a ring take each of its hops once in as many rounds as it has hops.
+TEST(GroupTraffic, RoundsOfARingPayTheMeanOfItsHops) {
+  Random random(8);
+  for (int trial = 0; trial < 50; ++trial) {
+    const Topology topology = lopsided(random);
+    std::vector<GpuId> gpus = sample(random).group.list();
+    const auto members = static_cast<int>(gpus.size());
+    ByteMatrix traffic(Bytes(64));
+    double sum = 0, most = 0;
+    for (int m = 0; m < members; ++m) {
+      const ByteMatrix::Entry entry{GpuId((m + 1) % members), 3};
+      traffic.add_row({&entry, 1});
+      const auto& [from, to] = std::pair(gpus[static_cast<std::size_t>(m)],
+                                         gpus[static_cast<std::size_t>((m + 1) % members)]);
+      double hop = 0;
+      const std::vector<Path> paths = topology.paths(from, to);
+      for (const LinkId link : paths.front().links) hop += topology.link(link).latency.value;
+      sum += hop;
+      most = std::max(most, hop);
+    }
+    const Group group{std::move(gpus)};
+    EXPECT_NEAR(topology.loads({traffic, group, false, 5, true}).latency.value, 5 * sum / members,
+                1e-15);
+    EXPECT_NEAR(topology.loads({traffic, group, false, 5}).latency.value, 5 * most, 1e-15);
+  }
+}
+
 // No rounds: it continues with an exchange that has begun.
 TEST(GroupTraffic, NoRoundsTakeTheTimeOfTheirBytes) {
   Random random(7);

@@ -26,14 +26,22 @@ class ProfileFiles {
     return path;
   }
   std::string write_packed(const std::string& name, const std::string& text) const {
+    return pack(name, text, "wb");
+  }
+  /// Another member of the gzip file, as `cat` joins them.
+  std::string append_packed(const std::string& name, const std::string& text) const {
+    return pack(name, text, "ab");
+  }
+
+ private:
+  std::string pack(const std::string& name, const std::string& text, const char* mode) const {
     const std::string path = folder_.path() + "/" + name;
-    const gzFile file = ::gzopen(path.c_str(), "wb");
+    const gzFile file = ::gzopen(path.c_str(), mode);
     ::gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
     ::gzclose(file);
     return path;
   }
 
- private:
   TemporaryFolder folder_;
 };
 

@@ -3,6 +3,7 @@
 #include "sim/profile/flat_json.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,6 +41,22 @@ TEST(FlatJson, ReadsListsAndObjects) {
   EXPECT_EQ(read_text(R"({"events": []})"), "");
   EXPECT_EQ(read_text(R"({"other": 3})"), "");
   EXPECT_EQ(read_text(""), "");
+}
+
+TEST(FlatJson, RefusesWhatFollowsTheDocument) {
+  const std::string more = "not JSON: it continues after its end in line 2";
+  for (const std::string end : {"{\"events\": []}", "[]", "garbage {{{", "]", "}"}) {
+    EXPECT_EQ(read_text("{\"events\": [{\"a\": 1}]}\n" + end), more) << end;
+    EXPECT_EQ(read_text("{\"events\": [], \"z\": 1}\n" + end), more) << end;
+    EXPECT_EQ(read_text("[{\"a\": 1}]\n" + end), more) << end;
+    EXPECT_EQ(read_text("[{\"a\": 1}]\n" + end, ""), more) << end;
+  }
+  EXPECT_EQ(read_text("{\"events\": [{\"a\": 1}]} \r\n\n"), "1|;");
+  const ProfileFiles files;
+  std::string path;
+  for (int copy = 0; copy < 2; ++copy) path = files.append_packed("f.gz", "[{\"a\": 1}]\n");
+  EXPECT_THAT(error_of([&] { all_of(path, "events"); }),
+              testing::HasSubstr("hint: give each document a file of its own"));
 }
 
 TEST(FlatJson, KeepsBracketsAndQuotesOfStrings) {

@@ -145,6 +145,27 @@ TEST(Kineto, SaysIfItsEndIsMissing) {
   EXPECT_THAT(notes(trace.substr(0, trace.rfind(']'))), end);
 }
 
+TEST(Kineto, LeavesOutTimesThatAreNone) {
+  const auto kernel = [](const std::string& begin, const std::string& length) {
+    return R"({"ph": "X", "cat": "kernel", "name": "odd", "ts": )" + begin + R"(, "dur": )" +
+           length + R"(, "args": {"device": 0, "stream": 7}})";
+  };
+  for (const auto& [begin, length] :
+       {std::pair{"5", "NaN"}, std::pair{"5", "-5"}, std::pair{"5", "1e30"}, std::pair{"5", "null"},
+        std::pair{"NaN", "5"}, std::pair{"null", "5"}, std::pair{"5", "\"4 us\""}}) {
+    const ProfileFiles files;
+    // As the first event, it must not become the origin of all times.
+    const auto events = {kernel(begin, length), kineto_kernel("nvjet_x", 7, 1e9, 0)};
+    const ReadProfile read = read_files({files.write("r.json", kineto_trace(0, events))});
+    ASSERT_EQ(read.profile.ranks.at(0).kernels.size(), 1U) << begin << " " << length;
+    EXPECT_EQ(read.profile.ranks[0].kernels[0].start, 0);
+    EXPECT_THAT(read.profile.notes,
+                testing::ElementsAre("leaves out 1 kernel whose times are not times, first 'odd'"));
+    EXPECT_THAT(error_of_files({files.write("o.json", kineto_trace(0, {kernel(begin, length)}))}),
+                HasSubstr("o.json: error: has no kernel with a valid start and length"));
+  }
+}
+
 TEST(Kineto, KindsAreOfNamesUnlessTheyAreCopies) {
   const ProfileFiles files;
   const auto event = [](const char* category) {

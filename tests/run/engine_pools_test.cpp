@@ -42,7 +42,7 @@ TEST(EnginePools, SayWhoseExpertsWereNeverPlanned) {
     const std::vector<EngineCase> cases = pools_cases(scenario);
     const bool noted =
         engine_table(scenario, cases).text().find("never planned from loads") != std::string::npos;
-    EXPECT_EQ(noted, cases.at(0).outcome.never_planned);
+    EXPECT_EQ(noted, cases.at(0).outcome.balancing.never_planned());
     return noted;
   };
   EXPECT_TRUE(never("eplb", "steps: 12:13\n"));
@@ -104,6 +104,33 @@ TEST(EnginePools, ThatDecodeOnATopologyOfTheirOwnServeCasesOnAll) {
   EXPECT_EQ(all[3].outcome.metrics.ttft.p50, last[0].outcome.metrics.ttft.p50);
 }
 
+TEST(EnginePools, CostWhatTheirOwnClustersState) {
+  const auto outcome = [](const std::string& first, const std::string& second) {
+    return pools_cases(
+               parse_scenario(
+                   "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\nsteps: 3:4\n"
+                   "policy: alltoall\nparallel: {tp: 1, ep: 8}\nset: [topology.nodes=1" +
+                       first +
+                       "]\nserving:\n  engine: vllm\n  instances: {prefill: 2, decode: 1}\n"
+                       "  decode: {topology: b200-hgx, set: [topology.nodes=1" +
+                       second + "]}\n" + requests_of_tokens(3, 300, 3),
+                   "costs.yaml", {}))
+        .at(0)
+        .outcome;
+  };
+  const EngineOutcome both =
+      outcome(", topology.price=3 $/h, 'topology:h100-rail.power=700 W'", ", topology.price=9 $/h");
+  ASSERT_TRUE(both.costs.dollars_per_million);
+  EXPECT_DOUBLE_EQ(*both.costs.dollars_per_million,
+                   (16 * 3.0 + 8 * 9.0) / 3600 / both.metrics.rates.output * 1e6);
+  EXPECT_FALSE(both.costs.joules);
+  EXPECT_EQ(both.costs_not_stated, "power of the GPUs that decode");
+  const EngineOutcome second = outcome("", ", topology.price=9 $/h");
+  EXPECT_FALSE(second.costs.dollars_per_million);
+  EXPECT_EQ(second.costs_not_stated, "price of the GPUs that compute prompts");
+  EXPECT_EQ(outcome("", "").costs_not_stated, "");
+}
+
 TEST(EnginePools, ThatSimulateEveryPassCountEachOnceAndAreNotOff) {
   const auto cases = pools_cases(
       pools_scenario("  engine: vllm\n  prices: exact\n  instances: {prefill: 1, decode: 1}\n"
@@ -163,6 +190,26 @@ TEST(EnginePools, StallOnlyForABalancer) {
   EXPECT_GT(stalls("eplb"), 0.5);
 }
 
+TEST(EnginePools, StallForAsLongAsExpertsMoveAndNoPassPaysForItTwice) {
+  const auto outcome = [](const std::string& rebalance) {
+    Scenario scenario = pools_scenario("  engine: {preset: vllm, rebalance: " + rebalance +
+                                           "}\n  prices: exact\n" + requests_of_tokens(2, 30, 9),
+                                       "h100-rail", "eplb");
+    scenario.steps = {12, 13};
+    scenario.warmup = 12;
+    return pools_cases(scenario).at(0).outcome;
+  };
+  const EngineOutcome none = outcome("{interval: 0}"), now_and_then = outcome("{interval: 2}");
+  EXPECT_TRUE(none.balancing.planned);
+  EXPECT_EQ(none.metrics.passes.stall_share, 0);
+  const Seconds stall = now_and_then.balancing.stall;
+  EXPECT_GT(stall, Seconds(0));
+  const auto passes = now_and_then.metrics.passes.passes;
+  EXPECT_EQ(passes, none.metrics.passes.passes);
+  EXPECT_NEAR((now_and_then.metrics.time - none.metrics.time).value,
+              static_cast<double>(passes / 2) * stall.value, 1e-9);
+}
+
 /// One request through two pools that check their prices, the first one every so many passes.
 struct CheckedPools {
   explicit CheckedPools(const std::string& prompts_every)
@@ -201,6 +248,33 @@ TEST(EnginePools, TellOfASingleCheck) {
   EXPECT_EQ(one.outcome.errors.checks, 1);
   EXPECT_EQ(one.outcome.errors.mean, b.mean);
   EXPECT_EQ(one.outcome.errors.most, b.most);
+}
+
+TEST(EnginePools, HoldTheExpertsOfLostRanksOnTheOthers) {
+  const auto outcome = [](int ranks, const std::string& memory) {
+    return pools_cases(
+               parse_scenario(
+                   "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\nsteps: 3:4\n"
+                   "policy: deepep-low-latency\nparallel: {tp: 1, ep: 8}\n"
+                   "set: [topology.nodes=1, gpu.memory=" +
+                       memory +
+                       "]\nserving:\n  engine: vllm\n  losses: [{at: 1 ms, rank: 0, "
+                       "ranks: " +
+                       std::to_string(ranks) + ", recovery: 1 us}]\n" +
+                       requests_of_tokens(1, 64, 40),
+                   "lost.yaml", {}))
+        .at(0)
+        .outcome;
+  };
+  const EngineOutcome half = outcome(4, "80 GB");
+  OpenedPool pool(pools_scenario("  engine: vllm\n" + requests_of_tokens(1, 64, 40)));
+  const ServedExperts experts = pool.prices().exact().served_experts({});
+  const MoeModel& model = pool.inputs().model;
+  EXPECT_EQ(experts.experts, bytes_of(24 * 32 * model.expert_parameters(), DataType::mxfp4));
+  EXPECT_EQ(half.losses.kv_left, experts.tokens_left(half.kv_tokens, 8, 4));
+  EXPECT_LT(half.losses.kv_left, half.kv_tokens - 10'000);
+  EXPECT_THAT(error_of([&] { outcome(7, "20 GB"); }),
+              HasSubstr("7 of 8 ranks are lost: experts take "));
 }
 
 TEST(EnginePools, HaveTheExpertsOfALostRankOnTheOthers) {

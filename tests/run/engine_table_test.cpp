@@ -12,6 +12,7 @@ namespace moesim {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 EngineCase case_of(const CaseName& name) {
   EngineCase c{name, {}};
@@ -66,6 +67,16 @@ TEST(EngineTable, HasCostsIfTheClusterStatesThem) {
   EXPECT_EQ(engine_case_json(paid)["usd_per_million_tokens"], 2.5);
 }
 
+TEST(EngineTable, SaysWhichPoolStatesNoCosts) {
+  Scenario scenario;
+  scenario.engine_run = std::make_shared<const EngineRun>();
+  EngineCase c = case_of(first_name);
+  EXPECT_THAT(engine_table(scenario, {c}).text(), testing::Not(HasSubstr("not stated")));
+  c.outcome.costs_not_stated = "price of the GPUs that compute prompts";
+  EXPECT_THAT(engine_table(scenario, {c}).text(),
+              HasSubstr("# the price of the GPUs that compute prompts is not stated: no costs"));
+}
+
 TEST(EngineTable, NamesCasesByWhatDiffers) {
   const Table alike = table_of({case_of(first_name), case_of({"pair", "two", "port", "recorded"})});
   EXPECT_THAT(keys_of(alike), ElementsAre("policy", "routing"));
@@ -96,7 +107,7 @@ TEST(EngineTable, ShowsOnlyWhatSomeCaseTells) {
 TEST(EngineTable, ShowsLossesMemoryAndErrorsOfAnyCase) {
   EngineCase c = case_of({"pair", "two", "port", "recorded"});
   c.outcome.kv_tokens = 900;
-  c.outcome.losses = {1, 3, 400, Seconds(1)};
+  c.outcome.losses = {1, 3, 400, Seconds(1), 700};
   c.outcome.metrics.load = {
       .kv_mean = 0.125, .kv_most = 0.5, .cached_share = 0.0625, .preemptions = 4};
   c.outcome.errors = {.checks = 5, .mean = 0.01234, .most = 0.5};
@@ -107,6 +118,7 @@ TEST(EngineTable, ShowsLossesMemoryAndErrorsOfAnyCase) {
        std::vector<std::pair<std::string, std::string>>{{"losses", "1"},
                                                         {"restarted", "3"},
                                                         {"KV lost", "400"},
+                                                        {"KV left", "700"},
                                                         {"lost/h", "360 s"},
                                                         {"KV tokens/rank", "900"},
                                                         {"KV use", "12.5 %"},

@@ -129,5 +129,18 @@ TEST(TurnTimes, OfAPlannedIterationAddUpToIt) {
   EXPECT_TRUE(metrics_of("1f1b", "{pp: 1, ep: 4}").iteration->stage_turns.empty());
 }
 
+/// Weights on their way and sums of gradients belong to no turn, whose microbatch they name.
+TEST(TurnTimes, OfTensorGroupsAreThoseOfTheirKernels) {
+  for (const char* grid : {"{pp: 2, ep: 4}", "{pp: 2, tp: 2, ep: 2, etp: 1}"}) {
+    const auto stages = metrics_of("1f1b", grid).iteration->stage_turns;
+    for (const TurnTimes& stage : stages) {
+      const double share = stage.of(TurnPart::forward) /
+                           (stage.of(TurnPart::forward) + stage.of(TurnPart::backward));
+      EXPECT_GT(share, 0.2) << grid;
+      EXPECT_LT(share, 0.7) << grid;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace moesim

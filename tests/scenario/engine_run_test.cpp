@@ -151,8 +151,52 @@ TEST(EngineRuns, PoolsThatAreNotNamedHaveNone) {
   EXPECT_EQ(pools("1"), std::pair(1, 0));
   EXPECT_EQ(pools("3"), std::pair(3, 0));
   EXPECT_EQ(pools("{count: 3}"), std::pair(3, 0));
-  EXPECT_EQ(pools("{prefill: 2}"), std::pair(2, 0));
-  EXPECT_EQ(pools("{count: 3, decode: 1}"), std::pair(3, 1));
+}
+
+TEST(EngineRuns, PoolsComeInPairs) {
+  const auto mistakes = [](const std::string& keys) {
+    return engine_mistakes("  engine: vllm\n  " + keys + "\n" + few_requests);
+  };
+  EXPECT_THAT(mistakes("instances: {prefill: 2}"),
+              testing::AllOf(HasSubstr("engine.yaml:7:24: error: 'serving.instances' has 'prefill' "
+                                       "without 'decode'"),
+                             HasSubstr("hint: {prefill: 1, decode: 1}; ")));
+  EXPECT_THAT(mistakes("instances: {decode: 1}"),
+              testing::AllOf(HasSubstr("has 'decode' without 'prefill'"),
+                             testing::Not(HasSubstr("lacks the key"))));
+  EXPECT_THAT(mistakes("instances: {count: 3, prefill: 1, decode: 1}"),
+              HasSubstr("has 'count' together with pools"));
+  EXPECT_THAT(mistakes("transfer: {bandwidth: 50 GB/s}"),
+              HasSubstr("engine.yaml:7:13: error: 'serving.transfer' without instances that only "
+                        "decode"));
+}
+
+TEST(EngineRuns, APoolThatDecodesServesTheSameModel) {
+  const auto mistakes = [](const std::string& decode) {
+    return engine_mistakes("  engine: vllm\n  instances: {prefill: 1, decode: 1}\n  decode: {" +
+                           decode + "}\n" + few_requests);
+  };
+  EXPECT_THAT(mistakes("model: gpt-oss-120b"),
+              testing::AllOf(HasSubstr("engine.yaml:8:19: error: 'serving.decode' has another "
+                                       "model than 'gpt-oss-20b'"),
+                             HasSubstr("hint: leave it out")));
+  EXPECT_THAT(mistakes("set: [topology.nodes=1, model.layers=2]"),
+              HasSubstr("'model.layers=2' makes another model"));
+  EXPECT_EQ(mistakes("model: gpt-oss-20b, set: [topology.nodes=1]"), "");
+}
+
+TEST(EngineRuns, MappingsOfAPoolThatDecodesReplacePlainValues) {
+  const auto engine = [](const std::string& of_decode) {
+    const Scenario scenario = engine_scenario(
+        "  engine: vllm\n  instances: {prefill: 1, decode: 1}\n"
+        "  decode: {serving: {engine: {" +
+        of_decode + "}}}\n" + few_requests);
+    EXPECT_EQ(scenario.engine_run->engine.name, "vllm");
+    const EngineModel& decodes = scenario.engine_run->decode->engine_run->engine;
+    return std::pair(decodes.name, decodes.options.max_sequences);
+  };
+  EXPECT_EQ(engine("preset: sglang, max_sequences: 4"), std::pair(std::string("sglang"), 4L));
+  EXPECT_EQ(engine("max_sequences: 4"), std::pair(std::string("vllm"), 4L));
 }
 
 TEST(EngineRuns, APoolThatDecodesIsReadWithItsKeys) {
@@ -290,12 +334,12 @@ TEST(EngineRuns, LossesAreOfOneRankOfTheFirstInstanceUnlessStated) {
   EXPECT_EQ(stated.losses.at(0).ranks, 8);
   EXPECT_EQ(stated.losses.at(0).instance, 2);
   EXPECT_TRUE(stated.losses.at(0).decodes);
-  const EngineRun rate = run("{every: 9 s, recovery: 1 s, back: 2 s}");
+  const EngineRun rate = run("{every: 1000 h, recovery: 1 s, back: 10 min}");
   ASSERT_TRUE(rate.loss_rate);
   EXPECT_TRUE(rate.losses.empty());
-  EXPECT_EQ(rate.loss_rate->between, Seconds(9));
+  EXPECT_EQ(rate.loss_rate->between, Seconds(3.6e6));
   EXPECT_EQ(rate.loss_rate->recovery, Seconds(1));
-  EXPECT_EQ(rate.loss_rate->back, Seconds(2));
+  EXPECT_EQ(rate.loss_rate->back, Seconds(600));
   EXPECT_EQ(rate.loss_rate->ranks, 1);
   EXPECT_EQ(rate.loss_rate->seed, 1U);
   EXPECT_EQ(rate.decode_instances, 0);
@@ -330,6 +374,21 @@ TEST(EngineRuns, CommandsOfOnePassRefuseThem) {
   EXPECT_THROW(PolicyPlanner(scenario, inputs, inputs.clusters[0], inputs.systems[0],
                              PolicyPlanner::Options()),
                Error);
+}
+
+TEST(EngineRun, TakesTheKernelsOfEnginesOfTheSameGpu) {
+  const auto gpu = [](const std::string& topology, const std::string& step) {
+    const Scenario scenario = parse_scenario(
+        "topology: " + topology + "\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\nset: " +
+            "[topology.nodes=1]\npolicy: deepep-low-latency\nparallel: {tp: 1, ep: 8}\n" + step,
+        "gpu.yaml", {});
+    return open_inputs(scenario).clusters.at(0).gpus.at(0)->name;
+  };
+  const std::string serves = "serving: {batch: {context: 9, sequences: 1}}\n";
+  const std::string trains = "batch: {micro: 1, global: 8, sequence: 512}\n";
+  EXPECT_EQ(gpu("b200-hgx", serves), "b200-measured");
+  EXPECT_EQ(gpu("b200-hgx", trains), "b200-training");
+  EXPECT_EQ(gpu("h100-rail", serves), "h100-measured");
 }
 
 }  // namespace

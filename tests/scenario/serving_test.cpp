@@ -74,7 +74,7 @@ TEST(Serving, WeightsAreThoseOfTheCheckpointUnlessStated) {
   };
   EXPECT_EQ(of_model("model.checkpoint=fp8"), DataType::fp8);
   EXPECT_EQ(of_model("model.checkpoint=bf16"), DataType::bf16);
-  EXPECT_EQ(of_model("model.checkpoint=int4"), DataType::bf16) << "said when it is opened";
+  EXPECT_EQ(of_model("model.checkpoint=int3"), DataType::bf16) << "said when it is opened";
 }
 
 TEST(Serving, CachedTokensAreOfAPrompt) {

@@ -85,6 +85,17 @@ TEST(Software, OnlyGpusWithFp4MultiplyMxfp8) {
               testing::Not(HasSubstr("mxfp8")));
 }
 
+TEST(Software, TorchTitanKeepsGatheredWeightsInPipelines) {
+  const auto zero = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"software=torchtitan"};
+    all.insert(all.end(), more.begin(), more.end());
+    return scenario_with(all).iteration->zero;
+  };
+  EXPECT_EQ(zero({}), 3);
+  EXPECT_EQ(zero({"parallel.pp=2"}), 2);
+  EXPECT_EQ(zero({"parallel.pp=2", "zero=3"}), 3);
+}
+
 /// HybridEP's iterations: fp32 on units without tensor cores, nothing shared among replicas.
 TEST(Software, PytorchDdpSharesNothing) {
   const Scenario scenario = scenario_with({"software=pytorch-ddp", "precision=fp32"});

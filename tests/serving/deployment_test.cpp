@@ -223,6 +223,37 @@ TEST(Deployments, RequestsWaitForTheOnlyRank) {
 }
 
 /// Ranks that are left compute the experts of all.
+/// Two ranks with room for ten blocks; one of them is lost after the first pass.
+ServingRun run_beside_experts(Bytes experts) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.ranks = 2;
+  engine.kv.capacity = 160;
+  engine.experts = {experts, 2, 2, Bytes(1), 1, 80};
+  Deployment deployment = one_engine(engine, prices);
+  deployment.losses = {{Seconds(1.5), 0, 1, Seconds(2), Seconds(600)}};
+  return run_serving(deployment, at_once({{60, 10}, {60, 10}}));
+}
+
+TEST(Deployments, ExpertsOfLostRanksTakeRoomForKeysAndValues) {
+  const ServingRun none = run_beside_experts(Bytes(0)), some = run_beside_experts(Bytes(100));
+  EXPECT_EQ(none.instances[0].counts.kv_left, no_limit);
+  EXPECT_EQ(some.instances[0].counts.kv_left, 160 - 50);
+  EXPECT_GT(some.end, none.end) << "the two no longer fit together";
+  EXPECT_EQ(some.requests[0].finishes + some.requests[1].finishes, 2);
+  EXPECT_EQ(run_beside_experts(Bytes(160)).instances[0].counts.kv_left, 80);
+  EXPECT_THAT(error_of([] { run_beside_experts(Bytes(162)); }),
+              HasSubstr("1 of 2 ranks are lost: experts take 81 B more of each GPU that is left, "
+                        "which has 160 B for keys and values; a request needs 80 B"));
+}
+
+TEST(Deployments, ExpertsWithCopiesOnOtherRanksTakeNone) {
+  EXPECT_EQ((ServedExperts{Bytes(80), 16, 8, Bytes(1)}.more(16, 8)), Bytes(0));
+  EXPECT_EQ((ServedExperts{Bytes(80), 16, 8, Bytes(1)}.more(16, 12)), Bytes(10));
+  EXPECT_EQ((ServedExperts{Bytes(80), 16, 16, Bytes(1)}.more(16, 8)), Bytes(5));
+  EXPECT_EQ((ServedExperts{Bytes(80), 16, 16, Bytes(1), 0.5}.tokens_left(100, 16, 8)), 97);
+}
+
 TEST(Deployments, OtherRanksHaveTheExpertsOfLostOnes) {
   struct Halves final : StepPrices {
     StepPrice price(const ServingBatch&) override {

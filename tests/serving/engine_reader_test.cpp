@@ -127,7 +127,7 @@ TEST(EngineFiles, WhatMappingsLeaveOutIsNone) {
   const EngineModel model =
       model_of("memory: {share: 0.8}\nrebalance: {interval: 100}\ngraph_prompt_tokens: 64\n");
   EXPECT_FALSE(model.memory.of_free);
-  EXPECT_EQ(model.options.rebalance.stall, Seconds(0));
+  EXPECT_EQ(model.options.rebalance.stall, std::nullopt);
   EXPECT_EQ(model.options.rebalance.movement, Seconds(0));
   EXPECT_EQ(model.options.rebalance.slowdown, 0);
   EXPECT_EQ(model.options.graph_prompt_tokens, 64);

@@ -358,7 +358,7 @@ TEST_F(QueryTest, FiguresThatAreNoneAreRefused) {
     EXPECT_EQ(error_of([&] { sweep_document(reader); }), error);
     return error.substr(std::min(error.find("error: "), error.size()));
   };
-  const std::string hint = "\nhint: copy it again, or run the sweep again\n";
+  const std::string hint = "\nhint: copy it again, or remove it and run the sweep again\n";
   const std::string damaged = "error: is damaged: scenario 1 has ";
   EXPECT_EQ(refused("step_s", text_value("abc")), damaged + "text as its step_s" + hint);
   EXPECT_EQ(refused("step_s", real_value(INFINITY)), damaged + "inf as its step_s" + hint);

@@ -136,6 +136,27 @@ TEST(ServingAdvice, IsAboutRequestsOnOneCluster) {
   }
 }
 
+TEST(ServingAdvice, ChoosesDegreesWhateverTheScenarioHas) {
+  const ServingAdvice usual = advice_for("tpot p95 < 10 s", 1, 1);
+  for (const std::vector<Override>& degrees :
+       {std::vector<Override>{{"parallel.ep", "32", "parallel.ep"}},
+        {{"parallel.tp", "7", "parallel.tp"}, {"parallel.dp", "5", "parallel.dp"}}}) {
+    const ServingAdvice other = advice_for("tpot p95 < 10 s", 1, 1, degrees);
+    EXPECT_THAT(other.text, HasSubstr("2 GPUs on 1 host, attention: tp 1 cp 1 dp 2, experts: etp "
+                                      "1 ep 2\n"));
+    EXPECT_EQ(other.rows.at(0).at(0).text, usual.rows.at(0).at(0).text);
+  }
+}
+
+TEST(ServingAdvice, TakesScenariosWithPoolsButChoosesThem) {
+  const Override pools{"serving.instances", "{prefill: 1, decode: 1}", "serving.instances"};
+  const Override link{"serving.transfer", "{bandwidth: 25 GB/s}", "serving.transfer"};
+  EXPECT_FALSE(advice_for("tpot p95 < 10 s", 1, 1, {pools, link}).rows.empty());
+  EXPECT_THAT(serving_mistake("tpot p95 < 1 s",
+                              {pools, {"serving.decode", "{parallel: {ep: 1}}", "serving.decode"}}),
+              HasSubstr("--ask serving with serving.decode: it chooses the pools itself"));
+}
+
 TEST(ServingAdvice, LeavesOutWhatDoesNotFit) {
   const std::string none = serving_mistake("tpot p95 < 1 s", {changed_input("gpu.memory=12 GB")});
   EXPECT_THAT(none, AllOf(HasSubstr("no kind of instance can run:\n"),

@@ -139,6 +139,24 @@ TEST(ServingCandidates, PlansFillTheClusterWithOnePoolOrTwo) {
   EXPECT_TRUE(std::ranges::is_sorted(plans, {}, &RoughPlan::tpot)) << "none is within it";
 }
 
+TEST(ServingCandidates, DifferInSomeOfTheirChoices) {
+  const std::vector<ServingInstanceKind> kinds = {
+      {8, 8, 8, 1, "a", {}, ""}, {8, 8, 8, 1, "a", {}, " dcp2"}, {8, 8, 1, 8, "b", {}, ""},
+      {8, 1, 8, 1, "b", {}, ""}, {4, 4, 4, 1, "a", {}, ""},
+  };
+  const auto apart = [&](const ServingPlan& a, const ServingPlan& b) {
+    return choices_apart(kinds, a, b);
+  };
+  EXPECT_EQ(apart({0, 0, 2, 0}, {0, 0, 2, 0}), 0);
+  EXPECT_EQ(apart({0, 0, 2, 0}, {1, 1, 2, 0}), 1) << "dcp";
+  EXPECT_EQ(apart({0, 0, 2, 0}, {2, 2, 2, 0}), 1) << "degrees of experts, with their policy";
+  EXPECT_EQ(apart({1, 1, 2, 0}, {2, 2, 2, 0}), 2);
+  EXPECT_EQ(apart({0, 0, 2, 0}, {3, 3, 2, 0}), 2) << "tp and policy";
+  EXPECT_EQ(apart({0, 0, 1, 1}, {0, 1, 1, 1}), 1) << "of the decode pool";
+  EXPECT_GT(apart({0, 0, 2, 0}, {4, 4, 2, 0}), 2);
+  EXPECT_GT(apart({0, 0, 2, 0}, {0, 0, 1, 0}), 2);
+}
+
 TEST(ServingCandidates, FewRequestsAreAtLeastOnePerInstance) {
   const std::vector<ServingInstanceKind> kinds = {{1, 1, 1, 1, "a", {}, ""}};
   FormulaRates rates([](std::size_t, double n) { return 0.01 * n; },

@@ -122,6 +122,29 @@ class SweepState(unittest.TestCase):
         self.assertRegex(self.sweep("s.sqlite", code=2), "moesim, which was 0.1.9")
         self.assertTrue(trace.exists())
 
+    def test_inputs_that_no_longer_fit_or_are_gone_are_refused(self):
+        self.write_small_grid()
+        self.sweep("s.sqlite")
+        before = rows_of(self.folder / "s.sqlite")
+        model, trace, kept = self.folder / "m.yaml", self.folder / "b", self.folder / "kept"
+        text = model.read_text(encoding="utf-8")
+
+        def refused(rows, what):
+            told = self.sweep("s.sqlite", code=2)
+            self.assertRegex(told, f"s.sqlite: error: {rows} of its rows .* an input .*{what}.* changed since")
+            self.assertEqual(rows_of(self.folder / "s.sqlite"), before)
+
+        for old, new, what in (("experts: 32", "experts: 33", "experts"), ("name:", "garbage: 1\nname:", "garbage")):
+            self.assertIn(old, text)
+            model.write_text(text.replace(old, new, 1), encoding="utf-8")
+            refused(8, what)
+        model.write_text(text, encoding="utf-8")
+        trace.rename(kept)
+        refused(4, "there is no such folder")
+        self.assertIn("4 ok, 0 unsuitable, 4 failed", self.sweep("s.sqlite", "--again"))
+        kept.rename(trace)
+        self.assertIn("8 ok", self.sweep("s.sqlite"))
+
     def test_files_that_inputs_name_are_inputs(self):
         for name, text in {
             "engine.yaml": (ROOT / "models/engine/vllm.yaml").read_text(encoding="utf-8"),

@@ -166,15 +166,15 @@ TEST(RoughUnits, OfIterationsReplayFewMicrobatches) {
 TEST_F(SweepTest, RowsSayWhichInputsTheyAreOf) {
   UnitRunner runner(grid_, "v");
   const auto hashes = runner.hashes(0);
-  ASSERT_TRUE(hashes);
+  EXPECT_EQ(hashes.fault, "");
   std::map<std::string, std::string> names;
-  for (const InputHash& hash : *hashes) names[hash.column] = hash.name;
+  for (const InputHash& hash : hashes.found) names[hash.column] = hash.name;
   EXPECT_THAT(names, ElementsAre(Pair("gpu_xxh3", ""), Pair("model_xxh3", HasSubstr("gpt-oss-20b")),
                                  Pair("policy_xxh3", HasSubstr("dedup")),
                                  Pair("topology_xxh3", HasSubstr("h100-rail")),
                                  Pair("trace_xxh3", testing::EndsWith("tiny-moe-train")),
                                  Pair("transport_xxh3", "")));
-  EXPECT_FALSE(runner.hashes(2)) << "no cluster of degree 32";
+  EXPECT_THAT(runner.hashes(2).fault, HasSubstr("'ep' is 32"));
   const auto rows = runner.run(1);
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[0].id, 2);
@@ -190,8 +190,8 @@ TEST_F(SweepTest, RowsSayWhichInputsTheyAreOf) {
   EXPECT_EQ(value(rows[1], "moesim"), text_value("v"));
   EXPECT_NE(value(rows[1], "scenario"), value(rows[0], "scenario"));
   const auto of_second = runner.hashes(1);
-  ASSERT_TRUE(of_second);
-  for (const InputHash& hash : *of_second) {
+  EXPECT_EQ(of_second.found.size(), hashes.found.size());
+  for (const InputHash& hash : of_second.found) {
     EXPECT_EQ(value(rows[1], hash.column), text_value(hash.hash)) << hash.column;
   }
 }
@@ -248,6 +248,25 @@ TEST_F(SweepTest, ChangedInputsAreNamedWithTheirRows) {
               AllOf(HasSubstr("f: error: 1 of its rows are of other inputs than now: the gpu, the "
                               "model '"),
                     HasSubstr("' changed since")));
+}
+
+TEST_F(SweepTest, DamagedRowsAreRefused) {
+  run_sweep(grid_, options());
+  const SweepAbout about = SweepReader(options().file).about();
+  {
+    SweepStore store(options().file, about);
+    store.remove({1});
+    store.add({{1, sweep_ok, "", {{"step_s", text_value("abc")}}}});
+  }
+  SweepOptions again = options();
+  again.again = true;
+  for (const SweepOptions& each : {options(), again}) {
+    EXPECT_THAT(error_of([&] { run_sweep(grid_, each); }),
+                AllOf(HasSubstr("is damaged: scenario 1 has text as its step_s"),
+                      HasSubstr("remove it and run the sweep again")));
+  }
+  std::filesystem::remove(options().file);
+  EXPECT_EQ(run_sweep(grid_, options()).run, 6);
 }
 
 TEST_F(SweepTest, EachRowOfAUnitIsLookedAt) {

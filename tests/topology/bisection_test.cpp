@@ -91,6 +91,25 @@ TEST(Summary, CountsLevelsLinksAndPorts) {
   EXPECT_DOUBLE_EQ(s.gpus[1].out.least.value, 25 * giga);
 }
 
+TEST(Summary, OfANodeIsWhatGetsOut) {
+  const auto out = [](int nics, const std::string& fabric = "{kind: switch}") {
+    return summarize(
+               parse_topology(testing::nvswitch_nodes(2, 2, nics, fabric), "test.yaml").topology)
+        .node_out;
+  };
+  EXPECT_DOUBLE_EQ(out(2).least.value, 2 * 50 * giga);  // NICs bind
+  EXPECT_DOUBLE_EQ(out(4).least.value, 2 * 64 * giga);  // 4 NICs of 50 GB/s, 2 links of PCIe
+  EXPECT_DOUBLE_EQ(out(4).most.value, 2 * 64 * giga);
+  const Summary written = summarize(
+      parse_topology(testing::written_out(testing::cable("a0", "an") + testing::cable("a1", "an") +
+                                          testing::cable("b0", "b1") + testing::cable("an", "s") +
+                                          testing::cable("an", "t") + testing::cable("an", "b0")),
+                     "t.yaml")
+          .topology);
+  EXPECT_DOUBLE_EQ(written.node_out.least.value, 1 * giga);
+  EXPECT_DOUBLE_EQ(written.node_out.most.value, 2 * giga);  // of three links out
+}
+
 TEST(Summary, OneWayAndUnevenLinksAreOdd) {
   using testing::cable;
   const auto one_way = [](const std::string& from, const std::string& to, int rate) {

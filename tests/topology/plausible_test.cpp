@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.h"
+#include "sim/topology/narrow_front.h"
 #include "tests/topology/clusters.h"
 #include "tests/topology/parse.h"
 
@@ -109,6 +110,20 @@ TEST(Plausible, ANicIsNoFasterThanThePcieBeforeIt) {
   EXPECT_THAT(warnings(two_nodes({.pcie = "64 GB/s, latency: 1 us, sockets: 1",
                                   .nics = "count: 1, bandwidth: 100 GB/s, latency: 1 us"})),
               HasSubstr("no more than PCIe's 64 GB/s"));
+}
+
+TEST(Plausible, TheNicsOfAGpuShareItsPcie) {
+  EXPECT_THAT(
+      warnings(two_nodes({.nics = "count: 4, bandwidth: 50 GB/s, latency: 1 us"})),
+      HasSubstr("warning: the 2 NICs of a GPU, of 50 GB/s each, together get no more than PCIe's "
+                "64 GB/s\n"));
+  EXPECT_EQ(warnings(two_nodes({.nics = "count: 4, bandwidth: 32 GB/s, latency: 1 us"})), "");
+  const auto narrow = [](const std::string& nics) {
+    return narrow_front_in(parse(two_nodes({.nics = nics + ", latency: 1 us"})));
+  };
+  EXPECT_EQ(narrow("count: 4, bandwidth: 50 GB/s"),
+            "the 2 NICs of a GPU, of 50 GB/s each, together get no more than PCIe's 64 GB/s");
+  EXPECT_EQ(narrow("count: 4, bandwidth: 32 GB/s"), "");
 }
 
 TEST(Plausible, TheExplicitFormIsJudgedByWhatItJoins) {

@@ -55,6 +55,11 @@ TEST(Size, NodesHaveGpusNicsAndASwitchWithACableEach) {
               8 * 4 + 8, 8 * 6 + 16);
 }
 
+TEST(Size, PortsThatNicsShareCount) {
+  // 2 GPUs, 4 NICs, NVLink's switch and a switch for the NICs of each GPU.
+  expect_size(nvswitch_nodes(1, 2, 4, "{kind: none}"), 2 + 4 + 1 + 2, 2 + 2 + 8);
+}
+
 TEST(Size, TreesOfPcieAndPairsOfDataCentersCount) {
   // 8 GPUs, a NIC, 2 sockets with 2 switches each and one for NVLink; 6 x 6 cables in the tree.
   expect_size(pcie_nodes(1, 1, "{kind: none}"), 16, 8 + 8 + 2 + 36);

@@ -47,6 +47,20 @@ TEST(Uplinks, OfALeafAreThoseOfItsOwnNics) {
   EXPECT_THAT(out_of(t, "spine1", "leaf-spine"), ElementsAre(50, 5));
 }
 
+TEST(Uplinks, OfAGpuAreOnePciePortWhateverItsNics) {
+  const Topology t =
+      parse_topology(testing::nvswitch_nodes(2, 2, 4, "{kind: switch}"), "t").topology;
+  EXPECT_THAT(out_of(t, "node0.gpu1", "pcie"), ElementsAre(64));
+  EXPECT_THAT(out_of(t, "node0.pcie1", "pcie"), ElementsAre(64, 64, 64));
+  EXPECT_THAT(out_of(t, "node0.nic3", "nic"), ElementsAre(50));
+  // Without a stated PCIe NICs get what they have.
+  const std::string unstated =
+      "nodes: 2\nnode: {gpu: x, gpus: 2, nvlink: {kind: mesh, bandwidth: 1 GB/s, latency: 1 us}, "
+      "nics: {count: 4, bandwidth: 50 GB/s, latency: 1 us}}\nfabric: {kind: switch}\n";
+  EXPECT_THAT(out_of(parse_topology(unstated, "t").topology, "node0.gpu1", "pcie"),
+              ElementsAre(50, 50));
+}
+
 TEST(Uplinks, OfARailAreThoseOfItsNicsOnly) {
   for (const char* cross : {"pxn", "spine"}) {
     const Topology t = mixed(

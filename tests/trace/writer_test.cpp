@@ -125,7 +125,29 @@ TEST(Writer, WeightsThatFitAreHalves) {
   }
 }
 
-TEST(Writer, WeightsThatAreNoNumbersStayWhatTheyAre) {
+TEST(Writer, NoTraceIsInsideAnother) {
+  ScratchFolder scratch;
+  auto writer = TraceWriter::create(scratch / "t", rich_info(), Publish::each_step);
+  writer.append_step(*rich_step(0));
+  const auto before = listing(scratch.path());
+  fs::create_directory_symlink("t", scratch / "link");
+  const std::string reason =
+      "is inside the trace '" + scratch / "t', which other files would break";
+  for (const char* inside : {"t/new", "t/new/", "t/step-00000000/new", "t/no/new", "link/new"}) {
+    const std::string target = scratch / inside;
+    EXPECT_THAT(error_of([&] { TraceWriter::create(target, rich_info(), Publish::at_end); }),
+                testing::HasSubstr(reason))
+        << inside;
+    EXPECT_THAT(error_of([&] { TraceWriter::resume(target, "key"); }), testing::HasSubstr(reason));
+  }
+  fs::remove(scratch / "link");
+  EXPECT_EQ(listing(scratch.path()), before);
+  write_bytes(scratch / "timelines/trace.json", "{\"traceEvents\": []}");
+  TraceWriter::create(scratch / "timelines/t", rich_info(), Publish::at_end).finish();
+  EXPECT_TRUE(fs::exists(scratch / "timelines/t/trace.json")) << "that file is of another program";
+}
+
+TEST(Writer, InfiniteWeightsStay) {
   ScratchFolder scratch;
   const TraceInfo info{"t", "", 8, 2, {0}, Phase::training, ""};
   StepArrays arrays;

@@ -87,6 +87,11 @@ void check_row(const std::string& file, const Setting& setting, const NcclRow& r
 }
 
 void check_ranks(const std::string& file, const Setting& setting, const NcclTest& test) {
+  if (const std::string groups = test.ranks.unlike_groups(); !groups.empty()) {
+    throw error_in(file, fmt::format("ran in groups that are not alike: {}", groups),
+                   "split the ranks into equal groups, and give all lines '#  Rank ...'",
+                   test.line);
+  }
   if (test.rows.empty() || bus_factor(test) == 0) return;
   const auto& [size, microseconds, algbw, busbw, line] = finest_row(test);
   const double factor = bus_factor(setting);

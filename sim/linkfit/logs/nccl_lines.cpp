@@ -156,6 +156,30 @@ std::optional<RowWords> row_words(const std::string& line, bool has_root) {
   return std::nullopt;
 }
 
+std::size_t end_of_row(const std::string& line) {
+  if (!row_words(line, false)) return std::string::npos;
+  const std::size_t comment = line.find('#');
+  if (comment != std::string::npos && row_words(line.substr(0, comment), false)) return comment;
+  // The next row begins with the size, two words before its type.
+  std::size_t size = std::string::npos, count = size, types = 0;
+  for (std::size_t at = line.find_first_not_of(blanks); at != std::string::npos;) {
+    const std::size_t end = std::min(line.find_first_of(blanks, at), line.size());
+    const std::string word = line.substr(at, end - at);
+    const bool type = type_width(word) > 0 && size != std::string::npos &&
+                      is_digit(line[line.find_first_of(blanks, size) - 1]) &&
+                      all_digits(line.substr(count, line.find_first_of(blanks, count) - count));
+    if (type && ++types == 2) {
+      const std::size_t last = line.find_first_of(blanks, size) - 1;
+      const std::size_t other = line.find_last_not_of("0123456789", last);  // "N/A33554432"
+      return other == std::string::npos ? size : std::max(size, other + 1);
+    }
+    size = count;
+    count = at;
+    at = line.find_first_not_of(blanks, end);
+  }
+  return std::string::npos;
+}
+
 std::string program_in(const std::string& line) {
   const std::size_t at = line.find("_perf");
   if (at == std::string::npos) return "";

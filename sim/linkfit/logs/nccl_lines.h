@@ -42,6 +42,10 @@ struct RowWords {
 };
 std::optional<RowWords> row_words(const std::string& line, bool has_root);
 
+/// Where other output of the test follows a row in its line, because a newline was lost: another
+/// row or a comment. npos if nothing does.
+std::size_t end_of_row(const std::string& line);
+
 /// The name of a test in a command line or in another mention: "alltoall_perf_mpi"; empty
 /// otherwise.
 std::string program_in(const std::string& line);

@@ -54,8 +54,8 @@ std::optional<Collective> collective_by_figures(const NcclTest& test, int ranks)
 /// not.
 void check_row(const std::string& file, const Setting& setting, const NcclRow& row);
 
-/// Throws Error for a list of ranks that is not whole, and for another --ranks: bandwidths with the
-/// most digits tell how many ran.
+/// Throws Error for a list of ranks that is not whole, for groups of ranks that are not alike, and
+/// for another --ranks: bandwidths with the most digits tell how many ran.
 void check_ranks(const std::string& file, const Setting& setting, const NcclTest& test);
 
 /// The times of the tests that are chosen as one log. Of several settings, takes the one nearest to

@@ -117,6 +117,10 @@ class TextLog {
 
   /// A line without what NCCL printed.
   void own_line(const std::string& line) {
+    if (const std::size_t end = end_of_row(line); end != std::string::npos) {
+      own_line(line.substr(0, end));
+      return own_line(line.substr(end));
+    }
     if (header(line)) return;
     if (const std::vector<std::string> columns = columns_in(line); !columns.empty()) {
       if (test().has_table) start();

@@ -2,9 +2,14 @@
 #include "sim/linkfit/logs/rank_places.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ranges>
+#include <utility>
+#include <vector>
+
+#include "sim/base/counted.h"
 
 namespace moesim {
 
@@ -29,6 +34,25 @@ bool RankPlaces::in_first_group(const Place& place) const {
 int RankPlaces::ranks_of_first_group() const {
   return static_cast<int>(
       std::ranges::count_if(listed_, [&](const auto& one) { return in_first_group(one.second); }));
+}
+
+std::string RankPlaces::unlike_groups() const {
+  std::map<int, std::pair<int, std::set<std::string>>> groups;  // ranks and hosts
+  for (const auto& [rank, place] : listed_) {
+    auto& [ranks, hosts] = groups[place.group];
+    ++ranks;
+    hosts.insert(place.host);
+  }
+  std::set<std::pair<int, std::int64_t>> sizes;
+  for (const auto& [number, group] : groups) {
+    sizes.emplace(group.first, std::ssize(group.second));
+  }
+  if (sizes.size() < 2) return "";
+  std::vector<std::string> texts;
+  for (const auto& [ranks, hosts] : sizes) {
+    texts.push_back(fmt::format("{} on {}", counted(ranks, "rank"), counted(hosts, "host")));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 int RankPlaces::ranks() const {

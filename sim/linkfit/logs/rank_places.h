@@ -26,6 +26,9 @@ class RankPlaces {
   bool listed() const { return !listed_.empty(); }
   /// A rank was listed twice: processes that do not know of each other.
   bool repeated() const { return repeated_; }
+  /// Groups that differ, "8 ranks on 1 host, 24 ranks on 3 hosts"; empty if all are alike. A test's
+  /// times are those of its slowest group.
+  std::string unlike_groups() const;
   int ranks() const;                 // 0: unknown
   std::optional<int> hosts() const;  // nothing when some rank's host is unknown
   int fewest_on_a_host() const;      // ranks of the host that has the fewest; 0: unknown

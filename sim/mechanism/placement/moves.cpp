@@ -35,7 +35,7 @@ GpuId nearest(const std::set<GpuId>& holders, GpuId gpu, int gpus_per_node) {
 std::vector<WeightMove> weight_moves(const SlotTable& before, const SlotTable& after,
                                      int gpus_per_node) {
   if (before.size() != after.size() || gpus_per_node < 1) {
-    throw Error(fmt::format("no moves from {} to {} GPUs in nodes of {}", before.size(),
+    throw Error(fmt::format("{} and {} GPUs in nodes of {} do not match", before.size(),
                             after.size(), gpus_per_node));
   }
   const Holders holders = holders_of(before);

@@ -31,7 +31,7 @@ void EventQueue::call(Seconds time, std::function<void()> function) {
   heap_[hole] = event;
 }
 
-/// The earliest of the events below one, the first of which is there.
+/// The earliest child of an event; `first` is its first, and exists.
 std::size_t EventQueue::earliest_from(std::size_t first) const {
   const std::size_t count = heap_.size();
   if (first + ways > count) {

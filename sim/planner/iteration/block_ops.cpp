@@ -120,11 +120,13 @@ void BlockOps::add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Pa
     if (sides.gather && i == first && !stage_.replicates()) add_tensor_exchange(chain, key, true);
     const Made& m = kernels[static_cast<std::size_t>(i)];
     key.kind = m.kind;
-    if ((forward || part == Part::again) && scores(m)) add_context_exchange(chain, key);
+    std::vector<OpId> passed_on;  // while they are worked on
+    if (part != Part::weights && i == first_scores) passed_on = add_context_exchange(chain, key);
     if (shares_keys && i == first_scores) add_shared_keys(chain, key, true);
     if (forward && exchanges && all_of_group && m.kind == OpKind::loss)
       add_sums_of_loss(chain, key);
     chain.compute({type_label(key.type()), key, Stream::compute, m.group, {}, m.kernels});
+    if (!passed_on.empty()) chain.require(passed_on);
     if (shares_keys && i + 1 == last_scores) add_shared_keys(chain, key, false);
     if (sides.scatter && i + 1 == last) add_tensor_exchange(chain, key, false);
   }
@@ -144,6 +146,7 @@ std::vector<GroupExchange> BlockOps::exchanges_of_cells(ParallelAxis axis,
                       {},
                       false};
     exchange.rounds = of_group->rounds;
+    exchange.ring = of_group->ring;
     cells.push_back({cell, std::move(exchange)});
   }
   if (joins_on_ != nullptr && cells.size() > 1) join(cells);
@@ -168,19 +171,25 @@ void BlockOps::join(std::vector<GroupExchange>& cells) const {
   const PhaseTraffic all = as_one(own, apart_, known);
   Exchange exchange{all.rows.front(), {}, false, false, cells.front().exchange.rounds};
   exchange.collectives = all.collectives;
+  exchange.ring = cells.front().exchange.ring;
   cells = {{all.groups.front(), std::move(exchange)}};
 }
 
-void BlockOps::add_exchanges(OpChain& chain, const OpKey& key, Exchanged what,
-                             const MovedBy& moved) {
-  const ParallelAxis axis = what == Exchanged::keys ? ParallelAxis::cp : ParallelAxis::tp;
+std::vector<OpId> BlockOps::add_exchanges(OpChain& chain, const OpKey& key, Exchanged what,
+                                          Awaited awaited, const MovedBy& moved) {
+  const bool of_keys = what == Exchanged::keys || what == Exchanged::key_gradients;
+  const ParallelAxis axis = of_keys ? ParallelAxis::cp : ParallelAxis::tp;
   auto& of_cells = exchanges_[{differing({key.microbatch, key.chunk}), what}];
   if (of_cells.empty()) of_cells = exchanges_of_cells(axis, moved);
   const Mark now = chain.mark();
   const Stream stream = axis == ParallelAxis::tp ? Stream::tp : Stream::cp;
+  std::vector<OpId> ops;
   for (const auto& [group, exchange] : of_cells) {
-    chain.exchange({type_label(key.type()), key, stream, group, waits_of(group, now), exchange});
+    Op op{type_label(key.type()), key, stream, group, waits_of(group, now), exchange};
+    const bool at_once = awaited == Awaited::at_once;
+    ops.push_back(at_once ? chain.exchange(std::move(op)) : chain.detached(std::move(op)));
   }
+  return ops;
 }
 
 /// All-gather and reduce-scatter move the same: every member (n - 1) parts. If tokens are on all
@@ -191,7 +200,7 @@ void BlockOps::add_tensor_exchange(OpChain& chain, OpKey key, bool gather) {
   key.part = key.part * 2 + (gather ? 0 : 1);
   const int tp = stage_.shard().tp;
   const Bytes row(std::int64_t{stage_.model().hidden} * size_of(stage_.model().activations));
-  add_exchanges(chain, key, Exchanged::rows, [&](GpuId first) {
+  add_exchanges(chain, key, Exchanged::rows, Awaited::at_once, [&](GpuId first) {
     if (!stage_.options().serves()) return all_gather(one_node(tp), stage_.activations());
     const std::int64_t tokens = (stage_.served(first, key.microbatch).tokens + tp - 1) / tp;
     const std::vector<std::int64_t> parts(static_cast<std::size_t>(tp), tokens);
@@ -222,7 +231,7 @@ void BlockOps::add_sums_of_loss(OpChain& chain, OpKey key) {
   constexpr std::int64_t sums = 3, bytes = 4;
   key.kind = OpKind::tensor_exchange;
   key.part *= 2;
-  add_exchanges(chain, key, Exchanged::sums, [&](GpuId) {
+  add_exchanges(chain, key, Exchanged::sums, Awaited::at_once, [&](GpuId) {
     const BlockShard& shard = stage_.shard();
     return all_gather(one_node(shard.tp), Bytes(shard.tokens * sums * bytes));
   });
@@ -234,7 +243,8 @@ void BlockOps::add_sums_of_loss(OpChain& chain, OpKey key) {
 void BlockOps::add_shared_keys(OpChain& chain, OpKey key, bool before) {
   key.kind = OpKind::context_exchange;
   key.part = key.part * 2 + (before ? 0 : 1);
-  add_exchanges(chain, key, before ? Exchanged::queries : Exchanged::results, [&](GpuId first) {
+  const Exchanged what = before ? Exchanged::queries : Exchanged::results;
+  add_exchanges(chain, key, what, Awaited::at_once, [&](GpuId first) {
     const auto [queries, results] =
         shared_keys(stage_.model(), stage_.served(first, key.microbatch));
     const int dcp = stage_.options().spec.serving->dcp, tp = stage_.shard().tp;
@@ -252,16 +262,23 @@ void BlockOps::add_shared_keys(OpChain& chain, OpKey key, bool before) {
   });
 }
 
-/// Keys and values pass once round the context group (ring attention, arXiv 2310.01889).
-void BlockOps::add_context_exchange(OpChain& chain, OpKey key) {
+/// Keys and values pass once round the context group (ring attention, arXiv 2310.01889). Backward
+/// they do so again, and their gradients with them, which take one hop more to come home. A part is
+/// worked on while the next one arrives, so that scores do not wait for the exchange.
+std::vector<OpId> BlockOps::add_context_exchange(OpChain& chain, OpKey key) {
   const auto members = static_cast<int>(stage_.groups(ParallelAxis::cp).front().size());
-  if (members == 1 || !stage_.model().attention->shape) return;
+  if (members == 1 || !stage_.model().attention->shape) return {};
   const AttentionShape& shape = *stage_.model().attention->shape;
   const std::int64_t width = (shape.key_width() + shape.value_width()) / stage_.shard().tp;
   const Bytes keys(stage_.shard().tokens * width * size_of(stage_.model().activations));
+  const bool gradients = key.role == Role::dgrad;
   key.kind = OpKind::context_exchange;
-  add_exchanges(chain, key, Exchanged::keys,
-                [&](GpuId) { return ring_shift(members, keys, members - 1); });
+  const Exchanged what = gradients ? Exchanged::key_gradients : Exchanged::keys;
+  return add_exchanges(chain, key, what, Awaited::when_told, [&](GpuId) {
+    CollectiveTraffic moved = ring_shift(members, keys, gradients ? 2 * members - 1 : members - 1);
+    if (gradients) moved.rounds = members;
+    return moved;
+  });
 }
 
 }  // namespace moesim

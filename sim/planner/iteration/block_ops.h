@@ -24,8 +24,8 @@ struct WorkCell {
 
 /// Blocks with sequence parallelism (Korthikanti et al., arXiv 2205.05198): activations between
 /// blocks are split over the tensor group; a block gathers them before its first product and
-/// scatters the sums of its last. Kernels are made once for all microbatches and for all layers
-/// that have the same.
+/// scatters the sums of its last. Kernels are
+/// made once for all microbatches and for all layers that have the same.
 class BlockOps {
  public:
   /// All must outlive it. `joins_on`: the cluster, if cells with equal times are to be one op,
@@ -48,19 +48,22 @@ class BlockOps {
   enum class Part { forward, again, inputs, weights };
   /// Of activations, of the loss, of a context group; queries and results where a tensor group
   /// shares keys.
-  enum class Exchanged { rows, sums, keys, queries, results };
+  enum class Exchanged { rows, sums, keys, key_gradients, queries, results };
   using Made = GroupKernel;
   const std::vector<Made>& made(WorkCell cell, int layer, BlockKind block, Part part);
   void add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Part part);
   /// What a group moves, by its first member.
   using MovedBy = std::function<CollectiveTraffic(GpuId first)>;
   /// One in every cell; `moved` is asked once for each group.
-  void add_exchanges(OpChain& chain, const OpKey& key, Exchanged what, const MovedBy& moved);
+  /// When the next kernels wait for an exchange.
+  enum class Awaited { at_once, when_told };
+  std::vector<OpId> add_exchanges(OpChain& chain, const OpKey& key, Exchanged what, Awaited awaited,
+                                  const MovedBy& moved);
   std::vector<GroupExchange> exchanges_of_cells(ParallelAxis axis, const MovedBy& moved) const;
   void join(std::vector<GroupExchange>& cells) const;
   void add_tensor_exchange(OpChain& chain, OpKey key, bool gather);
   void add_sums_of_loss(OpChain& chain, OpKey key);
-  void add_context_exchange(OpChain& chain, OpKey key);
+  std::vector<OpId> add_context_exchange(OpChain& chain, OpKey key);
   void add_shared_keys(OpChain& chain, OpKey key, bool before);
 
   const StageSpace& stage_;

@@ -31,7 +31,7 @@ ExchangesNextToKernels exchanges_next_to_kernels(const IterationSpec& spec) {
 /// blocks), or in half a byte with 1 per 16. A kernel before each product does so (published: vllm
 /// per_token_group_quant_fp8, sglang per_token_group_quant, TensorRT-LLM fp8_quantize_1x128).
 TrainingTraffic serving_traffic(DataType type) {
-  if (type == DataType::fp8) return {0, 2 + 1 + 4.0 / 128, 0, 1, false};
+  if (type_of_rows(type) == DataType::fp8) return {0, 2 + 1 + 4.0 / 128, 0, 1, false};
   if (type == DataType::fp4) return {0, 2 + 0.5 + 1.0 / 16, 0, 1, false};
   return {};
 }

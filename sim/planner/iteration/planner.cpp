@@ -132,6 +132,7 @@ PlannerOptions Planner::iteration_layers() {
   layers.batches = microbatches_.recorded;
   layers.counted = &counted_;
   layers.join_alike = spec_.join_alike;
+  layers.settled = spec_.settled;
   if (spec_.serves()) {
     layers.attending = spec_.spec.serving->attention_ranks * spec_.spec.parallel.tp;
     layers.overlap_results = spec_.spec.serving->overlap == ServingOverlap::single_batch;
@@ -169,18 +170,18 @@ std::vector<NumberedBatch> Planner::microbatches_of(int iteration) const {
   return microbatches;
 }
 
-void Planner::decide(std::span<const NumberedBatch> microbatches, PlannedStep& step) {
+void Planner::decide(std::span<const NumberedBatch> microbatches, int number, PlannedStep& step) {
   std::size_t layers = 0;
   for (const auto& stage : layers_) layers += stage->layers();
   step.layers.reserve(layers * microbatches.size());  // stages keep references to them
   for (auto& stage : layers_) stage->plan(microbatches, step.layers, step.change);
-  replanned_ |= step.replanned();
+  if (step.replanned()) last_replan_ = number;
   counted_.forget();
 }
 
 void Planner::warm_up(int iteration) {
   PlannedStep step;
-  decide(microbatches_of(iteration), step);
+  decide(microbatches_of(iteration), iteration, step);
 }
 
 PlannedStep Planner::plan(int number) {
@@ -205,7 +206,7 @@ PlannedStep Planner::empty_step(std::string name) const {
 PlannedStep Planner::plan(std::span<const NumberedBatch> microbatches, int number) {
   const char* what = spec_.only_layers || spec_.serves() ? "step" : "iteration";
   PlannedStep step = empty_step(fmt::format("{}-{}{}", name_, what, number));
-  decide(microbatches, step);
+  decide(microbatches, number, step);
   step.tokens = spec_.only_layers ? microbatches.front().batch->tokens()
                                   : tokens_of(spec_.spec, topology_.gpu_count());
   if (shape_.pipeline.order().size() <= 2) {

@@ -48,7 +48,9 @@ class Planner {
 
   /// Whether the placement decides from loads at all, and whether it has so far.
   bool plans_from_loads() const { return !layer_planner().first_plans().empty(); }
-  bool replanned() const { return replanned_; }
+  bool replanned() const { return last_replan_.has_value(); }
+  /// The number of the newest step in which it did.
+  std::optional<int> last_replan() const { return last_replan_; }
   /// That of the first stage: its mechanisms are those of all.
   const LayerPlanner& layer_planner() const { return layers_.front()->planner(); }
 
@@ -79,7 +81,7 @@ class Planner {
   PlannedStep plan(std::span<const NumberedBatch> microbatches, int number);
   std::vector<NumberedBatch> microbatches_of(int iteration) const;
   void grow(PlannedStep& step);
-  void decide(std::span<const NumberedBatch> microbatches, PlannedStep& step);
+  void decide(std::span<const NumberedBatch> microbatches, int number, PlannedStep& step);
 
   std::string name_;
   Transports transports_;
@@ -91,7 +93,7 @@ class Planner {
   IterationShape shape_;
   Microbatches microbatches_;
   std::optional<ShortenedPipeline> shortened_;
-  bool replanned_ = false;
+  std::optional<int> last_replan_;
   std::vector<std::unique_ptr<Topology>> clusters_;   // [stage]; none if there is only one
   CountedLayers counted_;                             // by the stages that have decided
   std::vector<std::unique_ptr<StageLayers>> layers_;  // [stage]

@@ -51,6 +51,7 @@ Exchange ReplicaExchanges::in_groups(const LayerReplicas::Groups& groups,
                                      const CollectiveTraffic& of_group) const {
   Exchange exchange{replicas_.in_groups(groups, of_group.traffic), {}, false};
   exchange.rounds = of_group.rounds;
+  exchange.ring = of_group.ring;
   return exchange;
 }
 

@@ -27,20 +27,12 @@ class RecordedSequences {
     const std::int64_t length = lengths_[s];
     for (std::int64_t at = (position + k / all) % length; tokens > 0; at = 0) {
       const std::int64_t count = std::min(tokens, length - at);
-      add(runs, {firsts_[s] + at, count});
+      moesim::append(runs, {firsts_[s] + at, count});
       tokens -= count;
     }
   }
 
  private:
-  static void add(std::vector<TokenRun>& runs, TokenRun run) {
-    if (!runs.empty() && runs.back().first + runs.back().count == run.first) {
-      runs.back().count += run.count;
-    } else {
-      runs.push_back(run);
-    }
-  }
-
   std::span<const std::int32_t> lengths_;
   std::vector<std::int64_t> firsts_;
 };

@@ -11,15 +11,14 @@ namespace moesim {
 
 /// The tokens that the sequences of a batch take from a recorded step, for the GPUs of a pipeline
 /// stage, EP group after EP group; those of a tensor-parallel group share their tokens evenly.
-/// - Sequence k of all ranks is recorded sequence k modulo their number S, or that of its request.
+/// - Sequence k of all ranks is recorded sequence k modulo their number S, or its request's.
 /// - Its new tokens are those after its context, at positions modulo the recorded length. Sequences
 ///   of the same recorded one are k / S positions apart, so that they are different tokens.
-/// - Sequences of a half are numbered from those of the half before on.
+/// - A half's numbers continue the half before.
 Batch serving_batch(const RoutingTrace& trace, int step, const Grid& grid, const ServingSpec& spec,
                     const BatchPart& part = {});
 
-/// The new tokens of every sequence of a pass by its number, with what graphs add; without drafts
-/// that follow.
+/// New tokens of every sequence of a pass, by number: graph padding included, later drafts not.
 std::vector<std::int32_t> new_tokens(const ServingSpec& spec, int ranks);
 
 /// The parts of one pass for each recorded step.

@@ -39,7 +39,7 @@ struct ServingSpec {
   ServingBatch batch;   // of each rank of attention data parallelism, or one list that all have
   int drafts = 0;       // tokens of each decoding sequence that are verified next to its own
   double accepted = 0;  // drafts that a sequence keeps in a pass, on average
-  /// Of all products with weights but the gate and the head; mxfp4: of routed experts.
+  /// Of all products with weights but the gate and the head; stored_types: of routed experts.
   DataType weights = DataType::bf16;
   bool states_weights = false;  // else they are those of the model's checkpoint
   DataType kv = DataType::bf16;

@@ -23,6 +23,7 @@ struct Spec {
   bool fewer_microbatches = false;  // a steady pipeline is planned shorter (shortened.h)
   bool only_layers = false;         // MoE layers and nothing around them
   bool backward = true;             // after the forward pass
+  bool settled = false;             // LayerDecision::settle
   /// Whether it is a pass of a serving engine, which is only forward.
   bool serves() const { return spec.serving.has_value(); }
   /// Whether some GPUs only compute experts.
@@ -37,7 +38,7 @@ struct Spec {
     return spec.serving ? spec.serving->weights : type_of(spec.precision.format);
   }
   GemmTypes gemm_types(const MoeModel& model) const {
-    if (spec.serving) return GemmTypes::served(spec.serving->weights, model.activations);
+    if (spec.serving) return GemmTypes::served(spec.serving->weights, model);
     return spec.precision.types(model);
   }
 };

@@ -50,7 +50,7 @@ void StageMemory::add_state() {
 
 bool StageMemory::by_muon() const { return moesim::by_muon(stage_.options()); }
 
-/// Matrices are dealt out whole; what Adam updates next to them has one moment more.
+/// Matrices are dealt out whole; what Adam updates has one moment more.
 void StageMemory::add_muon(std::int64_t dense) {
   HeldMatrices held{{}, dense, std::vector<std::int64_t>(state_.size())};
   for (const ChunkParts* chunk : chunks_) {
@@ -94,9 +94,9 @@ void StageMemory::add_experts(const LayerWork& work) {
   const Spec& options = stage_.options();
   const std::vector<ExpertMemory> memory =
       memory_of_experts(work, stage_.expert_model(), options.state);
-  // What a placement shares among all replicas by itself is shared already.
-  const bool shared = work.decision.gradients == GradientLayout::summed;
-  const std::int64_t replicas = shared ? 1 : stage_.sharers(ParallelAxis::edp);
+  // A summed layout is already divided among replicas.
+  const bool divided = work.decision.gradients == GradientLayout::summed;
+  const std::int64_t replicas = divided ? 1 : stage_.sharers(ParallelAxis::edp);
   const auto part = [&](Bytes bytes, int from) {
     return Bytes(shared_by(bytes.value, options.spec.zero >= from ? replicas : 1));
   };

@@ -176,6 +176,7 @@ LayerPlanner::Decided LayerPlanner::decide(const Batch& batch, int step, std::si
   LayerDecision decision = placer_->decide(
       {step, static_cast<int>(layer), seen.batch, seen.ids, loads, begins_iteration});
   if (placing_.knows_routing(static_cast<int>(layer))) decision.known_ahead();
+  if (options_.settled) decision.settle();
   check_shared(decision, placing_.groups, options_.tensor_sharers);
   if (gate_first) return {std::move(decision), seen};
   const RoutedTokens tokens = complete(routed(batch, layer, &decision.assignment, change));

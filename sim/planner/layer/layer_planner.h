@@ -39,6 +39,7 @@ struct PlannerOptions {
   int attending = 0;  // GPUs of the only EP group that hold tokens and no experts; 0: all hold both
   TensorSharers tensor_sharers = {};  // of EP groups; the model has their parts of the experts
   CountedLayers* counted = nullptr;   // by planners for other parts of the cluster, and by this one
+  bool settled = false;               // LayerDecision::settle
   bool join_alike = false;            // communicators with equal times are one exchange (are_alike)
 
   /// Model layers that the replayed ones stand for.

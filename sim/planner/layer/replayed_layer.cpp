@@ -104,6 +104,7 @@ std::vector<Exchange> ReplayedLayer::tensor_exchanges(Bytes row, bool back) {
       const CollectiveTraffic moves = all_gather(parts, Bytes(1));
       gathers_.push_back({moves.traffic, {}, false});
       gathers_.back().rounds = work_.goes_on ? 0 : std::max(1, moves.rounds);
+      gathers_.back().ring = moves.ring;
     }
   }
   std::vector<Exchange> exchanges = gathers_;

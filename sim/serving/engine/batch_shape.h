@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A batch in six numbers: what the price of a pass depends on, but for who routes where.
+// A batch in six numbers, which set the price of a pass, routing apart.
 #pragma once
 
 #include <array>

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/base/types.h"
+#include "sim/serving/engine/served_experts.h"
 
 namespace moesim {
 
@@ -48,7 +50,8 @@ struct KvOptions {
 /// What moves experts now and then.
 struct RebalanceOptions {
   std::int64_t interval = 0;  // passes; 0: never
-  Seconds stall{};            // of the pass that it happens in
+  /// Of the pass that it happens in; not stated: as long as the experts' way takes.
+  std::optional<Seconds> stall;
   /// Movement behind passes: so long are they slower by that share.
   Seconds movement{};
   double slowdown = 0;
@@ -95,6 +98,7 @@ struct EngineOptions {
   KvOptions kv;
   RouterOptions router;        // between the ranks
   bool experts_apart = false;  // on GPUs of no rank: a lost rank takes none along
+  ServedExperts experts;       // what they take of `kv` if ranks are lost
   RebalanceOptions rebalance;
 
   /// Tokens of a rank up to which graphs run a pass: one with prompts, or one that only decodes.

@@ -87,8 +87,8 @@ void read_drafts(const YamlMap& map, EngineOptions& options) {
 }
 
 void read_rebalance(const YamlMap& map, RebalanceOptions& rebalance) {
-  rebalance.interval = map.integer("interval", {0, 1 << 30});
-  rebalance.stall = map.seconds("stall", Seconds(0));
+  rebalance.interval = map.integer("interval", {0, 1 << 30}, rebalance.interval);
+  if (const auto stall = map.find("stall")) rebalance.stall = stall->seconds();
   rebalance.movement = map.seconds("movement", Seconds(0));
   rebalance.slowdown = map.number("slowdown", non_negative, 0);
 }

@@ -135,13 +135,29 @@ void ServingInstance::spread_experts(StepPrice& price) const {
   price.time += more;
 }
 
+std::int64_t ServingInstance::kv_tokens() const {
+  if (options_.experts_apart) return options_.kv.capacity;
+  const auto lost = static_cast<int>(std::ranges::count(up_, false));
+  return options_.experts.tokens_left(options_.kv.capacity, options_.ranks, lost);
+}
+
+/// Ranks that are up have those of the lost ones.
+void ServingInstance::hold_experts() {
+  const std::int64_t tokens = kv_tokens();
+  if (tokens < options_.kv.capacity) counts_.kv_left = std::min(counts_.kv_left, tokens);
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (up_[rank]) ranks_[rank].resize(tokens);
+  }
+}
+
 /// Of a pass that ends an interval; movement behind passes begins with it.
 Seconds ServingInstance::rebalance_stall() {
   const RebalanceOptions& rebalance = options_.rebalance;
   if (rebalance.interval == 0 || (counts_.passes + 1) % rebalance.interval != 0) return {};
   ++counts_.rebalances;
-  moving_until_ = pass_.begin + pass_.price.time + rebalance.stall + rebalance.movement;
-  return rebalance.stall;
+  const Seconds stall = rebalance.stall.value_or(Seconds(0));
+  moving_until_ = pass_.begin + pass_.price.time + stall + rebalance.movement;
+  return stall;
 }
 
 /// Rows of a rank with `own` sequences if the graph is recorded for `most` or more; as many as it
@@ -214,6 +230,7 @@ std::optional<std::vector<std::int64_t>> ServingInstance::lose(const LostRanks& 
   }
   resting_ = true;
   counts_.lost += lost.recovery;
+  hold_experts();
   std::vector<std::int64_t> handed_over;
   for (const std::size_t rank : gone) {
     LostRank had = ranks_[rank].lose();
@@ -229,6 +246,7 @@ void ServingInstance::restore(std::int64_t loss) {
   for (std::size_t rank = 0; rank < up_.size(); ++rank) {
     up_[rank] = up_[rank] || lost_by_[rank] == loss;
   }
+  hold_experts();
   for (ServingSequence& sequence : std::exchange(stranded_, {})) hand_to_rank(std::move(sequence));
 }
 

@@ -38,10 +38,11 @@ struct InstanceCounts {
   std::int64_t padding = 0;
   std::int64_t rebalances = 0;
   Seconds busy{}, stalled{};
-  Seconds lost{};              // passes that a lost rank ended, and the recovery after them
-  std::int64_t losses = 0;     // of ranks at once
-  std::int64_t restarted = 0;  // sequences that had keys and values on a lost rank
-  std::int64_t lost_kv = 0;    // tokens of these
+  Seconds lost{};                   // passes that a lost rank ended, and the recovery after them
+  std::int64_t losses = 0;          // of ranks at once
+  std::int64_t restarted = 0;       // sequences that had keys and values on a lost rank
+  std::int64_t lost_kv = 0;         // tokens of these
+  std::int64_t kv_left = no_limit;  // least tokens of a rank that the experts of lost ones left
   std::array<Seconds, pass_parts> parts{};
 };
 
@@ -63,8 +64,9 @@ class ServingInstance {
   /// Frees the blocks of a request that was handed over.
   void release(std::int64_t request);
   /// Ranks from the first on are gone: the pass in progress is lost, and sequences of these ranks
-  /// start again on others, once there are any. Returns the requests that were handed over and
-  /// whose keys and values were still to be copied; null if none of the ranks was up.
+  /// start again on others, once there are any. The others hold the experts. Returns the requests
+  /// that were handed over and whose keys and values were still to be copied; null if none of the
+  /// ranks was up.
   std::optional<std::vector<std::int64_t>> lose(const LostRanks& lost, Seconds now);
   /// Those that this loss took are back.
   void restore(std::int64_t loss);
@@ -74,6 +76,8 @@ class ServingInstance {
   const std::vector<RankScheduler>& ranks() const { return ranks_; }
   const InstanceCounts& counts() const { return counts_; }
   std::int64_t kv_blocks_in_use() const;
+  /// Tokens that a rank has room for, next to the experts of lost ones.
+  std::int64_t kv_tokens() const;
 
  private:
   /// A sequence that no rank has yet, and how many passes had begun when it came.
@@ -93,6 +97,7 @@ class ServingInstance {
   bool runs_eagerly() const;
   void price_pass(Seconds now);
   void spread_experts(StepPrice& price) const;
+  void hold_experts();
 
   EngineOptions options_;
   StepPrices& prices_;

@@ -103,6 +103,11 @@ void KvCache::release(HeldKv& held) {
   held = {};
 }
 
+void KvCache::resize(std::int64_t blocks) {
+  free_ += blocks - capacity_;
+  capacity_ = blocks;
+}
+
 void KvCache::clear() {
   chunks_.clear();
   unheld_.clear();

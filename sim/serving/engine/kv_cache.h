@@ -38,6 +38,8 @@ class KvCache {
   /// meanwhile is held once.
   void publish(HeldKv& held, std::span<const std::uint64_t> hashes, std::int64_t computed);
   void release(HeldKv& held);
+  /// From now on there are so many blocks. If more are held, fewer than none are available.
+  void resize(std::int64_t blocks);
   /// Forgets all, as a rank that is lost does; no sequence holds anything.
   void clear();
 

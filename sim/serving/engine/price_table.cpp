@@ -2,6 +2,7 @@
 #include "sim/serving/engine/price_table.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -89,9 +90,17 @@ StepPrice PriceTable::interpolated(const ServingBatch& batch) {
   return price;
 }
 
+/// The middle one of each interval; of the first one more, so that short runs have several.
+bool PriceTable::checks(std::int64_t pass) const {
+  const std::int64_t every = options_.check_every;
+  if (every == 0) return false;
+  const bool early = pass < every && std::has_single_bit(static_cast<std::uint64_t>(pass));
+  return early || pass % every == every / 2;
+}
+
 StepPrice PriceTable::price(const ServingBatch& batch) {
   StepPrice price = interpolated(batch);
-  if (options_.check_every > 0 && asked_++ % options_.check_every == options_.check_every / 2) {
+  if (checks(asked_++)) {
     checked_.push_back({price.time.value, exact_.price(batch).time.value});
   }
   return price;

@@ -16,7 +16,9 @@ struct PriceTableOptions {
   std::int64_t decode_tokens = 1;  // of a sequence per decode pass: 1 + drafts
   int per_octave = 2;              // grid values per power of two of tokens and contexts
   double least_context = 64;       // below it the only grid value is 0
-  std::int64_t check_every = 256;  // passes; the exact price is computed, too. 0: never
+  /// Passes; of one in so many, and of passes 1, 2, 4 ... before, the exact price is computed, too.
+  /// 0: never.
+  std::int64_t check_every = 256;
 };
 
 /// How far the table was from the exact prices where both were computed, relative to these.
@@ -41,6 +43,7 @@ class PriceTable : public StepPrices {
   std::int64_t asked() const { return asked_; }
 
  private:
+  bool checks(std::int64_t pass) const;
   /// The number of a grid value on each axis.
   using Point = std::array<std::int32_t, shape_axes>;
   int steps_of(std::size_t axis) const;

@@ -205,6 +205,11 @@ void RankScheduler::release(std::int64_t request) {
   handed_over_.erase(at);
 }
 
+void RankScheduler::resize(std::int64_t kv_tokens) {
+  kv_.resize(kv_tokens / options_.kv.block);
+  while (kv_.available() < 0 && !running_.empty()) preempt_last();
+}
+
 LostRank RankScheduler::lose() {
   LostRank lost;
   for (ServingSequence& sequence : running_) lost.sequences.push_back(std::move(sequence));

@@ -68,6 +68,8 @@ class RankScheduler {
   void abandon() { entries_.clear(); }
   /// Frees the blocks of a request that was handed over.
   void release(std::int64_t request);
+  /// From now on there is room for so many tokens. Between passes; what does not fit is preempted.
+  void resize(std::int64_t kv_tokens);
   /// The rank and its cache are empty afterwards.
   LostRank lose();
 

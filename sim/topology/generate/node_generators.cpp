@@ -23,6 +23,7 @@ class Node {
     add_gpus(data_center_group);
     join_by_nvlink();
     join_by_pcie();
+    join_ports();
     std::vector<Nic> nics;
     for (int k = 0; k < spec_.nics; ++k) {
       const int nic = add(fmt::format("nic{}", k), VertexKind::nic);
@@ -93,11 +94,24 @@ class Node {
     for (std::size_t g = 0; g < gpus_.size(); ++g) pcie(gpus_[g], above[g / each]);
   }
 
+  /// A GPU has one port: what its NICs share is a switch with a link to it.
+  void join_ports() {
+    if (!spec_.shares_ports()) return;
+    for (std::size_t g = 0; g < gpus_.size(); ++g) {
+      ports_.push_back(add(fmt::format("pcie{}", g), VertexKind::pcie_switch));
+      pcie(gpus_[g], ports_.back());
+    }
+  }
+
   /// At its GPUs without a PCIe tree; else spread over the switches, or else over the sockets.
   void attach_nic(int nic, int k) {
     if (spec_.pcie.sockets == 0) {
       if (spec_.nics >= spec_.gpus) {
-        pcie(gpus_[k / (spec_.nics / spec_.gpus)], nic);
+        const auto gpu = static_cast<std::size_t>(k / (spec_.nics / spec_.gpus));
+        if (ports_.empty()) return pcie(gpus_[gpu], nic);
+        // The link of the GPU has the latency, and yields less if it is crowded or measured.
+        const Wire behind{spec_.pcie.link.bandwidth, Seconds(0)};
+        builder_.cable(ports_[gpu], nic, "pcie", Tier::host, behind, cost::pcie);
         return;
       }
       const int each = spec_.gpus / spec_.nics;
@@ -116,6 +130,7 @@ class Node {
   int host_;
   int switches_;
   std::vector<int> gpus_, sockets_, pcie_switches_;
+  std::vector<int> ports_;  // of the GPUs, if several NICs share each
 };
 
 }  // namespace

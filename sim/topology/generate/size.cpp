@@ -33,7 +33,8 @@ Size size_of(const NodeGroup& group) {
   const double nvlinks = node.nvlink == NvlinkKind::mesh ? gpus * (gpus - 1) / 2 : gpus;
   Size size;
   size.hosts = count;
-  size.vertices = count * (gpus + nics + tree + 1);
+  const double ports = node.shares_ports() ? gpus : 0;
+  size.vertices = count * (gpus + nics + tree + ports + 1);
   size.cables = count * (nvlinks + gpus + 2 * nics + tree * tree);
   return size;
 }

@@ -24,6 +24,7 @@ struct Wire {
 enum class NvlinkKind { none, behind_switch, pairs, mesh };
 
 struct PcieSpec {
+  bool stated = false;  // else each NIC has a link of its own, as fast as it is
   Wire link;
   int sockets = 0;   // 0: no tree, NICs hang directly at their GPUs
   int switches = 0;  // per socket; 0: GPUs hang at the socket
@@ -38,6 +39,8 @@ struct NodeSpec {
   PcieSpec pcie;
   int nics = 0;
   Wire nic;
+  /// Whether several NICs share the PCIe link of one GPU.
+  bool shares_ports() const { return pcie.stated && pcie.sockets == 0 && nics > gpus; }
 };
 
 struct NodeGroup {

@@ -248,9 +248,7 @@ class TopologyText {
     if (shape.kind == FabricShape::Kind::fat_tree) {
       line("  leaves_per_pod", std::to_string(shape.leaves_per_pod), read_in(file));
     }
-    line(
-        "  spines", std::to_string(shape.spines),
-        shape.spines > 1 ? read_in(file) : assumed(file + " has one, which may stand for several"));
+    line("  spines", std::to_string(shape.spines), spines_comment(shape, file));
     if (shape.kind == FabricShape::Kind::fat_tree) {
       line("  cores", std::to_string(shape.cores), read_in(file, "a multiple of spines"));
     }
@@ -261,6 +259,16 @@ class TopologyText {
       line("  oversubscription", "1", assumed("no file has rates of links"));
     }
     line("  latency", "1 us", assumed("of a link between switches"));
+  }
+
+  static std::string spines_comment(const FabricShape& shape, const std::string& file) {
+    if (!shape.has_spines) return assumed(file + " has no switch above its leaves; one joins them");
+    if (shape.islands > 1) {
+      return assumed(fmt::format("{} has {} islands that nothing joins; here spines join them",
+                                 file, shape.islands));
+    }
+    return shape.spines > 1 ? read_in(file)
+                            : assumed(file + " has one, which may stand for several");
   }
 
   const std::vector<ClusterFacts>& files_;

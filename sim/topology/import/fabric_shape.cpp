@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "sim/base/error.h"
 
@@ -113,9 +114,9 @@ void set_oversubscription(const FabricFacts& fabric, FabricShape& shape) {
   if (!fabric.is_tree && down > 0 && up > 0) shape.oversubscription = down / up;
 }
 
-/// How many pods the leaves and the spines next to them make, which cores only join.
-int pods_of(const std::map<std::string, int>& levels,
-            const std::map<std::string, SwitchNames>& neighbours) {
+/// How many groups the leaves make that switches up to a level join.
+int groups_below(int most_level, const std::map<std::string, int>& levels,
+                 const std::map<std::string, SwitchNames>& neighbours) {
   SwitchNames seen;
   int pods = 0;
   for (const auto& [name, level] : levels) {
@@ -129,7 +130,7 @@ int pods_of(const std::map<std::string, int>& levels,
       const auto known = neighbours.find(at);
       if (known == neighbours.end()) continue;
       for (const std::string& other : known->second) {
-        if (levels.at(other) <= 2 && seen.insert(other).second) open.push_back(other);
+        if (levels.at(other) <= most_level && seen.insert(other).second) open.push_back(other);
       }
     }
   }
@@ -144,13 +145,15 @@ void set_upper_levels(const FabricFacts& fabric, FabricShape& shape) {
     spines += level == 2;
     cores += level > 2;
   }
-  const int pods = pods_of(levels, neighbours);
+  const int pods = groups_below(2, levels, neighbours);  // which cores join
+  shape.has_spines = spines > 0;
   shape.rails_joined = shape.kind == FabricShape::Kind::rail && pods == 1 && spines > 0;
   if (shape.kind == FabricShape::Kind::rail) {
     const int rails = std::max(1, shape.nics_per_host);
     shape.spines = std::max(1, shape.rails_joined ? spines : spines / rails);
     return;
   }
+  shape.islands = groups_below(std::numeric_limits<int>::max(), levels, neighbours);
   shape.spines = std::max(1, spines);
   if (cores == 0 || pods < 2 || shape.kind == FabricShape::Kind::one_switch) return;
   shape.kind = FabricShape::Kind::fat_tree;

@@ -16,6 +16,8 @@ struct FabricShape {
   int leaves = 0;
   int least_on_leaf = 0, most_on_leaf = 0;  // hosts
   int spines = 0;                           // of a pod in a fat-tree, of a rail if rails are apart
+  bool has_spines = false;                  // else the file has none and one is assumed
+  int islands = 1;                          // of leaves that nothing joins, not of rails
   int leaves_per_pod = 0;
   int cores = 0;
   bool rails_joined = false;    // by common spines

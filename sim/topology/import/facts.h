@@ -32,6 +32,7 @@ struct NodeFacts {
   int sockets = 0;               // that have GPUs
   int switches = 0;              // of PCIe, per socket
   int nics = 0;                  // for exchanges among GPUs
+  int slower_nics = 0;           // of these; they count as the others do
   int other_nics = 0;            // slower ones, or farther from the GPUs
   BytesPerSecond nic_rate{};
   std::string network;  // of these NICs, as topologies name it
@@ -56,12 +57,18 @@ struct SwitchFacts {
   BytesPerSecond switch_rate{};  // of all links to switches above it together
 };
 
+/// A link to a host; a rate of 0: the file does not say.
+struct HostLink {
+  std::string host;
+  BytesPerSecond rate{};
+};
+
 /// Switches by name. Links between switches are in the lists of the upper one (trees) or of both
 /// (graphs).
 struct FabricFacts {
   std::map<std::string, SwitchFacts> switches;
   bool is_tree = true;        // levels are stated; else they follow from who has hosts
-  BytesPerSecond nic_rate{};  // of one link of a host
+  BytesPerSecond nic_rate{};  // of one link of a host, that of most
   std::string network = {};
 };
 

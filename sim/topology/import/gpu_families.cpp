@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstring>
 
 #include "sim/base/lower_case.h"
 
@@ -11,10 +13,10 @@ namespace {
 
 /// Data sheets of NVIDIA and AMD. Longer words come before words that they contain.
 constexpr std::array<GpuFamily, 16> gpu_families = {
-    {{"gb300", "gb300-measured", 103, 18, 50e9, 64e9, 100e9, NvlinkJoin::rack_switch},
-     {"gb200", "gb200-measured", 100, 18, 50e9, 64e9, 50e9, NvlinkJoin::rack_switch},
-     {"b300", "b300-measured", 103, 18, 50e9, 64e9, 100e9},
-     {"b200", "b200-measured", 100, 18, 50e9, 64e9, 50e9},
+    {{"gb300", "gb300-training", 103, 18, 50e9, 64e9, 100e9, NvlinkJoin::rack_switch},
+     {"gb200", "gb200-training", 100, 18, 50e9, 64e9, 50e9, NvlinkJoin::rack_switch},
+     {"b300", "b300-training", 103, 18, 50e9, 64e9, 100e9},
+     {"b200", "b200-training", 100, 18, 50e9, 64e9, 50e9},
      {"h200", "h200-measured", 90, 18, 25e9, 64e9, 50e9},
      {"h20", "h20-measured", 90, 18, 25e9, 64e9, 50e9},
      {"h800", "h800-measured", 90, 8, 25e9, 64e9, 50e9},
@@ -36,7 +38,11 @@ constexpr std::array<const char*, 6> commonest = {"h100", "h800", "b200", "b300"
 const GpuFamily* family_named(const std::string& name) {
   const std::string small = lower_case(name);
   for (const GpuFamily& family : gpu_families) {
-    if (small.find(family.word) != std::string::npos) return &family;
+    const std::size_t at = small.find(family.word);
+    if (at == small.npos) continue;
+    const std::size_t end = at + std::strlen(family.word);
+    const bool goes_on = end < small.size() && std::isdigit(static_cast<unsigned char>(small[end]));
+    if (!goes_on) return &family;  // RTX A1000 is no A100
   }
   return nullptr;
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <array>
+#include <set>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include "sim/base/error.h"
 #include "sim/base/parse_integer.h"
 #include "sim/topology/import/smi_text.h"
 #include "sim/topology/import/text_forms.h"
@@ -72,6 +75,8 @@ ClusterFacts iblinkinfo_facts(const std::string& text, const std::string& name) 
     links.push_back(link);
     fabric.switches[link.lid];
   }
+  std::vector<HostLink> to_hosts;
+  std::set<std::string> lids;
   for (const LinkOfPort& link : links) {
     SwitchFacts& one = fabric.switches[link.lid];
     const std::string host = host_of_adapter(link.peer);
@@ -80,11 +85,15 @@ ClusterFacts iblinkinfo_facts(const std::string& text, const std::string& name) 
       one.switch_rate = BytesPerSecond(one.switch_rate.value + link.rate.value);
     } else if (!host.empty()) {
       one.hosts.push_back(host);
-      one.host_rate = BytesPerSecond(one.host_rate.value + link.rate.value);
-      fabric.nic_rate = std::max(fabric.nic_rate, link.rate);
+      to_hosts.push_back({host, link.rate});
+      // A port of a host has one link and a lid of its own, all ports of a switch have one lid.
+      if (!lids.insert(link.peer_lid).second) {
+        throw error_in(name, fmt::format("'{}' has several links, but is not described", link.peer),
+                       "the whole output of iblinkinfo: this seems to be cut");
+      }
     }
   }
-  return infiniband_facts(std::move(fabric), "iblinkinfo", name);
+  return infiniband_facts(std::move(fabric), to_hosts, "iblinkinfo", name);
 }
 
 }  // namespace moesim

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <sstream>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/units.h"
 #include "sim/topology/import/text_forms.h"
 
 namespace moesim {
@@ -62,6 +66,7 @@ class DiscoveredFabric {
       fabric_.switches[current_];
     } else if (line.starts_with("Ca")) {
       current_.clear();
+      adapters_.insert(quoted_in(line, 0));
       hosts_[quoted_in(line, 0)] = host_of_adapter(quoted_in(line, 1));
     } else if (line.starts_with("Rt")) {
       current_.clear();
@@ -71,18 +76,30 @@ class DiscoveredFabric {
   }
 
   /// Adapters have descriptions in blocks of their own; those without are hosts by themselves.
-  FabricFacts finish() {
+  ClusterFacts finish(const std::string& file) {
     for (auto& [name, one] : fabric_.switches) {
-      for (std::string& host : one.hosts) {
-        if (const auto known = hosts_.find(host); known != hosts_.end() && !known->second.empty()) {
-          host = known->second;
-        }
-      }
+      for (std::string& host : one.hosts) host = host_of(host);
     }
-    return std::move(fabric_);
+    std::set<std::string> named;  // by a switch
+    for (HostLink& link : links_) {
+      if (!adapters_.contains(link.host)) named.insert(link.host);
+      link.host = host_of(link.host);
+    }
+    ClusterFacts facts = infiniband_facts(std::move(fabric_), links_, "ibnetdiscover", file);
+    if (!named.empty()) {
+      facts.left_out.push_back(fmt::format("that {} {} named but not described: is it whole?",
+                                           counted(std::ssize(named), "adapter"),
+                                           named.size() == 1 ? "is" : "are"));
+    }
+    return facts;
   }
 
  private:
+  std::string host_of(const std::string& adapter) const {
+    const auto known = hosts_.find(adapter);
+    return known == hosts_.end() || known->second.empty() ? adapter : known->second;
+  }
+
   void read_port(const std::string& line) {
     const std::string peer = quoted_in(line, 0);
     if (peer.empty()) return;
@@ -99,14 +116,64 @@ class DiscoveredFabric {
       hosts_.try_emplace(peer, host);
     }
     one.hosts.push_back(peer);
-    one.host_rate = BytesPerSecond(one.host_rate.value + rate.value);
-    if (rate > fabric_.nic_rate) fabric_.nic_rate = rate;
+    links_.push_back({peer, rate});
   }
 
   FabricFacts fabric_;
+  std::vector<HostLink> links_;               // by adapter
+  std::set<std::string> adapters_;            // that have a block
   std::map<std::string, std::string> hosts_;  // by adapter
   std::string current_;                       // the switch whose ports follow
 };
+
+/// Both ends of a link between switches describe it.
+void check_whole(const FabricFacts& fabric, const std::string& form, const std::string& name) {
+  const auto links_of = [&](const std::string& from, const std::string& to) {
+    const auto& all = fabric.switches.at(from).switches;
+    return std::ranges::count(all, to);
+  };
+  const std::string hint = fmt::format("the whole output of {}: this seems to be cut", form);
+  for (const auto& [id, one] : fabric.switches) {
+    for (const std::string& peer : std::set(one.switches.begin(), one.switches.end())) {
+      if (!fabric.switches.contains(peer)) {
+        throw error_in(
+            name, fmt::format("switch '{}' has links to '{}', which is not described", id, peer),
+            hint);
+      }
+      if (links_of(id, peer) == links_of(peer, id)) continue;
+      throw error_in(name,
+                     fmt::format("switch '{}' has {} to '{}', which has {} back", id,
+                                 counted(links_of(id, peer), "link"), peer, links_of(peer, id)),
+                     hint);
+    }
+  }
+}
+
+/// NICs of a topology are alike: the rate that most links have, of several such the fastest.
+void set_rate(const std::vector<HostLink>& links, FabricFacts& fabric, ClusterFacts& facts) {
+  std::map<double, int> count_of;
+  for (const HostLink& link : links) {
+    if (link.rate.value > 0) ++count_of[link.rate.value];
+  }
+  int most = 0;
+  for (const auto& [rate, count] : count_of) {
+    if (count < most) continue;
+    most = count;
+    fabric.nic_rate = BytesPerSecond(rate);
+  }
+  for (auto& [id, one] : fabric.switches) {
+    one.host_rate = BytesPerSecond(fabric.nic_rate.value * static_cast<double>(one.hosts.size()));
+  }
+  std::vector<HostLink> others;
+  std::ranges::copy_if(links, std::back_inserter(others), [&](const HostLink& link) {
+    return link.rate.value > 0 && link.rate != fabric.nic_rate;
+  });
+  if (others.empty()) return;
+  facts.left_out.push_back(
+      fmt::format("that {} of {} links to hosts {} not {}, such as {} of {}", others.size(),
+                  links.size(), others.size() == 1 ? "is" : "are", to_string(fabric.nic_rate),
+                  to_string(others.front().rate), others.front().host));
+}
 
 }  // namespace
 
@@ -115,11 +182,13 @@ std::string host_of_adapter(const std::string& description) {
   return description.substr(0, description.find(' '));
 }
 
-ClusterFacts infiniband_facts(FabricFacts fabric, const std::string& form,
-                              const std::string& name) {
+ClusterFacts infiniband_facts(FabricFacts fabric, const std::vector<HostLink>& links,
+                              const std::string& form, const std::string& name) {
   fabric.network = "infiniband";
   ClusterFacts facts{name, form};
   fabric.is_tree = false;
+  check_whole(fabric, form, name);
+  set_rate(links, fabric, facts);
   std::set<std::string> hosts;
   for (const auto& [id, one] : fabric.switches) hosts.insert(one.hosts.begin(), one.hosts.end());
   if (hosts.empty()) {
@@ -135,7 +204,7 @@ ClusterFacts ibnetdiscover_facts(const std::string& text, const std::string& nam
   DiscoveredFabric discovered;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) discovered.read(line);
-  return infiniband_facts(discovered.finish(), "ibnetdiscover", name);
+  return discovered.finish(name);
 }
 
 }  // namespace moesim

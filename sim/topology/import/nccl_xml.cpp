@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What NCCL dumps of a node: its tree of CPUs, PCI devices, GPUs and NICs, and its graphs.
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
 
 #include "sim/topology/import/xml_tree.h"
@@ -73,19 +75,35 @@ void set_nvlink(const std::vector<LinksOfGpu>& all, NodeFacts& node) {
   }
 }
 
-/// Only the fastest NICs take part in exchanges.
-void add_net(const pugi::xml_node& net, NodeFacts& node) {
-  const BytesPerSecond rate(leading_number(text_of(net, "speed")) * 1e6 / 8);
-  if (rate > node.nic_rate) {
-    node.other_nics += node.nics;
-    node.nics = 0;
-    node.nic_rate = rate;
-    node.network.clear();
+/// Only the fastest NICs take part in exchanges, and slower ones without which GPUs have unequally
+/// many: links come up slower, by up to `slowest`.
+void set_nets(const std::vector<pugi::xml_node>& nets, NodeFacts& node) {
+  constexpr double slowest = 8;
+  std::map<BytesPerSecond, int, std::greater<>> count_of;
+  for (const pugi::xml_node& net : nets) {
+    const BytesPerSecond rate(leading_number(text_of(net, "speed")) * 1e6 / 8);
+    if (rate > node.nic_rate) {
+      node.nic_rate = rate;
+      node.network.clear();
+    }
+    ++count_of[rate];
+    if (rate == node.nic_rate && node.network.empty()) {
+      node.network = network_of_device(text_of(net, "name"));
+    }
   }
-  rate == node.nic_rate ? ++node.nics : ++node.other_nics;
-  if (rate == node.nic_rate && node.network.empty()) {
-    node.network = network_of_device(text_of(net, "name"));
+  if (count_of.empty()) return;
+  node.nics = count_of.begin()->second;
+  const auto is_shared = [&](int nics) { return nics % node.gpus == 0 || node.gpus % nics == 0; };
+  int all = node.nics;
+  for (const auto& [rate, count] : count_of) {
+    if (node.gpus == 0 || is_shared(node.nics) || rate.value * slowest < node.nic_rate.value) break;
+    if (rate != node.nic_rate) all += count;
+    if (all % node.gpus == 0) {
+      node.slower_nics = all - node.nics;
+      node.nics = all;
+    }
   }
+  node.other_nics = static_cast<int>(nets.size()) - node.nics;
 }
 
 /// Files that clouds ship for NCCL have PCI devices without what is in them: InfiniBand by its
@@ -110,6 +128,7 @@ void add_bare_nics(const pugi::xml_node& system, NodeFacts& node) {
 NodeFacts nccl_system_facts(const pugi::xml_node& system) {
   NodeFacts node;
   std::vector<LinksOfGpu> links;
+  std::vector<pugi::xml_node> nets;
   for (const pugi::xml_node& cpu : system.children("cpu")) {
     int gpus = 0, switches = 0;
     for (const pugi::xml_node& pci : cpu.children("pci")) {
@@ -117,7 +136,7 @@ NodeFacts nccl_system_facts(const pugi::xml_node& system) {
     }
     for_elements(cpu, [&](const pugi::xml_node& element) {
       const std::string kind = element.name();
-      if (kind == "net") add_net(element, node);
+      if (kind == "net") nets.push_back(element);
       if (kind != "pci" || !is_gpu_slot(element)) return;
       ++gpus;
       const pugi::xml_node gpu = element.child("gpu");
@@ -134,6 +153,7 @@ NodeFacts nccl_system_facts(const pugi::xml_node& system) {
     node.sockets += gpus > 0;
     node.switches = std::max(node.switches, switches);
   }
+  set_nets(nets, node);
   if (count_elements(system, "net") == 0) add_bare_nics(system, node);
   const bool known = std::ranges::any_of(
       links, [](const LinksOfGpu& gpu) { return gpu.to_switch > 0 || !gpu.to_gpus.empty(); });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "sim/topology/import/facts.h"
 
@@ -26,6 +27,9 @@ ClusterFacts iblinkinfo_facts(const std::string& text, const std::string& name);
 /// The host in how an adapter describes itself: "node01 mlx5_0" and "node01 HCA-1" are of one;
 /// empty for the adapter of a switch's own, which shows as a host.
 std::string host_of_adapter(const std::string& description);
-ClusterFacts infiniband_facts(FabricFacts fabric, const std::string& form, const std::string& name);
+/// `links` are those to hosts. Throws Error if a switch or the other end of a link is not
+/// described, as in a file that was cut.
+ClusterFacts infiniband_facts(FabricFacts fabric, const std::vector<HostLink>& links,
+                              const std::string& form, const std::string& name);
 
 }  // namespace moesim

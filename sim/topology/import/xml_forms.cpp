@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "sim/base/error.h"
+#include "sim/base/units.h"
 #include "sim/topology/import/xml_tree.h"
 #include "sim/topology/read/foreign.h"
 
@@ -35,6 +36,11 @@ ClusterFacts xml_facts(const std::string& text, const std::string& name) {
   if (kind == "system") {
     facts.form = "NCCL's topology dump";
     facts.node = nccl_system_facts(root);
+    if (const int slower = facts.node->slower_nics; slower > 0) {
+      facts.left_out.push_back(fmt::format("that {} of {} NICs {} slower than {}", slower,
+                                           facts.node->nics, slower == 1 ? "is" : "are",
+                                           to_string(facts.node->nic_rate)));
+    }
   } else if (kind == "graphs") {
     facts.form = "NCCL's graph dump";
     facts.node = nccl_graph_facts(root);

@@ -27,7 +27,7 @@ bool has_line_of(const std::string& text, std::initializer_list<const char*> beg
   return false;
 }
 
-/// A header that begins with GPU0, or with it underlined, and a diagonal of X.
+/// GPU0 somewhere (the header may be underlined), and an X of the diagonal.
 bool is_smi(const std::string& text) {
   return text.find("GPU0") != std::string::npos &&
          (text.find(" X ") != std::string::npos || text.find("\tX") != std::string::npos);

@@ -137,6 +137,7 @@ void read_pcie(const YamlMap& map, NodeSpec& node) {
   const bool all_to_all =
       node.nvlink == NvlinkKind::behind_switch || node.nvlink == NvlinkKind::mesh;
   PcieSpec& pcie = node.pcie;
+  pcie.stated = true;
   pcie.link = read_wire(map, LinkKind::pcie);
   pcie.sockets = static_cast<int>(map.integer("sockets", {1, 64}, all_to_all ? 0 : 1));
   if (pcie.sockets == 0) {

@@ -123,11 +123,12 @@ void warn_if_doubled(const YamlMap& map, BytesPerSecond bandwidth, const std::st
 void warn_of_narrow_front(const YamlMap& nics, const NodeSpec& node) {
   // A NIC without a PCIe tree hangs at each of its GPUs by a link of its own.
   const int links = node.pcie.sockets == 0 ? std::max(1, node.gpus / node.nics) : 1;
+  const int together = node.shares_ports() ? node.nics / node.gpus : 1;
   const BytesPerSecond front(node.pcie.link.bandwidth.value * links);
   const auto bandwidth = nics.find("bandwidth");
-  if (node.nic.bandwidth <= front) return;
+  if (node.nic.bandwidth.value * together <= front.value) return;
   (bandwidth ? *bandwidth : nics.value())
-      .warning(narrow_front(node.nic.bandwidth, front),
+      .warning(narrow_front(node.nic.bandwidth, front, together),
                "a faster 'pcie', or leave 'pcie' out: then NICs get what they have");
 }
 

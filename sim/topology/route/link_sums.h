@@ -37,9 +37,11 @@ class LinkSums {
     use.first = std::min(use.first, Seconds(load.latency));
   }
 
-  /// The exchange uses a route of this latency; the longest one counts.
-  void note_latency(double seconds) {
+  /// So many bytes of the exchange use a route of this latency.
+  void note_latency(double seconds, std::int64_t bytes) {
     loads_.latency.value = std::max(loads_.latency.value, seconds);
+    waited_ += seconds * static_cast<double>(bytes);
+    bytes_ += bytes;
   }
 
   /// The sums without their times, the links ascending. Leaves nothing behind.
@@ -49,11 +51,14 @@ class LinkSums {
     for (const std::size_t place : places_by_link()) ascending.push_back(loads_.uses[place]);
     forget_places();
     loads_.uses = std::move(ascending);
+    if (bytes_ > 0) loads_.mean.value = waited_ / static_cast<double>(bytes_);
     return std::move(loads_);
   }
 
  private:
   static constexpr std::int32_t unused = -1;
+  double waited_ = 0;       // latencies x bytes
+  std::int64_t bytes_ = 0;  // of all noted routes
   /// Places of nothing, from one exchange to the next: to make a place for every link of a large
   /// cluster takes longer than to price an exchange of few GPUs.
   static std::vector<std::int32_t>& spare() {

@@ -171,7 +171,7 @@ void Loader::stay_inside(const Host& host) {
       if (!any) at_.assign(static_cast<std::size_t>(type.inside.size()), {});
       any = true;
       at_[vertex] = {bytes, type.latency_to_gpu[to][vertex]};
-      sums_.note_latency(at_[vertex].latency);
+      sums_.note_latency(at_[vertex].latency, bytes);
     }
     if (any) push(host, type.to_gpu[to]);
   }
@@ -201,12 +201,14 @@ void Loader::go_out(int h) {
       const auto number = static_cast<std::size_t>(egress_of(attachment, e));
       const Egress& egress = egresses[number];
       Load load{units * traffic_.unit().value};
+      double longest = 0;
       for (const Egress::Exit& exit : egress.exits[g]) {
         const int v = host.up_switch[static_cast<std::size_t>(exit.port)];
         const double latency = exit.latency + entrance(e).latency[static_cast<std::size_t>(v)];
-        sums_.note_latency(latency);
+        longest = std::max(longest, latency);
         load.latency = std::min(load.latency, latency);
       }
+      sums_.note_latency(longest, load.bytes);
       if (!egress.single) {
         choosing_[g * width_ + e] = load;
         continue;

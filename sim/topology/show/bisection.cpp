@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bisection bandwidth by max-flow.
+// Bisection bandwidth, and what gets out of a host, by max-flow.
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/boykov_kolmogorov_max_flow.hpp>
 #include <cmath>
+#include <map>
 
 #include "sim/base/error.h"
 #include "sim/topology/show/summary.h"
@@ -34,6 +35,15 @@ void add_edge(Graph& graph, std::size_t from, std::size_t to, std::int64_t capac
   graph[back] = {0, 0, forth};
 }
 
+/// From vertex 0 to vertex 1.
+std::int64_t flow_through(Graph& graph) {
+  return boost::boykov_kolmogorov_max_flow(
+      graph, boost::get(&FlowEdge::capacity, graph), boost::get(&FlowEdge::residual, graph),
+      boost::get(&FlowEdge::reverse, graph), boost::get(&FlowVertex::predecessor, graph),
+      boost::get(&FlowVertex::color, graph), boost::get(&FlowVertex::distance, graph),
+      boost::get(boost::vertex_index, graph), std::size_t{0}, std::size_t{1});
+}
+
 /// The GPUs of each half melt into one vertex: 0 the first half, 1 the second.
 std::int64_t max_flow(const Topology& topology, const std::vector<bool>& second_half) {
   std::vector<std::size_t> vertex(topology.vertices().size());
@@ -50,14 +60,38 @@ std::int64_t max_flow(const Topology& topology, const std::vector<bool>& second_
     if (from == to || from == 1 || to == 0) continue;
     add_edge(graph, from, to, std::llround(link.bandwidth.value));
   }
-  return boost::boykov_kolmogorov_max_flow(
-      graph, boost::get(&FlowEdge::capacity, graph), boost::get(&FlowEdge::residual, graph),
-      boost::get(&FlowEdge::reverse, graph), boost::get(&FlowVertex::predecessor, graph),
-      boost::get(&FlowVertex::color, graph), boost::get(&FlowVertex::distance, graph),
-      boost::get(boost::vertex_index, graph), std::size_t{0}, std::size_t{1});
+  return flow_through(graph);
 }
 
 }  // namespace
+
+std::vector<BytesPerSecond> out_of_hosts(const Topology& topology) {
+  const auto host_of = [&](VertexId v) { return topology.vertices()[v.index()].host; };
+  std::vector<std::vector<const Link*>> inside(static_cast<std::size_t>(topology.host_count()));
+  for (const Link& link : topology.links()) {
+    const int host = host_of(link.from);
+    if (host >= 0) inside[static_cast<std::size_t>(host)].push_back(&link);
+  }
+  std::vector<BytesPerSecond> out;
+  for (std::size_t host = 0; host < inside.size(); ++host) {
+    std::map<VertexId, std::size_t> numbers;  // of what is inside and not a GPU
+    const auto number = [&](VertexId v) -> std::size_t {
+      if (host_of(v) != static_cast<int>(host)) return 1;
+      if (topology.vertices()[v.index()].kind == VertexKind::gpu) return 0;
+      return numbers.try_emplace(v, numbers.size() + 2).first->second;
+    };
+    for (const Link* link : inside[host]) number(link->from), number(link->to);
+    Graph graph(numbers.size() + 2);
+    for (const Link* link : inside[host]) {
+      const std::size_t from = number(link->from), to = number(link->to);
+      if (to != 0 && from != to) {
+        add_edge(graph, from, to, std::llround(link->bandwidth.value));
+      }
+    }
+    out.emplace_back(static_cast<double>(flow_through(graph)));
+  }
+  return out;
+}
 
 Bisection bisection_of(const Topology& topology) {
   const int gpus = topology.gpu_count();

@@ -46,13 +46,7 @@ std::vector<GpuBandwidth> summarize_gpus(const Topology& topology) {
 }
 
 Span<BytesPerSecond> summarize_nodes(const Topology& topology) {
-  std::vector<BytesPerSecond> out(topology.host_count());
-  for (const Link& link : topology.links()) {
-    const int host = topology.vertices()[link.from.index()].host;
-    if (host >= 0 && topology.vertices()[link.to.index()].host != host) {
-      out[host] += link.bandwidth;
-    }
-  }
+  const std::vector<BytesPerSecond> out = out_of_hosts(topology);
   const auto [least, most] = std::ranges::minmax(out);
   return {least, most};
 }

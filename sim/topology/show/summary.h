@@ -47,7 +47,7 @@ struct Summary {
   std::vector<LevelSummary> levels;
   std::vector<ClassSummary> classes;
   std::vector<GpuBandwidth> gpus;
-  Span<BytesPerSecond> node_out;  // links that leave a host, one direction; 0 on a single node
+  Span<BytesPerSecond> node_out;  // what GPUs of a host get out of it; 0 on a single node
   Bisection bisection;
 };
 
@@ -58,6 +58,9 @@ std::vector<ClassSummary> classes_of(const Topology& topology);
 /// Max-flow (Boykov and Kolmogorov, PAMI 2004) from the GPUs of one half to those of the other.
 /// Throws Error when there is one GPU only.
 Bisection bisection_of(const Topology& topology);
+
+/// Max-flow from the GPUs of each host to whatever is outside of it, one direction.
+std::vector<BytesPerSecond> out_of_hosts(const Topology& topology);
 
 /// What is legal and probably unwanted: links without their opposite direction or with another
 /// bandwidth there, vertices that no route can use.

@@ -219,6 +219,18 @@ TEST(PostedLog, SaysHowManyRowsAreLost) {
   EXPECT_THAT(log.notes, ElementsAre("leaves out 1 row that other output broke, first in line 28"));
 }
 
+TEST(PostedLog, MayHaveRowsGluedToTheNext) {
+  const MadeLog made;
+  const std::string third = made.row(2), last = made.row(5);
+  const auto glued = [](const std::string& row) { return row.substr(0, row.size() - 1); };
+  expect_as_plain(with(made.text(), third, glued(third)));
+  expect_as_plain(with(made.text(), third + made.row(3), glued(third) + glued(made.row(3))));
+  expect_as_plain(with(made.text(), last, glued(last)));
+  const Log log = read_made(with(made.text(), third, third.substr(0, 60)));
+  EXPECT_EQ(log.samples.size(), 5u);
+  EXPECT_THAT(log.notes, ElementsAre("leaves out 1 row that other output broke, first in line 28"));
+}
+
 TEST(PostedLog, NamesProgramsInManyWays) {
   for (const char* name :
        {"alltoall_perf_mpi", "alltoall_perf", "/opt/nccl_tests/alltoall_perf_mpi_cuda13",

@@ -78,6 +78,22 @@ TEST(Hosts, ThatRanksDoNotFillAreSaid) {
   EXPECT_EQ(log.samples.at(0).bytes, Bytes((1 << 20) / 64 * 57));
 }
 
+TEST(Groups, MustBeAlike) {
+  const MadeLog made = of(32, 8);
+  const auto split_at = [&](int ranks, int all, const MadeLog& each) {
+    std::string text = made.header();
+    for (int r = 0; r < 32; ++r) {
+      const std::string group = fmt::format("Group {:2d}", r < all ? r / ranks : 1);
+      text = with(text, made.rank(r), with(made.rank(r), "Group  0", group));
+    }
+    return text + with(each.text(), each.header(), "");
+  };
+  EXPECT_THAT(refusal_of(split_at(8, 8, of(8, 8))),
+              HasSubstr("ran in groups that are not alike: 8 ranks on 1 host, 24 ranks on 3 hosts\n"
+                        "hint: split the ranks into equal groups"));
+  EXPECT_EQ(read_made(split_at(8, 32, of(8, 8))).what, "alltoall, 8 ranks, inside a host");
+}
+
 TEST(Hosts, MustHaveTheSlots) {
   LogChoice choice = on_hosts(2);
   choice.slots = 16;

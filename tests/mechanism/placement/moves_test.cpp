@@ -32,7 +32,7 @@ TEST(WeightMovesTest, RefusesExpertsNobodyHoldsAndOtherClusters) {
             }),
             "error: GPU 1 wants expert 2, which no GPU holds\n");
   EXPECT_EQ(error_of([&] { weight_moves(two, slot_table_of({{0}}), 2); }),
-            "error: no moves from 2 to 1 GPUs in nodes of 2\n");
+            "error: 2 and 1 GPUs in nodes of 2 do not match\n");
 }
 
 TEST(WeightMovesTest, FillsEverySlotFromAHolderOfTheOldTable) {

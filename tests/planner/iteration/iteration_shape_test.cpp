@@ -281,20 +281,24 @@ Spec spec_of(int tp, int cp, int pp, int ep) {
   return o;
 }
 
-// Keys and values of 4 heads of 64 go once round the other members of the group.
-TEST(ContextExchanges, PassKeysOnceRound) {
+// Keys and values of 4 heads of 64 go once round the other members of the group, and back with
+// their gradients, which come home.
+TEST(ContextExchanges, PassKeysOnceRoundInEachPass) {
   for (const int cp : {2, 4}) {
     const Plan plan = plan_on_two_nodes(spec_of(1, cp, 1, 4));
-    int found = 0;
+    std::map<Pass, int> found;
     for (const Op& op : plan.ops) {
       if (op.key.kind != OpKind::context_exchange) continue;
-      ++found;
+      ++found[op.key.pass];
       const std::int64_t keys = 512 / cp * (2 * 4 * 64) * 2;
+      const int times = op.key.pass == Pass::forward ? cp - 1 : (cp - 1) + cp;
       EXPECT_EQ(op.exchange()->traffic.total().value,
-                static_cast<std::int64_t>(op.group.size()) * (cp - 1) * keys)
+                static_cast<std::int64_t>(op.group.size()) * times * keys)
           << cp;
+      EXPECT_TRUE(op.exchange()->ring);
     }
-    EXPECT_GT(found, 0);
+    EXPECT_GT(found[Pass::forward], 0);
+    EXPECT_EQ(found[Pass::forward], found[Pass::backward]);
   }
   for (const Op& op : plan_on_two_nodes(spec_of(1, 1, 1, 4)).ops) {
     EXPECT_NE(op.key.kind, OpKind::context_exchange);
@@ -332,7 +336,8 @@ TEST(Updates, WaitForAllSumsOfGradients) {
         int undivided = 0;
         for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
           const OpKey& key = plan[id].key;
-          const bool of_tensors = key.kind == OpKind::tensor_exchange && key.role == Role::wgrad;
+          const bool of_tensors =
+              key.kind == OpKind::tensor_exchange && key.stage == Stage::reduce;
           undivided += of_tensors ? 1 : 0;
           if (key.kind == OpKind::optimizer) updates.push_back(id);
           if (of_tensors || key.kind == OpKind::gradient_sum ||

@@ -223,7 +223,7 @@ TEST_F(IterationMemoryTest, SkewedRoutingFillsExactlyTheGpuThatGetsTheRows) {
   EXPECT_EQ(fullest(even.peaks), GpuId(0));
 }
 
-TEST_F(IterationMemoryTest, CurveOfTheFullestGpuEndsInItsPeak) {
+TEST_F(IterationMemoryTest, CurveOfTheFullestGpuHasItsPeakInItsTurn) {
   const MoeModel model = all_chosen(8);
   const StepMemory held = memory(model, options(PipelineKind::one_f_one_b, 4, 1, 8));
   const MemoryPeak& peak = held.peaks[fullest(held.peaks).index()];

@@ -78,7 +78,7 @@ class Chance {
   std::uint64_t state_;
 };
 
-/// 0 to n in an order of its own for every seed. Kept here: leaving a kernel destroys nothing.
+/// 0 to n - 1 in an order of its own for every seed. Kept here: leaving a kernel destroys nothing.
 const std::vector<unsigned>& order_of(Of what, unsigned n, std::uint64_t salt) {
   std::vector<unsigned>& order = blocks.orders[static_cast<std::size_t>(what)];
   order.resize(n);

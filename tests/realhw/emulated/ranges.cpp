@@ -22,6 +22,7 @@ int begin_range(const char* name) {
 }
 
 int end_range() {
+  if (open.empty()) return -1;
   open.pop_back();
   return static_cast<int>(open.size());
 }

@@ -38,17 +38,17 @@ TEST(CloudNodes, TypesOfMachinesNameTheirGpus) {
       {"p5.48xlarge", "h100-measured  # read: f: H100 of p5.48xlarge\n  gpus: 8 "},
       {"p5.4xlarge", "h100-measured  # read: f: H100 of p5.4xlarge\n  gpus: 1 "},
       {"p5en.48xlarge", "h200-measured  # read: f: H200 of p5en.48xlarge\n  gpus: 8 "},
-      {"p6-b200.48xlarge", "b200-measured  # read: f: B200 of p6-b200.48xlarge\n  gpus: 8 "},
-      {"p6e-gb200.36xlarge", "gb200-measured  # read: f: GB200 of p6e-gb200.36xlarge\n  gpus: 4 "},
+      {"p6-b200.48xlarge", "b200-training  # read: f: B200 of p6-b200.48xlarge\n  gpus: 8 "},
+      {"p6e-gb200.36xlarge", "gb200-training  # read: f: GB200 of p6e-gb200.36xlarge\n  gpus: 4 "},
       {"a2-megagpu-16g", "a100-measured  # read: f: A100 of a2-megagpu-16g\n  gpus: 16 "},
       {"a3-highgpu-1g", "h100-measured  # read: f: H100 of a3-highgpu-1g\n  gpus: 1 "},
       {"a3-ultragpu-8g", "h200-measured  # read: f: H200 of a3-ultragpu-8g\n  gpus: 8 "},
-      {"a4-highgpu-8g", "b200-measured  # read: f: B200 of a4-highgpu-8g\n  gpus: 8 "},
-      {"a4x-highgpu-4g", "gb200-measured  # read: f: GB200 of a4x-highgpu-4g\n  gpus: 4 "},
+      {"a4-highgpu-8g", "b200-training  # read: f: B200 of a4-highgpu-8g\n  gpus: 8 "},
+      {"a4x-highgpu-4g", "gb200-training  # read: f: GB200 of a4x-highgpu-4g\n  gpus: 4 "},
       {"Standard_ND96isr_H100_v5",
        "h100-measured  # read: f: Standard_ND96isr_H100_v5\n  gpus: 8 "},
       {"Standard_ND128isr_NDR_GB200_v6",
-       "gb200-measured  # read: f: Standard_ND128isr_NDR_GB200_v6\n  gpus: 4 "}};
+       "gb200-training  # read: f: Standard_ND128isr_NDR_GB200_v6\n  gpus: 4 "}};
   for (const auto& [type, gpu] : gpus) {
     EXPECT_THAT(cloud_topology(cloud_node("a", "node.kubernetes.io/instance-type: " + type, 0)),
                 HasSubstr("  gpu: " + gpu));

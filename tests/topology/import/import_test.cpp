@@ -243,7 +243,7 @@ TEST(TopologyImport, OddFilesAreReadAsFarAsTheyGo) {
   EXPECT_THAT(imported({"switches:\n- {name: leaf, capacity_blocks: [a, b]}\ncapacity_blocks:\n"
                         "- {name: a, type: GB200, nodes: [n1]}\n"
                         "- {name: b, type: H100, nodes: [n2]}\n"}),
-              HasSubstr("gpu: gb200-measured  # read: f0: GB200"));
+              HasSubstr("gpu: gb200-training  # read: f0: GB200"));
 }
 
 TEST(TopologyImport, YamlOfOthers) {
@@ -262,7 +262,7 @@ TEST(TopologyImport, YamlOfOthers) {
   const std::string topograph = imported(
       {"switches:\n- name: core\n  switches: [leaf]\n- name: leaf\n  capacity_blocks: [cb]\n"
        "capacity_blocks:\n- name: cb\n  type: GB200\n  nvlink: nvl1\n  nodes: [n1, n2]\n"});
-  EXPECT_THAT(topograph, HasSubstr("gpu: gb200-measured  # read: f0: GB200"));
+  EXPECT_THAT(topograph, HasSubstr("gpu: gb200-training  # read: f0: GB200"));
   const std::string kubernetes = imported({R"({"kind": "List", "items": [
         {"kind": "Node", "metadata": {"name": "a", "labels": {"nvidia.com/gpu.count": "8",
          "nvidia.com/gpu.product": "NVIDIA-H200"}}},

@@ -62,9 +62,9 @@ TEST(PostedTopology, NvlinkOfSeveralHostsIsARackUnlessAFileSaysWhich) {
   const std::string blocks = "BlockName=b1 Nodes=n[1-18]\nBlockName=b2 Nodes=n[19-36]\n";
   EXPECT_THAT(
       posted_topology(blocks),
-      HasSubstr("  gpu: gb200-measured  # assumed: NVLink joins 18 hosts, as in racks; --gpu says "
+      HasSubstr("  gpu: gb200-training  # assumed: NVLink joins 18 hosts, as in racks; --gpu says "
                 "which\n  gpus: 72  # assumed: 4 of each host, as in racks of NVL72\n"));
-  EXPECT_THAT(posted_topology(blocks, "gb300-measured"), HasSubstr("  gpus: 72  # assumed"));
+  EXPECT_THAT(posted_topology(blocks, "gb300-training"), HasSubstr("  gpus: 72  # assumed"));
   EXPECT_THAT(posted_topology(blocks, "h100-measured"),
               HasSubstr("  gpus: 144  # assumed: no file says\n"));
 }
@@ -119,6 +119,38 @@ TEST(PostedTopology, ComputeCapabilityNamesTheDeviceOfUnknownFamilies) {
   EXPECT_THAT(text, HasSubstr("    bandwidth: 150 GB/s  # assumed: 6 links of 25 GB/s"));
   EXPECT_THAT(posted_topology(dgx1_of_nccl("60")), HasSubstr("  gpu: 'p100'  # assumed: f says"));
   EXPECT_THAT(posted_topology(dgx1_of_nccl("110")), HasSubstr("  gpu: 'sm110'  # assumed: f says"));
+}
+
+TEST(PostedTopology, ASlowNicCountsIfGpusWouldLackIt) {
+  const auto node = [](int fast, const std::string& more) {
+    std::string xml = R"(<system version="1"><cpu numaid="0">)";
+    for (int i = 0; i < 4; ++i) xml += R"(<pci class="0x030200"><gpu sm="90"/></pci>)";
+    for (int i = 0; i < fast; ++i) xml += R"(<nic><net name="mlx5_0" speed="400000"/></nic>)";
+    return posted_topology(xml + more + "</cpu></system>");
+  };
+  const std::string slow = R"(<nic><net name="mlx5_9" speed="100000"/></nic>)";
+  EXPECT_THAT(node(3, slow), AllOf(HasSubstr("    count: 4  # read: f\n    bandwidth: 50 GB/s"),
+                                   HasSubstr("# left out: f: that 1 of 4 NICs is slower than 50 "
+                                             "GB/s\n")));
+  const std::string one_more = "# left out: f: 1 more NIC, slower or farther from the GPUs\n";
+  EXPECT_THAT(node(4, slow), AllOf(HasSubstr("    count: 4  # read: f\n"), HasSubstr(one_more)));
+  EXPECT_THAT(node(2, slow), AllOf(HasSubstr("    count: 2  # read: f\n"), HasSubstr(one_more)));
+  const std::string of_hosts = R"(<nic><net name="eth0" speed="10000"/></nic>)";
+  EXPECT_THAT(node(3, of_hosts),
+              AllOf(HasSubstr("    count: 3  # read: f\n"), HasSubstr(one_more)));
+}
+
+TEST(PostedTopology, LeavesThatNothingJoinsAreSaidToBe) {
+  EXPECT_THAT(
+      posted_topology("SwitchName=a Nodes=n[1-8]\nSwitchName=b Nodes=n[9-16]\n"),
+      HasSubstr("  spines: 1  # assumed: f has no switch above its leaves; one joins them\n"));
+  EXPECT_THAT(posted_topology("SwitchName=a Nodes=n[1-8]\nSwitchName=b Nodes=n[9-16]\n"
+                              "SwitchName=s Switches=a\nSwitchName=t Switches=b\n"),
+              HasSubstr("  spines: 2  # assumed: f has 2 islands that nothing joins; here spines "
+                        "join them\n"));
+  EXPECT_THAT(posted_topology("SwitchName=a Nodes=n[1-8]\nSwitchName=b Nodes=n[9-16]\n"
+                              "SwitchName=s Switches=a,b\n"),
+              HasSubstr("  spines: 1  # assumed: f has one, which may stand for several\n"));
 }
 
 TEST(PostedTopology, SlotsOfOldPcieAreOfOldGpus) {
@@ -180,13 +212,13 @@ TEST(PostedTopology, LinksOfAnAssumedGpuHaveAnAssumedRate) {
     return AllOf(HasSubstr("  gpu: " + gpu), HasSubstr("    bandwidth: " + rate));
   };
   EXPECT_THAT(tray("2 10 18 26"),
-              has("gb200-measured  # assumed: 18 NVLinks, and each of four GPUs is a NUMA node of "
+              has("gb200-training  # assumed: 18 NVLinks, and each of four GPUs is a NUMA node of "
                   "Grace; --gpu says which\n",
                   "900 GB/s  # assumed: 18 links of 50 GB/s by data sheet\n"));
   EXPECT_THAT(tray("N/A N/A N/A N/A"),
               has("h100-measured  # assumed", "450 GB/s  # assumed: 18 links of 25 GB/s"));
-  EXPECT_THAT(tray("N/A N/A N/A N/A", "b200-measured"),
-              has("b200-measured  # stated", "900 GB/s  # read: f: 18 links of 50 GB/s"));
+  EXPECT_THAT(tray("N/A N/A N/A N/A", "b200-training"),
+              has("b200-training  # stated", "900 GB/s  # read: f: 18 links of 50 GB/s"));
 }
 
 }  // namespace

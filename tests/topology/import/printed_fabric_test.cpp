@@ -67,6 +67,57 @@ TEST(PrintedFabric, SignalsOfLanesCarryData) {
   }
 }
 
+/// A leaf with two hosts, at given rates, and two links to a spine.
+std::string leaf_of_ibnetdiscover(int number, const std::string& second_rate) {
+  return fmt::format(
+      "switchguid=0x{0}\nSwitch\t8 \"S-{0}\"\t# \"leaf\" base port 0 lid {0}\n"
+      "[1]\t\"H-{0}1\"[1](a)\t\t# \"n{0}1 mlx5_0\" lid 5 4xNDR\n"
+      "[2]\t\"H-{0}2\"[1](b)\t\t# \"n{0}2 mlx5_0\" lid 6 {1}\n"
+      "[3]\t\"S-9\"[1]\t\t# \"spine\" lid 9 4xNDR\n[4]\t\"S-9\"[2]\t\t# \"spine\" lid 9 4xNDR\n\n",
+      number, second_rate);
+}
+const std::string spine_of_ibnetdiscover =
+    "Switch\t8 \"S-9\"\t# \"spine\" base port 0 lid 9\n"
+    "[1]\t\"S-1\"[3]\t\t# \"leaf\" lid 1 4xNDR\n[2]\t\"S-1\"[4]\t\t# \"leaf\" lid 1 4xNDR\n"
+    "[3]\t\"S-2\"[3]\t\t# \"leaf\" lid 2 4xNDR\n[4]\t\"S-2\"[4]\t\t# \"leaf\" lid 2 4xNDR\n\n"
+    "Ca\t1 \"H-11\"\t# \"n11 mlx5_0\"\nCa\t1 \"H-12\"\t# \"n12 mlx5_0\"\n"
+    "Ca\t1 \"H-21\"\t# \"n21 mlx5_0\"\nCa\t1 \"H-22\"\t# \"n22 mlx5_0\"\n";
+
+TEST(PrintedFabric, ASlowAdapterIsTakenAsTheOthersAndNamed) {
+  for (const auto& [rate, note] :
+       {std::pair("4xNDR", ""),
+        {"4xHDR",
+         "# left out: f: that 1 of 4 links to hosts is not 50 GB/s, such as 25 GB/s of "
+         "n22\n"},
+        {"4xXDR",
+         "# left out: f: that 1 of 4 links to hosts is not 50 GB/s, such as 100 GB/s of "
+         "n22\n"}}) {
+    const std::string topology =
+        printed_topology("vendid=0x2c9\n" + leaf_of_ibnetdiscover(1, "4xNDR") +
+                         leaf_of_ibnetdiscover(2, rate) + spine_of_ibnetdiscover);
+    EXPECT_THAT(topology, HasSubstr("    bandwidth: 50 GB/s  # read: f\n")) << rate;
+    EXPECT_THAT(topology, HasSubstr("  oversubscription: 1  # read: f")) << rate;
+    EXPECT_EQ(topology.find("left out") != topology.npos, *note != 0) << rate;
+    EXPECT_THAT(topology, HasSubstr(note)) << rate;
+  }
+}
+
+TEST(PrintedFabric, CutOutputsAreRefused) {
+  const std::string whole = "vendid=0x2c9\n" + leaf_of_ibnetdiscover(1, "4xNDR") +
+                            leaf_of_ibnetdiscover(2, "4xNDR") + spine_of_ibnetdiscover;
+  const std::string hint = "\nhint: the whole output of ibnetdiscover: this seems to be cut\n";
+  EXPECT_EQ(printed_topology(whole.substr(0, whole.find("Switch\t8 \"S-9\""))),
+            "f: error: switch 'S-1' has links to 'S-9', which is not described" + hint);
+  EXPECT_EQ(printed_topology(whole.substr(0, whole.find("[3]\t\"S-2\"[3]"))),
+            "f: error: switch 'S-2' has 2 links to 'S-9', which has 0 back" + hint);
+  EXPECT_THAT(
+      printed_topology(whole.substr(0, whole.find("Ca\t1 \"H-21"))),
+      HasSubstr("# left out: f: that 2 adapters are named but not described: is it whole?"));
+  EXPECT_EQ(printed_topology(two_leaves.substr(0, two_leaves.find("Switch: 0xc"))),
+            "f: error: 'spine' has several links, but is not described\n"
+            "hint: the whole output of iblinkinfo: this seems to be cut\n");
+}
+
 TEST(PrintedFabric, SwitchesWithoutHostsAreRefused) {
   EXPECT_THAT(printed_topology("Switch: 0xa s:\n" + port_of(1, 1, "53.125", 2, "t") +
                                "Switch: 0xb t:\n" + port_of(2, 1, "53.125", 1, "s")),

@@ -130,7 +130,7 @@ source: 'blocks (Slurm''s topology.yaml)'
 exchange_overhead: 12 us  # assumed: as h100-rail; measure it
 nodes: 3  # read: blocks: 45 hosts in NVLink domains of 18
 node:
-  gpu: gb200-measured  # assumed: NVLink joins 18 hosts, as in racks; --gpu says which
+  gpu: gb200-training  # assumed: NVLink joins 18 hosts, as in racks; --gpu says which
   gpus: 72  # assumed: 4 of each host, as in racks of NVL72
   nvlink:
     kind: switch  # assumed: no file says
@@ -198,7 +198,9 @@ Rt	1 "R-1"
 Ca	1 "H-c"		# "b HCA-2"
 [1](b1) 	"S-2"[2]		# lid 8 4xHDR
 )"}}),
-            R"(description: 2 nodes of 8 GPUs
+            R"(# left out: ib: that 2 of 4 links to hosts are not 25 GB/s, such as 75 GB/s of a
+# left out: ib: that 3 adapters are named but not described: is it whole?
+description: 2 nodes of 8 GPUs
 source: 'ib (ibnetdiscover)'
 network: infiniband  # read: ib
 exchange_overhead: 12 us  # assumed: as h100-rail; measure it
@@ -215,7 +217,7 @@ node:
     latency: 0.5 us  # assumed: per hop
   nics:
     count: 2  # read: ib
-    bandwidth: 75 GB/s  # read: ib
+    bandwidth: 25 GB/s  # read: ib
     latency: 1 us  # assumed: to the first switch
 fabric:
   kind: rail  # read: ib: every NIC of a host is at another leaf

@@ -130,6 +130,7 @@ class FormReader {
       if (file_.numbered.empty()) value.error("no layers: keys are numbers of model layers");
       return;
     }
+    if (is_too_deep(value, 2)) return;
     if (depth_of(value) == 1) {
       file_.rows.push_back(flat_slots_in(value));
     } else {
@@ -141,6 +142,7 @@ class FormReader {
   /// [layer][expert][replica] or [expert][replica].
   void read_inverse(const YamlMap& map, const YamlValue& value, const std::string& key) {
     file_.form = key;
+    if (is_too_deep(value, 3)) return;
     if (depth_of(value) == 2) {
       file_.rows.push_back(from_slots_of(value));
     } else {
@@ -169,6 +171,7 @@ class FormReader {
   /// [expert] or [layer][expert] of ranks, or {expert: rank}.
   void read_rank_of(const YamlValue& value, const std::string& key) {
     file_.form = key;
+    if (is_too_deep(value, 2)) return;
     if (value.is_map()) {
       std::vector<int> ranks;
       for (const auto& [expert, rank] : by_number(value.map(), {"", "expert"})) {
@@ -189,14 +192,19 @@ class FormReader {
     }
   }
 
-  /// [rank][slot] or {rank: [slot]}, of all layers.
+  /// [rank][slot] or {rank: [slot]}, of all layers, or [layer][rank][slot].
   void read_ranks(const YamlValue& value, const std::string& key) {
     file_.form = key;
-    if (!value.is_map()) {
+    if (is_too_deep(value, 3)) return;
+    if (depth_of(value) == 3) {
+      for (const YamlValue& layer : value.list()) {
+        file_.rows.push_back(by_rank(layer.list(), layer.line()));
+      }
+    } else if (!value.is_map()) {
       file_.rows.push_back(by_rank(value.list(), value.line()));
-      return;
+    } else {
+      add_rank_map(by_number(value.map(), {"", "rank", "ep_rank", "gpu", "device"}), value);
     }
-    add_rank_map(by_number(value.map(), {"", "rank", "ep_rank", "gpu", "device"}), value);
   }
 
   void add_rank_map(const std::map<int, YamlValue>& ranks, const YamlValue& value) {
@@ -231,10 +239,15 @@ class FormReader {
         lists, [](const YamlValue& list) { return list.is_list() && depth_of(list) == 1; });
     if (flat_lists && !named && !are_layers(lists)) {
       file_.form = "experts by rank";
+      add_as_layers(lists);
       return add_rank_map(numbers, value), true;
     }
     for (const auto& [number, list] : numbers) file_.numbered[number] = layer_of(list);
     return true;
+  }
+
+  void add_as_layers(const std::vector<YamlValue>& lists) {
+    for (const YamlValue& list : lists) file_.as_layers.push_back(flat_slots_in(list));
   }
 
   static GivenSlots layer_of(const YamlValue& list) {
@@ -243,12 +256,14 @@ class FormReader {
 
   void read_lists(const YamlValue& value, const std::string& form) {
     file_.form = form;
+    if (is_too_deep(value, 3)) return;
     const auto lists = value.list();
     const int depth = depth_of(value);
     if (depth == 1) {
       file_.rows.push_back(flat_slots_in(value));
     } else if (depth == 2 && !are_layers(lists)) {
       file_.form += " by rank";
+      add_as_layers(lists);
       file_.rows.push_back(by_rank(lists, value.line()));
     } else {
       for (const YamlValue& list : lists) file_.rows.push_back(layer_of(list));

@@ -25,6 +25,8 @@ struct PlacementFile {
   std::string form;                    // what it was recognized as: "the map of SGLang"
   std::map<int, GivenSlots> numbered;  // by model layer
   std::vector<GivenSlots> rows;        // without numbers: of all layers, of all MoE layers, or one
+  /// Of lists inside a list that were taken as ranks, because some lack experts: each as a layer.
+  std::vector<GivenSlots> as_layers = {};
 };
 
 /// Reads YAML, JSON or lines of numbers. What it recognizes:

@@ -80,7 +80,11 @@ std::vector<int> shares_of(const PlacementFile& file, const GivenSlots& slots, i
     throw error_in(
         file.path,
         fmt::format("{} ranks, where an EP group has {}", slots.slots_of_rank.size(), ranks),
-        fmt::format("--ep {}", slots.slots_of_rank.size()), slots.line);
+        file.as_layers.empty()
+            ? fmt::format("--ep {}", slots.slots_of_rank.size())
+            : fmt::format("--ep {} if lists are ranks; of a layer each has to hold all experts",
+                          slots.slots_of_rank.size()),
+        slots.line);
   }
   if (slots.experts.size() % wanted == 0) {
     return std::vector<int>(wanted, static_cast<int>(slots.experts.size() / wanted));
@@ -91,10 +95,28 @@ std::vector<int> shares_of(const PlacementFile& file, const GivenSlots& slots, i
       "another --ep, or lists by rank", slots.line);
 }
 
+/// Lists that were taken as ranks are layers with mistakes if they are as long, and as many as the
+/// layers, not as the ranks.
+PlacementFile with_layers(const PlacementFile& file, const MoeModel& model, std::size_t wanted,
+                          int ranks) {
+  const std::size_t lists = file.as_layers.size();
+  const bool as_many = lists == static_cast<std::size_t>(model.layers) ||
+                       lists == model.moe_layers.size() || lists == wanted;
+  const bool as_long = std::ranges::all_of(file.as_layers, [&](const GivenSlots& list) {
+    return 2 * std::ssize(list.experts) > model.experts;
+  });
+  PlacementFile as_given = file;
+  if (lists > 0 && lists != static_cast<std::size_t>(ranks) && as_many && as_long) {
+    as_given.rows = file.as_layers;
+  }
+  return as_given;
+}
+
 }  // namespace
 
-std::vector<SlotTable> slots_in(const PlacementFile& file, const MoeModel& model,
+std::vector<SlotTable> slots_in(const PlacementFile& given, const MoeModel& model,
                                 const std::vector<int>& layers, int ranks) {
+  const PlacementFile file = with_layers(given, model, layers.size(), ranks);
   std::vector<SlotTable> tables;
   for (std::size_t place = 0; place < layers.size(); ++place) {
     const GivenSlots& slots = layer_in(file, model, layers, place);

@@ -59,6 +59,14 @@ int depth_of(const YamlValue& value) {
   return 1 + (items.empty() ? 0 : depth_of(items.front()));
 }
 
+bool is_too_deep(const YamlValue& value, int most) {
+  const int depth = depth_of(value);
+  if (depth <= most) return false;
+  value.error(fmt::format("'{}' has lists {} deep, it may have {}", value.path(), depth, most),
+              "docs/given-placements.md has the forms");
+  return true;
+}
+
 GivenSlots flat_slots_in(const YamlValue& list) {
   return {ids_in(list, expert_ids), {}, list.line()};
 }

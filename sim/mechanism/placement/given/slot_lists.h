@@ -20,6 +20,9 @@ std::vector<int> ids_in(const YamlValue& list, Range range);
 /// Lists inside each other; of a list without values 1, of anything else 0.
 int depth_of(const YamlValue& value);
 
+/// Whether lists are inside each other more than `most` deep, which is an error of the value.
+bool is_too_deep(const YamlValue& value, int most);
+
 /// The expert of every slot.
 GivenSlots flat_slots_in(const YamlValue& list);
 /// [rank][slot], the ranks in order.

@@ -96,9 +96,7 @@ Layout place(std::span<const double> loads, const Wiring& wiring, int per_class,
   Layout layout{wiring, per_class,
                 eplb::rebalance(loads, {experts, gpus / group, nodes, gpus}).table()};
   for (std::vector<ExpertId>& own : layout.own) {
-    std::sort(own.begin(), own.end());
-    std::stable_sort(own.begin(), own.end(),
-                     [&](ExpertId a, ExpertId b) { return loads[a.index()] > loads[b.index()]; });
+    std::ranges::sort(own, {}, [&](ExpertId e) { return std::pair(-loads[e.index()], e); });
     if (own.size() < replicated(layout)) {
       throw Error(fmt::format("LPLB replicates {} experts per rank, but a rank has {}",
                               replicated(layout), own.size()));

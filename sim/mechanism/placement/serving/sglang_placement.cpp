@@ -26,23 +26,30 @@ class Sglang final : public Serving {
         o_(o),
         shape_(shape),
         cells_(cells(), {{}, initial(c, shape), std::nullopt}),
-        rebalances_(static_cast<std::size_t>(c.groups.count())) {
+        chunks_(o.layers_per_chunk > 0 ? (c.layers + o.layers_per_chunk - 1) / o.layers_per_chunk
+                                       : 1),
+        rebalances_(static_cast<std::size_t>(c.groups.count())),
+        ended_(rebalances_.size()) {
     for (Cell& cell : cells_) cell.loads.resize(static_cast<std::size_t>(c.experts));
   }
-  std::vector<FirstPlan> first_plans() const override { return {{.after = options().interval}}; }
+  std::vector<FirstPlan> first_plans() const override {
+    return {{.after = options().interval + (chunks_ > 1 ? 1 : 0)}};
+  }
 
  protected:
   bool due(const GroupLayer&) const override { return true; }
   std::optional<SlotTable> plan(const GroupLayer& at) override {
     const auto group = static_cast<std::size_t>(at.group);
     if (at.layer == 0) {
-      rebalances_[group] = sglang::rebalances_after(at.steps, mean_utilisation(at.group),
-                                                    o_.threshold, options().interval);
+      rebalances_[group] = sglang::rebalances_after(
+          at.steps - ended_[group], mean_utilisation(at.group), o_.threshold, options().interval);
+      if (rebalances_[group]) ended_[group] = at.steps + (chunks_ > 1 ? chunks_ : 0);
     }
     Cell& mine = cells_[at.cell];
     if (rebalances_[group]) {
-      const int chunk = o_.layers_per_chunk > 0 ? at.layer / o_.layers_per_chunk : 0;
-      mine.coming = Coming{at.steps + chunk, mine.loads};
+      // Upstream waits a pass before each of several chunks, and counts on behind the last.
+      const int waits = chunks_ > 1 ? at.layer / o_.layers_per_chunk + 1 : 0;
+      mine.coming = Coming{at.steps + waits, mine.loads};
       mine.loads.assign(mine.loads.size(), 0.0);
     }
     if (!mine.coming || mine.coming->step > at.steps) return std::nullopt;
@@ -104,8 +111,10 @@ class Sglang final : public Serving {
 
   SglangOptions o_;
   eplb::Shape shape_;
-  std::vector<Cell> cells_;       // [cell]
+  std::vector<Cell> cells_;  // [cell]
+  int chunks_;
   std::vector<bool> rebalances_;  // [EP group], in this step
+  std::vector<int> ended_;        // [EP group] steps when the last rebalance has moved all layers
 };
 
 }  // namespace

@@ -2,10 +2,12 @@
 // Placement files of engines, small enough to check by eye: 4 experts on 2 ranks.
 #include "sim/mechanism/placement/given/placement_file.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/error_of.h"
@@ -90,6 +92,38 @@ TEST(PlacementFile, IdsMayBeWholeFloats) {
             replicated);
   EXPECT_THAT(given_mistake(R"({"physical_to_logical_map": [3.5, 0, 1, 2, 3, 3]})"),
               HasSubstr("'physical_to_logical_map.0' is 3.5, not a whole number"));
+}
+
+TEST(PlacementFile, RanksOfEveryLayerAreLayers) {
+  EXPECT_EQ(given_slots("{rank_to_experts: [[[0, 1], [2, 3]], [[3, 0, 1], [2, 3, 3]], "
+                        "[[0, 1], [2, 3]]]}"),
+            replicated);
+}
+
+TEST(PlacementFile, ListsOfLayersThatLackAnExpertAreNoRanks) {
+  // Three lists for three MoE layers, where a group has two ranks.
+  EXPECT_THAT(given_mistake("[[0, 1, 2, 3],\n [0, 1, 2, 2],\n [0, 1, 2, 3]]"),
+              HasSubstr("f:2: error: expert 3 has no slot"));
+  EXPECT_THAT(given_mistake("[[0, 1, 2],\n [0, 1, 2],\n [0, 1, 2]]"),
+              HasSubstr("f:1: error: expert 3 has no slot"));
+  EXPECT_THAT(given_mistake("{0: [0, 1, 2, 3], 1: [0, 1, 2, 2], 2: [0, 1, 2, 3]}"),
+              HasSubstr("expert 3 has no slot"));
+  EXPECT_THAT(given_mistake("[[0, 1], [2, 3], [0, 1], [2, 3], [0, 1]]"),
+              HasSubstr("5 ranks, where an EP group has 2\nhint: --ep 5 if lists are ranks; of a "
+                        "layer each has to hold all experts\n"));
+}
+
+TEST(PlacementFile, ListsThatAreTooDeepAreOneMistake) {
+  const std::string deep = "[[[[0, 1], [2, 3]], [[0, 1], [2, 3]]], [[[0, 1], [2, 3]]]]";
+  for (const auto& [key, most] : {std::pair("physical_to_logical_map", 2),
+                                  {"log2phy", 3},
+                                  {"expert_to_ep_rank", 2},
+                                  {"rank_to_experts", 3}}) {
+    const std::string said = given_mistake(fmt::format("{}: {}", key, deep));
+    EXPECT_THAT(said, HasSubstr(fmt::format("'{}' has lists 4 deep, it may have {}", key, most)));
+    EXPECT_EQ(said.find("error: "), said.rfind("error: ")) << said;
+  }
+  EXPECT_THAT(given_mistake(deep), HasSubstr("lists 4 deep, it may have 3"));
 }
 
 TEST(PlacementFile, MistakesHaveTheirLineAndAHint) {

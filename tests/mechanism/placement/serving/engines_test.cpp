@@ -88,11 +88,12 @@ TEST(VllmPlacement, PicksReplicasByThePlaceOfAChoice) {
 }
 
 TEST(SglangPlacement, MovesLayersInChunksUnlessEvenlyUsed) {
-  const auto moved = [](const std::string& more, const std::vector<int>& counts) {
-    ServingPlay play("{kind: sglang, slots_per_gpu: 3, interval: 2" + more + "}", pair_of_gpus, 4,
-                     1, 2);
+  const auto moved = [](const std::string& more, const std::vector<int>& counts, int interval = 2) {
+    ServingPlay play(
+        "{kind: sglang, slots_per_gpu: 3, interval: " + std::to_string(interval) + more + "}",
+        pair_of_gpus, 4, 1, 2);
     std::string seen;
-    for (int step = 0; step < 4; ++step) {
+    for (int step = 0; step < 5; ++step) {
       for (int layer = 0; layer < 2; ++layer) {
         const LayerDecision d = play.show(ids_of(counts), layer);
         if (!d.migrate.empty()) seen += std::to_string(step) + char('a' + layer) + " ";
@@ -101,7 +102,9 @@ TEST(SglangPlacement, MovesLayersInChunksUnlessEvenlyUsed) {
     return seen;
   };
   EXPECT_EQ(moved("", {2, 2, 2, 10}), "2a 2b ");
-  EXPECT_EQ(moved(", layers_per_chunk: 1", {2, 2, 2, 10}), "2a 3b ");
+  EXPECT_EQ(moved(", layers_per_chunk: 1", {2, 2, 2, 10}), "3a 4b ");
+  EXPECT_EQ(moved(", layers_per_chunk: 1", {2, 2, 2, 10}, 1), "2a 3b ")
+      << "an interval begins behind the last chunk";
   // 0 1 2 | 3 0 1 with 2 2 2 10: loads 4 and 12, utilisation 8 / 12.
   EXPECT_EQ(moved(", threshold: 0.6", {2, 2, 2, 10}), "");
   EXPECT_EQ(moved(", threshold: 0.7", {2, 2, 2, 10}), "2a 2b ");

@@ -140,11 +140,11 @@ TEST(ServingWords, MovesOfNodesOfOneGpuComeFromTheLowestHolder) {
                                      {ExpertId(0), GpuId(0), GpuId(1)},
                                      {ExpertId(0), GpuId(0), GpuId(2)}}));
   EXPECT_EQ(error_of([] { weight_moves(slot_table_of({{0}}), slot_table_of({{0}}), 0); }),
-            "error: no moves from 1 to 1 GPUs in nodes of 0\n");
+            "error: 1 and 1 GPUs in nodes of 0 do not match\n");
   EXPECT_EQ(error_of([] {
               weight_moves(slot_table_of({{0}}), slot_table_of({{0}, {0}}), 1);
             }),
-            "error: no moves from 1 to 2 GPUs in nodes of 1\n");
+            "error: 1 and 2 GPUs in nodes of 1 do not match\n");
 }
 
 }  // namespace

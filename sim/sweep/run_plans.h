@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deployments that an engine has run for advice.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/print/table.h"
+#include "sim/run/engine_outcome.h"
+#include "sim/run/workers.h"
+#include "sim/serving/deployment/sla.h"
+#include "sim/serving/requests/request_log.h"
+#include "sim/sweep/serving_candidates.h"
+
+namespace moesim {
+
+struct RunPlan {
+  RoughPlan rough;
+  EngineOutcome outcome;
+  std::string broken;  // what of the SLA; empty: nothing
+};
+
+/// "2 x 8 GPUs tp8 ep8 megatron-allgather", pools with a bar between them.
+std::string plan_words(const std::vector<ServingInstanceKind>& kinds, const ServingPlan& plan);
+
+/// Answers the log with instances of the scenario in `file`.
+EngineOutcome outcome_of(const std::string& file, const std::vector<Override>& flags,
+                         const std::vector<ServingInstanceKind>& kinds, const ServingPlan& plan,
+                         const RequestLog& log, const JobProgress& progress);
+
+/// Which bounds it does not keep, or why it did not run.
+std::string broken_of(const EngineOutcome& outcome, const std::vector<SlaBound>& bounds);
+
+/// The first `shown` of them.
+Table plans_table(const std::vector<ServingInstanceKind>& kinds, const std::vector<RunPlan>& plans,
+                  std::size_t shown);
+
+}  // namespace moesim
