@@ -132,7 +132,7 @@ SlotTable best_slots(const LoadHistory& loads, int experts, int gpus) {
     for (std::size_t e = 0; e < sums.size(); ++e) sums[e] += step[e];
   }
   SlotTable start = packed(contiguous, sums);
-  if (busiest_loads(contiguous, loads) < busiest_loads(start, loads)) start = contiguous;
+  if (busiest_loads(contiguous, loads) <= busiest_loads(start, loads)) start = contiguous;
   Search search(std::move(start), loads, experts);
   while (search.improve()) {
   }

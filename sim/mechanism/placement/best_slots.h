@@ -16,7 +16,7 @@ using LoadHistory = std::vector<std::vector<std::int64_t>>;
 std::int64_t busiest_loads(const SlotTable& slots, const LoadHistory& loads);
 
 /// Every expert in one slot, as many per GPU as in contiguous placement, so that busiest_loads is
-/// small: from the better of contiguous placement and heaviest-first packing of the summed loads,
+/// small: from contiguous placement, unless heaviest-first packing of the summed loads is better,
 /// the best exchange of two experts again and again until none helps. Not always the optimum: that
 /// is NP-hard. Throws Error as contiguous_placement.
 SlotTable best_slots(const LoadHistory& loads, int experts, int gpus);

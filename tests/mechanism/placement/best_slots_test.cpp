@@ -56,8 +56,8 @@ TEST(BestSlots, LiesWithinFivePercentOfTheOptimumAndNeverBelow) {
   EXPECT_LT(sum_of_ratios / trials, 1.05);
 }
 
-/// The search by its words: heaviest first to the lightest GPU with room, or contiguous where that
-/// is less; then the best exchange of two experts, the lowest of equals, while one helps.
+/// The search by its words: heaviest first to the lightest GPU with room, or contiguous unless that
+/// is more; then the best exchange of two experts, the lowest of equals, while one helps.
 SlotTable searched_plainly(const LoadHistory& loads, int experts, int gpus) {
   SlotTable contiguous = contiguous_placement(experts, gpus, gpus).table();
   std::vector<std::int64_t> sums(static_cast<std::size_t>(experts)), held(contiguous.size());
@@ -79,7 +79,7 @@ SlotTable searched_plainly(const LoadHistory& loads, int experts, int gpus) {
     now[lightest].push_back(e);
     held[lightest] += sums[e.index()];
   }
-  if (busiest_loads(contiguous, loads) < busiest_loads(now, loads)) now = contiguous;
+  if (busiest_loads(contiguous, loads) <= busiest_loads(now, loads)) now = contiguous;
   while (true) {
     SlotTable best = now;
     for (int a = 0; a < experts; ++a) {
