@@ -70,10 +70,14 @@ void take_memory_share(const LaunchFile& launch, std::string_view names, const c
 bool set_weights(const std::string& quantization, Launched& launched) {
   const std::string word = lower_case(quantization);
   const auto has = [&](const char* part) { return word.find(part) != word.npos; };
+  if (word == "compressed-tensors") return true;  // as its checkpoint says
+  const bool eight_bit_integers = has("int8") || has("w8a") || has("8bit");
   const bool four_bit_integers = has("int4") || has("w4a16") || has("awq") || has("gptq");
+  if (eight_bit_integers) launched.assume("serving.precision: fp8 in place of int8, of its size");
   const char* precision = has("mxfp4")                     ? "mxfp4"
                           : has("fp4")                     ? "nvfp4"
                           : has("fp8")                     ? "fp8"
+                          : eight_bit_integers             ? "fp8"
                           : has("bf16") || has("bfloat16") ? "bf16"
                           : four_bit_integers              ? "int4"
                                                            : nullptr;

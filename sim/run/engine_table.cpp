@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <ranges>
 #include <set>
 
 #include "sim/base/units.h"
@@ -186,6 +187,10 @@ std::string balancing_note(const EngineCase& c) {
            ": experts moved before the run and stay (serving.engine.rebalance: {interval: N} "
            "moves them every N passes)\n";
   }
+  if (balancing.interval > c.outcome.metrics.passes.passes) {
+    return text + fmt::format(": experts move every {} passes, and the run has {}\n",
+                              balancing.interval, c.outcome.metrics.passes.passes);
+  }
   return text + fmt::format(": experts move every {} passes, which takes {} ({})\n",
                             balancing.interval, to_string(balancing.stall),
                             balancing.stall_stated ? "stated" : "simulated");
@@ -220,6 +225,16 @@ std::string drain_note(const Scenario& scenario, const std::vector<const EngineC
                      to_string(last), to_string(longest.time));
 }
 
+std::string loss_note(const Scenario& scenario, const std::vector<const EngineCase*>& ran) {
+  const EngineRun& run = *scenario.engine_run;
+  if (ran.empty() || (run.losses.empty() && !run.loss_rate)) return "";
+  const auto lost = [](const EngineCase* c) { return c->outcome.losses.losses > 0; };
+  if (std::ranges::any_of(ran, lost)) return "";
+  const auto time = [](const EngineCase* c) { return c->outcome.metrics.time; };
+  return fmt::format("# no rank was lost: the first loss comes after the {} of the run\n",
+                     to_string(std::ranges::max(ran | std::views::transform(time))));
+}
+
 }  // namespace
 
 Printout engine_table(const Scenario& scenario, const std::vector<EngineCase>& cases) {
@@ -242,7 +257,7 @@ Printout engine_table(const Scenario& scenario, const std::vector<EngineCase>& c
                              c.outcome.unsuitable));
   }
   for (const EngineCase* c : ran) printout.add(balancing_note(*c));
-  printout.add(costs_note(ran));
+  printout.add(costs_note(ran)).add(loss_note(scenario, ran));
   return printout.add(drain_note(scenario, ran)).add(price_note(ran));
 }
 

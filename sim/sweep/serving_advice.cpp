@@ -155,10 +155,10 @@ class ServingAdvisor {
     priced_.append(price(variants));
   }
 
-  /// Runs plans that are like the best one but for one choice, and goes on from a better one: rough
-  /// prices tell such plans apart badly.
+  /// Runs plans that are like the best one but for one choice or with one instance fewer, and goes
+  /// on from a better one: rough prices tell such plans apart badly.
   void climb(const std::vector<RoughPlan>& rough, std::vector<RunPlan>& plans) const {
-    constexpr int most_rounds = 3;
+    constexpr int most_rounds = 6;
     for (int round = 0; round < most_rounds; ++round) {
       const ServingPlan best = plans.front().rough.plan;
       std::vector<RoughPlan> like = rough;
@@ -167,6 +167,9 @@ class ServingAdvisor {
       });
       const auto most = static_cast<std::size_t>(options_.finals);
       if (like.size() > most) like.resize(most);
+      for (const ServingPlan& fewer : with_fewer_instances(best)) {
+        if (demand_.arrivals > 0 && !has(plans, fewer)) like.push_back({fewer});
+      }
       if (like.empty()) return;
       std::ranges::move(run(like), std::back_inserter(plans));
       sort(plans);

@@ -165,6 +165,13 @@ int choices_apart(const std::vector<ServingInstanceKind>& kinds, const ServingPl
   return apart(a.prompts, b.prompts) + (a.decode_instances > 0 ? apart(a.decode, b.decode) : 0);
 }
 
+std::vector<ServingPlan> with_fewer_instances(const ServingPlan& plan) {
+  std::vector<ServingPlan> plans;
+  if (plan.prompt_instances > 1) --plans.emplace_back(plan).prompt_instances;
+  if (plan.decode_instances > 1) --plans.emplace_back(plan).decode_instances;
+  return plans;
+}
+
 std::vector<ServingInstanceKind> instance_kinds(const std::vector<ServingPolicy>& policies,
                                                 int nodes, int gpus_per_node) {
   std::vector<ServingInstanceKind> kinds;

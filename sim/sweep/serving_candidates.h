@@ -47,6 +47,9 @@ struct ServingPlan {
 int choices_apart(const std::vector<ServingInstanceKind>& kinds, const ServingPlan& a,
                   const ServingPlan& b);
 
+/// Plans with an instance less in one of the pools.
+std::vector<ServingPlan> with_fewer_instances(const ServingPlan& plan);
+
 /// What one instance of a kind does: seconds of a pass that decodes so many sequences of all its
 /// ranks, and prompt tokens per second.
 class KindRates {

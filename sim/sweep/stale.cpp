@@ -66,6 +66,7 @@ StaleRows stale_rows(const std::string& file, const SweepGrid& grid, UnitRunner&
       changed.merge(differences(row, its.found));
     } else if (has_inputs(row)) {
       if (fault.empty()) fault = its.fault;
+      stale.unusable = true;
       changed.insert(fmt::format("an input ({})", fault));
     }
     if (changed.empty()) return;

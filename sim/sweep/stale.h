@@ -15,6 +15,7 @@ namespace moesim {
 struct StaleRows {
   std::set<std::int64_t> ids = {};
   std::map<std::string, std::int64_t> changed = {};  // rows by what is another one now
+  bool unusable = false;                             // some input is gone or has a mistake
 
   /// Names what has changed.
   Error error(const std::string& file, const std::string& hint) const;

@@ -119,7 +119,10 @@ class Sweep {
     const StaleRows stale = stale_rows(file, grid_, runner_);
     if (stale.ids.empty()) return;
     if (!options_.again) {
-      throw stale.error(file, "--again replaces these rows and keeps the others; " + other);
+      throw stale.error(file,
+                        (stale.unusable ? "put back or mend what it was made of, or "
+                                        : "--again replaces these rows and keeps the others; ") +
+                            other);
     }
     store.remove(stale.ids);
     again_ = std::ssize(stale.ids);

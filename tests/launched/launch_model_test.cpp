@@ -71,6 +71,7 @@ TEST(LaunchModels, WeightsAsTheyAreStored) {
   EXPECT_EQ(precision("org/gpt-oss-20b-MXFP4"), "mxfp4");
   EXPECT_EQ(precision("nvidia/DeepSeek-V3-0324-FP4"), "nvfp4");
   EXPECT_EQ(precision("Qwen/Qwen3-30B-A3B-FP8"), "fp8");
+  EXPECT_EQ(precision("Qwen/Qwen3-30B-A3B-GPTQ-Int8"), "fp8") << "of its size";
   for (const char* four_bits : {"GPTQ-Int4", "AWQ", "quantized.w4a16"}) {
     EXPECT_EQ(precision(std::string("Qwen/Qwen3-30B-A3B-") + four_bits), "int4");
   }

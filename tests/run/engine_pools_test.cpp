@@ -190,6 +190,20 @@ TEST(EnginePools, StallOnlyForABalancer) {
   EXPECT_GT(stalls("eplb"), 0.5);
 }
 
+TEST(EnginePools, SayThatNoRankWasLostOrNoExpertMoved) {
+  const auto told = [](const std::string& more, const std::string& policy) {
+    const Scenario scenario =
+        pools_scenario("  engine: {preset: vllm, rebalance: {interval: 900}}\n" +
+                           requests_of_tokens(2, 30, 9) + more,
+                       "h100-rail", policy);
+    return engine_table(scenario, pools_cases(scenario)).text();
+  };
+  const std::string losses = "  losses: [{at: 1 h, rank: 0, ranks: 2, recovery: 1 s}]\n";
+  EXPECT_THAT(told(losses, "deepep-normal"), HasSubstr("# no rank was lost: the first loss comes"));
+  EXPECT_THAT(told("", "deepep-normal"), Not(HasSubstr("no rank was lost")));
+  EXPECT_THAT(told("", "deepep-normal"), Not(HasSubstr("experts move")));
+}
+
 TEST(EnginePools, StallForAsLongAsExpertsMoveAndNoPassPaysForItTwice) {
   const auto outcome = [](const std::string& rebalance) {
     Scenario scenario = pools_scenario("  engine: {preset: vllm, rebalance: " + rebalance +

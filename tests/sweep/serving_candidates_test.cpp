@@ -157,6 +157,13 @@ TEST(ServingCandidates, DifferInSomeOfTheirChoices) {
   EXPECT_GT(apart({0, 0, 2, 0}, {0, 0, 1, 0}), 2);
 }
 
+TEST(ServingCandidates, FewerInstancesAreOneLessOfEachPool) {
+  EXPECT_THAT(with_fewer_instances({0, 1, 3, 2}),
+              testing::ElementsAre(ServingPlan{0, 1, 2, 2}, ServingPlan{0, 1, 3, 1}));
+  EXPECT_THAT(with_fewer_instances({0, 0, 2, 0}), testing::ElementsAre(ServingPlan{0, 0, 1, 0}));
+  EXPECT_THAT(with_fewer_instances({0, 0, 1, 0}), testing::IsEmpty());
+}
+
 TEST(ServingCandidates, FewRequestsAreAtLeastOnePerInstance) {
   const std::vector<ServingInstanceKind> kinds = {{1, 1, 1, 1, "a", {}, ""}};
   FormulaRates rates([](std::size_t, double n) { return 0.01 * n; },
