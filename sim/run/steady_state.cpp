@@ -13,10 +13,11 @@
 namespace moesim {
 namespace {
 
-constexpr double most_error = 4e-3, most_drift = 1e-2;  // of the step
+constexpr double most_error = 1e-2, most_drift = 1e-2;  // of the step
+constexpr double most_apart = 4e-3;                     // a period on the path, of those of turns
 /// What ops do in the periods left out is not bounded by what they did before: exchanges in the
 /// background may meet other kernels. This is what tests need.
-constexpr double caution = 8;
+constexpr double caution = 8, caution_of_parts = 3;
 constexpr Seconds never(std::numeric_limits<double>::infinity());
 
 /// What a period takes, at least and at most.
@@ -200,7 +201,7 @@ std::optional<SteadyState> steady_state(const PricedPlan& priced, const Timeline
   if (!time) return std::nullopt;
   steady.path = critical_path(plan, timeline, &continued);
   const Seconds period = on_the_path(steady.path, timeline.makespan, continued.times);
-  if (period < time->least * (1 - most_error) || period > time->most * (1 + most_error)) {
+  if (period < time->least * (1 - most_apart) || period > time->most * (1 + most_apart)) {
     return std::nullopt;  // the path did not come through all periods
   }
   continued.window = {last->end - period, last->end};
@@ -208,7 +209,7 @@ std::optional<SteadyState> steady_state(const PricedPlan& priced, const Timeline
       std::max(time->most - period, period - time->least) * (caution * continued.times);
   const PeriodTime of_ops = time_of_ops(timeline, continued);
   continued.drift =
-      std::max(of_ops.most - period, period - of_ops.least) * (caution * continued.times);
+      std::max(of_ops.most - period, period - of_ops.least) * (caution_of_parts * continued.times);
   const Seconds whole = timeline.makespan + continued.left_out();
   if (continued.error > whole * most_error || continued.drift > whole * most_drift) {
     return std::nullopt;
