@@ -113,10 +113,7 @@ std::string known_of(const std::string& kind) {
   const auto names = data_names(kind);
   if (names.empty()) return "";
   const std::string known = fmt::format("known: {}", fmt::join(names, ", "));
-  if (!holds_models(kind)) return known;
-  return "moesim model import config.json -o my-model.yaml makes a model of any Hugging Face "
-         "config; " +
-         known;
+  return holds_models(kind) ? std::string(model_import_hint) + known : known;
 }
 
 /// Whether `name` comes before all that could be next to a file.

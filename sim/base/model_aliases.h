@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of models with the architecture and sizes of one that is shipped.
+// Names of models with the architecture and sizes of one that is shipped, and what else to do.
 #pragma once
 
 #include <array>
@@ -25,5 +25,9 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 14> m
     {"llama-3.1-405b", "llama-3-405b"},
     {"meta-llama-3.1-8b", "llama-3.1-8b"},
 }};
+
+/// What to do about a model that is not shipped.
+inline constexpr std::string_view model_import_hint =
+    "moesim model import config.json -o my-model.yaml makes a model of any Hugging Face config; ";
 
 }  // namespace moesim

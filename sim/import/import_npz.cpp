@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of sequences; throws Error for an array that is no list of lengths.
+/// Of sequences; throws Error for an array that does not list lengths.
 std::int64_t sum_of(const NpyArray& lengths) {
   if (!lengths.type().is_integer() || lengths.shape().size() != 1) {
     throw error_in(lengths.file(),

@@ -23,9 +23,7 @@
 namespace moesim {
 namespace {
 
-constexpr auto import_hint =
-    "moesim model import config.json -o my-model.yaml makes a model of any Hugging Face config; "
-    "then --model my-model.yaml";
+const std::string import_hint = std::string(model_import_hint) + "then --model my-model.yaml";
 
 std::vector<std::pair<std::string, MoeModel>> shipped_models() {
   std::vector<std::pair<std::string, MoeModel>> models;

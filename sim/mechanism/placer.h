@@ -84,7 +84,7 @@ struct LayerDecision {
   SlotTable gradient_homes;    // [gpu] experts whose gradients it holds; empty: by first slots
   bool shared_routed = false;  // slots hold the shared expert, too: the one behind the last
 
-  /// It comes after a step in which experts moved: those that the whole step waits for, or that
+  /// It comes after a step in which experts moved: experts that the whole step waits for, or that
   /// move behind several, are where they go.
   void settle() {
     if (migration == Migration::overlapped) return;

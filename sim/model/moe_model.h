@@ -14,15 +14,15 @@
 
 namespace moesim {
 
-/// The last three are of weights alone (is_stored_only): mxfp4 (OCP MX: 4 bits, a scale of one byte
-/// per 32 elements), int4 (compressed-tensors: the same with scales of two bytes), and mxfp4 that
-/// rows in mxfp8 are multiplied by.
+/// The last three are formats of stored weights (is_stored_only): mxfp4 (OCP MX: 4 bits, a scale of
+/// one byte per 32 elements), int4 (compressed-tensors: the same with scales of two bytes), and
+/// mxfp4 that rows in mxfp8 are multiplied by.
 enum class DataType { fp8, bf16, fp16, fp32, fp4, mxfp4, int4, mxfp4_mxfp8 };
 const std::vector<std::string>& data_type_names();  // by number
 /// Of products, narrow ones first.
 inline constexpr DataType product_types[] = {DataType::fp4, DataType::fp8, DataType::bf16,
                                              DataType::fp16, DataType::fp32};
-/// Of weights of routed experts alone.
+/// Of weights of routed experts, and of nothing else.
 inline constexpr DataType stored_types[] = {DataType::mxfp4, DataType::int4, DataType::mxfp4_mxfp8};
 constexpr bool is_stored_only(DataType type) { return type >= DataType::mxfp4; }
 /// Of the rows that are multiplied by weights of a type, and of the product: by mxfp4 and int4,
@@ -75,7 +75,7 @@ struct MoeModel {
   bool router_bias = false;  // one number per expert
   bool expert_bias = false;  // of both products of a routed expert
   DataType activations = DataType::bf16;
-  DataType weights = DataType::bf16;  // stored_types: of routed experts alone
+  DataType weights = DataType::bf16;  // stored_types: of routed experts, of nothing else
   /// The format of the published checkpoint, that engines serve unless told otherwise.
   std::optional<DataType> checkpoint = {};
   /// Of other weights, if those of routed experts have a stored type: else that of activations.

@@ -29,7 +29,8 @@ ServingBatch largest_pass(const EngineOptions& engine, const RequestLog& log, in
 /// Says in the options when experts move, and for how long.
 EngineBalancing balance(EngineOptions& engine, PassPrices& prices) {
   const ServingBatch small{{static_cast<std::size_t>(engine.ranks), {SequenceStep{0, 1, 1, -1}}}};
-  const PassPrices::Balancing found = prices.balancing(small);
+  const bool times_moving = engine.rebalance.interval > 0 && !engine.rebalance.stall;
+  const PassPrices::Balancing found = prices.balancing(small, times_moving);
   if (!found.from_loads) engine.rebalance = {};
   const bool stated = engine.rebalance.stall.has_value();
   if (!stated) engine.rebalance.stall = found.moving;

@@ -109,21 +109,22 @@ StepPrice PassPrices::price(const ServingBatch& batch) {
 }
 
 /// The pass in a step of that number, after the same steps as before.
-Scenario PassPrices::at_last_move(Scenario pass, int step) const {
+Scenario PassPrices::at_step(Scenario pass, int step) const {
   const int seen_from = std::max(0, asked_iterations(pass).first - pass.warmup);
   pass.steps = {step, step + 1};
   pass.warmup = step - seen_from;
   return pass;
 }
 
-PassPrices::Balancing PassPrices::balancing(const ServingBatch& batch) {
+PassPrices::Balancing PassPrices::balancing(const ServingBatch& batch, bool times_moving) {
   const Scenario pass = with_batch(batch);
   PolicyPlanner asked = planner(pass, false);
   if (!asked.planner().plans_from_loads()) return {};
   asked.plan(0);
   const auto step = asked.planner().last_replan();
   if (!step) return {true, false, Seconds(0)};
-  const Scenario moves = at_last_move(pass, *step);
+  if (!times_moving) return {true, true, Seconds(0)};
+  const Scenario moves = at_step(pass, *step);
   const auto time = [&](bool settled) {
     return timeline(batch, planner(moves, settled).plan(0).plan).makespan;
   };

@@ -34,13 +34,14 @@ class PassPrices : public StepPrices {
     bool planned = false;     // and had seen enough steps before
     Seconds moving;           // how much longer a pass is in which they move, by the newest move
   };
-  Balancing balancing(const ServingBatch& batch);
+  /// `moving` only if asked: two more plans and simulations.
+  Balancing balancing(const ServingBatch& batch, bool times_moving);
   /// Bytes of one token on one GPU, of all layers.
   Bytes cache_per_token() const;
 
  private:
   Scenario with_batch(const ServingBatch& batch) const;
-  Scenario at_last_move(Scenario pass, int step) const;
+  Scenario at_step(Scenario pass, int step) const;
   bool in_graph(const ServingBatch& batch) const;
   PolicyPlanner planner(const Scenario& pass, bool settled) const;
   Timeline timeline(const ServingBatch& batch, const Plan& plan);

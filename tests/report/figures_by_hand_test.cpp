@@ -42,7 +42,7 @@ TEST(FiguresByHand, PartsOfAnIterationAreThoseOfTheMeanGpu) {
   EXPECT_DOUBLE_EQ(times.iteration.value, 1000);
   EXPECT_DOUBLE_EQ(times.of(IterationPart::experts).value, 75);
   EXPECT_DOUBLE_EQ(times.of(IterationPart::tokens).value, 200);
-  constexpr double rest = 700;  // of each GPU: there is no other stage that it could wait for
+  constexpr double rest = 700;  // of each GPU: it waits for nobody in the only stage
   EXPECT_DOUBLE_EQ(times.of(IterationPart::waiting).value, 25 + rest);
   const IterationTimes first = iteration_times(step.plan, step.timeline, false, {GpuId(0)});
   EXPECT_DOUBLE_EQ(first.of(IterationPart::experts).value, 50);

@@ -24,8 +24,8 @@ struct WorkCell {
 
 /// Blocks with sequence parallelism (Korthikanti et al., arXiv 2205.05198): activations between
 /// blocks are split over the tensor group; a block gathers them before its first product and
-/// scatters the sums of its last. Kernels are
-/// made once for all microbatches and for all layers that have the same.
+/// scatters the sums of its last. Kernels are made once for all microbatches and for all layers
+/// that have the same.
 class BlockOps {
  public:
   /// All must outlive it. `joins_on`: the cluster, if cells with equal times are to be one op,
@@ -54,9 +54,9 @@ class BlockOps {
   void add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Part part);
   /// What a group moves, by its first member.
   using MovedBy = std::function<CollectiveTraffic(GpuId first)>;
-  /// One in every cell; `moved` is asked once for each group.
   /// When the next kernels wait for an exchange.
   enum class Awaited { at_once, when_told };
+  /// One in every cell; `moved` is asked once for each group.
   std::vector<OpId> add_exchanges(OpChain& chain, const OpKey& key, Exchanged what, Awaited awaited,
                                   const MovedBy& moved);
   std::vector<GroupExchange> exchanges_of_cells(ParallelAxis axis, const MovedBy& moved) const;

@@ -42,7 +42,7 @@ const GpuFamily* family_named(const std::string& name) {
     if (at == small.npos) continue;
     const std::size_t end = at + std::strlen(family.word);
     const bool goes_on = end < small.size() && std::isdigit(static_cast<unsigned char>(small[end]));
-    if (!goes_on) return &family;  // RTX A1000 is no A100
+    if (!goes_on) return &family;  // RTX A1000 differs from A100
   }
   return nullptr;
 }

@@ -336,8 +336,7 @@ TEST(Updates, WaitForAllSumsOfGradients) {
         int undivided = 0;
         for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
           const OpKey& key = plan[id].key;
-          const bool of_tensors =
-              key.kind == OpKind::tensor_exchange && key.stage == Stage::reduce;
+          const bool of_tensors = key.kind == OpKind::tensor_exchange && key.stage == Stage::reduce;
           undivided += of_tensors ? 1 : 0;
           if (key.kind == OpKind::optimizer) updates.push_back(id);
           if (of_tensors || key.kind == OpKind::gradient_sum ||
