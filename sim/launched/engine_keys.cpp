@@ -71,7 +71,7 @@ bool set_weights(const std::string& quantization, Launched& launched) {
   const std::string word = lower_case(quantization);
   const auto has = [&](const char* part) { return word.find(part) != word.npos; };
   if (word == "compressed-tensors") return true;  // as its checkpoint says
-  const bool eight_bit_integers = has("int8") || has("w8a") || has("8bit");
+  const bool eight_bit_integers = !has("fp8") && (has("int8") || has("w8a") || has("8bit"));
   const bool four_bit_integers = has("int4") || has("w4a16") || has("awq") || has("gptq");
   if (eight_bit_integers) launched.assume("serving.precision: fp8 in place of int8, of its size");
   const char* precision = has("mxfp4")                     ? "mxfp4"

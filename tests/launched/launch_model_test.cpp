@@ -6,6 +6,7 @@
 #include <map>
 
 #include "sim/base/data_files.h"
+#include "sim/launched/engine_keys.h"
 #include "sim/launched/launched_cluster.h"
 #include "sim/launched/launched_model.h"
 #include "sim/launched/launched_text.h"
@@ -17,6 +18,7 @@ namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 std::string model_of(const std::string& name) {
   Launched launched;
@@ -76,6 +78,17 @@ TEST(LaunchModels, WeightsAsTheyAreStored) {
     EXPECT_EQ(precision(std::string("Qwen/Qwen3-30B-A3B-") + four_bits), "int4");
   }
   EXPECT_EQ(precision("Qwen/Qwen3-30B-A3B"), "-");
+}
+
+TEST(LaunchModels, IntegersOfEightBitsAreNamed) {
+  const auto assumed = [](const std::string& quantization) {
+    Launched launched;
+    EXPECT_TRUE(set_weights(quantization, launched));
+    EXPECT_EQ(value_in(launched, "serving.precision"), "fp8");
+    return launched.assumed;
+  };
+  EXPECT_THAT(assumed("W8A8"), Contains(HasSubstr("fp8 in place of int8")));
+  EXPECT_THAT(assumed("FP8-W8A8"), IsEmpty()) << "its floats are no integers";
 }
 
 TEST(LaunchModels, InPlaceOfTheLaunchsKeepHowItsWeightsAreStored) {

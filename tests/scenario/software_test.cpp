@@ -9,7 +9,6 @@
 
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
-#include "sim/planner/iteration/spec.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario_text.h"
@@ -104,7 +103,7 @@ TEST(Software, PytorchDdpSharesNothing) {
   EXPECT_EQ(scenario.iteration->zero, 0);
   EXPECT_TRUE(scenario.iteration->overlap.gradients);
   EXPECT_FALSE(scenario.iteration->overlap.parameters);
-  EXPECT_EQ(Spec{.spec = *scenario.iteration}.gemm_type(), DataType::fp32);
+  EXPECT_EQ(scenario.iteration->precision.format, TrainingPrecision::fp32);
   const Scenario again = parse_scenario(to_text(scenario), "again.yaml", {});
   EXPECT_EQ(again.iteration->precision.format, TrainingPrecision::fp32);
   const GpuModel gpu = gpu_with({"software=pytorch-ddp", "precision=fp32"});

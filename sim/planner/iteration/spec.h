@@ -33,10 +33,6 @@ struct Spec {
   /// gradients behind its product.
   bool whole_tensor_groups() const { return !serves(); }
 
-  /// The type of most products.
-  DataType gemm_type() const {
-    return spec.serving ? spec.serving->weights : type_of(spec.precision.format);
-  }
   GemmTypes gemm_types(const MoeModel& model) const {
     if (spec.serving) return GemmTypes::served(spec.serving->weights, model);
     return spec.precision.types(model);
