@@ -39,7 +39,7 @@ struct EngineOutcome {
   int ranks = 0, gpus = 0;             // of attention data parallelism per instance; of all
   std::int64_t kv_tokens = 0;          // that a rank has room for; no_limit: the model does not say
   std::int64_t simulated = 0;          // passes
-  PriceErrors errors;                  // of reused prices
+  PassErrors errors;                   // of reused prices
   std::int64_t moved_requests = 0;
   Bytes moved;  // keys and values between pools
   EngineLosses losses;

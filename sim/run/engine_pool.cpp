@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/base/units.h"
+#include "sim/base/unsuitable.h"
 #include "sim/planner/iteration/planner.h"
 #include "sim/run/kv_links.h"
 #include "sim/run/runs_on.h"
@@ -49,17 +51,33 @@ std::int64_t longest_request(const EngineOptions& engine, const RequestLog& log,
   return (longest + engine.drafts + block - 1) / block * block;
 }
 
+/// Tokens that a rank has room for: what memory leaves, or what is stated, if it leaves so much.
+void set_room(const PoolInstances& pool, const ServingBatch& largest, EngineOptions& engine) {
+  const std::int64_t stated = engine.kv.capacity;
+  const EngineMemory memory = stated == no_limit ? pool.engine->memory : EngineMemory{1, false};
+  const std::int64_t room = pool.prices->exact().cache_tokens(largest, memory);
+  engine.experts = pool.prices->exact().served_experts(memory);
+  engine.kv.capacity = std::min(stated, room);
+  if (room == no_limit || stated == no_limit) return;
+  const Bytes token = engine.experts.per_token;
+  if (stated > room) {
+    throw Unsuitable(
+        fmt::format("{}: {} tokens of 'serving.kv_tokens' take {} of a GPU, which has "
+                    "{} left next to weights and work of a pass",
+                    pool.prices->run().system.name, stated, to_string(token * stated),
+                    to_string(token * room)),
+        fmt::format("at most {} fit; without the key an engine takes what it can", room));
+  }
+  engine.experts.spare = room - stated;
+}
+
 EngineOptions options_of(const PoolInstances& pool, const RequestLog& log, bool prompts_only,
                          EngineBalancing& balancing) {
   EngineOptions engine = pool.engine->for_ranks(pool.prices->ranks());
   const Scenario& scenario = pool.prices->run().scenario;
   engine.experts_apart = scenario.iteration->serving->attention_ranks > 0;
-  const ServingBatch largest = largest_pass(engine, log, pool.prices->ranks());
-  if (engine.kv.capacity == no_limit) {
-    engine.kv.capacity = pool.prices->exact().cache_tokens(largest, pool.engine->memory);
-    engine.experts = pool.prices->exact().served_experts(pool.engine->memory);
-    engine.experts.longest = longest_request(engine, log, prompts_only);
-  }
+  set_room(pool, largest_pass(engine, log, pool.prices->ranks()), engine);
+  engine.experts.longest = longest_request(engine, log, prompts_only);
   balancing = balance(engine, pool.prices->exact());
   return engine;
 }
@@ -88,14 +106,6 @@ LinkTransfers::Link link_between(PoolPrices& prompts, const PoolPrices& decode,
       all.bandwidth * (static_cast<double>(both) / std::min(prompts.gpus(), decode.gpus()));
   link.latency = all.latency;
   return link;
-}
-
-/// Errors of both tables, by how often each was checked.
-PriceErrors together(const PriceErrors& a, const PriceErrors& b) {
-  const auto of_a = static_cast<double>(a.checks), of_b = static_cast<double>(b.checks);
-  if (of_a + of_b == 0) return {};
-  return {a.checks + b.checks, (a.mean * of_a + b.mean * of_b) / (of_a + of_b),
-          std::max(a.most, b.most), (a.sum * of_a + b.sum * of_b) / (of_a + of_b)};
 }
 
 /// One cost of the mean GPU of both pools. If only one pool states it there is none, and `gap` says
@@ -129,6 +139,12 @@ void add_costs(const PoolInstances& prompts, const std::optional<PoolInstances>&
   outcome.costs = TokenCosts::of(costs, outcome.gpus, 1, outcome.metrics.rates.output);
 }
 
+PriceTableOptions prices_of(const EngineRun& asked) {
+  PriceTableOptions options = asked.prices;
+  options.all_ranks_join = asked.engine.options.idle_passes;
+  return options;
+}
+
 /// The run on that routing, or the last one.
 const PolicyRun& run_of(const std::vector<PolicyRun>& runs, RoutingSource routing) {
   const auto found = std::ranges::find(runs, routing, &PolicyRun::routing);
@@ -140,7 +156,7 @@ const PolicyRun& run_of(const std::vector<PolicyRun>& runs, RoutingSource routin
 PoolPrices::PoolPrices(const PolicyRun& run, Fidelity fidelity, const EngineRun& asked)
     : run_(run),
       exact_(run, fidelity, asked.engine.options),
-      table_(exact_, asked.prices),
+      table_(exact_, prices_of(asked)),
       exact_only_(asked.exact_prices),
       gpus_(run.cluster.topology.gpu_count()),
       ranks_(run.scenario.iteration->serving->attending(
@@ -198,7 +214,7 @@ EngineOutcome run_pools(const EngineRun& asked, const PoolInstances& prompts,
   outcome.errors = prompts.prices->errors();
   if (decode && decode->prices != prompts.prices) {
     outcome.simulated += asked.exact_prices ? 0 : decode->prices->points();
-    outcome.errors = together(outcome.errors, decode->prices->errors());
+    outcome.errors += decode->prices->errors();
   }
   outcome.moved_requests = served.run.moved_requests;
   outcome.moved = served.moved;

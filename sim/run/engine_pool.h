@@ -28,7 +28,7 @@ class PoolPrices {
   int ranks() const { return ranks_; }  // of its attention data parallelism
   /// Passes that were simulated for reuse, and how far reused prices were off.
   std::int64_t points() const { return table_.points(); }
-  PriceErrors errors() const { return table_.errors(); }
+  const PassErrors& errors() const { return table_.errors(); }
   bool exact_only() const { return exact_only_; }
   const PolicyRun& run() const { return run_; }
 

@@ -119,8 +119,8 @@ std::vector<EngineColumn> time_columns() {
       {"passes", [](const EngineOutcome& o) { return Cell(o.metrics.passes.passes); }});
   columns.push_back({"simulated", [](const EngineOutcome& o) { return Cell(o.simulated); }});
   columns.push_back({"price error",
-                     [](const EngineOutcome& o) { return percent_cell(o.errors.mean, 2); },
-                     [](const EngineOutcome& o) { return o.errors.checks > 0; }});
+                     [](const EngineOutcome& o) { return percent_cell(o.errors.worse_mean(), 2); },
+                     [](const EngineOutcome& o) { return o.errors.all().checks > 0; }});
   return columns;
 }
 
@@ -158,18 +158,29 @@ void add_block(Table& table, const std::vector<const EngineCase*>& ran, const st
 
 /// How far reused prices were from simulated ones, over all cases.
 std::string price_note(const std::vector<const EngineCase*>& ran) {
-  PriceErrors worst;
+  std::int64_t checks = 0;
+  const EngineCase* worst = nullptr;
   for (const EngineCase* c : ran) {
-    worst.checks += c->outcome.errors.checks;
-    worst.mean = std::max(worst.mean, c->outcome.errors.mean);
-    worst.most = std::max(worst.most, c->outcome.errors.most);
+    checks += c->outcome.errors.all().checks;
+    if (worst == nullptr || c->outcome.errors.worse_mean() > worst->outcome.errors.worse_mean()) {
+      worst = c;
+    }
   }
-  if (worst.checks == 0) return "";
-  return fmt::format(
-      "# prices of passes are reused: {} were simulated to check them, {:.2f} % off on average and "
-      "{:.2f} % at most, in the case with the largest errors (serving.prices: exact simulates "
-      "all)\n",
-      worst.checks, 100 * worst.mean, 100 * worst.most);
+  if (checks == 0) return "";
+  const auto off = [](const PriceErrors& errors) {
+    return fmt::format("{:.2f} % off on average and {:.2f} % at most", 100 * errors.mean(),
+                       100 * errors.most);
+  };
+  const auto& [prompts, decodes] = worst->outcome.errors;
+  std::string text =
+      fmt::format("# prices of passes are reused: {} were simulated to check them", checks);
+  if (prompts.checks > 0) text += ", those with prompts " + off(prompts);
+  if (decodes.checks > 0) text += (prompts.checks > 0 ? ", others " : ", ") + off(decodes);
+  if (ran.size() > 1) text += ", in the case with the largest errors";
+  constexpr double much = 0.1;
+  return text + (worst->outcome.errors.worse_mean() > much
+                     ? ": too much, simulate all (serving.prices: exact)\n"
+                     : " (serving.prices: exact simulates all)\n");
 }
 
 /// Of a balancer: whether it has planned, and when experts move.
@@ -191,9 +202,11 @@ std::string balancing_note(const EngineCase& c) {
     return text + fmt::format(": experts move every {} passes, and the run has {}\n",
                               balancing.interval, c.outcome.metrics.passes.passes);
   }
-  return text + fmt::format(": experts move every {} passes, which takes {} ({})\n",
-                            balancing.interval, to_string(balancing.stall),
-                            balancing.stall_stated ? "stated" : "simulated");
+  return text + fmt::format(
+                    ": experts move every {} passes, which takes {} ({}); all passes have the "
+                    "placement of loads before the run, so the interval changes only that time\n",
+                    balancing.interval, to_string(balancing.stall),
+                    balancing.stall_stated ? "stated" : "simulated");
 }
 
 /// Of costs that only one pool states.

@@ -168,11 +168,14 @@ Json engine_case_json(const EngineCase& c) {
   json["stalls"] = m.passes.stall_share;
   json["padding"] = m.passes.padding_share;
   json["passes"] = m.passes.passes;
+  const PriceErrors errors = o.errors.all();
   json["prices"] = {{"simulated", o.simulated},
-                    {"checked", o.errors.checks},
-                    {"mean_error", o.errors.mean},
-                    {"max_error", o.errors.most},
-                    {"error_of_sum", o.errors.sum}};
+                    {"checked", errors.checks},
+                    {"mean_error", errors.mean()},
+                    {"mean_error_of_prompts", o.errors.prompts.mean()},
+                    {"mean_error_of_decodes", o.errors.decodes.mean()},
+                    {"max_error", errors.most},
+                    {"error_of_sum", errors.of_sum()}};
   if (o.moved_requests > 0) {
     json["moved"] = {{"requests", o.moved_requests}, {"bytes", o.moved.value}};
   }

@@ -61,8 +61,7 @@ PassPrices::PassPrices(const PolicyRun& run, Fidelity fidelity, const EngineOpti
     : run_(run),
       pass_(run.scenario),
       eager_(without_graphs(run.cluster.gpus)),
-      largest_decode_(engine.largest_graph(false)),
-      largest_prompt_(engine.largest_graph(true)),
+      engine_(engine),
       backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster)),
       eager_backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster, eager_)) {
   pass_.engine_run = nullptr;
@@ -77,10 +76,8 @@ Scenario PassPrices::with_batch(const ServingBatch& batch) const {
   return pass;
 }
 
-bool PassPrices::in_graph(const ServingBatch& batch) const {
-  const std::int64_t largest = all_decode(batch) ? largest_decode_ : largest_prompt_;
-  return std::ranges::all_of(batch.ranks,
-                             [&](const auto& list) { return tokens_of(list) <= largest; });
+bool PassPrices::runs_eagerly(const ServingBatch& batch) const {
+  return engine_.runs_eagerly(batch, !all_decode(batch));
 }
 
 PolicyPlanner PassPrices::planner(const Scenario& pass, bool settled) const {
@@ -88,16 +85,16 @@ PolicyPlanner PassPrices::planner(const Scenario& pass, bool settled) const {
       pass, run_.inputs, run_.cluster, run_.system, {.routing = run_.routing, .settled = settled}};
 }
 
-Timeline PassPrices::timeline(const ServingBatch& batch, const Plan& plan) {
+Timeline PassPrices::timeline(bool eager, const Plan& plan) {
   const PricedPlan priced(plan, run_.cluster.topology);
-  return (in_graph(batch) ? backend_ : eager_backend_)->run(priced);
+  return (eager ? eager_backend_ : backend_)->run(priced);
 }
 
-StepPrice PassPrices::price(const ServingBatch& batch) {
+StepPrice PassPrices::price(const ServingBatch& batch, bool eager) {
   const Scenario pass = with_batch(batch);
   PolicyPlanner settled = planner(pass, true);
   const PlannedStep planned = settled.plan(0);
-  const Timeline timeline = this->timeline(batch, planned.plan);
+  const Timeline timeline = this->timeline(eager, planned.plan);
   const IterationTimes times =
       iteration_times(planned.plan, timeline, hosts_take_time(run_.cluster.gpus));
   StepPrice price{timeline.makespan, {}};
@@ -126,7 +123,7 @@ PassPrices::Balancing PassPrices::balancing(const ServingBatch& batch, bool time
   if (!times_moving) return {true, true, Seconds(0)};
   const Scenario moves = at_step(pass, *step);
   const auto time = [&](bool settled) {
-    return timeline(batch, planner(moves, settled).plan(0).plan).makespan;
+    return timeline(runs_eagerly(batch), planner(moves, settled).plan(0).plan).makespan;
   };
   return {true, true, std::max(Seconds(0), time(false) - time(true))};
 }
@@ -163,17 +160,22 @@ std::int64_t PassPrices::cache_tokens(const ServingBatch& batch, const EngineMem
     const MemoryUse& use = planned.memory.peaks[gpu].use;
     const Bytes held = use.total() - use.of(MemoryPart::cache);
     const Bytes all = run_.cluster.gpus[gpu]->memory;
-    const double granted = memory.of_free ? memory.share * static_cast<double>((all - held).value)
-                                          : memory.share * static_cast<double>(all.value) -
-                                                static_cast<double>(held.value);
-    if (granted < static_cast<double>(per_token.value)) {
-      throw Unsuitable(fmt::format("{}: weights and work of a pass take {} of GPU {}, which has "
-                                   "{}: no memory is left for the KV cache",
-                                   run_.system.name, to_string(held), gpu, to_string(all)),
-                       "more GPUs per instance, fewer redundant experts, smaller passes "
-                       "(max_tokens), or a larger memory_fraction");
+    const Bytes whole = memory.of_free ? all - held : all;
+    const Bytes share(std::llround(memory.share * static_cast<double>(whole.value)));
+    const Bytes granted = memory.of_free ? share : share - held;
+    if (granted < per_token) {
+      const std::string of_engine =
+          memory.of_free || memory.share == 1
+              ? ""
+              : fmt::format(", of which the engine may take {}", to_string(share));
+      throw Unsuitable(
+          fmt::format("{}: weights and work of a pass take {} of GPU {}, which has "
+                      "{}{}: nothing is left for the KV cache",
+                      run_.system.name, to_string(held), gpu, to_string(all), of_engine),
+          "more GPUs per instance, fewer redundant experts, smaller passes "
+          "(max_tokens), or a larger memory_fraction");
     }
-    least = std::min(least, static_cast<std::int64_t>(granted) / per_token.value);
+    least = std::min(least, granted.value / per_token.value);
   }
   return least;
 }

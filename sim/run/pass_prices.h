@@ -21,7 +21,9 @@ class PassPrices : public StepPrices {
   PassPrices(const PolicyRun& run, Fidelity fidelity, const EngineOptions& engine);
   ~PassPrices() override;
 
-  StepPrice price(const ServingBatch& batch) override;
+  StepPrice price(const ServingBatch& batch, bool eager) override;
+  /// The same where the batch itself says whether a graph runs it.
+  StepPrice price(const ServingBatch& batch) { return price(batch, runs_eagerly(batch)); }
   /// Tokens for whose keys and values the fullest GPU has room in the part of its memory that
   /// `memory` grants, next to weights and a pass of that batch; no_limit if the model does not say
   /// what they take. Throws Unsuitable if weights and work do not fit.
@@ -42,14 +44,14 @@ class PassPrices : public StepPrices {
  private:
   Scenario with_batch(const ServingBatch& batch) const;
   Scenario at_step(Scenario pass, int step) const;
-  bool in_graph(const ServingBatch& batch) const;
+  bool runs_eagerly(const ServingBatch& batch) const;
   PolicyPlanner planner(const Scenario& pass, bool settled) const;
-  Timeline timeline(const ServingBatch& batch, const Plan& plan);
+  Timeline timeline(bool eager, const Plan& plan);
 
   const PolicyRun& run_;
-  Scenario pass_;                                 // a pass of the run
-  GpuModels eager_;                               // those of the run, their hosts without graphs
-  std::int64_t largest_decode_, largest_prompt_;  // tokens, in graphs
+  Scenario pass_;    // a pass of the run
+  GpuModels eager_;  // those of the run, their hosts without graphs
+  EngineOptions engine_;
   std::unique_ptr<SimulatedBackend> backend_, eager_backend_;
 };
 

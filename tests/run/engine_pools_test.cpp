@@ -139,9 +139,9 @@ TEST(EnginePools, ThatSimulateEveryPassCountEachOnceAndAreNotOff) {
   const EngineOutcome& run = cases.at(0).outcome;
   EXPECT_GT(run.metrics.passes.passes, 1);
   EXPECT_EQ(run.simulated, run.metrics.passes.passes);
-  EXPECT_EQ(run.errors.checks, 0);
-  EXPECT_EQ(run.errors.mean, 0);
-  EXPECT_EQ(run.errors.sum, 0);
+  EXPECT_EQ(run.errors.all().checks, 0);
+  EXPECT_EQ(run.errors.worse_mean(), 0);
+  EXPECT_EQ(run.errors.all().of_sum(), 0);
   EXPECT_FALSE(run.samples.empty());
 }
 
@@ -245,23 +245,48 @@ struct CheckedPools {
 
 TEST(EnginePools, ThatCheckPricesEquallyOftenHaveTheMeanOfTheirErrors) {
   CheckedPools both("1");
-  const PriceErrors a = both.prompts.prices().errors(), b = both.decode.prices().errors();
+  const PriceErrors a = both.prompts.prices().errors().prompts;
+  const PriceErrors b = both.decode.prices().errors().decodes;
+  const PriceErrors all = both.outcome.errors.all();
   ASSERT_EQ(a.checks, 1);
   ASSERT_EQ(b.checks, 1);
-  EXPECT_EQ(both.outcome.errors.checks, 2);
-  EXPECT_GT(both.outcome.errors.mean, 0);
-  EXPECT_DOUBLE_EQ(both.outcome.errors.mean, (a.mean + b.mean) / 2);
-  EXPECT_DOUBLE_EQ(both.outcome.errors.sum, (a.sum + b.sum) / 2);
+  EXPECT_EQ(all.checks, 2);
+  EXPECT_GT(all.mean(), 0);
+  EXPECT_DOUBLE_EQ(all.mean(), (a.mean() + b.mean()) / 2);
+  EXPECT_EQ(both.outcome.errors.worse_mean(), std::max(a.mean(), b.mean()));
 }
 
 TEST(EnginePools, TellOfASingleCheck) {
   CheckedPools one("1000");
-  const PriceErrors b = one.decode.prices().errors();
-  ASSERT_EQ(one.prompts.prices().errors().checks, 0);
+  const PriceErrors b = one.decode.prices().errors().all();
+  const PriceErrors all = one.outcome.errors.all();
+  ASSERT_EQ(one.prompts.prices().errors().all().checks, 0);
   ASSERT_EQ(b.checks, 1);
-  EXPECT_EQ(one.outcome.errors.checks, 1);
-  EXPECT_EQ(one.outcome.errors.mean, b.mean);
-  EXPECT_EQ(one.outcome.errors.most, b.most);
+  EXPECT_EQ(all.checks, 1);
+  EXPECT_EQ(all.mean(), b.mean());
+  EXPECT_EQ(all.most, b.most);
+}
+
+/// A stated room is no more than memory leaves, also next to the experts of lost ranks.
+TEST(EnginePools, TakeNoMoreRoomThanMemoryLeaves) {
+  const auto run = [](const std::string& more) {
+    return pools_cases(
+               parse_scenario("topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\n"
+                              "steps: 3:4\npolicy: deepep-low-latency\nparallel: {tp: 1, ep: 8}\n"
+                              "set: [topology.nodes=1]\nserving:\n  engine: vllm\n" +
+                                  more + requests_of_tokens(1, 64, 40),
+                              "room.yaml", {}))
+        .at(0)
+        .outcome;
+  };
+  const std::int64_t all = run("  memory_fraction: 1\n").kv_tokens;
+  EXPECT_EQ(run("  kv_tokens: 1600\n").kv_tokens, 1600);
+  EXPECT_THAT(error_of([&] { run("  kv_tokens: " + std::to_string(2 * all) + "\n"); }),
+              HasSubstr(" tokens of 'serving.kv_tokens' take "));
+  const std::string lost = "  losses: [{at: 1 ms, rank: 0, ranks: 4, recovery: 1 us}]\n";
+  EXPECT_EQ(run("  kv_tokens: 1600\n" + lost).losses.kv_left, no_limit);
+  EXPECT_LT(run("  kv_tokens: " + std::to_string(all / 16 * 16) + "\n" + lost).losses.kv_left,
+            all - 10'000);
 }
 
 TEST(EnginePools, HoldTheExpertsOfLostRanksOnTheOthers) {

@@ -110,7 +110,7 @@ TEST(EngineTable, ShowsLossesMemoryAndErrorsOfAnyCase) {
   c.outcome.losses = {1, 3, 400, Seconds(1), 700};
   c.outcome.metrics.load = {
       .kv_mean = 0.125, .kv_most = 0.5, .cached_share = 0.0625, .preemptions = 4};
-  c.outcome.errors = {.checks = 5, .mean = 0.01234, .most = 0.5};
+  c.outcome.errors.prompts = {.checks = 5, .off = 5 * 0.01234, .most = 0.5};
   c.outcome.metrics.passes.part_shares[0] = 0.125;
   c.outcome.metrics.rates = {.output_per_gpu = 9.876, .requests = 12.3};
   const Table table = table_of({case_of(first_name), c});
@@ -145,7 +145,8 @@ EngineCase case_of_figures() {
   o.metrics.passes = {27, 0.875, {0.5, 0.25, 0.125, 0.0625, 0.03125}, 0.375, 0.625};
   o.samples = {{Seconds(35), 36, 37, 38, 39}};
   o.ranks = 40, o.gpus = 41, o.kv_tokens = 42, o.simulated = 43;
-  o.errors = {.checks = 44, .mean = 45, .most = 46, .sum = 47};
+  o.errors.prompts = {.checks = 1, .off = 40, .most = 46, .table = 5, .exact = 1};
+  o.errors.decodes = {.checks = 3, .off = 30, .most = 20, .table = 7, .exact = 2};
   return c;
 }
 
@@ -187,8 +188,9 @@ TEST(EngineJson, HasTheFiguresOfACaseUnderTheirNames) {
           R"("cached_share":0.125,"preemptions":26},"waiting":{"mean":22.0,"max":24},)"
           R"("running_mean":23.0,"busy":0.875,"parts":{"attention":0.5,"experts":0.25,)"
           R"("exchange":0.125,"wait":0.0625,"other":0.03125},"stalls":0.375,"padding":0.625,)"
-          R"("passes":27,"prices":{"simulated":43,"checked":44,"mean_error":45.0,)"
-          R"("max_error":46.0,"error_of_sum":47.0},"samples":[[35.0,36,37,38,39]]})");
+          R"("passes":27,"prices":{"simulated":43,"checked":4,"mean_error":17.5,)"
+          R"("mean_error_of_prompts":40.0,"mean_error_of_decodes":10.0,)"
+          R"("max_error":46.0,"error_of_sum":3.0},"samples":[[35.0,36,37,38,39]]})");
   c.outcome.unsuitable = "too small";
   EXPECT_EQ(engine_case_json(c).dump(),
             R"({"topology":"pair","policy":"one","fidelity":"port","routing":"recorded",)"
@@ -232,8 +234,9 @@ TEST(EngineTable, SaysThatRatesAreOverTheAnswersAfterTheLastRequest) {
 
 TEST(EngineTable, SaysWhatWasNotRunAndHowFarPricesAreOff) {
   EngineCase one = case_of(first_name), two = one, none = one;
-  one.outcome.errors = {.checks = 5, .mean = 0.01, .most = 0.5};
-  two.outcome.errors = {.checks = 7, .mean = 0.02, .most = 0.25};
+  one.outcome.errors.decodes = {.checks = 5, .off = 0.05, .most = 0.5};
+  two.outcome.errors.prompts = {.checks = 4, .off = 0.08, .most = 0.25};
+  two.outcome.errors.decodes = {.checks = 3, .off = 0.03, .most = 0.125};
   none.outcome.unsuitable = "too small";
   Scenario scenario;
   scenario.engine_run = std::make_shared<EngineRun>();
@@ -245,9 +248,9 @@ TEST(EngineTable, SaysWhatWasNotRunAndHowFarPricesAreOff) {
   }
   EXPECT_EQ(text,
             "# one (recorded) on pair was not run: too small\n"
-            "# prices of passes are reused: 12 were simulated to check them, 2.00 % off on average "
-            "and 50.00 % at most, in the case with the largest errors (serving.prices: exact "
-            "simulates all)\n");
+            "# prices of passes are reused: 12 were simulated to check them, those with prompts "
+            "2.00 % off on average and 25.00 % at most, others 1.00 % off on average and 12.50 % "
+            "at most, in the case with the largest errors (serving.prices: exact simulates all)\n");
 }
 
 }  // namespace

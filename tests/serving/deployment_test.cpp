@@ -256,7 +256,7 @@ TEST(Deployments, ExpertsWithCopiesOnOtherRanksTakeNone) {
 
 TEST(Deployments, OtherRanksHaveTheExpertsOfLostOnes) {
   struct Halves final : StepPrices {
-    StepPrice price(const ServingBatch&) override {
+    StepPrice price(const ServingBatch&, bool) override {
       StepPrice half{Seconds(1), {}};
       half.parts[static_cast<std::size_t>(PassPart::experts)] = Seconds(0.5);
       return half;

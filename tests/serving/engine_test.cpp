@@ -26,7 +26,7 @@ TEST(Engines, ARunOfOneStepIsTheStep) {
   const ServingRun run = run_serving(one_engine({}, prices), at_once({{7, 1}, {9, 1}}));
   const ServingBatch step{{{{0, 7, 1, 0}, {0, 9, 1, 1}}}};
   EXPECT_THAT(prices.asked, ElementsAre(step));
-  EXPECT_EQ(run.end, second_per_pass().price(step).time);
+  EXPECT_EQ(run.end, second_per_pass().price(step, false).time);
 }
 
 TEST(Engines, EqualRequestsAreTheAnalyticFormula) {

@@ -28,19 +28,20 @@ TEST(BatchShapes, ABatchOfItsShapeHasItsShape) {
   batch.ranks[0].push_back({512, 60, 1, 7});
   batch.ranks[1].push_back({0, 20, 1, 8});
   const BatchShape shape = shape_of(batch, 1);
-  EXPECT_EQ(shape, (BatchShape{18, 1000, 2, 80, 384, 3}));
-  EXPECT_EQ(shape_of(batch_of(shape, 4, 1), 1), (BatchShape{18, 1000, 2, 80, 384, 3}));
-  EXPECT_EQ(batch_of(shape, 4, 1).ranks[0][0].request, 0);
-  EXPECT_EQ(shape_of({{{}, {}}}, 1), (BatchShape{0, 0, 1, 0, 0, 1}));
-  EXPECT_EQ(shape_of({{{{10, 1, 1, 0}}, {}}}, 1), (BatchShape{1, 10, 2, 0, 0, 1}));
+  EXPECT_EQ(shape, (BatchShape{18, 1000, 2, 80, 384, 3, 50}));
+  const BatchShape made = shape_of(batch_of(shape, {4}, 1), 1);
+  EXPECT_EQ(made, (BatchShape{18, 1000, 2, 80, 384, 3, 46.675})) << "60 tokens, 6, 7 and 7";
+  EXPECT_EQ(batch_of(shape, {4}, 1).ranks[0][0].request, 0);
+  EXPECT_EQ(shape_of({{{}, {}}}, 1), (BatchShape{0, 0, 1, 0, 0, 1, 0}));
+  EXPECT_EQ(shape_of({{{{10, 1, 1, 0}}, {}}}, 1), (BatchShape{1, 10, 2, 0, 0, 1, 0}));
 }
 
 TEST(PriceTables, AtAPointOfTheGridThePriceIsExact) {
   FormulaPrices exact([](const ServingBatch& batch) { return std::sqrt(tokens_in(batch)); });
   PriceTable table(exact, {.check_every = 0});
-  EXPECT_EQ(table.price(decode_batch({16, 16}, 1024)).time, Seconds(std::sqrt(32.0)));
+  EXPECT_EQ(table.price(decode_batch({16, 16}, 1024), false).time, Seconds(std::sqrt(32.0)));
   EXPECT_EQ(exact.asked.size(), 1U);
-  EXPECT_EQ(table.price(decode_batch({16, 16}, 1024)).time, Seconds(std::sqrt(32.0)));
+  EXPECT_EQ(table.price(decode_batch({16, 16}, 1024), false).time, Seconds(std::sqrt(32.0)));
   EXPECT_EQ(exact.asked.size(), 1U) << "its price is reused";
 }
 
@@ -49,11 +50,11 @@ TEST(PriceTables, BetweenPointsSumsOfTheAxesAreExact) {
     const BatchShape shape = shape_of(batch, 1);
     return 1 + 0.1 * shape[0] + 0.01 * shape[1] + 0.001 * shape[3];
   });
-  PriceTable table(exact, {});
+  PriceTable table(exact, {.all_ranks_join = false});
   ServingBatch batch = decode_batch({13, 12}, 777);
   batch.ranks[0].push_back({90, 333, 1, 3});
-  EXPECT_NEAR(table.price(batch).time.value, 1 + 2.5 + 7.77 + 0.333, 1e-9);
-  EXPECT_LE(table.points(), 7);
+  EXPECT_NEAR(table.price(batch, false).time.value, 1 + 2.5 + 7.77 + 0.333, 1e-9);
+  EXPECT_LE(table.points(), 8);
 }
 
 /// What a pass costs where ranks wait for the fullest and experts for their weights.
@@ -92,11 +93,12 @@ TEST(PriceTables, ARunWithReusedPricesIsNearTheExactOne) {
   EXPECT_NEAR(near.tpot.p50 / right.tpot.p50, 1, 0.02);
   EXPECT_NEAR(near.ttft.p50 / right.ttft.p50, 1, 0.05);
   EXPECT_NEAR(near.rates.output / right.rates.output, 1, 0.02);
-  const PriceErrors errors = table.errors();
-  EXPECT_GE(errors.checks, 4);
-  EXPECT_EQ(errors.checks, (table.asked() + 127) / 256 + 7);
-  EXPECT_LT(errors.mean, 0.03);
-  EXPECT_GE(errors.most, errors.mean);
+  const PassErrors& errors = table.errors();
+  EXPECT_GE(errors.prompts.checks, 4);
+  EXPECT_GE(errors.decodes.checks, 4);
+  EXPECT_EQ(errors.all().checks, errors.prompts.checks + errors.decodes.checks);
+  EXPECT_LT(errors.worse_mean(), 0.03);
+  EXPECT_GE(errors.all().most, errors.all().mean());
 }
 
 TEST(PriceTables, ErrorsAreThoseOfTheChecks) {
@@ -106,13 +108,13 @@ TEST(PriceTables, ErrorsAreThoseOfTheChecks) {
   PriceTableOptions options;
   options.check_every = 1;
   PriceTable table(exact, options);
-  table.price(decode_batch({16}, 1024));
-  EXPECT_EQ(table.errors().checks, 1);
-  EXPECT_NEAR(table.errors().mean, 0.5, 1e-12);
-  EXPECT_NEAR(table.errors().sum, -0.5, 1e-12);
-  table.price(decode_batch({16}, 1024));
-  EXPECT_NEAR(table.errors().most, 2.0 / 3, 1e-12);
-  EXPECT_NEAR(table.errors().sum, 2.0 / 5 - 1, 1e-12);
+  table.price(decode_batch({16}, 1024), false);
+  EXPECT_EQ(table.errors().all().checks, 1);
+  EXPECT_NEAR(table.errors().all().mean(), 0.5, 1e-12);
+  EXPECT_NEAR(table.errors().all().of_sum(), -0.5, 1e-12);
+  table.price(decode_batch({16}, 1024), false);
+  EXPECT_NEAR(table.errors().all().most, 2.0 / 3, 1e-12);
+  EXPECT_NEAR(table.errors().all().of_sum(), 2.0 / 5 - 1, 1e-12);
 }
 
 TEST(PriceTables, OfEachIntervalThePriceInItsMiddleIsCheckedAndOfTheFirstOneMore) {
@@ -122,8 +124,8 @@ TEST(PriceTables, OfEachIntervalThePriceInItsMiddleIsCheckedAndOfTheFirstOneMore
   PriceTable table(exact, options);
   std::vector<std::int64_t> checks;
   for (int i = 0; i < 8; ++i) {
-    table.price(decode_batch({16}, 1024));
-    checks.push_back(table.errors().checks);
+    table.price(decode_batch({16}, 1024), false);
+    checks.push_back(table.errors().all().checks);
   }
   EXPECT_EQ(checks, (std::vector<std::int64_t>{0, 1, 2, 2, 2, 2, 3, 3}));
 }
@@ -133,8 +135,60 @@ TEST(PriceTables, NothingIsCheckedUnlessAsked) {
   PriceTableOptions options;
   options.check_every = 0;
   PriceTable table(exact, options);
-  EXPECT_NEAR(table.price(decode_batch({16}, 1024)).time.value, 1, 1e-12);
-  EXPECT_EQ(table.errors().checks, 0);
+  EXPECT_NEAR(table.price(decode_batch({16}, 1024), false).time.value, 1, 1e-12);
+  EXPECT_EQ(table.errors().all().checks, 0);
+}
+
+TEST(PriceTables, PassesWithPromptsAreCheckedByThemselves) {
+  FormulaPrices exact([](const ServingBatch&) { return 1.0; });
+  PriceTable table(exact, {});
+  for (int i = 0; i < 3; ++i) table.price(decode_batch({16}, 1024), false);
+  EXPECT_EQ(table.errors().prompts.checks, 0);
+  for (int i = 0; i < 3; ++i) table.price({{{{0, 100, 1, 0}}}}, false);
+  EXPECT_EQ(table.errors().prompts.checks, 2);
+  EXPECT_EQ(table.errors().decodes.checks, 2);
+}
+
+/// 18 ranks of 256 sequences lie between two grid values, of which one has more than the largest
+/// graph.
+TEST(PriceTables, GraphsAndEagerPassesAreNotMixed) {
+  FormulaPrices exact([](const ServingBatch&) { return 1.0; });
+  PriceTable table(exact, {.check_every = 0});
+  const ServingBatch batch = decode_batch(std::vector<std::int64_t>(18, 256), 1000);
+  table.price(batch, false);
+  EXPECT_EQ(exact.asked_eagerly, 0);
+  const auto points = table.points();
+  table.price(batch, true);
+  EXPECT_EQ(table.points(), 2 * points);
+  EXPECT_EQ(exact.asked_eagerly, points);
+}
+
+/// Attention of 512 prompts of 16 tokens is not that of one of 8,192.
+TEST(PriceTables, ManyPromptsStayMany) {
+  FormulaPrices exact([](const ServingBatch& batch) {
+    double keys = 0;
+    for (const auto& steps : batch.ranks) {
+      for (const SequenceStep& step : steps) {
+        const auto tokens = static_cast<double>(step.tokens);
+        keys += static_cast<double>(step.count) * tokens * tokens;
+      }
+    }
+    return 1e-6 * keys;
+  });
+  PriceTable table(exact, {});
+  for (const std::int64_t length : {16, 100, 333}) {
+    const ServingBatch batch{{{{0, length, 24, 0}}, {{0, length, 24, 0}}}};
+    const double right = exact.price(batch, false).time.value;
+    EXPECT_NEAR(table.price(batch, false).time.value / right, 1, 0.05) << length;
+  }
+}
+
+TEST(BatchShapes, RanksWithoutWorkJoinByOneToken) {
+  const BatchShape few{1, 100, 4, 0, 0, 1, 0};
+  EXPECT_EQ(batch_of(few, {4, true}, 2).ranks[3], (std::vector<SequenceStep>{{1, 2, 1, -1}}));
+  EXPECT_TRUE(batch_of(few, {4, false}, 2).ranks[3].empty());
+  const BatchShape prompt{0, 0, 1, 600, 0, 4, 600};
+  EXPECT_EQ(batch_of(prompt, {4, true}, 2).ranks[3], (std::vector<SequenceStep>{{1, 1, 1, -1}}));
 }
 
 }  // namespace

@@ -18,11 +18,13 @@ class FormulaPrices : public StepPrices {
  public:
   using Formula = std::function<double(const ServingBatch&)>;
   explicit FormulaPrices(Formula formula) : formula_(std::move(formula)) {}
-  StepPrice price(const ServingBatch& batch) override {
+  StepPrice price(const ServingBatch& batch, bool eager) override {
     asked.push_back(batch);
+    asked_eagerly += eager ? 1 : 0;
     return {Seconds(formula_(batch)), {}};
   }
   std::vector<ServingBatch> asked;
+  int asked_eagerly = 0;
 
  private:
   Formula formula_;

@@ -130,7 +130,13 @@ class ServingLoop {
     sequence.known = request(number).input;
     sequence.hands_over = decodes_apart() && request(number).output > 1;
     sequence.output = sequence.hands_over ? 1 : request(number).output;
-    places_[choose(router_, 0, prompt_places(), number)].instance->submit(std::move(sequence));
+    submit(choose(router_, 0, prompt_places(), number), std::move(sequence));
+  }
+
+  void submit(std::size_t at, ServingSequence sequence) {
+    Place& place = places_[at];
+    place.instance->submit(std::move(sequence));
+    if (place.instance->in_pass() || place.recovering > 0) sample(at);  // it waits
   }
 
   void begin_pass(std::size_t at) {
@@ -226,7 +232,7 @@ class ServingLoop {
     sequence.emitted = 1;
     sequence.carried = lost ? 0 : request(number).input;
     places_[to].unshown.insert(number);
-    places_[to].instance->submit(std::move(sequence));
+    submit(to, std::move(sequence));
   }
 
   void add_loss(const RankLoss& loss) {

@@ -20,7 +20,7 @@ struct RequestOutcome {
   std::int64_t finishes = 0;  // how often it was finished: once
 };
 
-/// An instance at the end of a pass.
+/// An instance when a pass begins or ends, and when it takes a request in during one.
 struct ServingSample {
   Seconds time{};
   int instance = 0;

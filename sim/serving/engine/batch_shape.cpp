@@ -10,18 +10,20 @@ namespace {
 
 /// Sums of one kind of entry.
 struct RankSums {
-  double all = 0, weighed_context = 0, fullest = 0, own = 0;
+  double all = 0, weighed_context = 0, weighed_length = 0, fullest = 0, own = 0;
 
-  void add(double amount, double context) {
+  void add(double amount, const SequenceStep& step) {
     all += amount;
     own += amount;
-    weighed_context += amount * context;
+    weighed_context += amount * static_cast<double>(step.context);
+    weighed_length += amount * static_cast<double>(step.tokens);
   }
   void end_rank() {
     fullest = std::max(fullest, own);
     own = 0;
   }
   double context() const { return all > 0 ? weighed_context / all : 0; }
+  double length() const { return all > 0 ? weighed_length / all : 0; }
   double skew(std::size_t ranks) const {
     return all > 0 ? fullest * static_cast<double>(ranks) / all : 1;
   }
@@ -45,46 +47,65 @@ std::vector<std::int64_t> spread_over(double sum, double skew, std::size_t ranks
   return of;
 }
 
+/// [prompt] tokens of a rank's prompts, of about that length each, but no fewer than `least`.
+std::vector<std::int64_t> prompts_of(std::int64_t tokens, double length, std::int64_t least) {
+  if (tokens == 0) return {};
+  const std::int64_t most = std::max<std::int64_t>(1, tokens / least);
+  const double asked = length > 0 ? static_cast<double>(tokens) / length : 1;
+  const std::int64_t count = std::clamp<std::int64_t>(std::llround(asked), 1, most);
+  std::vector<std::int64_t> each;
+  for (std::int64_t i = 0; i < count; ++i) {
+    each.push_back(tokens * (i + 1) / count - tokens * i / count);
+  }
+  return each;
+}
+
 }  // namespace
 
 BatchShape shape_of(const ServingBatch& batch, std::int64_t decode_tokens) {
   RankSums decodes, prompts;
   for (const auto& steps : batch.ranks) {
     for (const SequenceStep& step : steps) {
-      const auto count = static_cast<double>(step.count), tokens = static_cast<double>(step.tokens);
-      const auto context = static_cast<double>(step.context);
+      const auto count = static_cast<double>(step.count);
       if (step.tokens <= decode_tokens) {
-        decodes.add(count, context);
+        decodes.add(count, step);
       } else {
-        prompts.add(count * tokens, context);
+        prompts.add(count * static_cast<double>(step.tokens), step);
       }
     }
     decodes.end_rank();
     prompts.end_rank();
   }
   const std::size_t ranks = batch.ranks.size();
-  return {decodes.all, decodes.context(), decodes.skew(ranks),
-          prompts.all, prompts.context(), prompts.skew(ranks)};
+  return {decodes.all,       decodes.context(),   decodes.skew(ranks), prompts.all,
+          prompts.context(), prompts.skew(ranks), prompts.length()};
 }
 
-ServingBatch batch_of(const BatchShape& shape, std::size_t ranks, std::int64_t decode_tokens) {
+ServingBatch batch_of(const BatchShape& shape, const PassRanks& ranks, std::int64_t decode_tokens) {
   const auto decodes =
-      spread_over(axis(shape, ShapeAxis::sequences), axis(shape, ShapeAxis::skew), ranks);
+      spread_over(axis(shape, ShapeAxis::sequences), axis(shape, ShapeAxis::skew), ranks.count);
   const auto prompts = spread_over(axis(shape, ShapeAxis::prompt_tokens),
-                                   axis(shape, ShapeAxis::prompt_skew), ranks);
+                                   axis(shape, ShapeAxis::prompt_skew), ranks.count);
   // A decode has a context: without one it would be a prompt.
   const std::int64_t context =
       std::max<std::int64_t>(1, std::llround(axis(shape, ShapeAxis::context)));
   const std::int64_t prompt_context = std::llround(axis(shape, ShapeAxis::prompt_context));
+  const bool any_prompts = axis(shape, ShapeAxis::prompt_tokens) > 0;
   ServingBatch batch;
-  batch.ranks.resize(ranks);
+  batch.ranks.resize(ranks.count);
   std::int64_t request = 0;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
+  for (std::size_t rank = 0; rank < ranks.count; ++rank) {
     auto& steps = batch.ranks[rank];
     for (std::int64_t i = 0; i < decodes[rank]; ++i) {
       steps.push_back({context, decode_tokens, 1, request++});
     }
-    if (prompts[rank] > 0) steps.push_back({prompt_context, prompts[rank], 1, request++});
+    for (const std::int64_t tokens :
+         prompts_of(prompts[rank], axis(shape, ShapeAxis::prompt_length), decode_tokens + 1)) {
+      steps.push_back({prompt_context, tokens, 1, request++});
+    }
+    if (steps.empty() && ranks.all_join) {
+      steps.push_back({1, any_prompts ? 1 : decode_tokens, 1, -1});
+    }
   }
   return batch;
 }

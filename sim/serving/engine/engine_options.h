@@ -2,6 +2,7 @@
 // How a serving engine forms its passes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "sim/base/types.h"
+#include "sim/model/serving_batch.h"
 #include "sim/serving/engine/served_experts.h"
 
 namespace moesim {
@@ -105,6 +107,15 @@ struct EngineOptions {
   std::int64_t largest_graph(bool prompts) const {
     if (prompts) return graph_prompt_tokens;
     return graph_sizes.empty() ? no_limit : graph_sizes.back() * (1 + drafts);
+  }
+  /// Whether no graph runs a pass of that batch.
+  bool runs_eagerly(const ServingBatch& batch, bool prompts) const {
+    const std::int64_t largest = largest_graph(prompts);
+    return std::ranges::any_of(batch.ranks, [&](const auto& steps) {
+      std::int64_t tokens = 0;
+      for (const SequenceStep& step : steps) tokens += step.tokens * step.count;
+      return tokens > largest;
+    });
   }
 };
 

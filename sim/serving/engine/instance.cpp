@@ -100,24 +100,15 @@ bool ServingInstance::begin(Seconds now) {
   if (resting_) return false;
   ++begun_;
   add_dummies(pass_.prompt_tokens == 0);
-  pass_.eager = runs_eagerly();
+  pass_.eager = options_.runs_eagerly(batch_, pass_.prompt_tokens > 0);
   price_pass(now);
   in_pass_ = true;
   return true;
 }
 
-bool ServingInstance::runs_eagerly() const {
-  const std::int64_t largest = options_.largest_graph(pass_.prompt_tokens > 0);
-  return std::ranges::any_of(batch_.ranks, [&](const auto& steps) {
-    std::int64_t tokens = 0;
-    for (const SequenceStep& step : steps) tokens += step.tokens * step.count;
-    return tokens > largest;
-  });
-}
-
 void ServingInstance::price_pass(Seconds now) {
   pass_.begin = now;
-  pass_.price = prices_.price(batch_);
+  pass_.price = prices_.price(batch_, pass_.eager);
   spread_experts(pass_.price);
   if (now < moving_until_) pass_.stall = options_.rebalance.slowdown * pass_.price.time;
   pass_.stall += rebalance_stall();

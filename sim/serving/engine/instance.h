@@ -94,7 +94,6 @@ class ServingInstance {
   bool holds_prompts_back();
   void add_dummies(bool decode_only);
   Seconds rebalance_stall();
-  bool runs_eagerly() const;
   void price_pass(Seconds now);
   void spread_experts(StepPrice& price) const;
   void hold_experts();

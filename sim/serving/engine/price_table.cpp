@@ -58,14 +58,16 @@ const StepPrice& PriceTable::price_at(const Point& point, std::size_t ranks) {
     for (std::size_t axis = 0; axis < shape_axes; ++axis) {
       shape[axis] = grid_value(axis, point[axis]);
     }
-    at->second = exact_.price(batch_of(shape, ranks, options_.decode_tokens));
+    const ServingBatch batch =
+        batch_of(shape, {ranks, options_.all_ranks_join}, options_.decode_tokens);
+    at->second = exact_.price(batch, point.back() == 1);
   }
   return at->second;
 }
 
-StepPrice PriceTable::interpolated(const ServingBatch& batch) {
-  const BatchShape shape = shape_of(batch, options_.decode_tokens);
+StepPrice PriceTable::interpolated(const BatchShape& shape, std::size_t ranks, bool eager) {
   Point point{};
+  point.back() = eager ? 1 : 0;
   std::array<double, shape_axes> rest{};
   for (std::size_t axis = 0; axis < shape_axes; ++axis) {
     point[axis] = grid_number(axis, shape[axis]);
@@ -80,13 +82,13 @@ StepPrice PriceTable::interpolated(const ServingBatch& batch) {
   double before = 1;
   for (const std::size_t axis : order) {
     if (before > rest[axis]) {
-      add_share(price, price_at(point, batch.ranks.size()), before - rest[axis]);
+      add_share(price, price_at(point, ranks), before - rest[axis]);
     }
     before = rest[axis];
     if (before == 0) return price;
     ++point[axis];
   }
-  add_share(price, price_at(point, batch.ranks.size()), before);
+  add_share(price, price_at(point, ranks), before);
   return price;
 }
 
@@ -98,29 +100,35 @@ bool PriceTable::checks(std::int64_t pass) const {
   return early || pass % every == every / 2;
 }
 
-StepPrice PriceTable::price(const ServingBatch& batch) {
-  StepPrice price = interpolated(batch);
-  if (checks(asked_++)) {
-    checked_.push_back({price.time.value, exact_.price(batch).time.value});
+StepPrice PriceTable::price(const ServingBatch& batch, bool eager) {
+  const BatchShape shape = shape_of(batch, options_.decode_tokens);
+  StepPrice price = interpolated(shape, batch.ranks.size(), eager);
+  const bool prompts = shape[static_cast<std::size_t>(ShapeAxis::prompt_tokens)] > 0;
+  if (checks(asked_[prompts ? 1 : 0]++)) {
+    (prompts ? errors_.prompts : errors_.decodes)
+        .add(price.time.value, exact_.price(batch, eager).time.value);
   }
   return price;
 }
 
-PriceErrors PriceTable::errors() const {
-  PriceErrors errors;
-  double table = 0, exact = 0;
-  for (const auto& [of_table, of_exact] : checked_) {
-    table += of_table;
-    exact += of_exact;
-    const double error = std::abs(of_table / of_exact - 1);
-    errors.mean += error;
-    errors.most = std::max(errors.most, error);
-    ++errors.checks;
-  }
-  if (errors.checks == 0) return errors;
-  errors.mean /= static_cast<double>(errors.checks);
-  errors.sum = table / exact - 1;
-  return errors;
+void PriceErrors::add(double of_table, double of_exact) {
+  const double error = std::abs(of_table / of_exact - 1);
+  *this += {1, error, error, of_table, of_exact};
+}
+
+PriceErrors& PriceErrors::operator+=(const PriceErrors& other) {
+  checks += other.checks;
+  off += other.off;
+  most = std::max(most, other.most);
+  table += other.table;
+  exact += other.exact;
+  return *this;
+}
+
+PassErrors& PassErrors::operator+=(const PassErrors& other) {
+  prompts += other.prompts;
+  decodes += other.decodes;
+  return *this;
 }
 
 }  // namespace moesim

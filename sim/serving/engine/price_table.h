@@ -2,10 +2,10 @@
 // Prices that are reused: exact ones at the points of a grid, and between them by interpolation.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
-#include <vector>
 
 #include "sim/serving/engine/batch_shape.h"
 #include "sim/serving/engine/step_prices.h"
@@ -19,44 +19,61 @@ struct PriceTableOptions {
   /// Passes; of one in so many, and of passes 1, 2, 4 ... before, the exact price is computed, too.
   /// 0: never.
   std::int64_t check_every = 256;
+  bool all_ranks_join = true;  // those without work compute one token
 };
 
 /// How far the table was from the exact prices where both were computed, relative to these.
 struct PriceErrors {
   std::int64_t checks = 0;
-  double mean = 0, most = 0;  // of |table / exact - 1|
-  double sum = 0;             // of all times together, with its sign
+  double off = 0, most = 0;     // of |table / exact - 1|: sum and largest
+  double table = 0, exact = 0;  // sums of times, s
+
+  void add(double of_table, double of_exact);
+  PriceErrors& operator+=(const PriceErrors& other);
+  double mean() const { return checks > 0 ? off / static_cast<double>(checks) : 0; }
+  /// Of all times together, with its sign.
+  double of_sum() const { return checks > 0 ? table / exact - 1 : 0; }
 };
 
-/// A pass is priced as a mixture of at most seven grid points around its shape (linear on the
+/// Of passes with prompts, and of the others: a run has far fewer of the former.
+struct PassErrors {
+  PriceErrors prompts, decodes;
+
+  PassErrors& operator+=(const PassErrors& other);
+  PriceErrors all() const { return PriceErrors(prompts) += decodes; }
+  /// The mean of the kind that is further off.
+  double worse_mean() const { return std::max(prompts.mean(), decodes.mean()); }
+};
+
+/// A pass is priced as a mixture of at most eight grid points around its shape (linear on the
 /// simplices of Kuhn's triangulation: as many points as axes and one); each point is priced once,
-/// by a batch whose ranks are alike but for the fullest. What that leaves out: which contexts are
-/// on which rank, and whose tokens they are.
+/// by a batch whose ranks are alike but for the fullest. Points of graphs and of eager passes are
+/// not mixed. What that leaves out: which contexts are on which rank, and whose tokens they are.
 class PriceTable : public StepPrices {
  public:
   PriceTable(StepPrices& exact, const PriceTableOptions& options)
       : exact_(exact), options_(options) {}
 
-  StepPrice price(const ServingBatch& batch) override;
-  PriceErrors errors() const;
+  StepPrice price(const ServingBatch& batch, bool eager) override;
+  const PassErrors& errors() const { return errors_; }
   std::int64_t points() const { return static_cast<std::int64_t>(prices_.size()); }
-  std::int64_t asked() const { return asked_; }
+  std::int64_t asked() const { return asked_[0] + asked_[1]; }
 
  private:
   bool checks(std::int64_t pass) const;
-  /// The number of a grid value on each axis.
-  using Point = std::array<std::int32_t, shape_axes>;
+  /// The number of a grid value on each axis; the last one: 1 of an eager pass.
+  using Point = std::array<std::int32_t, shape_axes + 1>;
   int steps_of(std::size_t axis) const;
   double grid_value(std::size_t axis, std::int32_t number) const;
   std::int32_t grid_number(std::size_t axis, double value) const;
   const StepPrice& price_at(const Point& point, std::size_t ranks);
-  StepPrice interpolated(const ServingBatch& batch);
+  StepPrice interpolated(const BatchShape& shape, std::size_t ranks, bool eager);
 
   StepPrices& exact_;
   PriceTableOptions options_;
   std::map<Point, StepPrice> prices_;
-  std::int64_t asked_ = 0;
-  std::vector<std::array<double, 2>> checked_;  // table, exact (s)
+  std::array<std::int64_t, 2> asked_{};  // passes without prompts, and with some
+  PassErrors errors_;
 };
 
 }  // namespace moesim

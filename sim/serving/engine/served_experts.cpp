@@ -22,11 +22,12 @@ std::int64_t ServedExperts::tokens_left(std::int64_t capacity, int ranks, int lo
   const Bytes needed = more(ranks, lost);
   const auto tokens = static_cast<std::int64_t>(
       std::ceil(share * static_cast<double>(needed.value) / static_cast<double>(per_token.value)));
-  if (capacity - tokens >= longest) return capacity - tokens;
+  const std::int64_t left = std::min(capacity, capacity + spare - tokens);
+  if (left >= longest) return left;
   throw Unsuitable(
       fmt::format("{} of {} ranks are lost: experts take {} more of each GPU that is left, which "
                   "has {} for keys and values; a request needs {}",
-                  lost, ranks, to_string(needed), to_string(per_token * capacity),
+                  lost, ranks, to_string(needed), to_string(per_token * (capacity + spare)),
                   to_string(per_token * longest)),
       "fewer ranks lost at once, or more GPUs per instance");
 }

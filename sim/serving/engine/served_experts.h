@@ -16,6 +16,7 @@ struct ServedExperts {
   Bytes per_token{};         // of keys and values, on a GPU
   double share = 1;          // of freed memory that keys and values get
   std::int64_t longest = 1;  // request, in tokens of whole blocks
+  std::int64_t spare = 0;    // tokens of a rank's memory beyond its stated capacity
 
   /// Bytes that a GPU holds in addition while so many of the ranks are lost: the others hold the
   /// experts in equal parts.

@@ -25,8 +25,9 @@ struct StepPrice {
 class StepPrices {
  public:
   virtual ~StepPrices() = default;
-  /// The pass that runs this batch; never called with a batch without tokens.
-  virtual StepPrice price(const ServingBatch& batch) = 0;
+  /// The pass that runs this batch; never called with a batch without tokens. `eager`: no graph
+  /// runs it, the host issues each kernel.
+  virtual StepPrice price(const ServingBatch& batch, bool eager) = 0;
 };
 
 }  // namespace moesim
