@@ -167,7 +167,7 @@ std::int64_t PassPrices::cache_tokens(const ServingBatch& batch, const EngineMem
       const std::string of_engine =
           memory.of_free || memory.share == 1
               ? ""
-              : fmt::format(", of which the engine may take {}", to_string(share));
+              : fmt::format(" (the engine may take {})", to_string(share));
       throw Unsuitable(
           fmt::format("{}: weights and work of a pass take {} of GPU {}, which has "
                       "{}{}: nothing is left for the KV cache",

@@ -61,6 +61,7 @@ class ServingLoop {
     std::int64_t serial = 0, kv_most = 0;
     std::int64_t coming = 0;         // requests whose keys and values move to it
     std::set<std::int64_t> unshown;  // requests that came with keys and values and did not run yet
+    bool busy() const { return recovering > 0 || instance->in_pass(); }
   };
 
   void add_pool(const ServingPool& pool) {
@@ -125,8 +126,7 @@ class ServingLoop {
 
   void enqueue(std::int64_t number) {
     ServingSequence sequence;
-    sequence.request = number;
-    sequence.hashes = hashes(number);
+    sequence.request = number, sequence.hashes = hashes(number);
     sequence.known = request(number).input;
     sequence.hands_over = decodes_apart() && request(number).output > 1;
     sequence.output = sequence.hands_over ? 1 : request(number).output;
@@ -134,14 +134,13 @@ class ServingLoop {
   }
 
   void submit(std::size_t at, ServingSequence sequence) {
-    Place& place = places_[at];
-    place.instance->submit(std::move(sequence));
-    if (place.instance->in_pass() || place.recovering > 0) sample(at);  // it waits
+    places_[at].instance->submit(std::move(sequence));
+    if (places_[at].busy()) sample(at);  // it waits
   }
 
   void begin_pass(std::size_t at) {
     Place& place = places_[at];
-    if (place.recovering > 0 || place.instance->in_pass() || !place.instance->begin(now_)) return;
+    if (place.busy() || !place.instance->begin(now_)) return;
     show_first_tokens(place);
     sample(at);  // with what the pass takes in
     add(now_ + place.instance->pass().time, EventKind::pass_end, static_cast<std::int64_t>(at),
@@ -225,8 +224,7 @@ class ServingLoop {
     --places_[to].coming;
     places_[from].instance->release(number);
     ServingSequence sequence;
-    sequence.request = number;
-    sequence.hashes = hashes(number);
+    sequence.request = number, sequence.hashes = hashes(number);
     sequence.known = request(number).input + 1;
     sequence.output = request(number).output;
     sequence.emitted = 1;
@@ -280,12 +278,8 @@ class ServingLoop {
   Router router_, decode_router_;
   std::vector<Place> places_;  // those of the pool for prompts first
   std::priority_queue<ServingEvent, std::vector<ServingEvent>, std::greater<>> events_;
-  struct Moving {
-    std::size_t from = 0, to = 0;
-    bool lost = false;
-  };
-  std::map<std::int64_t, Moving> moving_;  // by request
-  std::set<std::int64_t> unsent_;          // lost before clients had the first token
+  std::map<std::int64_t, MovingRequest> moving_;
+  std::set<std::int64_t> unsent_;  // lost before clients had the first token
   std::vector<RankLoss> losses_;
   std::vector<Seconds> last_token_;
   DrawnLosses drawn_;

@@ -22,4 +22,10 @@ struct ServingEvent {
   }
 };
 
+/// A request whose keys and values are on their way from one instance to another.
+struct MovingRequest {
+  std::size_t from = 0, to = 0;
+  bool lost = false;
+};
+
 }  // namespace moesim
