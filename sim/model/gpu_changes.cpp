@@ -61,6 +61,7 @@ GpuModel changed(const GpuModel& gpu, const GpuFactors& factors) {
   after.host = gpu.host.slower(factors.host);
   change(after.fitted.gemm, factors.launch);
   change(after.fitted.grouped_gemm, factors.launch);
+  for (auto& [engine, experts] : after.fitted.engine_experts) change(experts, factors.launch);
   change(after.fitted.tiles, factors.launch);
   change(after.fitted.attention, factors.launch);
   change(after.fitted.decode, factors.launch);

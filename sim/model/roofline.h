@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <map>
+#include <string>
 
 #include "sim/base/yaml.h"
 #include "sim/model/kernel.h"
@@ -69,7 +70,10 @@ struct FittedKernels {
   ByType attention;
   ByType decode;         // attention of few queries per sequence to keys in a cache
   ByType latent_decode;  // the same with latent keys (MLA)
+  /// By the engine's name: what it has in place of `grouped_gemm`, unless DeepEP hands it its rows.
+  std::map<std::string, ByType> engine_experts;
 
+  FittedKernels of_engine(const std::string& name) const;
   /// Null if nothing was fitted.
   const Roofline* find(const Kernel& kernel) const;
 };

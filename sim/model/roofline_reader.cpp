@@ -37,6 +37,14 @@ FittedKernels::ByType read_by_type(const YamlMap& map, const char* key, Rest rea
 
 }  // namespace
 
+FittedKernels FittedKernels::of_engine(const std::string& name) const {
+  FittedKernels fitted = *this;
+  const auto own = engine_experts.find(name);
+  if (own == engine_experts.end()) return fitted;
+  for (const auto& [type, roofline] : own->second) fitted.grouped_gemm[type] = roofline;
+  return fitted;
+}
+
 FittedKernels read_fitted_kernels(const YamlMap& map) {
   FittedKernels fitted;
   const auto value = map.find("kernels");
@@ -50,6 +58,12 @@ FittedKernels read_fitted_kernels(const YamlMap& map) {
   fitted.gemm = read_by_type(kinds, "gemm", gemm);
   fitted.grouped_gemm = read_by_type(kinds, "grouped_gemm", gemm);
   fitted.tiles = read_by_type(kinds, "tiles", gemm);
+  if (const auto engines = kinds.find("engine_experts")) {
+    const YamlMap by_engine = engines->map();
+    for (const std::string& engine : by_engine.keys()) {
+      fitted.engine_experts[engine] = read_by_type(by_engine, engine.c_str(), gemm);
+    }
+  }
   const auto attention = [](const YamlMap& fields, Roofline& roofline) {
     roofline.half_keys = fields.number("half_keys", lengths, 0);
     roofline.half_width = fields.number("half_width", lengths, 0);

@@ -41,13 +41,14 @@ PassPart part_of_pass(IterationPart part) {
   return PassPart::other;
 }
 
-GpuModels without_graphs(GpuModels gpus) {
-  std::map<const GpuModel*, std::shared_ptr<const GpuModel>> changed;
+template <class Change>
+GpuModels changed(GpuModels gpus, const Change& change) {
+  std::map<const GpuModel*, std::shared_ptr<const GpuModel>> known;
   for (auto& gpu : gpus) {
-    auto& other = changed[gpu.get()];
+    auto& other = known[gpu.get()];
     if (!other) {
       GpuModel model = *gpu;
-      model.host.graphs = {};
+      change(model);
       other = std::make_shared<const GpuModel>(std::move(model));
     }
     gpu = other;
@@ -55,14 +56,25 @@ GpuModels without_graphs(GpuModels gpus) {
   return gpus;
 }
 
+GpuModels with_engine_kernels(const PolicyRun& run, const EngineOptions& engine) {
+  if (run.system.dispatch.name.starts_with("deepep")) return run.cluster.gpus;
+  return changed(run.cluster.gpus,
+                 [&](GpuModel& gpu) { gpu.fitted = gpu.fitted.of_engine(engine.name); });
+}
+
+GpuModels without_graphs(const GpuModels& gpus) {
+  return changed(gpus, [](GpuModel& gpu) { gpu.host.graphs = {}; });
+}
+
 }  // namespace
 
 PassPrices::PassPrices(const PolicyRun& run, Fidelity fidelity, const EngineOptions& engine)
     : run_(run),
       pass_(run.scenario),
-      eager_(without_graphs(run.cluster.gpus)),
+      gpus_(with_engine_kernels(run, engine)),
+      eager_(without_graphs(gpus_)),
       engine_(engine),
-      backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster)),
+      backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster, gpus_)),
       eager_backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster, eager_)) {
   pass_.engine_run = nullptr;
 }

@@ -50,7 +50,8 @@ class PassPrices : public StepPrices {
 
   const PolicyRun& run_;
   Scenario pass_;    // a pass of the run
-  GpuModels eager_;  // those of the run, their hosts without graphs
+  GpuModels gpus_;   // those of the run, with the engine's kernels
+  GpuModels eager_;  // the same, their hosts without graphs
   EngineOptions engine_;
   std::unique_ptr<SimulatedBackend> backend_, eager_backend_;
 };

@@ -172,30 +172,6 @@ GpuModel gpu_of(const EngineRow& row, const std::string& gpu) {
   return read_gpu_model(data_file("models/gpu", gpu), scenario.overrides_of("gpu", gpu));
 }
 
-/// How efficient products of experts in FP8 are at best; 0: as other products.
-double efficiency_of_experts(const EngineRow& row, const std::string& gpu) {
-  const auto fitted = gpu_of(row, gpu).fitted.grouped_gemm;
-  const auto found = fitted.find(DataType::fp8);
-  return found == fitted.end() ? 0 : found->second.efficiency;
-}
-
-TEST(EngineRows, ExpertsHaveTheKernelsOfTheirEngine) {
-  EngineRow row = rows_of(together).front();
-  row.system = "h200_sxm";
-  EXPECT_EQ(efficiency_of_experts(row, "h200-measured"), 0.403) << "Triton";
-  row.backend = "vllm";
-  EXPECT_EQ(efficiency_of_experts(row, "h200-measured"), 0.701) << "CUTLASS";
-  row.backend = "trtllm";
-  EXPECT_EQ(efficiency_of_experts(row, "h200-measured"), 0.442) << "its own";
-  row.precision = "fp4";
-  row.system = "b200_sxm";
-  EXPECT_EQ(efficiency_of_experts(row, "b200-measured"), 0.235) << "those of the GPU";
-  EngineRow spread = rows_of(apart).front();
-  spread.system = "h200_sxm";
-  spread.backend = "sglang";
-  EXPECT_EQ(efficiency_of_experts(spread, "h200-measured"), 0) << "DeepGEMM";
-}
-
 TEST(EngineRows, VllmsShareOfMemoryIsOfAllButWhatItHoldsItself) {
   EngineRow row = rows_of(together).front();
   row.backend = "vllm";

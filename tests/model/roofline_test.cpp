@@ -228,5 +228,16 @@ TEST(Roofline, AnEfficiencyIsDue) {
   }
 }
 
+TEST(FittedKernels, OfAnEngineReplaceThoseOfItsExperts) {
+  const GpuModel gpu = parse_gpu_model(
+      "name: g\nsource: us\nmemory: 1 GB\nmemory_bandwidth: 1 TB/s\npeak: {bf16: 1 TFLOP/s}\n"
+      "kernels:\n  grouped_gemm:\n    bf16: {efficiency: 0.5}\n    fp8: {efficiency: 0.4}\n"
+      "  engine_experts:\n    one:\n      fp8: {efficiency: 0.3}\n",
+      "g.yaml");
+  EXPECT_EQ(gpu.fitted.of_engine("one").grouped_gemm.at(DataType::fp8).efficiency, 0.3);
+  EXPECT_EQ(gpu.fitted.of_engine("one").grouped_gemm.at(DataType::bf16).efficiency, 0.5);
+  EXPECT_EQ(gpu.fitted.of_engine("two").grouped_gemm.at(DataType::fp8).efficiency, 0.4);
+}
+
 }  // namespace
 }  // namespace moesim

@@ -267,6 +267,22 @@ TEST(EnginePools, TellOfASingleCheck) {
   EXPECT_EQ(all.most, b.most);
 }
 
+TEST(EnginePools, HaveTheProductsOfExpertsOfTheirEngineUnlessDeepEpHandsThemRows) {
+  const auto time = [](const std::string& policy, const std::string& more) {
+    OpenedPool pool(parse_scenario(
+        "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\nsteps: 3:4\n"
+        "parallel: {tp: 1, ep: 8}\npolicy: " +
+            policy + "\nset: [topology.nodes=1" + more +
+            "]\nserving:\n  precision: fp8\n  engine: vllm\n" + requests_of_tokens(1, 64, 40),
+        "experts.yaml", {}));
+    const std::vector<SequenceStep> decodes = {{1000, 1, 64, -1}};
+    return pool.prices().exact().price({{8, decodes}}).time;
+  };
+  const std::string none = ", \"gpu.kernels.engine_experts={}\"";
+  EXPECT_NE(time("megatron-allgather", ""), time("megatron-allgather", none));
+  EXPECT_EQ(time("deepep-low-latency", ""), time("deepep-low-latency", none));
+}
+
 /// A stated room is no more than memory leaves, also next to the experts of lost ranks.
 TEST(EnginePools, TakeNoMoreRoomThanMemoryLeaves) {
   const auto run = [](const std::string& more) {
