@@ -92,10 +92,7 @@ class Adviser {
       std::vector<std::int64_t> ids(chosen.begin(), chosen.end());
       port_.run(ids);
       std::vector<std::optional<double>> times;
-      for (const std::int64_t id : ids) {
-        const bool ran = port_.rows().contains(id);
-        times.push_back(ran ? std::optional(port_.time(id)) : std::nullopt);
-      }
+      for (const std::int64_t id : ids) times.push_back(port_.time_if_run(id));
       return times;
     };
     found_ = search(candidates, exact, search_options);
