@@ -16,6 +16,7 @@
 #include "sim/base/file_in_parts.h"
 #include "sim/base/file_set.h"
 #include "sim/base/permitted_files.h"
+#include "sim/base/text.h"
 
 namespace moesim {
 namespace {
@@ -78,10 +79,15 @@ std::string read_opened(int file, const std::string& path) {
 
 }  // namespace
 
-std::string read_file(const std::string& path) { return read_opened(open_input(path), path); }
+std::string read_bytes(const std::string& path) { return read_opened(open_input(path), path); }
+
+std::string read_file(const std::string& path) {
+  return std::string(without_mark(read_bytes(path), path));
+}
 
 std::string read_file_or_input(const std::string& path) {
-  return path == "-" ? read_opened(::dup(STDIN_FILENO), path) : read_file(path);
+  if (path != "-") return read_file(path);
+  return std::string(without_mark(read_opened(::dup(STDIN_FILENO), path), "standard input"));
 }
 
 void write_file(const std::string& path, std::string_view content) {

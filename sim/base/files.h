@@ -14,7 +14,9 @@ bool is_folder(const std::string& path);
 /// Whether it is a file that can be read to its end, or a link to one.
 bool is_regular_file(const std::string& path);
 
-/// Returns the content of a file. Throws Error if it cannot be read.
+/// Returns all bytes of a file. Throws Error if it cannot be read.
+std::string read_bytes(const std::string& path);
+/// The same of a text, without the mark that it may begin with. Throws Error for UTF-16, too.
 std::string read_file(const std::string& path);
 /// The same, or all of standard input if the path is "-".
 std::string read_file_or_input(const std::string& path);

@@ -50,7 +50,7 @@ std::string gzipped(std::string_view text) {
 }
 
 std::string read_gzip(const std::string& path, const std::string& hint) {
-  if (!read_file(path).starts_with(magic)) throw error_in(path, "is not in gzip's form", hint);
+  if (!read_bytes(path).starts_with(magic)) throw error_in(path, "is not in gzip's form", hint);
   return read_text_or_gzip(path);
 }
 

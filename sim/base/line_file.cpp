@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/line_file.h"
 
+#include "sim/base/text.h"
+
 namespace moesim {
 
 bool LineFile::next(std::string& line) {
@@ -8,7 +10,12 @@ bool LineFile::next(std::string& line) {
     line.clear();
     bool ended = false;
     while (!ended) {
-      if (rest_.empty() && (rest_ = blocks_.next()).empty()) break;
+      if (rest_.empty()) {
+        const std::string_view block = blocks_.next();
+        rest_ = begun_ ? block : without_mark(block, path());
+        begun_ = true;
+        if (rest_.empty()) break;
+      }
       const std::size_t newline = rest_.find('\n');
       ended = newline != std::string_view::npos;
       line.append(rest_.substr(0, newline));

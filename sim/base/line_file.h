@@ -10,7 +10,7 @@ namespace moesim {
 
 class LineFile {
  public:
-  /// Throws Error when it cannot be read.
+  /// Throws Error when it cannot be read, or is UTF-16. A mark of UTF-8 is no part of a line.
   explicit LineFile(const std::string& path) : blocks_(path) {}
 
   const std::string& path() const { return blocks_.path(); }
@@ -24,6 +24,7 @@ class LineFile {
   TextBlocks blocks_;
   std::string_view rest_;  // of the block
   int line_number_ = 0;
+  bool begun_ = false;
 };
 
 }  // namespace moesim

@@ -117,6 +117,12 @@ bool is_utf16(std::string_view text) {
   return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
 }
 
+std::string_view without_mark(std::string_view text, const std::string& file) {
+  constexpr std::string_view mark = "\xef\xbb\xbf";
+  if (is_utf16(text)) check_text(text, file);
+  return text.starts_with(mark) ? text.substr(mark.size()) : text;
+}
+
 void check_text(std::string_view text, const std::string& file, int first_line) {
   const std::size_t at = first_not_text(text);
   if (at == text.size()) return;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 
 #include "sim/cli/commands.h"
@@ -68,12 +69,15 @@ bool asks_for_serving(const AdviseFlags& flags) {
 }
 
 void advise_on(const AdviseFlags& flags) {
+  const Seconds budget = time_of_flag("--budget", flags.budget);
   if (asks_for_serving(flags)) {
     ServingAdviceOptions options;
     options.version = MOESIM_VERSION;
     options.sla = flags.sla;
     options.workers = worker_count(flags.workers);
     options.shown = flags.shown;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(budget.value);
+    options.stop = [end] { return std::chrono::steady_clock::now() > end; };
     Printout advice = advise_serving(flags.scenario.file(), flags.scenario.overrides(), options);
     advice.add(engine_errors_line(read_engine_table(shipped_engine_table).known));
     flags.print.print(advice);
@@ -89,7 +93,7 @@ void advise_on(const AdviseFlags& flags) {
   options.finals = flags.finals;
   options.lossy = flags.lossy.allowed();
   if (flags.part > 0) options.most_part = flags.part;
-  options.budget = time_of_flag("--budget", flags.budget).value;
+  options.budget = budget.value;
   options.stop = LongWork::stopped;
   const LongWork work("advise");
   const Printout printout = advise(grid, options);

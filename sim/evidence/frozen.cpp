@@ -56,7 +56,7 @@ FrozenPredictions read_document(const Json& document) {
 }  // namespace
 
 FrozenBy frozen_by_this(const std::string& version) {
-  return {version, hash_of(read_file(own_program())),
+  return {version, hash_of(read_bytes(own_program())),
           fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))};
 }
 

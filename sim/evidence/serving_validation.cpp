@@ -129,6 +129,7 @@ void add_notes(const ServedComparison& run, const BenchmarkLoad& load, const std
     add(fmt::format("ran on {}, the scenario has {}", counted(b.gpus, "GPU"), run.simulated.gpus));
   }
   if (!load.note.empty()) add(load.note);
+  for (const std::string& note : b.notes) add(note);
   if (b.failed > 0) {
     add(fmt::format("{} failed, which is not simulated", counted(b.failed, "request")));
   }

@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "sim/base/error.h"
+#include "sim/base/lower_case.h"
 #include "sim/import/file_content.h"
 
 namespace moesim {
@@ -88,14 +89,7 @@ const std::vector<std::string>& table_role_names() {
   return names;
 }
 
-std::string plain_name(std::string_view name) {
-  std::string plain;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte) != 0) plain += static_cast<char>(std::tolower(byte));
-  }
-  return plain;
-}
+std::string plain_name(std::string_view name) { return letters_and_digits(name); }
 
 TableFields::TableFields(const std::vector<std::string>& map) {
   for (const std::string& text : map) {

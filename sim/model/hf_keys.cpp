@@ -16,8 +16,8 @@ constexpr std::int64_t most_of_a_key = std::int64_t{1} << 30;
 
 std::string quoted(const HfNames& names) { return fmt::format("'{}'", fmt::join(names, "' or '")); }
 
-/// The value of one name, whose dots lead into objects; null if the file lacks it.
-const Json* value_of(const Json& root, const std::string& name) {
+/// The value of one name, whose dots lead into objects; none if the file lacks it.
+const Json* stated(const Json& root, const std::string& name) {
   const Json* value = &root;
   for (std::size_t from = 0; value != nullptr && from <= name.size();) {
     const std::size_t dot = std::min(name.find('.', from), name.size());
@@ -25,6 +25,12 @@ const Json* value_of(const Json& root, const std::string& name) {
     value = value->is_object() && at != value->end() ? &*at : nullptr;
     from = dot + 1;
   }
+  return value;
+}
+
+/// The same if it says anything.
+const Json* value_of(const Json& root, const std::string& name) {
+  const Json* value = stated(root, name);
   return value == nullptr || value->is_null() ? nullptr : value;
 }
 
@@ -63,7 +69,13 @@ std::optional<std::int64_t> HfKeys::number(const HfNames& names, std::int64_t le
 std::int64_t HfKeys::need(const HfNames& names, std::int64_t least) {
   const auto value = number(names, least);
   if (value) return *value;
-  if (!has(names)) refuse(fmt::format("the file lacks the key {}", quoted(names)));
+  const auto is_null = [&](const std::string& name) { return stated(root_, name) != nullptr; };
+  if (const auto null = std::ranges::find_if(names, is_null); !has(names) && null != names.end()) {
+    refuse(fmt::format("'{}' is null or no number, where a whole number from {} should be", *null,
+                       least));
+  } else if (!has(names)) {
+    refuse(fmt::format("the file lacks the key {}", quoted(names)));
+  }
   return std::max<std::int64_t>(least, 1);
 }
 

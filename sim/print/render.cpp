@@ -55,18 +55,14 @@ void sort_rows(Table& table, const std::string& sort) {
   std::ranges::stable_sort(table.rows, before);
 }
 
-/// The keys, and of the others the requested ones, in that order and in one block.
+/// The requested ones that it has, in that order and in one block; all if it has none of them.
 Table chosen_columns(const Table& table, const std::vector<std::string>& wanted) {
   std::vector<std::size_t> picks;
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    if (table.columns[i].kind == TableColumn::Kind::key) picks.push_back(i);
-  }
-  const std::size_t keys = picks.size();
   for (const std::string& flag : wanted) {
     const std::size_t i = column_named(table, flag);
     if (i < table.columns.size() && std::ranges::find(picks, i) == picks.end()) picks.push_back(i);
   }
-  if (picks.size() == keys) return table;
+  if (picks.empty()) return table;
   Table chosen(table.name, {});
   for (const std::size_t i : picks) {
     chosen.columns.push_back(table.columns[i]);

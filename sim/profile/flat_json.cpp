@@ -10,7 +10,7 @@
 namespace moesim {
 namespace {
 
-constexpr std::size_t most_object = 16U << 20, most_other = 64U << 10;
+constexpr std::size_t most_object = 16U << 20;
 
 }  // namespace
 
@@ -98,7 +98,10 @@ bool FlatJson::next_member() {
     }
     whole([&](FlatScan& scan) {
       const std::string_view value = scan.value();
-      if (value.size() <= most_other && others_.size() < 100) others_.insert_or_assign(key, value);
+      const bool fits = others_bytes_ + value.size() <= most_object && others_.size() < 100;
+      if (!fits || others_.contains(key)) return;
+      others_.emplace(key, value);
+      others_bytes_ += value.size();
     });
   }
 }

@@ -41,7 +41,7 @@ class FlatJson {
   /// The next object; false at the end. Its views live until the next call. Throws Error with the
   /// line for what is not JSON, for objects of over 16 MiB and for anything after the document.
   bool next(FlatObject& object);
-  /// Members of the outer object that were passed so far, each up to 64 KiB, as they are written.
+  /// Members of the outer object that were passed so far, up to 16 MiB in all, as they are written.
   const std::map<std::string, std::string, std::less<>>& others() const { return others_; }
   bool ended_early() const { return ended_early_; }
   std::int64_t bytes() const { return bytes_; }
@@ -62,6 +62,7 @@ class FlatJson {
   TextBlocks blocks_;
   std::string list_key_, text_;
   std::size_t at_ = 0;
+  std::size_t others_bytes_ = 0;
   std::int64_t bytes_ = 0, lines_ = 0;  // lines of the text before text_
   bool more_ = true, ended_early_ = false, lined_ = false;
   bool in_object_ = false;  // the list is a member of an object

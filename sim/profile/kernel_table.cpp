@@ -4,21 +4,14 @@
 #include <algorithm>
 
 #include "sim/base/data_files.h"
+#include "sim/base/lower_case.h"
 #include "sim/base/yaml.h"
 
 namespace moesim {
 namespace {
 
-std::string in_small_letters(std::string_view text) {
-  std::string small(text);
-  for (char& c : small) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return small;
-}
-
 std::vector<std::string> pattern_parts(const YamlValue& value) {
-  std::string text = in_small_letters(value.string());
+  std::string text = lower_case(value.string());
   std::vector<std::string> parts;
   if (text.starts_with('^')) {
     parts.emplace_back("^");
@@ -73,7 +66,7 @@ void KernelTable::read(const std::string& path) {
 }
 
 const KernelTable::Row* KernelTable::find(std::string_view kernel) const {
-  const std::string name = in_small_letters(kernel);
+  const std::string name = lower_case(kernel);
   for (const Row& row : rows_) {
     if (std::ranges::any_of(row.patterns, [&](const auto& p) { return parts_fit(p, name); })) {
       return &row;

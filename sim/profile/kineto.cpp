@@ -40,7 +40,7 @@ class KinetoFile {
   void take_step(const FlatObject& event, bool of_gpu);
   void finish();
   void check_devices() const;
-  int rank_of(int device) const;
+  int rank_of(int device, bool first_file) const;
   std::string gpu_of(int device) const;
   RankBuilder& builder(int device);
   ProfileTicks ticks(const ProfileMoment& moment) const { return profile_ticks(moment, *base_); }
@@ -184,12 +184,12 @@ void KinetoFile::check_devices() const {
                  "profile with ProfilerActivity.CUDA, which records AMD's GPUs, too");
 }
 
-int KinetoFile::rank_of(int device) const {
+int KinetoFile::rank_of(int device, bool first_file) const {
   const auto info = json_.others().find("distributedInfo");
   std::int64_t rank = -1;
   if (info != json_.others().end()) rank = flat_whole(flat_object(info->second)("rank"));
   if (rank >= 0 && rank < 1 << 24 && builders_.size() == 1) return static_cast<int>(rank);
-  if (builders_.size() > 1 && profile_.ranks.empty()) return device;
+  if (builders_.size() > 1 && first_file) return device;
   return profile_.ranks.empty() ? 0 : profile_.ranks.back().rank + 1;
 }
 
@@ -224,11 +224,12 @@ void KinetoFile::finish() {
   constexpr std::int64_t month = 2'600'000'000'000;
   const bool near = apart > -month && apart < month;
   if (!near) profile_.notes.emplace_back("traces were made months apart");
+  const bool first_file = profile_.ranks.empty();
   for (RankBuilder& builder : builders_) {
     if (builder.empty()) continue;
     builder.join_launches(launches_);
     builder.join_ops(ops_, shapes_, exchanges_);
-    builder.rank().rank = rank_of(builder.device());
+    builder.rank().rank = rank_of(builder.device(), first_file);
     builder.rank().gpu = gpu_of(builder.device());
     builder.rank().steps = host_steps_.empty() ? gpu_steps_ : host_steps_;
     add_rank(builder.finish(near ? apart * 1'000'000 : 0), json_.path(), profile_);

@@ -50,7 +50,7 @@ std::optional<DataType> type_of_elements(std::string_view types, std::size_t ope
       {"c10::Float8_e4m3fnuz", DataType::fp8},
       {"c10::Float4_e2m1fn_x2", DataType::fp4}};
   const auto items = flat_items(types);
-  if (operand >= items.size()) return std::nullopt;
+  if (operand >= items.size()) return DataType::bf16;
   const auto known = known_types.find(items[operand]);
   return known == known_types.end() ? std::nullopt : std::optional(known->second);
 }
@@ -76,7 +76,7 @@ std::string ranks_text(std::string_view list) {
     first = last = rank;
   }
   end_run();
-  return text.substr(0, 200);
+  return text;
 }
 
 std::pair<KernelKind, ExchangeFacts> exchange_facts(const FlatObject& event, Profile& profile) {
@@ -111,7 +111,9 @@ std::optional<WorkShape> product_shape(std::string_view op, std::string_view dim
   GroupedGemm gemm;
   gemm.k = a[axes - 1];
   gemm.n = b[axes - 1];
-  gemm.type = type_of_elements(types, first).value_or(DataType::bf16);
+  const auto type = type_of_elements(types, first);
+  if (!type) return std::nullopt;
+  gemm.type = *type;
   if (batch < 1 || batch > 4096 || a[axes - 2] < 1 || gemm.n < 1 || gemm.k < 1) return std::nullopt;
   gemm.m.assign(static_cast<std::size_t>(batch), a[axes - 2]);
   return WorkShape{std::nullopt, gemm};

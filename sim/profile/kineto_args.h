@@ -16,8 +16,9 @@ namespace moesim {
 /// unknown if the name says none.
 std::pair<KernelKind, ExchangeFacts> exchange_facts(const FlatObject& event, Profile& profile);
 
-/// Of aten::mm, addmm, bmm, baddbmm, linear, matmul and _scaled_mm by their inputs; nothing for
-/// other ops. `dims` as "[[8, 4], [4, 2]]", `types` as "[\"float\", ...]".
+/// Of aten::mm, addmm, bmm, baddbmm and _scaled_mm by their inputs; nothing for other ops, and for
+/// types of elements that no table is of. Without types they are BF16. `dims` as
+/// "[[8, 4], [4, 2]]", `types` as "[\"float\", ...]".
 std::optional<WorkShape> product_shape(std::string_view op, std::string_view dims,
                                        std::string_view types);
 

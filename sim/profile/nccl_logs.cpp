@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/profile/flat_json.h"
 #include "sim/profile/kineto_args.h"
@@ -33,7 +34,10 @@ class CollectiveFile {
       profile_.origin_microseconds = end.microseconds;
     }
     const std::int64_t since = end.microseconds - profile_.origin_microseconds;
-    if (since > month_of_us || since < -month_of_us) return;
+    if (since > month_of_us || since < -month_of_us) {
+      ++far_;
+      return;
+    }
     RankBuilder& builder = builders_.try_emplace(rank, 0).first->second;
     ProfiledKernel kernel;
     kernel.length = length;
@@ -52,6 +56,10 @@ class CollectiveFile {
     profile_.bytes += bytes;
     if (builders_.empty() && !untimed_.empty()) throw UntimedKernels::error(path_);
     untimed_.note(profile_);
+    if (far_ > 0) {
+      profile_.notes.push_back(
+          fmt::format("leaves out {} over a month from the first", counted(far_, "collective")));
+    }
     if (builders_.empty()) throw error_in(path_, "holds no collective that ended");
     for (auto& [rank, builder] : builders_) {
       const int next = profile_.ranks.empty() ? 0 : profile_.ranks.back().rank + 1;
@@ -59,7 +67,6 @@ class CollectiveFile {
       add_rank(builder.finish(0), path_, profile_);
     }
   }
-  Profile& profile() { return profile_; }
 
  private:
   std::string path_;
@@ -67,7 +74,14 @@ class CollectiveFile {
   Profile& profile_;
   std::map<int, RankBuilder> builders_;
   UntimedKernels untimed_;
+  std::int64_t far_ = 0;
 };
+
+/// A number says nothing of the host.
+int communicator_number(std::string_view identity, Profile& profile) {
+  const auto next = static_cast<int>(profile.communicators.size());
+  return profile.communicators.try_emplace(std::string(identity), next).first->second;
+}
 
 int rank_in(std::string_view text) {
   const std::int64_t rank = flat_whole(text);
@@ -139,13 +153,16 @@ struct InspectorBatch {
 void read_flight_recorder(const std::string& path, const KernelTable& table, Profile& profile) {
   CollectiveFile file(path, "PyTorch's flight recorder", table, profile);
   FlatJson json(path, "entries");
-  std::map<std::string, std::string> groups;
+  struct Ended {
+    std::string name, group;
+    std::int64_t end;
+    ProfileTicks length;
+    ExchangeFacts facts;
+  };
+  std::vector<Ended> all;  // what describes their groups may be behind them
   std::int64_t undone = 0;
   FlatObject entry;
   while (json.next(entry)) {
-    if (groups.empty() && json.others().contains("pg_config")) {
-      groups = ranks_of_groups(json.others().find("pg_config")->second);
-    }
     const std::int64_t end = flat_whole(entry("time_discovered_completed_ns"));
     const std::int64_t begin = flat_whole(entry("time_discovered_started_ns"));
     ProfileTicks length =
@@ -159,23 +176,28 @@ void read_flight_recorder(const std::string& path, const KernelTable& table, Pro
     }
     const auto group = flat_items(entry("process_group"));
     const std::string number = group.empty() ? "" : text_of_profile(flat_string(group.front()));
-    const std::string ranks = groups[number];
     ExchangeFacts facts;
     facts.in_bytes = tensor_bytes(entry("input_sizes"), entry("input_dtypes"));
     facts.out_bytes = tensor_bytes(entry("output_sizes"), entry("output_dtypes"));
-    facts.ranks = count_of_ranks(ranks);
     facts.sequence = flat_whole(entry("collective_seq_id"));
-    facts.group = group_number("group " + (ranks.empty() ? number : ranks), profile);
-    file.add(-1, entry("profiling_name"), moment_of_ns(end), length, facts);
+    all.push_back({std::string(entry("profiling_name")), number, end, length, facts});
   }
-  if (undone > 0) profile.notes.push_back(fmt::format("{} collectives did not end", undone));
+  const auto config = json.others().find("pg_config");
+  auto groups = ranks_of_groups(config == json.others().end() ? "" : config->second);
+  for (Ended& one : all) {
+    const std::string& ranks = groups[one.group];
+    one.facts.ranks = count_of_ranks(ranks);
+    one.facts.group = group_number("group " + (ranks.empty() ? one.group : ranks), profile);
+    file.add(-1, one.name, moment_of_ns(one.end), one.length, one.facts);
+  }
+  if (undone > 0)
+    profile.notes.push_back(fmt::format("{} did not end", counted(undone, "collective")));
   file.finish(json.bytes());
 }
 
 void read_nccl_inspector(const std::string& path, const KernelTable& table, Profile& profile) {
   CollectiveFile file(path, "NCCL inspector", table, profile);
   FlatJson json(path, "");
-  std::map<std::string, int> communicators;
   InspectorBatch batch;
   FlatObject line;
   while (json.next(line)) {
@@ -195,9 +217,7 @@ void read_nccl_inspector(const std::string& path, const KernelTable& table, Prof
                                               0, most_message);
     facts.ranks = batch.ranks;
     if (!point_to_point) facts.sequence = flat_whole(line.in(perf, "coll_sn"));
-    // Identities of communicators are the same on all their ranks, and say nothing of the host.
-    const int number =
-        communicators.try_emplace(batch.id, static_cast<int>(communicators.size())).first->second;
+    const int number = communicator_number(batch.id, profile);
     facts.group = group_number(fmt::format("communicator {} of {}", number, facts.ranks), profile);
     file.add(batch.rank, name, batch.dumped, profile_length(length), facts);
   }
@@ -214,7 +234,6 @@ void read_nccl_profiler(const std::string& path, const KernelTable& table, Profi
     ExchangeFacts facts;
   };
   std::map<std::pair<std::string, std::int64_t>, Begun> begun;
-  std::map<std::string, int> communicators;
   FlatObject event;
   while (json.next(event)) {
     const std::string_view category = event("cat");
@@ -229,9 +248,7 @@ void read_nccl_profiler(const std::string& path, const KernelTable& table, Profi
           std::clamp<std::int64_t>(flat_whole(event.in("args", "Count")), 0, most_message) *
           element_bytes(event.in("args", "Datatype"));
       one.facts.sequence = flat_whole(event.in("args", "SeqNum"));
-      const std::string hash(event.in("args", "CommHash"));
-      const int number =
-          communicators.try_emplace(hash, static_cast<int>(communicators.size())).first->second;
+      const int number = communicator_number(event.in("args", "CommHash"), profile);
       one.facts.group = group_number(fmt::format("communicator {}", number), profile);
       if (begun.size() < 1U << 20) begun.insert_or_assign(key, std::move(one));
     } else if (const auto start = begun.find(key); event("ph") == "e" && start != begun.end()) {
@@ -247,7 +264,7 @@ void read_nccl_profiler(const std::string& path, const KernelTable& table, Profi
     }
   }
   if (!begun.empty())
-    profile.notes.push_back(fmt::format("{} collectives did not end", begun.size()));
+    profile.notes.push_back(fmt::format("{} did not end", counted(begun.size(), "collective")));
   file.finish(json.bytes());
 }
 

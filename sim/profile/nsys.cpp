@@ -5,13 +5,12 @@
 #include <sqlite3.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <set>
 
+#include "sim/base/database_size.h"
 #include "sim/base/error.h"
 #include "sim/base/regular_file.h"
 #include "sim/profile/profile_builder.h"
@@ -31,7 +30,7 @@ class NsysFile {
     const int status = ::sqlite3_open_v2(path.c_str(), &file, SQLITE_OPEN_READONLY, nullptr);
     file_.reset(file);
     if (status != SQLITE_OK) throw error_in(path, "cannot be read as a SQLite database");
-    check_size();
+    check_database_size(path);
     ::sqlite3_db_config(file, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
     ::sqlite3_db_config(file, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   }
@@ -65,23 +64,6 @@ class NsysFile {
   }
 
  private:
-  /// SQLite reads rows of nothing from pages that a file has lost.
-  void check_size() const {
-    std::array<unsigned char, 100> header{};
-    std::ifstream(path_, std::ios::binary)
-        .read(reinterpret_cast<char*>(header.data()), std::ssize(header));
-    const auto number = [&](std::size_t at, int bytes) {
-      std::uint64_t value = 0;
-      for (int i = 0; i < bytes; ++i)
-        value = value << 8U | header[at + static_cast<std::size_t>(i)];
-      return value;
-    };
-    const std::uint64_t page = number(16, 2) == 1 ? 65536 : number(16, 2);
-    const bool counted = number(24, 4) == number(92, 4);  // else the count of pages is out of date
-    if (counted && number(28, 4) * page > std::filesystem::file_size(path_)) {
-      throw error_in(path_, "is cut short: it lacks pages that it says it has", "copy it again");
-    }
-  }
   [[noreturn]] void refuse() const {
     throw error_in(path_, "is damaged, or no export of Nsight Systems",
                    "nsys export --type sqlite makes one");

@@ -108,6 +108,8 @@ struct Profile {
   std::string producer;  // "PyTorch profiler", "moesim" ...
   std::vector<std::string> kernel_names;
   std::vector<std::string> groups;  // of ranks: "0-7", "default_pg of 8"
+  /// Numbers of communicators by their identities, which are the same on all their ranks.
+  std::map<std::string, int> communicators;
   std::vector<ProfiledRank> ranks;  // by rank
   /// Named times that the program took itself, least and largest over ranks, in seconds.
   std::map<std::string, std::vector<std::pair<double, double>>> timers;

@@ -74,7 +74,8 @@ std::uint16_t RankBuilder::stream(std::string_view name, const std::string& wher
   const auto number = static_cast<std::uint16_t>(rank_.streams.size());
   if (rank_.streams.size() >= most_streams) throw error_in(where, "has over 60000 streams");
   streams_.emplace(std::string(name), number);
-  rank_.streams.push_back(text_of_profile(flat_string(name)));
+  constexpr std::size_t longest_shown = 200;
+  rank_.streams.push_back(text_of_profile(flat_string(name).substr(0, longest_shown)));
   return number;
 }
 
@@ -143,6 +144,13 @@ ProfiledRank RankBuilder::finish(ProfileTicks shift) {
 
 ProfileMoment profile_moment(std::string_view text) {
   ProfileMoment moment;
+  if (text.find_first_of("eE") != text.npos) {
+    const double value = flat_number(text);
+    if (!(std::abs(value) < 4e18)) return {};
+    moment.microseconds = static_cast<std::int64_t>(value);
+    moment.rest = std::llround((value - std::trunc(value)) * 1e6);
+    return moment;
+  }
   const char* const end = text.data() + text.size();
   const auto [point, status] = std::from_chars(text.data(), end, moment.microseconds);
   constexpr std::int64_t most_microseconds = 4'000'000'000'000'000'000;
@@ -150,13 +158,7 @@ ProfileMoment profile_moment(std::string_view text) {
       moment.microseconds < -most_microseconds) {
     return {};
   }
-  if (point == end) return moment;
-  if (*point != '.') {  // with an exponent
-    const double value = flat_number(text);
-    if (!(std::abs(value) < 4e18)) return {};
-    moment.microseconds = static_cast<std::int64_t>(value);
-    return moment;
-  }
+  if (point == end || *point != '.') return moment;
   ProfileTicks unit = 100000;
   for (const char* at = point + 1; at != end && *at >= '0' && *at <= '9' && unit > 0; ++at) {
     moment.rest += (*at - '0') * unit;

@@ -112,6 +112,8 @@ LinkFit rate_of_one_size(const std::vector<Sample>& samples) {
   return fit;
 }
 
+std::string reason_of(const Error& e) { return e.diagnostics().front().message; }
+
 void fit_links(const Profile& profile, const FitOptions& options, ProfileFit& fit) {
   for (const auto& [name, samples] : link_samples(profile, options)) {
     try {
@@ -127,12 +129,12 @@ void fit_links(const Profile& profile, const FitOptions& options, ProfileFit& fi
       link.calibrated.logs.push_back(log);
       try {
         link.calibrated.held = hold_out(samples, {}, options.hold_out);
-      } catch (const Error&) {
-        fit.notes.push_back(fmt::format("{}: too few sizes to hold any out", name));
+      } catch (const Error& e) {
+        fit.notes.push_back(fmt::format("{}: no size is held out: {}", name, reason_of(e)));
       }
       fit.links.push_back(std::move(link));
-    } catch (const Error&) {
-      fit.notes.push_back(name + ": times of exchanges grow too little to tell a rate");
+    } catch (const Error& e) {
+      fit.notes.push_back(fmt::format("{}: {}", name, reason_of(e)));
     }
   }
 }

@@ -190,7 +190,7 @@ void add_engine_files(const EngineRun& run, Inputs& inputs, InputCache& cache) {
     inputs.engine_file = input_file(run.engine.name, path, {}, cache);
   }
   if (const std::string& path = run.request_file; !path.empty()) {
-    inputs.request_file = {path, cache.hashes.get(path, [&] { return hash_of(read_file(path)); })};
+    inputs.request_file = {path, cache.hashes.get(path, [&] { return hash_of(read_bytes(path)); })};
   }
 }
 

@@ -91,8 +91,8 @@ class Adviser {
     const auto exact = [this](const std::vector<std::size_t>& chosen) {
       std::vector<std::int64_t> ids(chosen.begin(), chosen.end());
       port_.run(ids);
-      std::vector<double> times;
-      for (const std::int64_t id : ids) times.push_back(port_.time(id));
+      std::vector<std::optional<double>> times;
+      for (const std::int64_t id : ids) times.push_back(port_.time_if_run(id));
       return times;
     };
     found_ = search(candidates, exact, search_options);

@@ -97,9 +97,11 @@ Candidates::Candidates(const SweepGrid& grid, Fidelity fidelity, const AdviseOpt
       options_(options),
       runner_(grid_, options.version, fidelity == Fidelity::analytic) {}
 
-double Candidates::time(std::int64_t id) const {
+double Candidates::time(std::int64_t id) const { return time_if_run(id).value_or(no_figure); }
+
+std::optional<double> Candidates::time_if_run(std::int64_t id) const {
   const auto found = rows_.find(id);
-  return found == rows_.end() ? no_figure : time_in(found->second);
+  return found == rows_.end() ? std::nullopt : std::optional(time_in(found->second));
 }
 
 void Candidates::run(const std::vector<std::int64_t>& ids) {

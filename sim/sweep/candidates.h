@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,8 +35,9 @@ class Candidates {
 
   const SweepGrid& grid() const { return grid_; }
   const std::map<std::int64_t, SweepRow>& rows() const { return rows_; }
-  /// NaN if there is none.
+  /// NaN if there is none; nothing for a candidate that has not run.
   double time(std::int64_t id) const;
+  std::optional<double> time_if_run(std::int64_t id) const;
 
   /// Simulates them unless somebody stops it.
   void run(const std::vector<std::int64_t>& ids);

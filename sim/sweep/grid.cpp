@@ -77,14 +77,24 @@ SweepGrid SweepGrid::parse(const std::string& text, const std::string& path,
   grid.add_lists();
   std::stable_partition(grid.axes_.begin(), grid.axes_.end(),
                         [](const SweepAxis& axis) { return axis.name != fidelity_axis; });
-  double size = 1;
-  for (const SweepAxis& axis : grid.axes_) size *= static_cast<double>(axis.points.size());
-  if (size > static_cast<double>(most_scenarios)) {
-    throw error_in(grid.path_, fmt::format("the axes make {:.3g} scenarios; at most {} can be",
-                                           size, most_scenarios));
-  }
+  grid.check_size();
   grid.check_points();
   return grid;
+}
+
+void SweepGrid::check_size() const {
+  double size = 1;
+  for (const SweepAxis& axis : axes_) {
+    size *= static_cast<double>(axis.points.size());
+    if (!axis.points.empty()) continue;
+    throw error_in(path_,
+                   fmt::format("the axis '{}' has no point that fits the cluster", axis.name),
+                   "leave out its question, or take another cluster");
+  }
+  if (size > static_cast<double>(most_scenarios)) {
+    throw error_in(path_, fmt::format("the axes make {:.3g} scenarios; at most {} can be", size,
+                                      most_scenarios));
+  }
 }
 
 /// Lists of the scenario itself, which make the grid of a comparison.
@@ -139,6 +149,7 @@ SweepGrid SweepGrid::with_axes(const std::vector<SweepAxis>& axes) const {
     std::erase_if(grid.axes_, [&](const SweepAxis& old) { return old.name == axis.name; });
     grid.axes_.insert(grid.axes_.begin(), axis);
   }
+  grid.check_size();
   grid.check_points();
   return grid;
 }

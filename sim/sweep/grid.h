@@ -35,7 +35,8 @@ class SweepGrid {
   /// The same from the text of the file at `path`.
   static SweepGrid parse(const std::string& text, const std::string& path,
                          const std::vector<Override>& flags);
-  /// The same with more axes, which replace those of their names; at another fidelity.
+  /// The same with more axes, which replace those of their names; at another fidelity. Throws Error
+  /// for an axis without points, and for too many scenarios.
   SweepGrid with_axes(const std::vector<SweepAxis>& axes) const;
   SweepGrid at_fidelity(Fidelity fidelity) const;
   /// Throws Error for names and keys of inputs in axes that no scenario of the grid knows, each at
@@ -65,6 +66,7 @@ class SweepGrid {
  private:
   Scenario at(const std::vector<std::size_t>& point, bool all_fidelities) const;
   std::vector<Override> reached(const std::string& text, const std::vector<Override>& flags) const;
+  void check_size() const;
   std::vector<std::size_t> places(std::int64_t id) const;
   void add_lists();
   void check_points() const;

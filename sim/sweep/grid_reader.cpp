@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "sim/base/lower_case.h"
 #include "sim/sweep/grid.h"
+#include "sim/sweep/row.h"
 
 namespace moesim {
 namespace {
@@ -37,6 +40,26 @@ AxisPoint listed_point(const YamlValue& item) {
     point.text += fmt::format("{}{}={}", point.text.empty() ? "" : " ", change.path, change.value);
   }
   return point;
+}
+
+/// Columns of every row of a sweep that no key of a scenario has the name of.
+const std::set<std::string> names_of_columns = {"id",     "state",    "reason",
+                                                "moesim", "scenario", "notes"};
+
+/// An axis is a column of the results, whose names SQLite tells apart by more than case.
+void check_axis_name(const std::string& name, const YamlValue& value,
+                     std::map<std::string, std::string>& known) {
+  const std::string small = lower_case(name);
+  const auto [other, is_new] = known.emplace(small, name);
+  if (!is_new) {
+    value.error(
+        fmt::format("the names of the axes '{}' and '{}' differ only in case", other->second, name),
+        "the results need a column for each: rename one");
+  } else if (names_of_columns.contains(small) || is_input_hash(small)) {
+    value.error(
+        fmt::format("an axis cannot be named '{}': the results have a column '{}'", name, small),
+        "another name for it");
+  }
 }
 
 SweepAxis read_axis(const std::string& name, const YamlValue& value, const std::string& text) {
@@ -77,8 +100,11 @@ std::vector<SweepAxis> read_axes(const std::string& text, const std::string& pat
   std::vector<SweepAxis> axes;
   if (const auto value = root.find("axes")) {
     const YamlMap map = value->map();
-    for (const std::string& name : map.keys())
+    std::map<std::string, std::string> known;
+    for (const std::string& name : map.keys()) {
+      check_axis_name(name, *map.find(name), known);
       axes.push_back(read_axis(name, *map.find(name), text));
+    }
   }
   doc->finish();
   return axes;

@@ -71,10 +71,16 @@ Scenario scenario_of_kind(const std::string& file, const std::vector<Override>& 
   return read_scenario(file, all);
 }
 
+void check_time(const std::function<bool()>& stop) {
+  if (stop()) throw Error("--budget was too short");
+}
+
 KindTimes times_of(const std::string& file, const std::vector<Override>& flags,
-                   const ServingInstanceKind& kind, const ServingDemand& demand) {
+                   const ServingInstanceKind& kind, const ServingDemand& demand,
+                   const std::function<bool()>& stop) {
   KindTimes times;
   try {
+    check_time(stop);
     OpenedPool pool(scenario_of_kind(file, flags, kind));
     const EngineOptions engine = pool.engine_run().engine.for_ranks(pool.prices().ranks());
     const auto chunk = std::min(engine.max_tokens, static_cast<std::int64_t>(demand.input));
@@ -84,6 +90,7 @@ KindTimes times_of(const std::string& file, const std::vector<Override>& flags,
     const double time = pool.prices().exact().price(prompt).time.value;
     times.prompt_rate = static_cast<double>(chunk) * pool.prices().ranks() / time;
     for (std::int64_t n = 1;; n *= 2) {
+      check_time(stop);
       const auto batch = decode_batch(pool.prices().ranks(), n, demand, 1 + engine.drafts);
       times.decode.push_back(pool.prices().exact().price(batch).time.value);
       if (static_cast<double>(n) * pool.prices().ranks() >= demand.in_flight) break;

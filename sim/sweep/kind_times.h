@@ -2,6 +2,7 @@
 // What passes of kinds of serving instances take, from a few that are simulated.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,12 @@ Inputs open_for_advice(Scenario& scenario);
 /// The scenario of one instance of that kind, with its degrees.
 Scenario scenario_of_kind(const std::string& file, const std::vector<Override>& flags,
                           const ServingInstanceKind& kind);
+/// Throws Error, which is why a kind or a plan did not run, if `stop` says that the time is over.
+void check_time(const std::function<bool()>& stop);
 /// Simulates them in this process; `why` says what keeps the kind from running.
 KindTimes times_of(const std::string& file, const std::vector<Override>& flags,
-                   const ServingInstanceKind& kind, const ServingDemand& demand);
+                   const ServingInstanceKind& kind, const ServingDemand& demand,
+                   const std::function<bool()>& stop);
 
 /// Linear between the sampled numbers of sequences. Kinds and times must outlive it.
 class SampledRates : public KindRates {

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/sweep/parts.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "sim/sweep/sweep_lock.h"
 
 namespace moesim {
 namespace {
@@ -54,14 +51,6 @@ std::vector<std::string> part_files(const std::string& file) {
   }
   std::sort(parts.begin(), parts.end());
   return parts;
-}
-
-bool is_being_written(const std::string& file) {
-  const int opened = ::open(lock_file(file).c_str(), O_RDWR | O_CLOEXEC);
-  if (opened < 0) return false;
-  const bool locked = ::flock(opened, LOCK_EX | LOCK_NB) != 0;
-  ::close(opened);
-  return locked;
 }
 
 std::vector<std::string> merge_parts(const std::string& file, SweepStore& store,

@@ -19,11 +19,11 @@ void PricedKinds::append(PricedKinds more) {
 
 PricedKinds price_kinds(const std::string& file, const std::vector<Override>& flags,
                         const std::vector<ServingInstanceKind>& kinds, const ServingDemand& demand,
-                        int workers) {
+                        int workers, const std::function<bool()>& stop) {
   std::vector<WorkerJob<KindTimes>> jobs;
   for (const ServingInstanceKind& kind : kinds) {
-    jobs.push_back(
-        {kind.words(), [&](const JobProgress&) { return times_of(file, flags, kind, demand); }});
+    jobs.push_back({kind.words(),
+                    [&](const JobProgress&) { return times_of(file, flags, kind, demand, stop); }});
   }
   const auto times = run_jobs(jobs, workers);
   PricedKinds priced;

@@ -2,6 +2,7 @@
 // Kinds of instances that can run, and the plans worth an engine's run.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,11 @@ struct PricedKinds {
   void append(PricedKinds more);
 };
 
-/// Simulates a few passes of each, by so many processes. A kind that cannot run is left out.
+/// Simulates a few passes of each, by so many processes. A kind that cannot run, or whose passes
+/// `stop` ends, is left out.
 PricedKinds price_kinds(const std::string& file, const std::vector<Override>& flags,
                         const std::vector<ServingInstanceKind>& kinds, const ServingDemand& demand,
-                        int workers);
+                        int workers, const std::function<bool()>& stop);
 
 /// The first ones of `ranked`, half of them of one pool and half of pools apart if there are both;
 /// of either also the first one whose instances do nothing besides.

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <ranges>
 #include <set>
+#include <utility>
 
 #include "sim/base/error.h"
 #include "sim/sweep/no_match.h"
@@ -234,28 +236,33 @@ std::string time_column(const StoredRows& rows) {
 
 std::vector<std::size_t> pareto_front(const StoredRows& rows,
                                       const std::vector<std::string>& figures) {
-  std::vector<std::vector<double>> points;
-  std::vector<std::size_t> places;
+  using PlacedPoint = std::pair<std::vector<double>, std::size_t>;  // and its place
+  std::vector<std::pair<std::size_t, double>> aims;                 // column, sign
+  for (const std::string& figure : figures) {
+    const Aim aim = aim_of(figure);
+    aims.emplace_back(column_of(rows, aim.figure), aim.sign);
+  }
+  std::vector<PlacedPoint> points;
   for (std::size_t i = 0; i < rows.rows.size(); ++i) {
     std::vector<double> point;
-    for (const std::string& figure : figures) {
-      const Aim aim = aim_of(figure);
-      point.push_back(aim.sign * number_of(rows.rows[i][column_of(rows, aim.figure)]));
-    }
+    for (const auto& [column, sign] : aims) point.push_back(sign * number_of(rows.rows[i][column]));
     if (std::ranges::any_of(point, [](double x) { return std::isnan(x); })) continue;
-    points.push_back(std::move(point));
-    places.push_back(i);
+    points.emplace_back(std::move(point), i);
   }
-  const auto beats = [](const std::vector<double>& a, const std::vector<double>& b) {
-    return a != b && std::ranges::equal(a, b, std::less_equal<>());
-  };
-  std::vector<std::size_t> front;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const bool beaten =
-        std::ranges::any_of(points, [&](const auto& other) { return beats(other, points[i]); });
-    if (!beaten) front.push_back(places[i]);
+  // What beats a point comes before it in this order, and so does one of the front that beats it.
+  std::ranges::sort(points);
+  std::vector<PlacedPoint> front;
+  for (PlacedPoint& point : points) {
+    const auto beats = [&point](const PlacedPoint& other) {
+      return other.first != point.first &&
+             std::ranges::equal(other.first, point.first, std::less_equal<>());
+    };
+    if (std::ranges::none_of(std::views::reverse(front), beats)) front.push_back(std::move(point));
   }
-  return front;
+  std::vector<std::size_t> places;
+  for (const PlacedPoint& point : front) places.push_back(point.second);
+  std::ranges::sort(places);
+  return places;
 }
 
 Printout answer(const SweepReader& reader, const SweepQuery& query) {

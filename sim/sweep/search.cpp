@@ -50,14 +50,18 @@ class Search {
       chosen.resize(std::min(chosen.size(), static_cast<std::size_t>(options_.batch)));
     }
     chosen.resize(std::min(chosen.size(), static_cast<std::size_t>(room)));
-    std::erase_if(left_,
-                  [&](std::size_t i) { return std::ranges::find(chosen, i) != chosen.end(); });
     return chosen;
   }
 
-  void take(const std::vector<std::size_t>& chosen, const std::vector<double>& times) {
-    for (std::size_t c = 0; c < chosen.size(); ++c) end_.exact[chosen[c]] = times[c];
-    end_.runs += std::ssize(chosen);
+  /// Those without a time, as the search was stopped, are left for whoever asks how sure it is.
+  void take(const std::vector<std::size_t>& chosen,
+            const std::vector<std::optional<double>>& times) {
+    for (std::size_t c = 0; c < chosen.size(); ++c) {
+      if (!times[c]) continue;
+      end_.exact[chosen[c]] = *times[c];
+      std::erase(left_, chosen[c]);
+      ++end_.runs;
+    }
   }
 
   bool has_ranked() const {
@@ -127,14 +131,15 @@ class Search {
 
 }  // namespace
 
-SearchEnd search(const std::vector<SearchCandidate>& candidates,
-                 const std::function<std::vector<double>(const std::vector<std::size_t>&)>& exact,
+SearchEnd search(const std::vector<SearchCandidate>& candidates, const ExactTimes& exact,
                  const SearchOptions& options) {
   Search search(candidates, options);
   while (!options.stop()) {
     const auto chosen = search.next();
     if (chosen.empty()) break;
-    search.take(chosen, exact(chosen));
+    const auto times = exact(chosen);
+    search.take(chosen, times);
+    if (std::ranges::any_of(times, [](const auto& time) { return !time; })) break;
     if (search.sure() >= options.sure && search.has_ranked()) break;
   }
   return search.end();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,13 +32,15 @@ struct SearchEnd {
   double sure = 0;
 };
 
+/// Seconds of each chosen candidate: NaN of what cannot be, nothing of what was not simulated.
+using ExactTimes =
+    std::function<std::vector<std::optional<double>>(const std::vector<std::size_t>& chosen)>;
+
 /// log(exact / rough) of a candidate is taken as normal: its mean that of the mechanism's simulated
 /// ones, drawn to the mean of all; its variance that of what is left, pooled, with a prior of 10 %
 /// that counts as two of them; below its least time it cannot be. First comes the best of every
-/// mechanism by rough time, then always whoever is most likely to beat the best so far. `exact`
-/// gives NaN for what cannot be.
-SearchEnd search(const std::vector<SearchCandidate>& candidates,
-                 const std::function<std::vector<double>(const std::vector<std::size_t>&)>& exact,
+/// mechanism by rough time, then always whoever is most likely to beat the best so far.
+SearchEnd search(const std::vector<SearchCandidate>& candidates, const ExactTimes& exact,
                  const SearchOptions& options);
 
 }  // namespace moesim

@@ -118,11 +118,13 @@ class ServingAdvisor {
     if (priced_.kinds.empty()) {
       throw Error("no kind of instance can run:\n" + priced_.left_out, "a larger cluster");
     }
-    try_variants(serving_choices(*scenario_.iteration->serving, inputs_.model,
-                                 *scenario_.engine_run, policies));
+    if (!options_.stop()) {
+      try_variants(serving_choices(*scenario_.iteration->serving, inputs_.model,
+                                   *scenario_.engine_run, policies));
+    }
     const auto rough = ranked();
     auto plans = run(finalists(priced_.kinds, rough, options_.finals));
-    if (std::ranges::none_of(plans, &std::string::empty, &RunPlan::broken)) {
+    if (!options_.stop() && std::ranges::none_of(plans, &std::string::empty, &RunPlan::broken)) {
       std::ranges::move(run(safest(rough, plans)), std::back_inserter(plans));
     }
     sort(plans);
@@ -134,7 +136,7 @@ class ServingAdvisor {
   const Topology& cluster() const { return inputs_.clusters.front().topology; }
 
   PricedKinds price(const std::vector<ServingInstanceKind>& kinds) const {
-    return price_kinds(file_, flags_, kinds, demand_, options_.workers);
+    return price_kinds(file_, flags_, kinds, demand_, options_.workers, options_.stop);
   }
 
   std::vector<RoughPlan> ranked() const {
@@ -159,7 +161,7 @@ class ServingAdvisor {
   /// on from a better one: rough prices tell such plans apart badly.
   void climb(const std::vector<RoughPlan>& rough, std::vector<RunPlan>& plans) const {
     constexpr int most_rounds = 6;
-    for (int round = 0; round < most_rounds; ++round) {
+    for (int round = 0; round < most_rounds && !options_.stop(); ++round) {
       const ServingPlan best = plans.front().rough.plan;
       std::vector<RoughPlan> like = rough;
       std::erase_if(like, [&](const RoughPlan& plan) {
@@ -203,7 +205,12 @@ class ServingAdvisor {
     std::vector<WorkerJob<EngineOutcome>> runs;
     for (const RoughPlan& plan : chosen) {
       runs.push_back({plan_words(priced_.kinds, plan.plan), [&](const JobProgress& progress) {
-                        return outcome_of(file_, flags_, priced_.kinds, plan.plan, log_, progress);
+                        const JobProgress asked{[&](double step, int steps) {
+                                                  check_time(options_.stop);
+                                                  progress(step, steps);
+                                                },
+                                                progress.note};
+                        return outcome_of(file_, flags_, priced_.kinds, plan.plan, log_, asked);
                       }});
     }
     const auto outcomes = run_jobs(runs, options_.workers);
@@ -219,6 +226,7 @@ class ServingAdvisor {
     text.add(engine_header(scenario_, inputs_, options_.version));
     text.add(fmt::format("# SLA: {}\n# {} of {} kinds of instances, roughly priced; {} run\n",
                          options_.sla, counted(rough, "plan"), priced_.kinds.size(), plans.size()));
+    if (options_.stop()) text.add("# the time was over: a longer --budget tries more\n");
     text.add(not_tried(*scenario_.iteration->serving));
     text.add(priced_.left_out);
     text.add(plans_table(priced_.kinds, plans, static_cast<std::size_t>(options_.shown)));

@@ -2,6 +2,7 @@
 // Which deployment serves a scenario's requests within an SLA with the most tokens per GPU.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct ServingAdviceOptions {
   int workers = 1;
   int shown = 5;
   int finals = 8;  // plans that an engine runs
+  /// Asked between passes, in processes of their own, too; then what is left does not run.
+  std::function<bool()> stop = [] { return false; };
 };
 
 /// Prices a few passes of every kind of instance, ranks all plans roughly by them, and runs the

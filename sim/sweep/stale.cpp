@@ -40,7 +40,7 @@ Error StaleRows::error(const std::string& file, const std::string& hint) const {
   std::string what;
   for (const auto& [name, rows] : changed) what += (what.empty() ? "" : ", ") + name;
   return error_in(file,
-                  fmt::format("{} of its rows are of other inputs than now: {} changed since",
+                  fmt::format("{} of its rows are not what a run makes now: {} changed since",
                               ids.size(), what),
                   hint);
 }
@@ -57,7 +57,7 @@ StaleRows stale_rows(const std::string& file, const SweepGrid& grid, UnitRunner&
     std::set<std::string> changed;
     const auto version = std::ranges::find(row.figures, "moesim", &SweepFigure::column);
     if (version != row.figures.end() && version->value.text != runner.version()) {
-      changed.insert(fmt::format("moesim, which was {},", version->value.text));
+      changed.insert(fmt::format("moesim (was {})", version->value.text));
     }
     const std::int64_t unit = row.id / grid.unit_size();
     if (!now.contains(unit)) now[unit] = runner.hashes(unit);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/sweep/store.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <stdexcept>
 
 #include "sim/base/counted.h"
+#include "sim/base/database_size.h"
 #include "sim/base/error.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/files.h"
+#include "sim/base/lower_case.h"
 #include "sim/base/parse_integer.h"
 #include "sim/sweep/sound_rows.h"
 #include "sim/sweep/statement.h"
@@ -71,26 +71,18 @@ SweepAbout read_about(sqlite3* db, const std::string& path) {
   return about;
 }
 
-std::set<std::string> columns_of(sqlite3* db) {
-  std::set<std::string> columns;
-  Statement info(db, "SELECT name FROM pragma_table_info('scenarios')");
-  while (info.step()) columns.insert(info.text(0));
-  return columns;
+/// Refuses what a copy has lost the end of. A file in WAL mode may grow now.
+void check_whole(const std::string& path) {
+  if (!is_there(path + "-wal")) check_database_size(path);
 }
 
 }  // namespace
 
-std::string lock_file(const std::string& file) { return file + "-lock"; }
-
-SweepStore::SweepStore(const std::string& path, const SweepAbout& about) : path_(path) {
-  lock_ = ::open(lock_file(path).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (lock_ < 0) throw error_in(path, "cannot write to this file");
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    ::close(lock_);
-    throw error_in(path, "another sweep writes to this file", "-o names another one");
-  }
+SweepStore::SweepStore(const std::string& path, const SweepAbout& about)
+    : path_(path), lock_(path) {
   const bool was_there = is_there(path);
   try {
+    if (was_there) check_whole(path);
     db_ = open_database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     // Nothing changes in a file of others, not even its journal's mode.
     const bool fresh = is_empty(db_, path);
@@ -101,15 +93,14 @@ SweepStore::SweepStore(const std::string& path, const SweepAbout& about) : path_
     execute(db_, "PRAGMA journal_mode=WAL");
     execute(db_, "PRAGMA synchronous=NORMAL");
     if (fresh) make(about);
-    columns_ = columns_of(db_);
+    Statement info(db_, "SELECT name FROM pragma_table_info('scenarios')");
+    while (info.step()) columns_.emplace(lower_case(info.text(0)), info.text(0));
   } catch (...) {
     sqlite3_close(db_);
-    ::unlink(lock_file(path).c_str());
     if (!was_there) {  // a disk that is full has room for a name
       ::unlink(path.c_str());
       for (const char* ending : beside_sweep_file) ::unlink((path + ending).c_str());
     }
-    ::close(lock_);
     throw;
   }
 }
@@ -120,8 +111,6 @@ SweepStore::~SweepStore() {
   // One plain file, unless somebody reads it now.
   sqlite3_exec(db_, "PRAGMA journal_mode=DELETE", nullptr, nullptr, nullptr);
   sqlite3_close(db_);
-  ::unlink(lock_file(path_).c_str());
-  ::close(lock_);
 }
 
 void SweepStore::make(const SweepAbout& about) {
@@ -165,6 +154,16 @@ void SweepStore::add(const std::vector<SweepRow>& rows) {
   }
 }
 
+void SweepStore::add_column(const std::string& name) {
+  const auto [known, is_new] = columns_.emplace(lower_case(name), name);
+  if (is_new) return execute(db_, "ALTER TABLE scenarios ADD COLUMN " + sql_name(name));
+  if (known->second == name) return;
+  throw error_in(path_,
+                 fmt::format("the columns '{}' and '{}' have one name: SQLite ignores case",
+                             known->second, name),
+                 "give the axis another name, and the sweep another file");
+}
+
 /// The statement for rows with the columns of this one.
 Statement& SweepStore::insert_of(const SweepRow& row) {
   const auto fits = [&](const Insert& known) {
@@ -175,9 +174,7 @@ Statement& SweepStore::insert_of(const SweepRow& row) {
   std::string names = "id, state, reason", places = "?, ?, ?";
   Insert fresh;
   for (const SweepFigure& figure : row.figures) {
-    if (columns_.insert(figure.column).second) {
-      execute(db_, "ALTER TABLE scenarios ADD COLUMN " + sql_name(figure.column));
-    }
+    add_column(figure.column);
     names += ", " + sql_name(figure.column);
     places += ", ?";
     fresh.columns.push_back(figure.column);
@@ -225,6 +222,7 @@ void SweepStore::remove(const std::set<std::int64_t>& ids) {
 SweepReader::SweepReader(const std::string& path) : path_(path) {
   if (!is_there(path)) throw error_in(path, "there is no such file");
   note_input(path);
+  check_whole(path);
   db_ = open_database(path, SQLITE_OPEN_READONLY);
   try {
     read_about(db_, path);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/sweep/row.h"
+#include "sim/sweep/sweep_lock.h"
 
 struct sqlite3;
 
@@ -46,6 +47,7 @@ class SweepStore {
   void make(const SweepAbout& about);
   void check(const SweepAbout& about) const;
   Statement& insert_of(const SweepRow& row);
+  void add_column(const std::string& name);
   void add_row(const SweepRow& row);
 
   struct Insert {
@@ -54,9 +56,9 @@ class SweepStore {
   };
 
   std::string path_;
-  int lock_ = -1;
+  SweepLock lock_;
   sqlite3* db_ = nullptr;
-  std::set<std::string> columns_;
+  std::map<std::string, std::string> columns_;  // their names by those in small letters
   std::vector<Insert> inserts_;
   std::unique_ptr<Statement> remove_failed_;
 };
@@ -97,10 +99,6 @@ class SweepReader {
 
 /// What SQLite and writers keep next to a sweep's file, by the endings of their names.
 inline constexpr const char* beside_sweep_file[] = {"-wal", "-shm", "-journal", "-lock"};
-
-/// The file that whoever writes to `file` holds a lock of. SQLite's own locks are not used: a
-/// network file system may take two kinds of locks of one file for each other.
-std::string lock_file(const std::string& file);
 
 /// Rows that no other try can change, which a condition and a query end in.
 inline constexpr const char* final_rows = " FROM scenarios WHERE state <> 'failed'";

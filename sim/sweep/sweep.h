@@ -31,7 +31,7 @@ struct SweepEnd {
   std::int64_t scenarios = 0;  // that this process had to see to, or all of a launch
   std::int64_t before = 0;     // of them with a result from before
   std::int64_t run = 0;        // now, by this process
-  std::int64_t again = 0;      // of them the rows that were there of other inputs
+  std::int64_t again = 0;      // rows of other inputs or another version that were removed first
   bool stopped = false;
   std::map<std::string, std::int64_t> states = {};   // of all rows of the file or part
   std::map<std::string, std::int64_t> reasons = {};  // of those without figures

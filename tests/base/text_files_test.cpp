@@ -11,6 +11,7 @@
 #include "sim/base/line_file.h"
 #include "sim/base/temporary_folder.h"
 #include "sim/base/text_blocks.h"
+#include "tests/error_of.h"
 
 namespace moesim {
 namespace {
@@ -52,6 +53,29 @@ class TextFiles : public testing::Test {
   TemporaryFolder folder_;
   int files_ = 0;
 };
+
+/// Bytes stay as they are.
+TEST_F(TextFiles, MayBeginWithAMark) {
+  const std::string marked =
+      "\xef\xbb\xbf"
+      "a\nb\n";
+  for (const std::string& content : {marked, gzipped(marked)}) {
+    EXPECT_THAT(lines_of(file(content)), ElementsAre("1:a", "2:b"));
+  }
+  EXPECT_EQ(read_file(file(marked)), "a\nb\n");
+  EXPECT_EQ(read_file_or_input(file(marked)), "a\nb\n");
+  EXPECT_EQ(read_bytes(file(marked)), marked);
+  const std::string wide(
+      "\xff\xfe"
+      "a\0",
+      4);
+  const auto refused = HasSubstr(
+      "this is UTF-16 text\nhint: save it as UTF-8, for example with "
+      "iconv -f utf-16 -t utf-8");
+  EXPECT_THAT(error_of([&] { read_file(file(wide)); }), refused);
+  EXPECT_THAT(error_of([&] { lines_of(file(wide)); }), refused);
+  EXPECT_EQ(read_bytes(file(wide)), wide);
+}
 
 TEST_F(TextFiles, LinesThatAreNotBlankHaveTheirNumbers) {
   const std::string text = "a\n\n \t\r\nb c\n\nlast";

@@ -29,10 +29,10 @@ class CalibrateStepsCommand : public testing::Test {
 };
 
 TEST_F(CalibrateStepsCommand, FindsTheValueThatStepsWereMadeWith) {
-  const Outcome made =
-      run_shipped({"run", MOESIM_ROOT "/scenarios/iteration.yaml", "--policy", "alltoall",
-                   "--routing", "balanced", "--set", "batch.global=32", "--set",
-                   "software.kept.gh100.bf16=0.5", "--format", "csv", "--columns", "iteration"});
+  const Outcome made = run_shipped({"run", MOESIM_ROOT "/scenarios/iteration.yaml", "--policy",
+                                    "alltoall", "--routing", "balanced", "--set", "batch.global=32",
+                                    "--set", "software.kept.gh100.bf16=0.5", "--format", "csv",
+                                    "--columns", "policy,routing,iteration"});
   ASSERT_EQ(made.code, 0) << made.err;
   std::smatch seconds;
   const std::regex cell("alltoall,balanced,([0-9.]+)");

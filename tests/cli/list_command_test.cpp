@@ -182,7 +182,7 @@ TEST_F(ListCommand, SourcesStandToTheLeftAndNamesAlwaysStay) {
               HasSubstr("\nmine                 2            12     1  nothing but the plan  "
                         "a test"));
   EXPECT_THAT(listed, HasSubstr("  nothing but the plan  another and longer test\n"));
-  EXPECT_EQ(list("software", {"--columns", "ZeRO"}),
+  EXPECT_EQ(list("software", {"--columns", "software,ZeRO"}),
             "# software (models/software)\nsoftware  ZeRO\nmine         1\nother        1\n");
   const std::string transport = content(MOESIM_ROOT "/transports/ideal.yaml");
   write("transports/mine.yaml", transport);

@@ -84,7 +84,7 @@ TEST_F(SweepCommand, RowsOfOtherInputsRunAgainIfAsked) {
   ASSERT_EQ(run({"sweep", "g.yaml"}).code, 0);
   std::ofstream(scratch_.file("pair.yaml"), std::ios::app) << "# another one\n";
   EXPECT_THAT(run({"sweep", "g.yaml"}).err,
-              HasSubstr("2 of its rows are of other inputs than now: the topology 'pair"));
+              HasSubstr("2 of its rows are not what a run makes now: the topology 'pair"));
   EXPECT_EQ(run({"sweep", "g.yaml", "--again"}).out,
             "# 2 scenarios of other inputs ran again\n"
             "# g.sqlite: 2 of 2 scenarios; 2 ok, 0 unsuitable, 0 failed\n");

@@ -173,6 +173,12 @@ class GpuAdopt(unittest.TestCase):
         self.assertIn("missing: the fit of gpu.times.jsonl: ", done.stdout)
         self.assertIn("missing: the comparison of measured-gpu.json: ", done.stdout)
 
+    def test_a_comparison_that_writes_nothing_is_missing(self):
+        (self.folder / "moesim").write_text("#!/bin/sh\nexit 1\n")
+        done = self.adopt()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("missing: the comparison of measured-gpu.json: it wrote nothing", done.stdout)
+
     def test_no_results(self):
         empty = self.folder / "empty"
         empty.mkdir()

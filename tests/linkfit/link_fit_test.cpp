@@ -9,6 +9,8 @@
 #include <filesystem>
 
 #include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/base/temporary_folder.h"
 #include "sim/linkfit/calibration_text.h"
 #include "sim/linkfit/logs/read_log.h"
 #include "sim/topology/read/calibration_reader.h"
@@ -168,8 +170,10 @@ TEST(Calibration, IsWrittenLikeThis) {
 TEST(Calibration, IsReadBackAsItWasFitted) {
   const std::vector<Log> logs = four_runs();
   const LinkFit fit = fit_of(logs);
-  const LinkCalibration read = parse_calibration(
-      calibration_yaml({fit, {}, logs}, {"test", "", {Seconds(2e-6)}}), "c.calib.yaml");
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/c.calib.yaml";
+  write_file(file, calibration_yaml({fit, {}, logs}, {"test", "", {Seconds(2e-6)}}));
+  const LinkCalibration read = read_calibration(file);
   EXPECT_NEAR(read.latency.value, (fit.fixed.value - 2e-6) / 2, 1e-10);
   const BandwidthTable table = fit.table();
   ASSERT_EQ(read.bandwidth->points().size(), table.points().size());

@@ -50,6 +50,17 @@ TEST(HfKeys, WhatIsNeededAndMissingIsOneThatIsNoted) {
   EXPECT_THAT(of.mistakes(), testing::Not(HasSubstr("lacks the key 'wrong'")));
 }
 
+/// As a config has NaN.
+TEST(HfKeys, WhatIsNeededAndNullIsNotMissing) {
+  ReadKeys of(R"({"layers": null, "b": {"n": null}})");
+  EXPECT_EQ(of.keys.need({"layers"}), 1);
+  EXPECT_EQ(of.keys.need({"a", "b.n"}, 4), 4);
+  EXPECT_THAT(of.mistakes(),
+              HasSubstr("'layers' is null or no number, where a whole number from 1 should be"));
+  EXPECT_THAT(of.mistakes(),
+              HasSubstr("'b.n' is null or no number, where a whole number from 4 should be"));
+}
+
 TEST(HfKeys, FlagsOfLayersAreNumbers) {
   ReadKeys of(R"({"flags": [true, false, 2], "text": ["x"], "negative": [-1], "no_list": 3})");
   EXPECT_THAT(of.keys.numbers({"flags"}), ElementsAre(1, 0, 2));

@@ -87,12 +87,15 @@ TEST(Render, ATerminalHasTheFirstColumnsThatFit) {
 }
 
 TEST(Render, ChosenColumnsStandInOneBlock) {
-  EXPECT_EQ(rendered({.columns = {"memory", "grads"}}),
+  EXPECT_EQ(rendered({.columns = {"memory", "policy", "grads"}}),
             "# header\n"
-            "topology  policy    memory  grads\n"
-            "rail      dedup       2 kB   0 ns\n"
-            "rail      a,\"b\"   33.55 MB   0 ns\n"
+            "  memory  policy  grads\n"
+            "    2 kB  dedup    0 ns\n"
+            "33.55 MB  a,\"b\"    0 ns\n"
             "# note: one\n");
+  EXPECT_EQ(rendered({.columns = {"policy"}}), "# header\npolicy\ndedup\na,\"b\"\n# note: one\n");
+  EXPECT_EQ(render(cases(), {.format = PrintFormat::csv, .columns = {"speedup", "policy"}}).text,
+            "speedup,policy\n1,dedup\n1.99,\"a,\"\"b\"\"\"\n");
 }
 
 TEST(Render, AnUnknownColumnIsAnError) {
@@ -135,10 +138,10 @@ TEST(Render, JsonHasTablesByName) {
 TEST(Render, MarkdownHasTheBlocksAsTables) {
   EXPECT_EQ(rendered({.format = PrintFormat::markdown, .columns = {"step"}}),
             "- header\n\n"
-            "| topology | policy | step |\n"
-            "| --- | --- | ---: |\n"
-            "| rail | dedup | 2 ms |\n"
-            "| rail | a,\"b\" | 1.005 ms |\n\n"
+            "| step |\n"
+            "| ---: |\n"
+            "| 2 ms |\n"
+            "| 1.005 ms |\n\n"
             "- note: one\n");
 }
 
@@ -180,8 +183,7 @@ TEST(Render, WhatARowDoesNotSayIsEmpty) {
             "b|c        1\n");
   EXPECT_EQ(render(gaps(), {.format = PrintFormat::csv}).text,
             "policy,step [s],memory [B],load\na,,,\nb|c,2,3,1\n");
-  EXPECT_EQ(render(gaps(), {.columns = {"load", "step"}}).text,
-            "policy  load  step\na\nb|c        1   2 s\n");
+  EXPECT_EQ(render(gaps(), {.columns = {"load", "step"}}).text, "load  step\n\n   1   2 s\n");
   EXPECT_THAT(render(gaps(), {.format = PrintFormat::markdown}).text,
               AllOf(HasSubstr("| policy | step |\n| --- | ---: |\n| a |  |\n| b\\|c | 2 s |\n"),
                     HasSubstr("| policy | load |\n")));

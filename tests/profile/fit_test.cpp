@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fits to profiles of known machines give the machines back.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -165,7 +166,9 @@ TEST(ProfileFit, ExchangesOfOneSizeGiveARate) {
   // Times that hardly grow tell none.
   MadeProfile flat;
   for (int i = 10; i < 20; ++i) flat.exchange(flat.now(), 5, std::int64_t{1} << i);
-  EXPECT_TRUE(fit_profile(flat.profile(), parse_gpu_model(made_gpu, "made"), {}).links.empty());
+  const ProfileFit none = fit_profile(flat.profile(), parse_gpu_model(made_gpu, "made"), {});
+  EXPECT_TRUE(none.links.empty());
+  EXPECT_THAT(none.notes, testing::Contains(testing::HasSubstr("nvlink: ")));
 }
 
 TEST(ProfileFit, FindsTheHostsTimePerKernel) {

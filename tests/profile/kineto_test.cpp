@@ -216,6 +216,23 @@ TEST(Kineto, HasAGpuPerDeviceAndTheNextRankPerFile) {
   EXPECT_EQ(profile.ranks[2].kernels[0].start, 20 * us) << "since the first file's first event";
 }
 
+/// A trace of a job on two of a host's GPUs, neither of which is the first.
+TEST(Kineto, RanksOfOneFileAreItsDevices) {
+  const ProfileFiles files;
+  const auto copy = [](int device) {
+    return fmt::format(
+        R"({{"ph": "X", "cat": "gpu_memcpy", "name": "copy", "pid": {}, "tid": 9, "ts": 12, "dur": 2.5e2}})",
+        device);
+  };
+  const Profile profile =
+      read_files({files.write("a.json", R"({"traceEvents": [)" + copy(2) + "," + copy(5) + "]}")})
+          .profile;
+  ASSERT_EQ(profile.ranks.size(), 2U);
+  EXPECT_EQ(profile.ranks[0].rank, 2);
+  EXPECT_EQ(profile.ranks[1].rank, 5);
+  EXPECT_EQ(profile.ranks[1].kernels[0].length, 250 * us);
+}
+
 TEST(Kineto, AddsTheEpochOfAFile) {
   const ProfileFiles files;
   const auto write = [&](const char* file, const char* epoch) {

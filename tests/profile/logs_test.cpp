@@ -37,7 +37,7 @@ TEST(FlightRecorder, IsReadAndAligned) {
   EXPECT_EQ(rank.exchanges[0].ranks, 4);
   EXPECT_EQ(read.profile.groups[rank.exchanges[0].group], "group 0-3");
   EXPECT_NEAR(read.clocks.largest_shift.value, 300e-6, 1e-12);
-  EXPECT_THAT(read.profile.notes, testing::Contains("1 collectives did not end"));
+  EXPECT_THAT(read.profile.notes, testing::Contains("1 collective did not end"));
 }
 
 TEST(FlightRecorder, AddsUpTensorsAndTakesTimesFromBothEnds) {
@@ -67,7 +67,21 @@ TEST(FlightRecorder, AddsUpTensorsAndTakesTimesFromBothEnds) {
   EXPECT_EQ(read.profile.producer, "PyTorch's flight recorder");
   EXPECT_EQ(rank.exchanges[0].ranks, 4);
   EXPECT_EQ(read.profile.groups[rank.exchanges[0].group], "group 2-4,9");
-  EXPECT_THAT(read.profile.notes, testing::Contains("1 collectives did not end"));
+  EXPECT_THAT(read.profile.notes, testing::Contains("1 collective did not end"));
+}
+
+/// Every eighth rank of 512, in a description that is long and behind the entries.
+TEST(FlightRecorder, CountsTheRanksOfAGroupThatAreFarApart) {
+  const ProfileFiles files;
+  std::string ranks = "[0";
+  for (int rank = 8; rank < 512; rank += 8) ranks += ", " + std::to_string(rank);
+  const std::string text =
+      R"({"entries": [{"process_group": ["7", "x"], "profiling_name": "nccl:all_reduce", "time_discovered_started_ns": 1000, "time_discovered_completed_ns": 2500}], "pg_config": {"0": {"desc": ")" +
+      std::string(100'000, 'x') + R"("}, "7": {"name": "7", "ranks": ")" + ranks + "]\"}}}";
+  const ReadProfile read = read_files({files.write("a.json", text)});
+  const ProfiledRank& rank = read.profile.ranks.at(0);
+  EXPECT_EQ(rank.exchanges.at(0).ranks, 64);
+  EXPECT_EQ(rank.streams.at(0).size(), 200U) << "what is printed of its name";
 }
 
 TEST(NcclInspector, IsRead) {
@@ -130,6 +144,45 @@ TEST(NcclInspector, KnowsRankZeroBehindOthers) {
   EXPECT_THAT(ranks, testing::UnorderedElementsAre(0, 3));
 }
 
+/// Two nodes whose ranks have a communicator of their own each, and one over both.
+TEST(NcclInspector, CommunicatorsAreThoseOfAllFiles) {
+  const ProfileFiles files;
+  const auto log = [](int rank, const std::vector<std::string>& ids) {
+    std::string lines;
+    for (const std::string& id : ids) {
+      lines += fmt::format(
+          R"({{"header": {{"id": "{}", "rank": {}, "n_ranks": 8}}, "metadata": {{"dump_timestamp_us": 1748030377748202}}, "coll_perf": {{"coll": "AllReduce", "coll_sn": 0, "coll_msg_size_bytes": 4096, "coll_exec_time_us": 61}}}})"
+          "\n",
+          id, rank);
+    }
+    return lines;
+  };
+  const ReadProfile read = read_files(
+      {files.write("a.log", log(0, {"0xa", "0xc"})), files.write("b.log", log(8, {"0xb", "0xc"}))});
+  const auto group = [&](std::size_t rank, std::size_t kernel) {
+    return read.profile.groups[read.profile.ranks.at(rank).exchanges.at(kernel).group];
+  };
+  EXPECT_EQ(group(0, 0), "communicator 0 of 8");
+  EXPECT_EQ(group(1, 0), "communicator 2 of 8");
+  EXPECT_EQ(group(0, 1), "communicator 1 of 8");
+  EXPECT_EQ(group(1, 1), "communicator 1 of 8");
+}
+
+TEST(NcclInspector, SaysWhatIsOfAnotherTime) {
+  const ProfileFiles files;
+  const auto line = [](const char* at) {
+    return fmt::format(
+        R"({{"header": {{"id": "0xa", "rank": 0, "n_ranks": 8}}, "metadata": {{"dump_timestamp_us": {}}}, "coll_perf": {{"coll": "AllReduce", "coll_sn": 0, "coll_msg_size_bytes": 4096, "coll_exec_time_us": 61}}}})"
+        "\n",
+        at);
+  };
+  const std::string text = line("1748030377748202") + line("1758030377748202") + line("61");
+  const ReadProfile read = read_files({files.write("a.log", text)});
+  EXPECT_EQ(read.profile.ranks.at(0).kernels.size(), 1U);
+  EXPECT_THAT(read.profile.notes,
+              testing::Contains("leaves out 2 collectives over a month from the first"));
+}
+
 TEST(NcclProfiler, IsReadWithBareNames) {
   const ProfileFiles files;
   const ReadProfile read = read_files({files.write("a.json",
@@ -186,7 +239,7 @@ TEST(NcclProfiler, SaysWhatDidNotEnd) {
   EXPECT_EQ(rank.exchanges[static_cast<std::size_t>(rank.kernels[1].exchange)].in_bytes, 0);
   EXPECT_THAT(read.profile.groups,
               testing::ElementsAre("communicator 0", "communicator 1", "communicator 2"));
-  EXPECT_THAT(read.profile.notes, testing::Contains("1 collectives did not end"));
+  EXPECT_THAT(read.profile.notes, testing::Contains("1 collective did not end"));
 }
 
 /// Makes a SQLite file of these statements; returns its path.

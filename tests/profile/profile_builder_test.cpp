@@ -26,6 +26,8 @@ TEST(ProfileTimes, AreMicrosecondsAndTheirRest) {
   EXPECT_EQ(moment("12.09"), std::pair(12L, 90000L));
   EXPECT_EQ(moment("-1.5"), std::pair(-1L, -500000L));
   EXPECT_EQ(moment("2e3"), std::pair(2000L, 0L));
+  EXPECT_EQ(moment("2.5e2"), std::pair(250L, 0L));
+  EXPECT_EQ(moment("-125E-2"), std::pair(-1L, -250000L));
   EXPECT_EQ(moment("3e18"), std::pair(3'000'000'000'000'000'000L, 0L));
   EXPECT_EQ(moment("4000000000000000000"), std::pair(4'000'000'000'000'000'000L, 0L));
   EXPECT_EQ(moment("-4000000000000000000"), std::pair(-4'000'000'000'000'000'000L, 0L));
@@ -187,6 +189,12 @@ TEST(KinetoArguments, NameRuns) {
   EXPECT_EQ(ranks_text("[3]"), "3");
   EXPECT_EQ(ranks_text("[0, 2, 3, \"x\", 5]"), "0,2-3,5");
   EXPECT_EQ(ranks_text("[]"), "");
+  std::string strided = "0", list = "[0";
+  for (int rank = 8; rank < 512; rank += 8) {
+    strided += "," + std::to_string(rank);
+    list += ", " + std::to_string(rank);
+  }
+  EXPECT_EQ(ranks_text(list + "]"), strided) << "of 64 ranks, all";
 }
 
 TEST(KinetoArguments, TellWhatAProductMultiplies) {
@@ -203,6 +211,7 @@ TEST(KinetoArguments, TellWhatAProductMultiplies) {
             (GroupedGemm{{8, 8, 8}, 2, 4, DataType::bf16}));
   EXPECT_EQ(shape("aten::baddbmm", "[[1], [3, 8, 4], [3, 4, 2]]", "[\"x\", \"c10::Half\"]"),
             (GroupedGemm{{8, 8, 8}, 2, 4, DataType::fp16}));
+  EXPECT_EQ(shape("aten::mm", "[[8, 4], [4, 2]]", "[\"double\", \"double\"]"), none);
   EXPECT_EQ(shape("aten::mm", "[[1, 1], [1, 1]]"), (GroupedGemm{{1}, 1, 1, DataType::bf16}));
   for (const auto& [op, dims] : {std::pair("aten::mm", "[[8, 4]]"),
                                  {"aten::mm", "[[8, 4], [2, 4]]"},

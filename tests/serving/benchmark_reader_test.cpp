@@ -195,6 +195,45 @@ TEST(Benchmarks, WithoutStreamingHaveNoTimesOfTokens) {
   EXPECT_EQ(b.tpot.mean, std::nullopt);
 }
 
+TEST(Benchmarks, WhatIsNoFigureIsSaidToBeLeftOut) {
+  const ServedBenchmark json = only_of(
+      R"({"completed": 2, "request_rate": Infinity, "max_concurrency": null, "duration": -4,
+          "total_input_tokens": 30, "total_output_tokens": 12, "output_throughput": 80,
+          "mean_ttft_ms": NaN, "median_ttft_ms": -3, "p99_ttft_ms": 9, "mean_tpot_ms": 0})");
+  EXPECT_EQ(json.ttft.mean, std::nullopt);
+  EXPECT_EQ(json.ttft.p50, std::nullopt);
+  EXPECT_THAT(json.ttft.p99, about(0.009));
+  EXPECT_EQ(json.duration, std::nullopt);
+  EXPECT_THAT(json.notes, ElementsAre("'duration' is not a number of 0 or more: left out",
+                                      "'mean_ttft_ms' is not a number of 0 or more: left out",
+                                      "'median_ttft_ms' is not a number of 0 or more: left out"));
+  const ServedBenchmark printed = only_of(R"(== Serving Benchmark Result ==
+Successful requests:                     2
+Total input tokens:                      30
+Total generated tokens:                  12
+Output token throughput (tok/s):         80.00
+Mean TTFT (ms):                          nan
+=====================
+)");
+  EXPECT_THAT(printed.notes,
+              ElementsAre("'Mean TTFT (ms)' is not a number of 0 or more: left out"));
+}
+
+TEST(Benchmarks, PrintedOnesSayThatTheirEndIsMissing) {
+  const std::string cut = R"(== Serving Benchmark Result ==
+Successful requests:                     2
+Total input tokens:                      30
+Total generated tokens:                  12
+Output token throughput (tok/s):         80.00
+)";
+  EXPECT_THAT(only_of(cut).notes,
+              ElementsAre("ends without its last line of '=': figures may be missing"));
+  EXPECT_THAT(only_of(cut + "======\n").notes, IsEmpty());
+  const auto both = read_served_benchmarks("log", cut + cut + "======\n");
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[0].notes.size() + 2 * both[1].notes.size(), 1u);
+}
+
 TEST(Benchmarks, ErrorsSayWhatIsMissing) {
   EXPECT_THAT(error_with(""), HasSubstr("has no result of a benchmark"));
   EXPECT_THAT(error_with("hello\n"), HasSubstr("trtllm-bench --report_json"));

@@ -130,6 +130,33 @@ TEST(RequestLogs, MistakesHaveTheirLine) {
   EXPECT_THAT(log_error("\n"), HasSubstr("no requests"));
 }
 
+TEST(RequestLogs, AMissingColumnNamesThoseThatAreThere) {
+  EXPECT_THAT(log_error("arrival;input;output\n0;1;1\n"),
+              ::testing::AllOf(HasSubstr("names no column arrival; it has arrival, input, output "
+                                         "between ';'\n"),
+                               HasSubstr("hint: between commas, one of arrival, arrivedat, ")));
+  EXPECT_THAT(
+      log_error("arrival,context,output\n0,1,1\n"),
+      ::testing::AllOf(HasSubstr("names no column input; it has arrival, context, output\n"),
+                       HasSubstr("one of input, numprefilltokens, contexttokens, ")));
+  EXPECT_THAT(log_error("tell me a secret\n"), ::testing::Not(HasSubstr("secret")));
+}
+
+TEST(RequestLogs, MayBeginWithAMark) {
+  EXPECT_EQ(log_of("\xef\xbb\xbf"
+                   "arrival,input,output\n0,1,2\n")
+                .requests.size(),
+            1U);
+  EXPECT_EQ(log_of("\xef\xbb\xbf"
+                   R"({"timestamp": 5, "input_length": 2, "output_length": 2})")
+                .requests.size(),
+            1U);
+  EXPECT_THAT(log_error(std::string("\xff\xfe"
+                                    "a\0r\0",
+                                    6)),
+              HasSubstr("this is UTF-16 text"));
+}
+
 TEST(RequestLogs, TimesAreNotBelowZero) {
   EXPECT_THAT(log_error(R"({"timestamp": -1, "input_length": 3, "output_length": 1})"
                         "\n"),

@@ -115,6 +115,17 @@ axes: {a: ["${b}${b}", "3"], b: [2, 4]}
   EXPECT_EQ(grid.unit(1).set[1].value, "4 GB/s");
 }
 
+TEST_F(GridTest, NamesOfAxesAreColumnsOfTheirOwn) {
+  EXPECT_THAT(mistake("ep: ${Id}\naxes: {Id: [8, 16]}\n"),
+              HasSubstr("grid.yaml:6:12: error: an axis cannot be named 'Id': the results have a "
+                        "column 'id'"));
+  EXPECT_THAT(mistake("ep: ${model_XXH3}\naxes: {model_XXH3: [8, 16]}\n"),
+              HasSubstr("an axis cannot be named 'model_XXH3'"));
+  EXPECT_THAT(mistake("ep: ${n}\nrepeat: ${N}\naxes: {n: [8, 16], N: [1, 2]}\n"),
+              HasSubstr("the names of the axes 'n' and 'N' differ only in case"));
+  EXPECT_EQ(read("axes: {ep: [8, 16], transport: [ideal]}\n").size(), 2);
+}
+
 TEST_F(GridTest, ManyScenariosAreTooMany) {
   std::string values = "1";
   for (int i = 2; i <= 1000; ++i) values += ", " + std::to_string(i);

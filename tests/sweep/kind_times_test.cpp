@@ -47,7 +47,7 @@ TEST(KindTimes, AreThoseOfItsPasses) {
   const std::vector<Override> flags = {{"routing", "balanced", "routing"}};
   const auto kinds = instance_kinds({{"deepep-normal", false}}, 1, 8);
   const auto kind = *std::ranges::find(kinds, 2, &ServingInstanceKind::gpus);
-  const KindTimes times = times_of(file, flags, kind, {100, 9, 3, 2});
+  const KindTimes times = times_of(file, flags, kind, {100, 9, 3, 2}, [] { return false; });
   ASSERT_EQ(times.why, "");
   OpenedPool pool(scenario_of_kind(file, flags, kind));
   ASSERT_EQ(pool.prices().ranks(), 2);
@@ -59,7 +59,7 @@ TEST(KindTimes, AreThoseOfItsPasses) {
   EXPECT_DOUBLE_EQ(times.decode[1],
                    price({{104, 1, 1, 0}, {104, 1, 1, 1}}, {{104, 1, 1, 2}, {104, 1, 1, 3}}));
   EXPECT_DOUBLE_EQ(times.prompt_rate, 200 / price({{0, 100, 1, -1}}, {{0, 100, 1, -1}}));
-  EXPECT_EQ(times_of(file, flags, kind, {100, 9, 2, 2}).decode.size(), 1U);
+  EXPECT_EQ(times_of(file, flags, kind, {100, 9, 2, 2}, [] { return false; }).decode.size(), 1U);
 }
 
 TEST(KindTimes, OfDecodesVerifyTheirDrafts) {
@@ -69,7 +69,7 @@ TEST(KindTimes, OfDecodesVerifyTheirDrafts) {
                                        {"serving.accepted", "1", "serving.accepted"}};
   const auto kinds = instance_kinds({{"deepep-normal", false}}, 1, 8);
   const auto kind = *std::ranges::find(kinds, 2, &ServingInstanceKind::gpus);
-  const KindTimes times = times_of(file, flags, kind, {100, 9, 2, 2});
+  const KindTimes times = times_of(file, flags, kind, {100, 9, 2, 2}, [] { return false; });
   ASSERT_EQ(times.why, "");
   OpenedPool pool(scenario_of_kind(file, flags, kind));
   const ServingBatch batch{{{{104, 3, 1, 0}}, {{104, 3, 1, 1}}}};

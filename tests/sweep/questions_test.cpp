@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/questions.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,6 +69,20 @@ TEST_F(QuestionsTest, NvlinkDomainsKeepTheNumberOfGpus) {
   EXPECT_EQ(changes[1].path + "=" + changes[1].value, "topology.node.gpus=4");
   EXPECT_EQ(changes[2].path + "=" + changes[2].value, "topology.node.nics.count=4");
   EXPECT_THAT(texts(axes("nvlink-domain", "16")[0]), ElementsAre("4", "8", "16", "32", "64"));
+}
+
+/// As of a node of 2 GPUs, which no node of 4 or more can be made of.
+TEST_F(QuestionsTest, AnAxisWithoutPointsIsRefused) {
+  const SweepGrid of_two = grid("1, topology.node.gpus=2, topology.node.nics.count=2");
+  EXPECT_THAT(error_of([&] { of_two.with_axes(axes_of_question("nvlink-domain", of_two)); }),
+              HasSubstr("the axis 'nvlink domain' has no point that fits the cluster"));
+  std::vector<std::string> many(1001, "1");
+  SweepAxis wide{"warmup", false, {}}, deep{"repeat", false, {}}, high{"layers", false, {}};
+  for (SweepAxis* axis : {&wide, &deep, &high}) *axis = axis_of(axis->name, many);
+  EXPECT_THAT(error_of([&] {
+                of_two.with_axes({wide, deep, high});
+              }),
+              HasSubstr("the axes make 1e+09 scenarios"));
 }
 
 TEST_F(QuestionsTest, DomainSizesDivideEveryLevelOfAnEpGroup) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "sim/trace/synth/random.h"
 
@@ -26,7 +27,7 @@ struct Grid {
   }
   SearchEnd search(std::int64_t most, double sure, std::int64_t ranked = 0) const {
     const auto measure = [this](const std::vector<std::size_t>& chosen) {
-      std::vector<double> times;
+      std::vector<std::optional<double>> times;
       for (const std::size_t i : chosen) times.push_back(exact[i]);
       return times;
     };
@@ -121,7 +122,7 @@ TEST(Search, RanksAFewThoughTheBestIsCertain) {
 TEST(Search, ChancesAreThoseOfANormalOffset) {
   const std::vector<SearchCandidate> candidates = {{1, "a"}, {1.1, "a"}, {1.05, "b"}};
   const auto twice = [&](const std::vector<std::size_t>& chosen) {
-    std::vector<double> times;
+    std::vector<std::optional<double>> times;
     for (const std::size_t i : chosen) times.push_back(2 * candidates[i].rough);
     return times;
   };
@@ -142,7 +143,7 @@ TEST(Search, ChancesAreThoseOfANormalOffset) {
 TEST(Search, ChancesAreThoseOfTimesThatCanBe) {
   const std::vector<SearchCandidate> candidates = {{1, "a"}, {1.1, "a", 1.9}, {1.05, "b"}};
   const auto twice = [&](const std::vector<std::size_t>& chosen) {
-    std::vector<double> times;
+    std::vector<std::optional<double>> times;
     for (const std::size_t i : chosen) times.push_back(2 * candidates[i].rough);
     return times;
   };
@@ -162,7 +163,7 @@ TEST(Search, RunsTheBestOfEachMechanismByRoughTime) {
   std::vector<std::vector<std::size_t>> asked;
   const auto measure = [&](const std::vector<std::size_t>& chosen) {
     asked.push_back(chosen);
-    std::vector<double> times;
+    std::vector<std::optional<double>> times;
     for (const std::size_t i : chosen) times.push_back(candidates[i].rough);
     return times;
   };
@@ -180,13 +181,34 @@ TEST(Search, RunsTheBestOfEachMechanismByRoughTime) {
   EXPECT_TRUE(asked.empty());
 }
 
+/// The first batch ends after one of its three.
+TEST(Search, WhatAStopLeavesOfABatchIsNoRun) {
+  const std::vector<SearchCandidate> candidates = {{1, "a"}, {1.01, "b"}, {1.02, "c"}};
+  int batches = 0;
+  const auto measure = [&](const std::vector<std::size_t>& chosen) {
+    ++batches;
+    std::vector<std::optional<double>> times(chosen.size());
+    times[1] = 1.01;
+    return times;
+  };
+  SearchOptions options{3};
+  options.stop = [&] { return batches > 0; };
+  const SearchEnd end = search(candidates, measure, options);
+  EXPECT_EQ(end.runs, 1);
+  EXPECT_TRUE(std::isnan(end.exact[0]));
+  EXPECT_EQ(end.exact[1], 1.01);
+  EXPECT_LT(end.sure, 0.6) << "either of the others may be faster";
+  options.stop = [] { return false; };
+  EXPECT_EQ(search(candidates, measure, options).runs, 1) << "a batch in part is the last";
+}
+
 /// The numbers of candidates in the order in which they are run one by one.
 std::vector<std::size_t> order_of(const std::vector<SearchCandidate>& candidates,
                                   const std::vector<double>& exact, double sure) {
   std::vector<std::size_t> order;
   const auto measure = [&](const std::vector<std::size_t>& chosen) {
     order.push_back(chosen.at(0));
-    return std::vector<double>{exact[chosen.at(0)]};
+    return std::vector<std::optional<double>>{exact[chosen.at(0)]};
   };
   SearchOptions options{10};
   options.batch = 1;

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "sim/base/error.h"
 #include "tests/error_of.h"
@@ -155,6 +156,25 @@ TEST(ServingAdvice, TakesScenariosWithPoolsButChoosesThem) {
   EXPECT_THAT(serving_mistake("tpot p95 < 1 s",
                               {pools, {"serving.decode", "{parallel: {ep: 1}}", "serving.decode"}}),
               HasSubstr("--ask serving with serving.decode: it chooses the pools itself"));
+}
+
+/// After the five kinds, of which each asks at least twice, in a process of its own.
+TEST(ServingAdvice, EndsWithItsTime) {
+  ServingAdviceOptions options{"v", "tpot p95 < 10 s", 1, 100, 4};
+  options.stop = [] { return true; };
+  const std::string file = MOESIM_ROOT "/scenarios/serving-engine.yaml";
+  EXPECT_THAT(error_of([&] { advise_serving(file, two_gpus, options); }),
+              AllOf(HasSubstr("no kind of instance can run:\n"),
+                    ContainsRegex("# left out: 1 GPU tp1 ep1 .*: --budget was too short\n")));
+  const pid_t parent = ::getpid();
+  bool priced = false;
+  options.stop = [&] {
+    priced = priced || ::getpid() == parent;  // the first question of this process is after them
+    return priced;
+  };
+  const Printout cut = advise_serving(file, two_gpus, options);
+  EXPECT_THAT(cut.text(), AllOf(HasSubstr("# the time was over: a longer --budget tries more\n"),
+                                ContainsRegex("\n1 x .* --budget was too short\n")));
 }
 
 TEST(ServingAdvice, LeavesOutWhatDoesNotFit) {

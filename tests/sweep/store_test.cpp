@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
+#include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/sweep/claims.h"
 #include "sim/sweep/parts.h"
@@ -152,6 +155,52 @@ TEST_F(StoreTest, TellsADamagedFile) {
   write_file(path(), bytes);
   EXPECT_THAT(error_of([&] { SweepReader(path()).rows([](const SweepRow&) {}); }),
               HasSubstr("is damaged"));
+}
+
+/// Of a file that has lost pages SQLite may say no more than that a row is not there.
+TEST_F(StoreTest, TellsAFileThatIsCutShort) {
+  std::vector<SweepRow> rows;
+  for (int id = 0; id < 400; ++id) rows.push_back(row(id, 0.1));
+  SweepStore(path(), about).add(rows);
+  const std::string whole = read_file(path());
+  for (const std::size_t size : {std::size_t{4096}, whole.size() - 4096, whole.size() - 1}) {
+    write_file(path(), whole.substr(0, size));
+    const auto cut = HasSubstr("is cut short: it lacks pages that it says it has");
+    EXPECT_THAT(error_of([&] { const SweepReader reader(path()); }), cut) << size;
+    EXPECT_THAT(error_of([&] { const SweepStore store(path(), about); }), cut) << size;
+    EXPECT_EQ(read_file(path()), whole.substr(0, size));
+  }
+}
+
+TEST_F(StoreTest, ColumnsThatDifferOnlyInCaseAreRefused) {
+  SweepStore store(path(), about);
+  EXPECT_THAT(error_of([&] {
+                store.add({{0, sweep_ok, "", {{"Policy", text_value("a")}}}});
+              }),
+              HasSubstr("s.sqlite: error: the columns 'policy' and 'Policy' have one name: SQLite "
+                        "ignores case\nhint: give the axis another name"));
+}
+
+/// Whoever waits may have opened the lock's file before its name was removed.
+TEST_F(StoreTest, OneWritesAtATime) {
+  std::atomic<int> holders = 0, most = 0, taken = 0;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 5000; ++i) {
+        try {
+          const SweepLock lock(path());
+          most = std::max(most.load(), ++holders);
+          ++taken;
+          --holders;
+        } catch (const Error&) {
+        }
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(most, 1);
+  EXPECT_GT(taken, 0);
 }
 
 TEST_F(StoreTest, MergesPartsThatNobodyWrites) {

@@ -80,11 +80,11 @@ TEST_F(SweepTest, RowsOfAnotherVersionAreRunAgainIfAsked) {
   run_sweep(grid_, options());
   SweepOptions newer = options();
   newer.version = "w";
-  EXPECT_THAT(error_of([&] { run_sweep(grid_, newer); }),
-              AllOf(HasSubstr("6 of its rows are of other inputs than now: moesim, which was v, "
-                              "changed since"),
-                    HasSubstr("--again replaces these rows and keeps the others; -o names another "
-                              "file")));
+  EXPECT_THAT(
+      error_of([&] { run_sweep(grid_, newer); }),
+      AllOf(HasSubstr("6 of its rows are not what a run makes now: moesim (was v) changed since"),
+            HasSubstr("--again replaces these rows and keeps the others; -o names another "
+                      "file")));
   newer.again = true;
   const SweepEnd end = run_sweep(grid_, newer);
   EXPECT_EQ(end.again, 6);
@@ -245,7 +245,7 @@ TEST_F(SweepTest, ChangedInputsAreNamedWithTheirRows) {
   const auto model = testing::MatchesRegex("the model '.*gpt-oss-20b.*'");
   EXPECT_THAT(stale.changed, ElementsAre(Pair("the gpu", 1), Pair(model, 1)));
   EXPECT_THAT(std::string(stale.error("f", "h").what()),
-              AllOf(HasSubstr("f: error: 1 of its rows are of other inputs than now: the gpu, the "
+              AllOf(HasSubstr("f: error: 1 of its rows are not what a run makes now: the gpu, the "
                               "model '"),
                     HasSubstr("' changed since")));
 }

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 
 #include "sim/base/delimited.h"
 #include "sim/base/error.h"
+#include "sim/base/lower_case.h"
 #include "sim/linkfit/logs/csv.h"
 
 namespace moesim {
@@ -30,26 +30,17 @@ const std::array<Names, 7> usual_columns = {{
     {"hosts", "nodes", "nnodes", "numnodes", "numhosts"},
 }};
 
-std::string plain_column(const std::string& name) {
-  std::string plain;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte) != 0) plain += static_cast<char>(std::tolower(byte));
-  }
-  return plain;
-}
-
 /// The first column of that kind; empty if there is none.
 std::string column_in(const Names& names, Column kind) {
   const Names& usual = usual_columns[static_cast<std::size_t>(kind)];
   const auto at = std::ranges::find_if(names, [&](const std::string& name) {
-    return std::ranges::count(usual, plain_column(name)) > 0;
+    return std::ranges::count(usual, letters_and_digits(name)) > 0;
   });
   return at == names.end() ? "" : *at;
 }
 
 double seconds_per_unit(const std::string& column) {
-  const std::string plain = plain_column(column);
+  const std::string plain = letters_and_digits(column);
   return plain.ends_with("ms") ? 1e-3 : plain.ends_with("times") ? 1 : 1e-6;
 }
 
@@ -70,7 +61,7 @@ void check_unit(const Csv& csv, const Csv::Row& row, const TimedExchange& entry,
                 const std::string& column) {
   constexpr double most = 10e12;  // bytes/s
   const double rate = entry.bytes / entry.time.value;
-  if (plain_column(column) != "time" || rate <= most) return;
+  if (letters_and_digits(column) != "time" || rate <= most) return;
   throw error_in(csv.file(),
                  fmt::format("{} bytes in {:.6g} us are {:.0f} GB/s: '{}' is in another unit",
                              entry.bytes, entry.time.value * 1e6, rate / 1e9, column),
@@ -132,6 +123,7 @@ Log read_exchange_times(const Csv& csv, const LogChoice& choice) {
         const bool inside = choice.reach == LinkReach::host;
         const auto said = inside && !choice.hosts ? std::optional<int>(1) : choice.hosts;
         const int hosts = count_in(csv, row, Column::hosts, said, "--hosts");
+        check_hosts(ranks, hosts, csv.file(), row.line);
         log.checked = log.checked && csv.text(row, wrong) != "N/A";
         check_right(csv, row, wrong);
         TimedExchange entry{{collective_in_row(csv, row, choice), ranks, hosts},

@@ -35,6 +35,13 @@ double number_in(const std::string& file, int line, std::string_view what,
   return value;
 }
 
+void check_hosts(int ranks, int hosts, const std::string& file, int line) {
+  if (hosts <= ranks) return;
+  throw error_in(file,
+                 fmt::format("{} cannot run on {}", counted(ranks, "rank"), counted(hosts, "host")),
+                 "--hosts counts machines", line);
+}
+
 std::string label(const Setting& s) {
   return fmt::format("{} of {} on {}", name_of(s.collective), counted(s.ranks, "rank"),
                      counted(s.hosts, "host"));

@@ -30,6 +30,9 @@ double number_in(const std::string& file, int line, std::string_view what, const
 /// "alltoall of 8 ranks on 2 hosts".
 std::string label(const Setting& setting);
 
+/// Throws Error for more hosts than ranks.
+void check_hosts(int ranks, int hosts, const std::string& file, int line);
+
 /// The share of a test's bytes that a link carries.
 struct LinkShare {
   std::string file;

@@ -67,11 +67,7 @@ int hosts_in(const NcclTest& test, int ranks, const std::string& file, const Log
                    fmt::format("does not say on how many hosts its {} ran", counted(ranks, "rank")),
                    "--hosts says how many, or names them: --hosts 8, --hosts n1,n2", test.line);
   }
-  if (hosts > ranks) {
-    throw error_in(
-        file, fmt::format("{} cannot run on {}", counted(ranks, "rank"), counted(hosts, "host")),
-        "--hosts counts machines", test.line);
-  }
+  check_hosts(ranks, hosts, file, test.line);
   if (choice.slots && ranks > *choice.slots) {
     throw error_in(file,
                    fmt::format("{} need more than the {} of --hosts", counted(ranks, "rank"),

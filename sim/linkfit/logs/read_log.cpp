@@ -75,7 +75,7 @@ Log parse(const std::string& text, const std::string& file, const LogChoice& cho
 }  // namespace
 
 Log parse_log(const std::string& text, const std::string& file, const LogChoice& choice) {
-  Log log = parse(text, file, choice);
+  Log log = parse(std::string(without_mark(text, file)), file, choice);
   log.file = file;
   log.hash = hash_of(text);
   if (log.samples.empty()) {
@@ -86,7 +86,7 @@ Log parse_log(const std::string& text, const std::string& file, const LogChoice&
 }
 
 Log read_log(const std::string& path, const LogChoice& choice) {
-  const std::string raw = read_file(path);
+  const std::string raw = read_bytes(path);
   const bool packed = raw.starts_with("\x1f\x8b");
   Log log = parse_log(packed ? read_text_or_gzip(path) : raw, path, choice);
   log.hash = hash_of(raw);  // of the file as it is there, packed or not

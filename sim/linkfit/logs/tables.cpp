@@ -15,6 +15,8 @@
 namespace moesim {
 namespace {
 
+int hosts_of(int ranks, int per_host) { return (ranks + per_host - 1) / per_host; }
+
 /// github.com/microsoft/vidur: sizes in bytes, times in ms; one launch's median of several.
 Log read_vidur(const Csv& csv, const LogChoice& choice) {
   Log log;
@@ -28,7 +30,7 @@ Log read_vidur(const Csv& csv, const LogChoice& choice) {
           throw error_in(csv.file(), "unknown collective '" + name + "'", "", row.line);
         const auto ranks = static_cast<int>(csv.number(row, "num_workers", 1));
         const auto per_host = static_cast<int>(csv.number(row, "devices_per_node", 1));
-        return TimedExchange{{*collective, ranks, std::max(1, ranks / per_host)},
+        return TimedExchange{{*collective, ranks, hosts_of(ranks, per_host)},
                              csv.number(row, "size", 1),
                              Seconds(csv.number(row, "time_stats." + name + ".median") * 1e-3)};
       },
@@ -82,7 +84,7 @@ Log read_pplx(const Csv& csv, const LogChoice& choice) {
       csv, choice,
       [&](const Csv::Row& row) -> std::optional<TimedExchange> {
         if (csv.text(row, "op") != "Torch AlltoAll") return std::nullopt;
-        return TimedExchange{{Collective::alltoall, *choice.ranks, *choice.ranks / 8},
+        return TimedExchange{{Collective::alltoall, *choice.ranks, hosts_of(*choice.ranks, 8)},
                              csv.number(row, "tokens_per_gpu", 1) * 256 * 7392,
                              Seconds(csv.number(row, column) * 1e-6)};
       },

@@ -2,6 +2,8 @@
 #include "sim/serving/measured/benchmark_figures.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/lower_case.h"
@@ -37,7 +39,10 @@ void add_object(const std::string& before, const Json& object, BenchmarkFigures&
   const double scale = scale_of(object);
   for (const auto& [key, value] : object.items()) {
     const std::string name = before + letters_and_digits(key);
-    if (value.is_number()) {
+    figures.written[name] = key;
+    if (value.is_null()) {
+      figures.numbers[name] = std::numeric_limits<double>::quiet_NaN();
+    } else if (value.is_number()) {
       figures.numbers[name] = value.get<double>() * scale;
     } else if (value.is_string()) {
       figures.texts[name] = value.get<std::string>();
@@ -54,7 +59,18 @@ void add_object(const std::string& before, const Json& object, BenchmarkFigures&
 std::optional<double> BenchmarkFigures::number(
     std::initializer_list<std::string_view> names) const {
   for (const std::string_view name : names) {
-    if (const auto at = numbers.find(name); at != numbers.end()) return at->second;
+    const auto at = numbers.find(name);
+    if (at != numbers.end() && !std::isnan(at->second)) return at->second;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> BenchmarkFigures::figure(std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) {
+    const auto at = numbers.find(name);
+    if (at == numbers.end()) continue;
+    if (std::isfinite(at->second) && at->second >= 0) return at->second;
+    left_out.insert(written.find(name)->second);
   }
   return std::nullopt;
 }
@@ -76,6 +92,7 @@ void add_printed_figure(std::string_view line, BenchmarkFigures& figures) {
   const auto colon = line.find(':');
   if (colon == std::string_view::npos) return;
   const std::string name = letters_and_digits(line.substr(0, colon));
+  figures.written[name] = line.substr(0, colon);
   std::string_view value = line.substr(colon + 1);
   while (value.starts_with(' ') || value.starts_with('\t')) value.remove_prefix(1);
   while (value.ends_with(' ') || value.ends_with('\r')) value.remove_suffix(1);

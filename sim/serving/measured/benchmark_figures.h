@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,13 @@ struct BenchmarkFigures {
   std::map<std::string, std::string, std::less<>> texts;
   std::map<std::string, std::vector<double>, std::less<>> lists;
 
+  std::map<std::string, std::string, std::less<>> written;  // names as the file has them
+  std::set<std::string> left_out;                           // of those that are no figures
+
   /// The first of these names that has a number.
   std::optional<double> number(std::initializer_list<std::string_view> names) const;
+  /// The same of what was measured; what is null, not finite or below 0 is left out.
+  std::optional<double> figure(std::initializer_list<std::string_view> names);
   std::string text(std::initializer_list<std::string_view> names) const;
 };
 

@@ -13,6 +13,7 @@
 #include "sim/base/files.h"
 #include "sim/base/json.h"
 #include "sim/base/pasted_text.h"
+#include "sim/base/text.h"
 #include "sim/serving/measured/benchmark_figures.h"
 
 namespace moesim {
@@ -64,19 +65,18 @@ constexpr LatencyName latency_names[] = {{"", "e2elms", ms},
                                          {"performance.", "requestlatencyms", ms}};
 
 /// The first of all names that the statistic may have. Without a streamed answer tools state zeros.
-std::optional<double> statistic_of(const BenchmarkFigures& figures,
-                                   std::span<const LatencyName> names,
+std::optional<double> statistic_of(BenchmarkFigures& figures, std::span<const LatencyName> names,
                                    const std::vector<const char*>& words) {
   for (const LatencyName& name : names) {
     for (const char* word : words) {
-      const auto value = figures.number({fmt::format("{}{}{}", name.before, word, name.after)});
+      const auto value = figures.figure({fmt::format("{}{}{}", name.before, word, name.after)});
       if (value && *value > 0) return *value * name.unit;
     }
   }
   return std::nullopt;
 }
 
-StatedLatency latency_of(const BenchmarkFigures& figures, std::span<const LatencyName> names) {
+StatedLatency latency_of(BenchmarkFigures& figures, std::span<const LatencyName> names) {
   StatedLatency latency;
   for (const auto& [statistic, words] : statistic_names()) {
     latency.*statistic = statistic_of(figures, names, words);
@@ -152,7 +152,7 @@ void add_load(const BenchmarkFigures& figures, ServedBenchmark& result, const Re
   }
 }
 
-ServedBenchmark result_of(const BenchmarkFigures& figures, const ResultPlace& place) {
+ServedBenchmark result_of(BenchmarkFigures figures, const ResultPlace& place) {
   ServedBenchmark result;
   result.file = place.file;
   result.line = place.line;
@@ -182,15 +182,19 @@ ServedBenchmark result_of(const BenchmarkFigures& figures, const ResultPlace& pl
   result.gap = latency_of(figures, gap_names);
   result.latency = latency_of(figures, latency_names);
   result.output_rate =
-      figures.number({"outputthroughput", "outputtokenthroughputtoks", "outputtokenthroughput.avg",
+      figures.figure({"outputthroughput", "outputtokenthroughputtoks", "outputtokenthroughput.avg",
                       "performance.systemoutputthroughputtoks"});
   result.request_rate =
-      figures.number({"requestthroughput", "requestthroughputreqs", "requestthroughput.avg",
+      figures.figure({"requestthroughput", "requestthroughputreqs", "requestthroughput.avg",
                       "performance.requestthroughputreqs"});
-  result.duration = figures.number({"duration", "benchmarkdurations", "benchmarkduration.avg"});
+  result.duration = figures.figure({"duration", "benchmarkdurations", "benchmarkduration.avg"});
   result.gpus = static_cast<int>(figures.number({"worldinfo.worldsize"}).value_or(0));
   if (!result.output_rate && !result.ttft.mean && !result.ttft.p50 && !result.latency.mean) {
     place.fail("states neither times nor rates of tokens");
+  }
+  for (const std::string& name : figures.left_out) {
+    result.notes.push_back(
+        fmt::format("'{}' is not a number of 0 or more: left out", printable(name)));
   }
   return result;
 }
@@ -224,8 +228,12 @@ void add_printed_results(const std::string& file, const std::string& text,
   const std::string printed = as_printed(text);
   BenchmarkFigures figures;
   int line_number = 0, first = 0;  // 0: in no result
-  const auto finish = [&] {
+  const auto finish = [&](bool whole) {
     if (first > 0) results.push_back(result_of(figures, {file, first}));
+    if (first > 0 && !whole) {
+      results.back().notes.emplace_back(
+          "ends without its last line of '=': figures may be missing");
+    }
     figures = {};
     first = 0;
   };
@@ -235,15 +243,15 @@ void add_printed_results(const std::string& file, const std::string& text,
     at = end + 1;
     ++line_number;
     if (line.find("Serving Benchmark Result") != line.npos) {
-      finish();
+      finish(false);
       first = line_number;
     } else if (!line.empty() && line.find_first_not_of("= \r") == line.npos) {
-      finish();
+      finish(true);
     } else if (first > 0) {
       add_printed_figure(line, figures);
     }
   }
-  finish();
+  finish(false);
 }
 
 }  // namespace

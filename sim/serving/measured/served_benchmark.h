@@ -32,6 +32,7 @@ struct ServedBenchmark {
   std::optional<double> output_rate, request_rate;  // tokens and requests per second
   std::optional<double> duration;                   // s
   int gpus = 0;                                     // that it ran on; 0: it does not say
+  std::vector<std::string> notes = {};              // what is wrong with it: "ends early ..."
 };
 
 }  // namespace moesim

@@ -2,6 +2,7 @@
 #include "sim/serving/requests/request_log_reader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -10,9 +11,12 @@
 #include <optional>
 #include <string_view>
 
+#include "sim/base/delimited.h"
 #include "sim/base/error.h"
 #include "sim/base/json.h"
 #include "sim/base/line_file.h"
+#include "sim/base/lower_case.h"
+#include "sim/base/text.h"
 #include "sim/serving/requests/log_time.h"
 
 namespace moesim {
@@ -67,18 +71,8 @@ class RequestSink {
   double first_ = 0, last_ = 0;
 };
 
-/// Without blanks, underscores and capitals.
-std::string plain_name(std::string_view field) {
-  std::string name;
-  for (const char c : field) {
-    if (c == ' ' || c == '_') continue;
-    name += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  }
-  return name;
-}
-
-/// Names of Vidur's, Splitwise's, Azure's and BurstGPT's tables, and of OpenAI's API; earlier ones
-/// win.
+/// Names as letters_and_digits has them, of Vidur's, Splitwise's, Azure's and BurstGPT's tables,
+/// and of OpenAI's API; earlier ones win.
 const std::array<std::vector<std::string_view>, 3> column_names = {
     {{"arrival", "arrivedat", "arrivaltime", "arrivaltimestamp", "timestamp"},
      {"input", "numprefilltokens", "contexttokens", "requesttokens", "promptsize", "inputlength",
@@ -93,7 +87,7 @@ double number_member(const nlohmann::ordered_json& item, Quantity quantity, cons
                      const RequestSink& sink) {
   for (const std::string_view name : column_names[quantity]) {
     for (const auto& [key, value] : item.items()) {
-      if (plain_name(key) != name) continue;
+      if (letters_and_digits(key) != name) continue;
       if (!value.is_number()) sink.fail(fmt::format("{} is not a number", key));
       return value.get<double>();
     }
@@ -144,15 +138,32 @@ std::vector<std::string_view> fields_of(std::string_view line) {
 /// Where time, input and output are among the columns.
 using RequestColumns = std::array<std::size_t, 3>;
 
+/// "; it has a, b" of a line between separators; others may be what somebody wrote.
+std::string shown_columns(const std::string& heading) {
+  constexpr std::size_t longest = 40;
+  const char separator = separator_of(heading);
+  if (separator == '\0') return "";
+  std::string shown;
+  for (const std::string& cell : cells_of(heading, separator)) {
+    shown += (shown.empty() ? "; it has " : ", ") + printable(cell.substr(0, longest));
+  }
+  return separator == ',' ? shown
+                          : fmt::format("{} between '{}'", shown, printable({&separator, 1}));
+}
+
 RequestColumns columns_of(const std::string& heading, const RequestSink& sink) {
   const auto fields = fields_of(heading);
   RequestColumns columns{};
   for (std::size_t i = 0; i < column_names.size(); ++i) {
     auto found = fields.end();
     for (const std::string_view name : column_names[i]) {
-      if (found == fields.end()) found = std::ranges::find(fields, name, plain_name);
+      if (found == fields.end()) found = std::ranges::find(fields, name, letters_and_digits);
     }
-    if (found == fields.end()) sink.fail(fmt::format("names no column {}", column_names[i][0]));
+    if (found == fields.end()) {
+      sink.fail(fmt::format("names no column {}{}", column_names[i][0], shown_columns(heading)),
+                fmt::format("between commas, one of {}; case and marks do not matter",
+                            fmt::join(column_names[i], ", ")));
+    }
     columns[i] = static_cast<std::size_t>(found - fields.begin());
   }
   return columns;

@@ -5,7 +5,9 @@
 #include <set>
 #include <sstream>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/lower_case.h"
 #include "sim/base/parse_integer.h"
 #include "sim/topology/import/host_list.h"
 #include "sim/topology/import/text_forms.h"
@@ -14,13 +16,6 @@ namespace moesim {
 namespace {
 
 using SlurmPairs = std::map<std::string, std::string>;
-
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return text;
-}
 
 /// "SwitchName=leaf1 Nodes=gpu[1-2]" by keys in small letters.
 SlurmPairs pairs_in(const std::string& line, const std::string& file, int number) {
@@ -31,7 +26,7 @@ SlurmPairs pairs_in(const std::string& line, const std::string& file, int number
     if (equals == std::string::npos || equals == 0) {
       throw error_in(file, fmt::format("'{}' is not KEY=VALUE", word), "", number);
     }
-    pairs[lower(word.substr(0, equals))] = word.substr(equals + 1);
+    pairs[lower_case(word.substr(0, equals))] = word.substr(equals + 1);
   }
   return pairs;
 }
@@ -52,7 +47,7 @@ class SlurmReader {
       } else if (pairs.contains("blockname")) {
         add_block(text("nodes"));
       } else if (!pairs.contains("blocksizes") && !pairs.contains("aggregatedblock")) {
-        throw Error("a line begins with SwitchName, BlockName or BlockSizes",
+        throw Error("a line must begin with SwitchName, BlockName or BlockSizes",
                     "topology.conf, or what scontrol show topology prints");
       }
     } catch (const Error& e) {
@@ -68,6 +63,7 @@ class SlurmReader {
       throw error_in(facts_.file, "no switches and no blocks",
                      "lines with SwitchName or BlockName");
     }
+    note_second_leaves();
     if (!fabric_.switches.empty()) facts_.fabric = std::move(fabric_);
     facts_.hosts = static_cast<int>(hosts_.size());
     if (!blocks_.empty()) {
@@ -92,6 +88,19 @@ class SlurmReader {
     if (!fabric_.switches.emplace(name, std::move(one)).second) {
       throw error_in(facts_.file, fmt::format("switch '{}' is there twice", name), "", number);
     }
+  }
+  /// The topology has each host at one leaf.
+  void note_second_leaves() {
+    std::set<std::string> seen, twice;
+    for (const auto& [name, one] : fabric_.switches) {
+      if (!one.switches.empty()) continue;
+      for (const std::string& host : std::set(one.hosts.begin(), one.hosts.end())) {
+        if (!seen.insert(host).second) twice.insert(host);
+      }
+    }
+    if (twice.empty()) return;
+    facts_.left_out.push_back(fmt::format("the second leaf of {}, first {}",
+                                          counted(twice.size(), "host"), *twice.begin()));
   }
   void add_block(const std::string& nodes) {
     const auto hosts = expand_hosts(nodes);

@@ -31,7 +31,10 @@ struct SmiMatrix {
 };
 
 /// NICs have names of their own in old versions: mlx5_0.
-bool is_nic(const std::string& word) { return is_device(word, "NIC") || word.starts_with("mlx"); }
+bool is_nic(const std::string& word) {
+  return is_device(word, "NIC") || word.starts_with("mlx") || word.starts_with("hfi") ||
+         !network_of_device(word).empty();
+}
 
 /// Whether words name columns; in rows the second word is how two devices are joined.
 bool are_columns(const std::vector<std::string>& words) {
@@ -47,7 +50,8 @@ bool is_answer(const std::string& cell) {
 
 void add_row(const std::vector<std::string>& words, SmiMatrix& matrix, const std::string& name,
              int line) {
-  const bool device = is_device(words[0], "GPU") || is_nic(words[0]);
+  const bool device = is_device(words[0], "GPU") || is_nic(words[0]) ||
+                      std::ranges::find(matrix.columns, words[0]) != matrix.columns.end();
   if (!device || words.size() < 2 || words[1] == "=" || words[0].back() == ':') return;
   const std::size_t cells = matrix.columns.size();
   if (words.size() < cells + 1) {
@@ -72,8 +76,40 @@ std::string machine_in(std::vector<std::string>& words) {
   return machine;
 }
 
+/// First words of lines, behind the name of a machine.
+std::set<std::string> heads_of_rows(const std::string& text) {
+  std::set<std::string> heads;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto words = smi_words(line);
+    if (words.size() < 2) continue;
+    heads.insert(words[words[0].back() == ':' ? 1 : 0]);
+  }
+  return heads;
+}
+
+/// The devices of a line of columns: all before the affinities that head a row, whatever their
+/// makers name them.
+std::vector<std::string> devices_in(const std::vector<std::string>& words,
+                                    const std::set<std::string>& heads, const std::string& name,
+                                    int line) {
+  std::vector<std::string> devices;
+  const bool has_affinities = std::ranges::find(words, "CPU") != words.end();
+  for (const std::string& word : words) {
+    if (word == "CPU") break;
+    if (!is_device(word, "GPU") && !is_nic(word) && !heads.contains(word)) {
+      if (!has_affinities) break;
+      throw error_in(name, fmt::format("the column '{}' has no row", word),
+                     "the whole output of nvidia-smi topo -m", line);
+    }
+    devices.push_back(word);
+  }
+  return devices;
+}
+
 /// The matrices of all machines.
 std::vector<SmiMatrix> matrices_in(const std::string& text, const std::string& name) {
+  const std::set<std::string> heads = heads_of_rows(text);
   std::vector<SmiMatrix> matrices;
   std::map<std::string, std::size_t> of_machine;  // its last one
   std::istringstream lines(text);
@@ -85,11 +121,7 @@ std::vector<SmiMatrix> matrices_in(const std::string& text, const std::string& n
     const std::string machine = machine_in(words);
     if (are_columns(words)) {
       of_machine[machine] = matrices.size();
-      SmiMatrix& matrix = matrices.emplace_back();
-      for (const std::string& word : words) {
-        if (!is_device(word, "GPU") && !is_nic(word)) break;
-        matrix.columns.push_back(word);
-      }
+      matrices.emplace_back().columns = devices_in(words, heads, name, number);
     } else if (const auto at = of_machine.find(machine); at != of_machine.end()) {
       add_row(words, matrices[at->second], name, number);
     }
@@ -97,15 +129,18 @@ std::vector<SmiMatrix> matrices_in(const std::string& text, const std::string& n
   return matrices;
 }
 
-/// By the devices in the legend: "  NIC0: rdmap79s0".
-std::string network_in_legend(const std::string& text) {
+/// Names of devices by the legend: "  NIC0: rdmap79s0".
+using NicNames = std::map<std::string, std::string>;
+
+NicNames legend_in(const std::string& text) {
   std::istringstream words(text);
-  std::string before, network;
-  for (std::string word; network.empty() && words >> word; before = word) {
+  NicNames names;
+  std::string before;
+  for (std::string word; words >> word; before = word) {
     if (!before.starts_with("NIC") || !before.ends_with(':')) continue;
-    network = network_of_device(word);
+    names.emplace(before.substr(0, before.size() - 1), word);
   }
-  return network;
+  return names;
 }
 
 /// Links of NVLink that a cell counts; 0: another path.
@@ -134,21 +169,31 @@ bool has_numa_gpus(const SmiMatrix& matrix) {
   });
 }
 
-void set_nics(const SmiMatrix& matrix, NodeFacts& node) {
-  int all = 0, near = 0;
+/// NICs near a GPU, or all if none is; their network if all of them are of one.
+void set_nics(const SmiMatrix& matrix, const NicNames& legend, NodeFacts& node) {
+  std::vector<std::string> all, near;
   for (std::size_t column = 0; column < matrix.columns.size(); ++column) {
-    if (!is_nic(matrix.columns[column])) continue;
-    ++all;
-    near += std::ranges::any_of(matrix.rows, [&](const SmiMatrix::Row& row) {
+    const std::string& nic = matrix.columns[column];
+    if (is_device(nic, "GPU")) continue;
+    all.push_back(nic);
+    const bool is_near = std::ranges::any_of(matrix.rows, [&](const SmiMatrix::Row& row) {
       const std::string& cell = row.cells[column];
       return is_device(row.device, "GPU") && (cell == "PIX" || cell == "PXB");
     });
+    if (is_near) near.push_back(nic);
   }
-  node.nics = near > 0 ? near : all;
-  node.other_nics = all - node.nics;
+  const std::vector<std::string>& used = near.empty() ? all : near;
+  std::set<std::string> networks;
+  for (const std::string& nic : used) {
+    const auto named = legend.find(nic);
+    networks.insert(network_of_device(named == legend.end() ? nic : named->second));
+  }
+  node.nics = static_cast<int>(used.size());
+  node.other_nics = static_cast<int>(all.size() - used.size());
+  if (networks.size() == 1) node.network = *networks.begin();
 }
 
-NodeFacts node_of(const SmiMatrix& matrix, const std::string& name) {
+NodeFacts node_of(const SmiMatrix& matrix, const NicNames& legend, const std::string& name) {
   NodeFacts node;
   std::set<std::string> numa, gpus;
   std::vector<GpuPair> pairs;
@@ -174,15 +219,30 @@ NodeFacts node_of(const SmiMatrix& matrix, const std::string& name) {
                    "the whole output of nvidia-smi topo -m");
   }
   set_shape(pairs, shape_of_all_alike(pairs, node.gpus), node);
-  set_nics(matrix, node);
+  set_nics(matrix, legend, node);
   node.sockets = static_cast<int>(numa.size());
   node.numa_gpus = has_numa_gpus(matrix);
   return node;
 }
 
+/// Without "[4m" and "[0m", of which a copy has lost the character that makes them marks.
+std::string without_styles(const std::string& text) {
+  std::string plain;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const std::size_t end = text.find_first_not_of("0123456789;", at + 1);
+    if (text[at] == '[' && end != text.npos && text[end] == 'm') {
+      at = end;
+    } else {
+      plain += text[at];
+    }
+  }
+  return plain;
+}
+
 }  // namespace
 
-ClusterFacts smi_facts(const std::string& text, const std::string& name) {
+ClusterFacts smi_facts(const std::string& copied, const std::string& name) {
+  const std::string text = without_styles(copied);
   const auto matrices = matrices_in(text, name);
   if (matrices.empty()) {
     throw error_in(name, "has no line with the columns GPU0 ...",
@@ -190,9 +250,9 @@ ClusterFacts smi_facts(const std::string& text, const std::string& name) {
   }
   ClusterFacts facts{name, "nvidia-smi topo -m"};
   std::vector<NodeFacts> machines;
-  for (const SmiMatrix& matrix : matrices) machines.push_back(node_of(matrix, name));
+  const NicNames legend = legend_in(text);
+  for (const SmiMatrix& matrix : matrices) machines.push_back(node_of(matrix, legend, name));
   facts.node = only_node(machines, name);
-  facts.node->network = network_in_legend(text);
   std::istringstream lines(text);
   for (std::string line; facts.node->gpu_name.empty() && std::getline(lines, line);) {
     facts.node->gpu_name = gpu_named_in(smi_words(line));

@@ -71,8 +71,4 @@ LinkCalibration read_calibration(const std::string& path) {
   return read_links(*YamlDocument::from_file(path));
 }
 
-LinkCalibration parse_calibration(const std::string& text, const std::string& name) {
-  return read_links(*YamlDocument::from_text(text, name));
-}
-
 }  // namespace moesim

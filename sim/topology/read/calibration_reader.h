@@ -24,6 +24,5 @@ std::shared_ptr<const BandwidthTable> read_bandwidth_table(const YamlValue& valu
 
 /// Reads a file; throws Error with all its mistakes.
 LinkCalibration read_calibration(const std::string& path);
-LinkCalibration parse_calibration(const std::string& text, const std::string& name);
 
 }  // namespace moesim

@@ -72,7 +72,6 @@ class Routes {
   int local_of(int gpu) const { return local_of_[static_cast<std::size_t>(gpu)]; }
   /// -1 for GPUs that nothing outside their host needs to reach.
   int entrance_of(int gpu) const { return entrance_of_[static_cast<std::size_t>(gpu)]; }
-  const std::vector<int>& entrances_of_gpus() const { return entrance_of_; }
   const std::vector<Entrance>& entrances() const { return entrances_; }
   const std::vector<DownHop>& downs(int gpu) const { return downs_[static_cast<std::size_t>(gpu)]; }
   const Attachment& attachment(int h) const {

@@ -166,6 +166,26 @@ TEST(LogTables, OfVidurHaveASizeInBytes) {
             std::string::npos);
 }
 
+/// 4 ranks of nodes of 8, and 12.
+TEST(LogTables, AHostThatIsNotFullIsOne) {
+  LogChoice choice;
+  choice.ranks = 4;
+  const Log few = parse_log("tokens_per_gpu,op,EP4\n128,Torch AlltoAll,10\n256,Torch AlltoAll,20\n",
+                            "a.csv", choice);
+  EXPECT_EQ(few.what, "alltoall, 4 ranks, inside a host");
+  const Log more = parse_log(
+      "collective,num_workers,devices_per_node,size,time_stats.all_reduce.median\n"
+      "all_reduce,12,8,1048576,0.02\nall_reduce,12,8,2097152,0.03\n",
+      "a.csv", {});
+  EXPECT_EQ(more.what, "all_reduce, 12 ranks, between 2 hosts");
+}
+
+TEST(LogTables, HaveNoMoreHostsThanRanks) {
+  EXPECT_NE(refusal("size,time_us,collective,ranks,hosts\n1048576,100,all_reduce,4,8\n", {})
+                .find("a.log:2: error: 4 ranks cannot run on 8 hosts"),
+            std::string::npos);
+}
+
 TEST(LogTables, MayBeRowsOfNcclTestsBetweenSeparators) {
   LogChoice choice;
   choice.collective = Collective::alltoall;

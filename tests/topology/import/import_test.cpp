@@ -394,6 +394,58 @@ TEST(TopologyImport, NetworksFollowFromDevices) {
   EXPECT_EQ(network_by_smi("NVIDIA H100 80GB HBM3", "ibp24s0"), "infiniband");
 }
 
+/// A bond next to no GPU is none of the NICs that exchange.
+TEST(TopologyImport, NetworksAreThoseOfTheNicsThatCount) {
+  const auto node = [](const std::string& legend, const std::string& last = "NODE") {
+    return *parse_facts("\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\nGPU0\t X \tNV18\tPIX\t" + last +
+                            "\t0-7\nGPU1\tNV18\t X \tSYS\t" + last + "\t0-7\n\n" + legend,
+                        "f")
+                .node;
+  };
+  EXPECT_EQ(node("NIC0: mlx5_0 NIC1: mlx5_bond_0").network, "");
+  EXPECT_EQ(node("NIC0: ibp1s0 NIC1: mlx5_bond_0").network, "infiniband");
+  EXPECT_EQ(node("NIC0: ibp1s0 NIC1: mlx5_bond_0", "PXB").network, "") << "two networks";
+  EXPECT_EQ(node("NIC0: mlx5_bond_0 NIC1: mlx5_bond_1", "PIX").network, "roce");
+}
+
+/// A column with another name than NIC0 or mlx5_0 moves no affinity.
+TEST(TopologyImport, ColumnsAreDevicesWhateverTheirNames) {
+  const auto matrix = [](const std::string& a, const std::string& b, const std::string& begin = "",
+                         const std::string& end = "") {
+    return begin + "\tGPU0\tGPU1\t" + a + "\t" + b + "\tCPU Affinity\tNUMA Affinity" + end + "\n" +
+           "GPU0\t X \tNV18\tPIX\tSYS\t0-47\t0\nGPU1\tNV18\t X \tSYS\tPIX\t48-95\t1\n" + a +
+           "\tPIX\tSYS\t X \tSYS\n" + b + "\tSYS\tPIX\tSYS\t X \n";
+  };
+  for (const auto& [a, b] : {std::pair("rocep24s0", "bnxt_re1"),
+                             {"hfi1_0", "hfi1_1"},
+                             {"rdmap1s0", "efa_1"},
+                             {"erdma_0", "erdma_1"},
+                             {"NIC0", "NIC1"}}) {
+    const NodeFacts node = *parse_facts(matrix(a, b), "f").node;
+    EXPECT_EQ(node.nics, 2) << a;
+    EXPECT_EQ(node.sockets, 2) << a;
+  }
+  EXPECT_EQ(parse_facts(matrix("rocep24s0", "bnxt_re1"), "f").node->network, "roce");
+  const NodeFacts styled = *parse_facts(matrix("NIC0", "NIC1",
+                                               "\x5b"
+                                               "4m",
+                                               "[0m"),
+                                        "f")
+                                .node;
+  EXPECT_EQ(styled.nics, 2) << "marks whose first character is lost";
+  EXPECT_THAT(import_mistake("GPU0\tGPU1\tNEW0\tCPU Affinity\nGPU0\t X \tSYS\tPIX\t0\n"
+                             "GPU1\tSYS\t X \tPIX\t0\n"),
+              HasSubstr("f:1: error: the column 'NEW0' has no row"));
+}
+
+TEST(TopologyImport, HostsAtTwoLeavesAreSaidToBe) {
+  EXPECT_THAT(parse_facts("SwitchName=a Nodes=n[1-4]\nSwitchName=b Nodes=n[3-6]\n"
+                          "SwitchName=s Switches=a,b\n",
+                          "f")
+                  .left_out,
+              ElementsAre("the second leaf of 2 hosts, first n3"));
+}
+
 TEST(TopologyImport, NetworksOfNcclAreThoseOfTheFastestNics) {
   const auto network = [](const std::string& nets) {
     return parse_facts("<system version=\"1\"><cpu><pci class=\"0x020000\"><nic>" + nets +

@@ -45,39 +45,42 @@ class FormReader {
       "expert_to_ep_rank, rank_to_experts, layer_list, lists of experts by slot; "
       "docs/given-placements.md";
 
-  /// Others than the known keys may be there.
-  static YamlMap open_map(const YamlValue& value) {
-    const YamlMap map = value.map();
-    for (const std::string& key : map.keys()) map.find(key);
-    return map;
-  }
-
+  /// By the first key that is there; a second one must say the same.
   bool read_known(const YamlMap& map) {
-    if (const auto value = map.find("initial_global_assignments")) {
-      return read_assignments(map, *value), true;
+    using Read = void (FormReader::*)(const YamlMap&, const YamlValue&, const std::string&);
+    static const std::vector<std::pair<const char*, Read>> forms = {
+        {"initial_global_assignments", &FormReader::read_assignments},
+        {"physical_to_logical_map", &FormReader::read_rows},
+        {"phy2log", &FormReader::read_rows},
+        {"physical_to_logical_per_layer", &FormReader::read_rows},
+        {"log2phy", &FormReader::read_inverse},
+        {"logical_to_physical_map", &FormReader::read_inverse},
+        {"logical_to_physical_per_layer", &FormReader::read_inverse},
+        {"expert_to_ep_rank", &FormReader::read_rank_of},
+        {"expert_to_rank", &FormReader::read_rank_of},
+        {"rank_to_experts", &FormReader::read_ranks},
+        {"device_slots", &FormReader::read_ranks},
+        {"layer_list", &FormReader::read_devices}};
+    bool any = false;
+    for (const auto& [key, read] : forms) {
+      const auto value = map.find(key);
+      if (!value) continue;
+      PlacementFile other;
+      FormReader reader(any ? other : file_);
+      (reader.*read)(map, *value, key);
+      if (any && !agree(file_, other)) {
+        value->error(fmt::format("'{}' contradicts '{}'", key, file_.form),
+                     "leave out one of them");
+      }
+      any = true;
     }
-    for (const char* key :
-         {"physical_to_logical_map", "phy2log", "physical_to_logical_per_layer"}) {
-      if (const auto value = map.find(key)) return read_rows(map, *value, key), true;
-    }
-    for (const char* key :
-         {"log2phy", "logical_to_physical_map", "logical_to_physical_per_layer"}) {
-      if (const auto value = map.find(key)) return read_inverse(map, *value, key), true;
-    }
-    for (const char* key : {"expert_to_ep_rank", "expert_to_rank"}) {
-      if (const auto value = map.find(key)) return read_rank_of(*value, key), true;
-    }
-    for (const char* key : {"rank_to_experts", "device_slots"}) {
-      if (const auto value = map.find(key)) return read_ranks(*value, key), true;
-    }
-    if (const auto value = map.find("layer_list")) return read_devices(*value), true;
-    return false;
+    return any;
   }
 
   /// vLLM Ascend: [{layer_id, device_list: [{device_id, device_expert: [expert of each slot]}]}];
   /// its numbers are those among the MoE layers.
-  void read_devices(const YamlValue& value) {
-    file_.form = "layer_list";
+  void read_devices(const YamlMap&, const YamlValue& value, const std::string& key) {
+    file_.form = key;
     for (const YamlValue& layer : in_order_of(value, "layer_id")) {
       std::vector<YamlValue> held;
       const auto devices = open_map(layer).get("device_list");
@@ -89,24 +92,9 @@ class FormReader {
     }
   }
 
-  /// The objects of a list by their numbers, which run from 0 on.
-  static std::vector<YamlValue> in_order_of(const YamlValue& list, const char* number) {
-    std::map<std::int64_t, YamlValue> found;
-    for (const YamlValue& item : list.list()) {
-      found.emplace(open_map(item).integer(number, {0, most_slots}), item);
-    }
-    std::vector<YamlValue> in_order;
-    for (const auto& [its, item] : found) in_order.push_back(item);
-    const auto count = std::ssize(list.list());
-    if (std::ssize(found) != count || (count > 0 && found.rbegin()->first != count - 1)) {
-      list.error(fmt::format("'{}' does not count from 0 on", number));
-    }
-    return in_order;
-  }
-
   /// TensorRT-LLM: {layer: [expert of each slot]}.
-  void read_assignments(const YamlMap& map, const YamlValue& value) {
-    file_.form = "initial_global_assignments";
+  void read_assignments(const YamlMap& map, const YamlValue& value, const std::string& key) {
+    file_.form = key;
     const std::int64_t slots = map.integer("num_slots", {1, most_slots}, 0);
     if (!value.is_map()) return read_lists(value, file_.form);
     const YamlMap layers = value.map();
@@ -169,7 +157,7 @@ class FormReader {
   }
 
   /// [expert] or [layer][expert] of ranks, or {expert: rank}.
-  void read_rank_of(const YamlValue& value, const std::string& key) {
+  void read_rank_of(const YamlMap&, const YamlValue& value, const std::string& key) {
     file_.form = key;
     if (is_too_deep(value, 2)) return;
     if (value.is_map()) {
@@ -193,7 +181,7 @@ class FormReader {
   }
 
   /// [rank][slot] or {rank: [slot]}, of all layers, or [layer][rank][slot].
-  void read_ranks(const YamlValue& value, const std::string& key) {
+  void read_ranks(const YamlMap&, const YamlValue& value, const std::string& key) {
     file_.form = key;
     if (is_too_deep(value, 3)) return;
     if (depth_of(value) == 3) {

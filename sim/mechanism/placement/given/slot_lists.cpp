@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace moesim {
 namespace {
@@ -118,14 +120,85 @@ GivenSlots from_slots_of(const YamlValue& of_experts) {
   return slots;
 }
 
+YamlMap open_map(const YamlValue& value) {
+  const YamlMap map = value.map();
+  for (const std::string& key : map.keys()) map.find(key);
+  return map;
+}
+
+std::vector<YamlValue> in_order_of(const YamlValue& list, const char* number) {
+  std::map<std::int64_t, YamlValue> found;
+  for (const YamlValue& item : list.list()) {
+    found.emplace(open_map(item).integer(number, {0, most_slots}), item);
+  }
+  std::vector<YamlValue> in_order;
+  for (const auto& [its, item] : found) in_order.push_back(item);
+  const auto count = std::ssize(list.list());
+  if (std::ssize(found) != count || (count > 0 && found.rbegin()->first != count - 1)) {
+    list.error(fmt::format("'{}' does not count from 0 on", number));
+  }
+  return in_order;
+}
+
 std::map<int, YamlValue> by_number(const YamlMap& map, const std::set<std::string>& words) {
   std::map<int, YamlValue> found;
+  std::vector<std::pair<int, YamlValue>> twice;
   for (const std::string& key : map.keys()) {
     const auto number = number_in(key, words);
     if (!number) return {};
-    found.emplace(*number, *map.find(key));
+    const YamlValue value = *map.find(key);
+    if (!found.emplace(*number, value).second) twice.emplace_back(*number, value);
+  }
+  for (const auto& [number, value] : twice) {
+    value.error(fmt::format("{} is there twice", number), "leave one of them out");
   }
   return found;
+}
+
+namespace {
+
+using HeldExpert = std::pair<std::size_t, int>;  // rank, expert
+
+/// Without ranks the slots are shared out evenly; empty if that cannot be.
+std::set<HeldExpert> held_in(const GivenSlots& slots, std::size_t ranks) {
+  std::set<HeldExpert> held;
+  if (slots.slots_of_rank.empty() && slots.experts.size() % ranks != 0) return held;
+  std::size_t slot = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const std::size_t own = slots.slots_of_rank.empty() ? slots.experts.size() / ranks
+                            : rank < slots.slots_of_rank.size()
+                                ? static_cast<std::size_t>(slots.slots_of_rank[rank])
+                                : 0;
+    for (const std::size_t end = slot + own; slot < end; ++slot)
+      held.emplace(rank, slots.experts[slot]);
+  }
+  return held;
+}
+
+bool layers_agree(const GivenSlots& a, const GivenSlots& b) {
+  const std::size_t ranks = std::max(a.slots_of_rank.size(), b.slots_of_rank.size());
+  if (ranks == 0) return a.experts == b.experts;
+  const auto of_a = held_in(a, ranks), of_b = held_in(b, ranks);
+  return std::ranges::includes(of_a, of_b) || std::ranges::includes(of_b, of_a);
+}
+
+std::vector<GivenSlots> layers_of(const PlacementFile& file) {
+  std::vector<GivenSlots> layers = file.rows;
+  for (const auto& [number, layer] : file.numbered) layers.push_back(layer);
+  return layers;
+}
+
+}  // namespace
+
+bool agree(const PlacementFile& a, const PlacementFile& b) {
+  const auto of_a = layers_of(a), of_b = layers_of(b);
+  const std::size_t layers = std::max(of_a.size(), of_b.size());
+  const auto fits = [&](const auto& of) { return of.size() == layers || of.size() == 1; };
+  if (!fits(of_a) || !fits(of_b)) return false;
+  for (std::size_t l = 0; l < layers; ++l) {
+    if (!layers_agree(of_a[of_a.size() == 1 ? 0 : l], of_b[of_b.size() == 1 ? 0 : l])) return false;
+  }
+  return true;
 }
 
 bool are_layers(const std::vector<YamlValue>& lists) {

@@ -23,6 +23,11 @@ int depth_of(const YamlValue& value);
 /// Whether lists are inside each other more than `most` deep, which is an error of the value.
 bool is_too_deep(const YamlValue& value, int most);
 
+/// A mapping that may have others than the known keys.
+YamlMap open_map(const YamlValue& value);
+/// The mappings of a list by their numbers, which run from 0 on.
+std::vector<YamlValue> in_order_of(const YamlValue& list, const char* number);
+
 /// The expert of every slot.
 GivenSlots flat_slots_in(const YamlValue& list);
 /// [rank][slot], the ranks in order.
@@ -33,8 +38,13 @@ GivenSlots from_ranks(const std::vector<int>& rank_of, int line);
 GivenSlots from_slots_of(const YamlValue& of_experts);
 
 /// A mapping whose keys are numbers, plain or after one of `words` ("rank7", "rank_7"), by number;
-/// empty if one is not.
+/// empty if one is not. A number
+/// that is there twice is an error.
 std::map<int, YamlValue> by_number(const YamlMap& map, const std::set<std::string>& words);
+
+/// Whether two forms of one placement do not contradict each other: one that knows ranks may lack
+/// replicas, slots and layers of the other.
+bool agree(const PlacementFile& a, const PlacementFile& b);
 
 /// Two lists inside each other are layers if every one of them holds all experts, else ranks.
 bool are_layers(const std::vector<YamlValue>& lists);

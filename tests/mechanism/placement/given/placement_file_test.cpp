@@ -80,6 +80,26 @@ TEST(PlacementFile, FormsOfEnginesSayTheSame) {
   }
 }
 
+TEST(PlacementFile, TwoFormsOfAFileSayTheSame) {
+  const std::string slots = R"({"physical_to_logical_map": [3, 0, 1, 2, 3, 3], )";
+  for (const char* same :
+       {R"("log2phy": [[1], [2], [3], [0, 4, 5]]})", R"("expert_to_ep_rank": [0, 0, 1, 1]})",
+        R"("expert_to_ep_rank": [0, 0, 1, 0]})", R"("rank_to_experts": [[0, 1, 3], [2, 3]]})"}) {
+    EXPECT_EQ(given_slots(slots + same), replicated) << same;
+  }
+  for (const char* other :
+       {R"("log2phy": [[2], [1], [3], [0, 4, 5]]})", R"("expert_to_ep_rank": [1, 0, 1, 1]})",
+        R"("rank_to_experts": [[0, 1], [2], [3]]})"}) {
+    EXPECT_THAT(given_mistake(slots + other), HasSubstr("contradicts 'physical_to_logical_map'"))
+        << other;
+  }
+}
+
+TEST(PlacementFile, NumbersOfLayersAndRanksAreThereOnce) {
+  EXPECT_THAT(given_mistake("rank0: [0, 1]\nrank_0: [1, 0]\nrank1: [2, 3]\n"),
+              HasSubstr("f:2:9: error: 0 is there twice"));
+}
+
 TEST(PlacementFile, RanksMayHoldUnequalNumbers) {
   const Ranks expected = {{1}, {0, 2, 3}};
   EXPECT_EQ(given_slots("{expert_to_ep_rank: [1, 0, 1, 1]}"), expected);
