@@ -11,6 +11,7 @@
 namespace moesim {
 
 void require_flags(const std::vector<Override>& flags) {
+  require_model_of(flags);
   std::vector<std::string> missing;
   for (const char* key : {"topology", "model", "trace", "policy"}) {
     // Balanced routing plays no choices, and `synth` draws them.

@@ -178,6 +178,8 @@ TEST(Hierarchical, ADepthBeyondTheLevelsIsAnErrorThatNamesIt) {
                  "error: 'dispatch.depth' is 3, but 4 ranks on 'test' nest only 2 deep\n"
                  "hint: moesim topology show prints the levels\n");
   }
+  EXPECT_THAT([] { make_dispatch("{kind: hierarchical, depth: 3}", cluster(1, 1), 1); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("1 rank on 'test' nests only ")));
 }
 
 /// Tokens of the given width on the HierMoE testbed; who deduplicates how, and how deep.
