@@ -152,7 +152,9 @@ std::string data_sheet_lines(const Cases& cases, const std::string& where) {
     for (const CaseResult* c : cases) {
       if (!carries_tokens_by(*c, link_class)) continue;
       const bool by_sheet = std::ranges::count(c->by_data_sheet, link_class) > 0;
-      (by_sheet ? sheet : measured).push_back(c->name.policy_text());
+      auto& names = by_sheet ? sheet : measured;
+      const bool known = std::ranges::find(names, c->name.policy) != names.end();
+      if (!known) names.push_back(c->name.policy);  // of two routings
     }
     if (sheet.empty() || measured.empty()) continue;
     text += fmt::format(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hierarchical dispatch against hand counts and an independent reading of its pseudo-code.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
