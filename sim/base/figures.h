@@ -13,8 +13,11 @@ namespace moesim {
 /// 0.125 -> "12.5 %"
 inline std::string percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
 
-/// 0.125 -> "+12.5 %"
-inline std::string signed_percent(double part) { return fmt::format("{:+.1f} %", 100 * part); }
+/// 0.125 -> "+12.5 %"; what rounds to nothing is "+0.0 %", also from below
+inline std::string signed_percent(double part) {
+  const std::string text = fmt::format("{:+.1f} %", 100 * part);
+  return text == "-0.0 %" ? "+0.0 %" : text;
+}
 
 /// 1.5e-6 s -> "1.5 us"
 inline std::string microseconds(Seconds time) { return fmt::format("{:.5g} us", time.value * 1e6); }

@@ -9,7 +9,7 @@
 namespace moesim {
 
 /// Pairs of a name in lower case and the shipped model.
-inline constexpr std::array<std::pair<std::string_view, std::string_view>, 14> model_aliases = {{
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 15> model_aliases = {{
     {"deepseek-r1", "deepseek-v3"},
     {"deepseek-v3.1", "deepseek-v3"},
     {"deepseek-v2.5", "deepseek-v2"},
@@ -22,6 +22,7 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 14> m
     {"llama-4-maverick-17b-128e", "llama-4-maverick"},
     {"meta-llama-3-8b", "llama-3-8b"},
     {"meta-llama-3-70b", "llama-3-70b"},
+    {"llama-3.1-70b", "llama-3-70b"},
     {"llama-3.1-405b", "llama-3-405b"},
     {"meta-llama-3.1-8b", "llama-3.1-8b"},
 }};

@@ -46,6 +46,10 @@ struct YamlDocument::State {
   void add(Severity severity, const YAML::Node& node, const std::string& path,
            const std::string& message, const std::string& hint);
   void apply_overrides();
+  /// Whether an override made the value at `path`.
+  bool is_nowhere(const YAML::Node& node, const std::string& path) const {
+    return node.Mark().is_null() || override_at(path, false) != nullptr;
+  }
   /// Where the text has a node of the document that the text made.
   YAML::Mark mark_of(const YAML::Node& node);
   void remember_key(const YAML::Node& map, const std::string& key, const std::string& path);

@@ -64,7 +64,7 @@ bool YamlValue::is_scalar() const { return node_->IsScalar(); }
 bool YamlValue::is_list() const { return node_->IsSequence(); }
 bool YamlValue::is_map() const { return node_->IsMap(); }
 int YamlValue::line() const {
-  return node_->Mark().is_null() ? 0 : doc_->state_->mark_of(*node_).line + 1;
+  return doc_->state_->is_nowhere(*node_, path_) ? 0 : doc_->state_->mark_of(*node_).line + 1;
 }
 std::string YamlValue::json() const { return to_json(*node_).dump(); }
 

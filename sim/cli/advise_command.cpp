@@ -96,8 +96,12 @@ void advise_on(const AdviseFlags& flags) {
   options.budget = budget.value;
   options.stop = LongWork::stopped;
   const LongWork work("advise");
-  const Printout printout = advise(grid, options);
-  flags.print.print(printout);
+  try {
+    flags.print.print(advise(grid, options));
+  } catch (const Error&) {
+    if (work.signal() == 0) throw;
+  }
+  if (const int signal = work.signal()) throw Interrupted(signal, "interrupted");
 }
 
 }  // namespace

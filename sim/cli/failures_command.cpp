@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
 #include "sim/failures/checkpoints.h"
@@ -104,6 +105,15 @@ Cell long_time(Seconds time) {
   return Cell(fmt::format("{} h {} min", whole / 60, whole % 60), time.value, "s");
 }
 
+/// "20000 h", or seconds of less than an hour.
+std::string hours_text(Seconds time) {
+  constexpr double hour = 3600;
+  return time.value < hour ? to_string(time) : fmt::format("{:g} h", time.value / hour);
+}
+
+/// Nobody writes for less than a nanosecond.
+Cell short_time(Seconds time) { return time < Seconds(1e-9) ? Cell(Seconds(0)) : Cell(time); }
+
 /// A policy with one kind of recovery.
 class FailureRow {
  public:
@@ -145,8 +155,8 @@ class FailureRow {
             Cell(percent(survived_), survived_),
             Cell(fmt::format("{:.3g}", hour.failures), hour.failures),
             long_time(job_.step * static_cast<double>(steps_)),
-            hour.writing,
-            hour.down,
+            short_time(hour.writing),
+            short_time(hour.down),
             Cell(fmt::format("{:.1f}", hour.redone), hour.redone),
             Cell(percent(useful), useful),
             ratio_cell(speed() / baseline, 2)};
@@ -196,9 +206,9 @@ void print_failures(const FailureFlags& flags) {
   }
   Printout printout;
   printout.add(result_header(scenario, inputs, MOESIM_VERSION))
-      .add(fmt::format("# a node fails every {:g} h, {} at once; without checkpoints, pauses and "
+      .add(fmt::format("# a node fails every {}, {} at once; without checkpoints, pauses and "
                        "restarts a step takes as long as simulated\n",
-                       times.node_mtbf.value / 3600, flags.together))
+                       hours_text(times.node_mtbf), flags.together))
       .add(failure_table(rows))
       .add(not_run);
   flags.print.print(printout);

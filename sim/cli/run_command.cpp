@@ -140,6 +140,7 @@ void run_cases(const RunOptions& options, const Scenario& scenario, bool details
   if (const RunMetrics& metrics = cases[0].metrics; details && !metrics.layers.empty()) {
     printout.add("\n")
         .add(layer_table(cases[0]))
+        .add(layer_note(cases[0]))
         .add(fmt::format("\n# the critical path of {} {}\n", *noun == 'i' ? "an" : "a", noun));
     printout.add(path_table(metrics.path, static_cast<double>(metrics.steps.size())));
   }

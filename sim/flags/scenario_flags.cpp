@@ -118,8 +118,8 @@ void ScenarioFlags::add_steps(CommandLine& command) {
       command, "--p2p-order", "p2p_order", true,
       "at flow and simgrid: all-at-once (default), or nccl: 8 peers at a time in NCCL's order");
   add_text(command, "--ep", "ep", false,
-           "expert-parallel degree: ranks of an EP group (default: as large as fits; the cluster "
-           "for policies of fsep)");
+           "expert-parallel degree: ranks of an EP group (default: as large as fits, the cluster "
+           "for policies of fsep; of iterations 1)");
   add_text(command, "--tokens-per-rank", "tokens_per_rank", false,
            "tokens of a rank in a step (default: the largest number that every rank has)");
   add_text(command, "--repeat", "repeat", false,

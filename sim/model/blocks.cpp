@@ -74,6 +74,42 @@ Bytes kept_activations(const MoeModel& model, int layer, BlockKind block, const 
   return kept;
 }
 
+namespace {
+
+/// Whether a block runs again, or drops, anything because of these modules.
+bool reaches(const Recompute& modules, const MoeModel& model, int layer,
+             std::optional<BlockKind> block) {
+  const BlockShard shard{.tokens = 1, .attended = 1};
+  if (!block) return false;
+  return !recomputed_kernels(model, layer, *block, shard, modules).empty() ||
+         kept_activations(model, layer, *block, shard, modules) <
+             kept_activations(model, layer, *block, shard, {});
+}
+
+bool has_effect(RecomputeModule module, const MoeModel& model) {
+  if (module == RecomputeModule::moe_act) return model.experts > 0;  // the planner's
+  for (int layer = 0; layer < model.layers; ++layer) {
+    const LayerBlocks blocks = blocks_of_layer(model, layer);
+    if (reaches({module}, model, layer, blocks.mixer)) return true;
+    if (reaches({module}, model, layer, blocks.ffn)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> without_effect(const Recompute& recompute, const MoeModel& model) {
+  std::vector<std::string> names;
+  if (recompute.has(RecomputeModule::full) || !model.missing_of_whole().empty()) return names;
+  for (std::size_t m = 0; m < recompute_module_names().size(); ++m) {
+    const auto module = static_cast<RecomputeModule>(m);
+    if (recompute.has(module) && !has_effect(module, model)) {
+      names.push_back(recompute_module_names()[m]);
+    }
+  }
+  return names;
+}
+
 Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp, DataType kept,
                               const Recompute& recompute) {
   if (recompute.has(RecomputeModule::moe)) return Bytes(0);

@@ -64,6 +64,10 @@ std::vector<BlockKernel> wgrad_kernels(const MoeModel& model, int layer, BlockKi
 std::vector<BlockKernel> recomputed_kernels(const MoeModel& model, int layer, BlockKind block,
                                             const BlockShard& shard, const Recompute& recompute);
 
+/// The modules of a set that run nothing again in a model whose layers are all described, and let
+/// nothing be dropped.
+std::vector<std::string> without_effect(const Recompute& recompute, const MoeModel& model);
+
 /// The first layer on which this block has the same kernels, as `layer` or before.
 int first_with_same(const MoeModel& model, int layer, BlockKind block, const GemmTypes& types = {});
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include "sim/base/units.h"
 #include "sim/base/yaml.h"
 #include "sim/model/gpu_model.h"
@@ -21,6 +23,31 @@ Bytes read_memory(const YamlMap& map) {
                     "it is a part of memory, " + to_string(memory));
   }
   return free;
+}
+
+/// The part of the peak that products reach by themselves, at most.
+double best_efficiency(const GpuModel& gpu, DataType type) {
+  const auto fitted = gpu.fitted.gemm.find(type);
+  return fitted != gpu.fitted.gemm.end() ? fitted->second.efficiency : gpu.gemm_efficiency;
+}
+
+/// What a training run keeps of kernels' own rates may be more than these, but not than the peak.
+void check_kept(const YamlMap& map, const GpuModel& gpu) {
+  for (const auto& [type, kept] : gpu.training) {
+    const double efficiency = best_efficiency(gpu, type);
+    if (!gpu.peak.contains(type) || kept <= 1 || kept * efficiency <= 1) continue;
+    map.find("efficiency")
+        ->map()
+        .find("training")
+        ->error(
+            fmt::format("'efficiency.training.{}' is {:g}: products would run at {:.3g} times "
+                        "the peak",
+                        name_of(type), kept, kept * efficiency),
+            fmt::format("at most {:.2f}, or 'kept' of the software: kernels by themselves reach "
+                        "{:g} of the peak",
+                        1 / efficiency, efficiency));
+    return;  // types that are not stated keep the same
+  }
 }
 
 GpuModel read_gpu(YamlDocument& doc) {
@@ -74,6 +101,7 @@ GpuModel read_gpu(YamlDocument& doc) {
   }
   if (const auto of_host = map.find("host")) gpu.host = read_host_model(*of_host);
   gpu.host_slowdown = map.number("host_slowdown", slow_down, 1);
+  check_kept(map, gpu);
   map.find("fit");  // for people
   map.find("provenance");
   doc.finish();

@@ -40,9 +40,10 @@ Software::Changes read_kept(const YamlMap& map, const std::string& software) {
     const double bf16 = types.number(name_of(DataType::bf16), part_of_rates);
     std::vector<Override> changes;
     for (const DataType type : product_types) {
+      const double kept =
+          type == DataType::bf16 ? bf16 : types.number(name_of(type), part_of_rates, bf16);
       changes.push_back({fmt::format("efficiency.training.{}", name_of(type)),
-                         fmt::format("{}", types.number(name_of(type), part_of_rates, bf16)),
-                         flag_of(software), true});
+                         fmt::format("{}", kept), flag_of(software), true});
     }
     return changes;
   });

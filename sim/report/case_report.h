@@ -39,6 +39,7 @@ struct CaseResult {
   MigrationTwin twin = {};
   std::optional<CaseIntervals> intervals = {};  // if they are asked for
   std::string hint = {};                        // what may help, if it was not run
+  std::vector<std::size_t> by_data_sheet = {};  // link classes of which its transport has no rates
 
   bool ran() const { return unsuitable.empty(); }
   int gpus() const { return topology->gpu_count(); }

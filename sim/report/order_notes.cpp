@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 namespace moesim {
 namespace {
@@ -19,7 +21,7 @@ using Cases = std::vector<const CaseResult*>;
 std::vector<Cases> comparable(const std::vector<CaseResult>& cases) {
   std::vector<Cases> groups;
   for (const CaseResult& c : cases) {
-    if (!c.ran() || c.metrics.iteration) continue;
+    if (!c.ran()) continue;
     const auto known = std::ranges::find_if(groups, [&](const Cases& group) {
       return group.front()->name.topology == c.name.topology &&
              group.front()->name.fidelity == c.name.fidelity;
@@ -63,6 +65,12 @@ std::string weights_line(const Cases& cases, const std::string& where) {
       fmt::join(waiting, ", "), where);
 }
 
+/// Whether experts are where they were put before the first step, and their weights with them.
+bool experts_stay(const CaseResult& c) {
+  const LayerMetrics& total = c.metrics.total;
+  return c.twin.fixed && !(total.parameters > total.gradients);
+}
+
 /// Static placements have the loads of the routing, unless rows are padded: those are even.
 std::string load_lines(const Cases& cases, const std::string& where) {
   std::string text;
@@ -70,7 +78,7 @@ std::string load_lines(const Cases& cases, const std::string& where) {
     if (c->twin.fixed) continue;
     const CaseResult* lighter = nullptr;
     for (const CaseResult* other : cases) {
-      const bool counts = other->twin.fixed && load_of(*other) > 1 + 1e-9;
+      const bool counts = experts_stay(*other) && load_of(*other) > 1 + 1e-9;
       if (!counts || time_of(*other) >= time_of(*c)) continue;
       if (!lighter || load_of(*other) > load_of(*lighter)) lighter = other;
     }
@@ -122,6 +130,42 @@ std::string tie_line(Cases cases, const std::string& where) {
                      fmt::join(ties, "; "), where);
 }
 
+/// Whether exchanges of tokens go by links of a class; of iterations those on the critical path.
+bool carries_tokens_by(const CaseResult& c, std::size_t link_class) {
+  const Traffic& traffic = c.metrics.total.traffic;
+  if (link_class < traffic.link_class.size()) return traffic.link_class[link_class] > 0;
+  const std::string& name = c.topology->classes()[link_class].name;
+  return std::ranges::any_of(std::array{PathKind::dispatch, PathKind::combine}, [&](PathKind k) {
+    const TimeByResource& by = c.metrics.path.of(k).by;
+    return by.contains(name) || by.contains("shared " + name);
+  });
+}
+
+/// A rate that nothing is taken off is better than a measured one of the same link.
+std::string data_sheet_lines(const Cases& cases, const std::string& where) {
+  std::set<std::size_t> classes;
+  for (const CaseResult* c : cases)
+    classes.insert(c->by_data_sheet.begin(), c->by_data_sheet.end());
+  std::string text;
+  for (const std::size_t link_class : classes) {
+    std::vector<std::string> sheet, measured;
+    for (const CaseResult* c : cases) {
+      if (!carries_tokens_by(*c, link_class)) continue;
+      const bool by_sheet = std::ranges::count(c->by_data_sheet, link_class) > 0;
+      auto& names = by_sheet ? sheet : measured;
+      const bool known = std::ranges::find(names, c->name.policy) != names.end();
+      if (!known) names.push_back(c->name.policy);  // of two routings
+    }
+    if (sheet.empty() || measured.empty()) continue;
+    text += fmt::format(
+        "# note: {} by data sheet ({}) against measured or assumed rates ({}): the order of these "
+        "is not known ({})\n",
+        cases.front()->topology->classes()[link_class].name, fmt::join(sheet, ", "),
+        fmt::join(measured, ", "), where);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string order_notes(const std::vector<CaseResult>& cases) {
@@ -129,6 +173,8 @@ std::string order_notes(const std::vector<CaseResult>& cases) {
   for (const Cases& group : comparable(cases)) {
     const CaseName& name = group.front()->name;
     const std::string where = fmt::format("{}, {}", name.topology, name.fidelity);
+    text += data_sheet_lines(group, where);
+    if (group.front()->metrics.iteration) continue;
     text += weights_line(group, where) + load_lines(group, where) + hidden_line(group, where) +
             tie_line(group, where);
   }

@@ -28,15 +28,23 @@ Table layer_table(const CaseResult& c) {
   const auto per_step = [&](Seconds sum) { return Seconds(sum.value / steps); };
   Table table("layers", 1,
               {"layer", "forward", "backward", "compute", "comm", "exposed", "load max/mean",
-               "bytes per link class and step"});
+               fmt::format("bytes per link class and {}", noun_of({c}))});
   for (const auto& [number, layer] : c.metrics.layers) {
-    const double load = layer.load_max_over_mean.value();
+    const Mean& load = layer.load_max_over_mean;
     table.rows.push_back({number, per_step(layer.forward), per_step(layer.backward),
                           per_step(layer.compute), per_step(layer.communication),
-                          per_step(layer.exposed), Cell(fmt::format("{:.2f}", load), load),
+                          per_step(layer.exposed),
+                          load.count == 0 ? Cell("-") : ratio_cell(load.value(), 2),
                           classes(layer.traffic, steps, *c.topology)});
   }
   return table;
+}
+
+std::string layer_note(const CaseResult& c) {
+  if (!c.metrics.iteration) return "";
+  return "# without dense FFNs, norms, embedding and head (above: dense), optimizer and sums of "
+         "dense "
+         "gradients\n";
 }
 
 }  // namespace moesim

@@ -2,6 +2,7 @@
 // The tables that a person reads.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "sim/print/table.h"
@@ -17,5 +18,7 @@ Printout comparison_table(const std::vector<CaseResult>& cases, bool bounds = fa
 
 /// One case that was run, per layer.
 Table layer_table(const CaseResult& c);
+/// A line that starts with #: what of an iteration has no layer of that table; else empty.
+std::string layer_note(const CaseResult& c);
 
 }  // namespace moesim

@@ -79,7 +79,7 @@ class Measuring {
         backends_(make_backends(fidelities_, run.scenario.p2p_order, run.cluster)),
         timelines_(run.timeline, run.number, names(), run.cluster.topology, planner()) {
     steps_->price_on(run.cluster.topology);
-    outcome.fixed = !planner().plans_from_loads();
+    outcome.fixed = !planner().plans_from_loads() && !planner().layer_planner().reacts();
     outcome.metrics.assign(backends_.size(), metrics_of_no_step(run, planner()));
     if (asked.pictures) outcome.pictures.resize(backends_.size());
   }

@@ -14,6 +14,7 @@
 #include "sim/run/result_file.h"
 #include "sim/run/serving_views.h"
 #include "sim/run/software_text.h"
+#include "sim/scenario/open_cluster.h"
 #include "sim/scenario/policy_inputs.h"
 #include "sim/transport/coverage.h"
 
@@ -98,7 +99,14 @@ std::string priced_as_fused(const MoeModel& model) {
          "took 2.7 and 7.4 times as long\n";
 }
 
-std::string grid_text(const IterationSpec& spec, const IterationShape& shape, bool has_experts) {
+std::string precision_text(const IterationSpec& spec, const ClusterInput& cluster) {
+  const std::vector<std::string> lacking = gpus_without_mxfp8(cluster, spec);
+  return spec.precision.text() +
+         (lacking.empty() ? "" : fmt::format(" (fp8 on {})", fmt::join(lacking, ", ")));
+}
+
+std::string grid_text(const IterationSpec& spec, const IterationShape& shape,
+                      const ClusterInput& cluster, bool has_experts) {
   const auto size = [&](ParallelAxis axis) { return shape.grid.size(axis); };
   std::string text = fmt::format("tp {} cp {} pp {}", size(ParallelAxis::tp),
                                  size(ParallelAxis::cp), shape.pipeline.stages());
@@ -109,19 +117,20 @@ std::string grid_text(const IterationSpec& spec, const IterationShape& shape, bo
                         size(ParallelAxis::ep), size(ParallelAxis::edp));
   }
   return text + fmt::format("; {}, ZeRO {}, {}{}", name_of(spec.pipeline), spec.zero,
-                            spec.precision.text(),
+                            precision_text(spec, cluster),
                             spec.fused_grouped_mlp ? ", fused grouped MLP" : "");
 }
 
 std::string microbatch_text(const IterationSpec& spec, const IterationShape& shape,
                             const RoutingTrace& trace) {
   std::string text =
-      fmt::format("{} of {} tokens in {} per replica", counted(spec.global_batch, "sequence"),
-                  spec.sequence, counted(shape.microbatches, "microbatch"));
+      fmt::format("{} of {} in {} per replica", counted(spec.global_batch, "sequence"),
+                  counted(spec.sequence, "token"), counted(shape.microbatches, "microbatch"));
   if (spec.distinct_microbatches > 0 && spec.distinct_microbatches < shape.microbatches) {
     text += fmt::format(", {} of them distinct", spec.distinct_microbatches);
   }
-  const bool recorded = trace.step_count() > 0;
+  const bool recorded =
+      trace.step_count() > 0 && std::ranges::count(spec.routing, RoutingSource::recorded) > 0;
   const int repeat = recorded ? make_microbatches(trace, shape, spec).repeat : 1;
   if (repeat > 1) {
     text += fmt::format("; the trace is short: each recorded step is played {}",
@@ -198,7 +207,7 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
     const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model);
     text += fmt::format(
         "# {}: {} on {}: {}\n#   {}\n", c.topology.name(), counted(c.topology.gpu_count(), "GPU"),
-        counted(c.topology.host_count(), "host"), grid_text(spec, shape, model.experts > 0),
+        counted(c.topology.host_count(), "host"), grid_text(spec, shape, c, model.experts > 0),
         microbatch_text(spec, shape, inputs.trace));
   }
   text += own_text(scenario);

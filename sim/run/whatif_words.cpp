@@ -22,10 +22,13 @@ std::pair<std::string, double> named_factor(const std::string& flag, const std::
   double factor = 0;
   const auto [end, error] = read_number(number.data(), number.data() + number.size(), factor);
   const bool whole = error == std::errc() && end == number.data() + number.size();
-  if (!whole || !(factor >= 1e-3 && factor <= 1e3)) {
-    throw Error(fmt::format("{} {}: it needs NAME=FACTOR, a factor from 0.001 to 1000", flag, text),
-                flag == "--slow" ? "for example --slow gpu:7=0.8"
-                                 : "for example --scale nic.bandwidth=1.5");
+  const bool slow = flag == "--slow";
+  const double most = slow ? 1 : 1e3;
+  if (!whole || !(factor >= 1e-3 && factor <= most)) {
+    throw Error(
+        fmt::format("{} {}: it needs NAME=FACTOR, a factor from 0.001 to {:g}", flag, text, most),
+        slow ? "times its speed, for example --slow gpu:7=0.8; --scale makes parts faster"
+             : "for example --scale nic.bandwidth=1.5");
   }
   return {text.substr(0, equals), factor};
 }

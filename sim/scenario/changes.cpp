@@ -50,9 +50,10 @@ Mistake unknown_input(const std::string& path, const std::string& value) {
   }
   const std::string close = nearest(input, known);
   return {fmt::format("'set' cannot change '{}'", path),
-          close.empty() ? fmt::format("name the input first: {0}.{1}",
-                                      fmt::join(changeable_inputs, "." + path + ", "), path)
-                        : fmt::format("did you mean '{}{}'?", close, path.substr(input.size()))};
+          close.empty()
+              ? fmt::format("if it is a field of an input, name that first: INPUT.{}, of {}", path,
+                            fmt::join(changeable_inputs, ", "))
+              : fmt::format("did you mean '{}{}'?", close, path.substr(input.size()))};
 }
 
 /// What is wrong with "input.path=value" or "input:name.path=value", or nothing.

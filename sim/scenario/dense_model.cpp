@@ -83,12 +83,26 @@ bool names_dense_model(const std::string& name) {
   return read_moe_model(path).experts == 0;
 }
 
-bool flags_name_dense_model(const std::vector<Override>& flags) {
+namespace {
+
+/// What the flag `model` names; empty without one.
+std::string model_of(const std::vector<Override>& flags) {
   const auto model = std::ranges::find(flags, "model", &Override::path);
-  if (model == flags.end()) return false;
+  if (model == flags.end()) return "";
   const auto doc = YamlDocument::from_text("{}", "command line", {*model});
   const auto value = doc->root().map().find("model");
-  return value && value->is_scalar() && names_dense_model(value->string());
+  return value && value->is_scalar() ? value->string() : "";
+}
+
+}  // namespace
+
+void require_model_of(const std::vector<Override>& flags) {
+  if (const std::string name = model_of(flags); !name.empty()) data_file("models", name);
+}
+
+bool flags_name_dense_model(const std::vector<Override>& flags) {
+  const std::string name = model_of(flags);
+  return !name.empty() && names_dense_model(name);
 }
 
 std::string is_dense_text(const MoeModel& model) {

@@ -19,6 +19,9 @@ inline const std::string no_experts_policy = "no-experts";
 /// cannot be read.
 bool names_dense_model(const std::string& name);
 
+/// Throws Error for a flag `model` that names nothing, which decides what else is needed.
+void require_model_of(const std::vector<Override>& flags);
+
 /// Whether the flag of a scenario's key `model` names one.
 bool flags_name_dense_model(const std::vector<Override>& flags);
 

@@ -23,6 +23,7 @@
 #include "sim/scenario/scenario_synth.h"
 #include "sim/scenario/software_inputs.h"
 #include "sim/scenario/transport_inputs.h"
+#include "sim/scenario/unused_words.h"
 #include "sim/trace/synth/drawn_trace.h"
 #include "sim/trace/verify.h"
 
@@ -131,18 +132,6 @@ void check_distinct(const Inputs& inputs) {
   check_distinct("topologies", topologies);
 }
 
-/// Changes of only one GPU model that no cluster has.
-void warn_of_gpu_changes(const Scenario& scenario, Inputs& inputs) {
-  std::set<std::string> models;
-  for (const ClusterInput& cluster : inputs.clusters) {
-    for (const InputFile& file : cluster.gpu_files) models.insert(file.name);
-  }
-  for (Diagnostic& d : unreached(scenario.set, "gpu", {models.begin(), models.end()})) {
-    d.severity = Severity::warning;
-    inputs.warnings.push_back(std::move(d));
-  }
-}
-
 /// Ids index tables from here on, so that a damaged trace must not get further.
 void check_ids_of(const std::string& folder, const RoutingTrace& trace,
                   const std::vector<int>& layers) {
@@ -245,7 +234,7 @@ Inputs open_all(const Scenario& scenario, InputCache& cache) {
     inputs.clusters.push_back(open_cluster(scenario, name, inputs.warnings, cache));
   }
   check_distinct(inputs);
-  warn_of_gpu_changes(scenario, inputs);
+  warn_of_what_is_unused(scenario, inputs);
   inputs.transport_files = open_transports(scenario, inputs.systems, inputs.warnings, cache);
   if (scenario.engine_run) add_engine_files(*scenario.engine_run, inputs, cache);
   return inputs;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/scenario/open_cluster.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <map>
-#include <optional>
 
 #include "sim/base/data_files.h"
 #include "sim/planner/iteration/spec.h"
@@ -44,20 +46,18 @@ std::string find_file(const std::string& key, const std::string& kind, const std
 
 namespace {
 
-/// Tensor cores with fp4 multiply blocks of 32 with one scale (MXFP8), older ones do not.
-std::optional<Diagnostic> lacks_mxfp8(const GpuModel& gpu, const IterationSpec& spec) {
-  const bool asked = spec.serving ? spec.serving->weights == DataType::mxfp4_mxfp8
-                                  : spec.precision.format == TrainingPrecision::mxfp8;
-  if (!asked || gpu.peak.contains(DataType::fp4)) return std::nullopt;
+/// A warning about all GPUs that lack it.
+void warn_of_mxfp8(const ClusterInput& cluster, const IterationSpec& spec,
+                   std::vector<Diagnostic>& warnings) {
+  const std::vector<std::string> lacking = gpus_without_mxfp8(cluster, spec);
+  if (lacking.empty()) return;
   const char* others =
       spec.serving ? "mxfp4, as such GPUs multiply (Marlin), or fp8" : "fp8 or fp8-blockwise";
-  return Diagnostic{Severity::warning,
-                    spec.places.file,
-                    spec.places.precision,
-                    0,
-                    fmt::format("'{}' does not multiply mxfp8: computed as fp8", gpu.name),
-                    "",
-                    fmt::format("{}; or a GPU with peak.fp4, which has both", others)};
+  const int line = spec.places.precision;
+  warnings.push_back({Severity::warning, line > 0 ? spec.places.file : "", line, 0,
+                      fmt::format("'{}' {} not multiply mxfp8: computed as fp8",
+                                  fmt::join(lacking, "', '"), lacking.size() == 1 ? "does" : "do"),
+                      "", fmt::format("{}; or a GPU with peak.fp4, which has both", others)});
 }
 
 std::string gpu_file(const std::string& name, const ClusterInput& cluster) {
@@ -93,7 +93,6 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster, std::vector<Diag
         for (Diagnostic& d : doubled_figures(path, read, sheet)) warnings.push_back(std::move(d));
       }
       if (scenario.iteration) {
-        if (auto d = lacks_mxfp8(read, *scenario.iteration)) warnings.push_back(std::move(*d));
         read.training_traffic =
             training_traffic(scenario.iteration->precision.format, scenario.gradient_bytes);
         read.training_traffic.fused_experts = scenario.iteration->fused_grouped_mlp;
@@ -162,7 +161,20 @@ ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
   cluster.connections = std::move(file.connections);
   cluster.costs = file.costs;
   open_gpus(scenario, cluster, warnings, cache);
+  if (scenario.iteration) warn_of_mxfp8(cluster, *scenario.iteration, warnings);
   return cluster;
+}
+
+std::vector<std::string> gpus_without_mxfp8(const ClusterInput& cluster,
+                                            const IterationSpec& spec) {
+  const bool asked = spec.serving ? spec.serving->weights == DataType::mxfp4_mxfp8
+                                  : spec.precision.format == TrainingPrecision::mxfp8;
+  std::vector<std::string> names;
+  for (const auto& gpu : cluster.gpus) {
+    const bool known = std::ranges::find(names, gpu->name) != names.end();
+    if (asked && !known && !gpu->peak.contains(DataType::fp4)) names.push_back(gpu->name);
+  }
+  return names;
 }
 
 }  // namespace moesim

@@ -29,6 +29,10 @@ std::string find_file(const std::string& key, const std::string& kind, const std
 ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
                           std::vector<Diagnostic>& warnings, InputCache& cache);
 
+/// The names of GPUs that multiply fp8 in place of the mxfp8 that is asked for: tensor cores with
+/// fp4 multiply blocks of 32 with one scale, older ones do not.
+std::vector<std::string> gpus_without_mxfp8(const ClusterInput& cluster, const IterationSpec& spec);
+
 /// What `read` returns. A change that is meant for one of several inputs and fails at another gets
 /// a hint.
 template <class Read>

@@ -7,6 +7,7 @@
 
 #include "sim/planner/iteration/alike_ranks.h"
 #include "sim/planner/iteration/layers_memory.h"
+#include "sim/planner/iteration/least_state.h"
 #include "sim/planner/iteration/serving_batches.h"
 
 namespace moesim {
@@ -144,7 +145,9 @@ MemoryPeaks PolicyPlanner::model_memory(const PlannedStep& step) const {
 void PolicyPlanner::require_memory(const PlannedStep& step, const GpuModels& gpus) const {
   if (scenario_.memory == MemoryCheck::ignore) return;
   const auto check = [&](const MemoryPeaks& peaks, const std::optional<std::string>& layers) {
-    check_memory(peaks, gpus, system_.name, layers);
+    const std::string hint =
+        layers ? "" : hint_of_memory(planner_->spec(), planner_->shape().grid, inputs_.model);
+    check_memory(peaks, gpus, system_.name, layers, hint);
   };
   if (!planner_->spec().only_layers) return check(step.memory.peaks, {});
   if (scenario_.memory == MemoryCheck::replayed) return check(step.memory.peaks, "");

@@ -30,6 +30,7 @@ void require_flags(const std::vector<Override>& flags) {
                   [](const auto& flag) { return flag == "--trace" || flag == "--policy"; });
   }
   if (missing.empty()) return;
+  require_model_of(flags);
   throw Error(fmt::format("no scenario file, and no {}", fmt::join(missing, ", ")),
               "name a scenario file, or give these flags; --synth draws a trace");
 }

@@ -14,7 +14,7 @@ void require_state(const PolicyView& view, const ClusterInput& cluster) {
   const IterationShape shape = shape_of(spec.spec, cluster.topology.gpu_count(), model);
   const bool divided = view.system.placement.divides_experts;
   check_least_state(least_state(spec, shape, model, divided), shape.grid, cluster.gpus,
-                    view.system.name);
+                    view.system.name, hint_of_memory(spec, shape.grid, model));
 }
 
 }  // namespace moesim

@@ -113,4 +113,14 @@ std::string edges_of_ranges(const SweepGrid& grid, std::int64_t candidate) {
   return text;
 }
 
+std::string why_ended(const SearchProgress& p) {
+  if (p.interrupted) {
+    return fmt::format("# interrupted: {} of {} candidates are known\n", p.known, p.all);
+  }
+  if (p.known == p.all) return p.over ? "# the time was over\n" : "";
+  return fmt::format(
+      "# the time was over: nothing is known of {} candidates, for which --budget was too short\n",
+      p.all - p.known);
+}
+
 }  // namespace moesim

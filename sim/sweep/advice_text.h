@@ -19,4 +19,12 @@ std::string hint_about(const SweepGrid& grid, std::int64_t candidate);
 /// A line for each axis of numbers, three or more, if the candidate has the least or the largest.
 std::string edges_of_ranges(const SweepGrid& grid, std::int64_t candidate);
 
+/// How far the search came.
+struct SearchProgress {
+  bool interrupted = false, over = false;  // by a signal; the time is
+  std::int64_t known = 0, all = 0;         // candidates
+};
+/// The line that says why it ended before its end; empty if it did not.
+std::string why_ended(const SearchProgress& progress);
+
 }  // namespace moesim

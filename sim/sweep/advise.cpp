@@ -33,10 +33,11 @@ class Adviser {
  public:
   Adviser(const SweepGrid& grid, const AdviseOptions& options)
       : options_(options),
+        interrupted_(options.stop),
         analytic_(grid, Fidelity::analytic, options_),
         port_(grid, Fidelity::port, options_),
         flow_(grid, Fidelity::flow, options_) {
-    options_.stop = [this, stop = options.stop] { return stop() || elapsed() > until_; };
+    options_.stop = [this] { return interrupted_() || elapsed() > until_; };
   }
 
   Printout advice() {
@@ -219,29 +220,25 @@ class Adviser {
     return fmt::format("with {} as now", fmt::join(all, ", or with "));
   }
 
-  std::string time_was_over() const {
-    std::string text = elapsed() > options_.budget ? "# the time was over\n" : "";
-    if (unseen() > 0) {
-      text = fmt::format(
-          "# the time was over: nothing is known of {} candidates, for which --budget was too "
-          "short\n",
-          unseen());
-    }
+  std::string ended_early() const {
+    const bool over = elapsed() > options_.budget;
+    const std::string text =
+        why_ended({interrupted_(), over, std::ssize(analytic_.rows()), analytic_.grid().size()});
     return by_port_ ? text : text + "# none was simulated at port: the times are rough\n";
   }
 
   Printout printout() const {
-    std::int64_t unsuitable = 0;
-    for (const auto& [id, row] : analytic_.rows()) unsuitable += row.state == sweep_ok ? 0 : 1;
+    std::int64_t simulated = 0;
+    for (const auto& [id, row] : analytic_.rows()) simulated += row.state == sweep_ok ? 1 : 0;
     Printout out;
     out.add(header());
     out.add(fmt::format(
-        "# {} candidates: {} simulated at analytic ({} cannot be), {} at port, {} at flow\n"
+        "# {} candidates: {} simulated at analytic, {} cannot be; {} at port, {} at flow\n"
         "# {:.0f} % sure that no other one{} is faster at port; {} of the others are slower for "
         "certain, by their bounds\n{}",
-        analytic_.grid().size(), analytic_.rows().size(), unsuitable, found_.runs,
+        analytic_.grid().size(), simulated, std::ssize(analytic_.rows()) - simulated, found_.runs,
         flow_.rows().size(), std::floor(100 * found_.sure), unseen() > 0 ? " of them" : "",
-        found_.beaten, time_was_over()));
+        found_.beaten, ended_early()));
     int told = 0;
     for (const SharedReason& reason : shared_reasons(analytic_.rows())) {
       if (++told > most_reasons) break;
@@ -280,6 +277,7 @@ class Adviser {
   }
 
   AdviseOptions options_;
+  std::function<bool()> interrupted_;  // and not only out of time
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   Candidates analytic_, port_, flow_;
   SearchEnd found_;

@@ -49,30 +49,50 @@ std::string class_text(const Transport& transport, const Topology& topology, con
   return fmt::format("by data sheet ({})", why);
 }
 
-bool is_measured_on(const Transport& transport, const Topology& topology, const LinkClass& c) {
+/// Whether a transport has rates of these links that are fit to be counted.
+template <class Counts>
+bool has_rates_of(const Transport& transport, const Topology& topology, const LinkClass& c,
+                  const Counts& counts) {
   return std::ranges::any_of(transport.links, [&](const LinkRates& rates) {
-    return rates.link_class == c.name && !rates.assumed &&
+    return rates.link_class == c.name && counts(rates) &&
            (rates.network.empty() || rates.network == topology.network());
   });
+}
+
+/// The classes of links between GPUs of which it has none; NICs only between hosts.
+template <class Counts>
+std::vector<std::size_t> classes_without(const Transport* transport, const Topology& topology,
+                                         const Counts& counts) {
+  std::vector<std::size_t> result;
+  if (!topology.measured_with().empty()) return result;
+  for (std::size_t c = 0; c < topology.classes().size(); ++c) {
+    const LinkClass& link_class = topology.classes()[c];
+    const Link* link = first_of(topology, c);
+    if (!matters(link_class) || link == nullptr || link->table) continue;
+    if (link_class.name != "nvlink" && topology.host_count() == 1) continue;
+    if (transport != nullptr && has_rates_of(*transport, topology, link_class, counts)) continue;
+    result.push_back(c);
+  }
+  return result;
 }
 
 }  // namespace
 
 std::vector<std::string> unmeasured_links(const Transport* transport, const Topology& topology) {
   std::vector<std::string> result;
-  if (!topology.measured_with().empty()) return result;
-  for (std::size_t c = 0; c < topology.classes().size(); ++c) {
-    const LinkClass& link_class = topology.classes()[c];
-    const Link* link = first_of(topology, c);
-    if (!matters(link_class) || link == nullptr || link->table) continue;
-    const bool nvlink = link_class.name == "nvlink";
-    if (!nvlink && topology.host_count() == 1) continue;
-    if (transport != nullptr && is_measured_on(*transport, topology, link_class)) continue;
-    result.push_back(nvlink || topology.network().empty()
-                         ? link_class.name
-                         : fmt::format("{} ({})", link_class.name, topology.network()));
+  const auto measured = [](const LinkRates& rates) { return !rates.assumed; };
+  for (const std::size_t c : classes_without(transport, topology, measured)) {
+    const std::string& name = topology.classes()[c].name;
+    result.push_back(name == "nvlink" || topology.network().empty()
+                         ? name
+                         : fmt::format("{} ({})", name, topology.network()));
   }
   return result;
+}
+
+std::vector<std::size_t> classes_by_data_sheet(const Transport* transport,
+                                               const Topology& topology) {
+  return classes_without(transport, topology, [](const LinkRates&) { return true; });
 }
 
 std::string coverage_of(const Transport& transport, const Topology& topology) {

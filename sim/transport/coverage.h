@@ -18,4 +18,9 @@ std::string coverage_of(const Transport& transport, const Topology& topology);
 /// transport, or by an ideal one, all of them are by data sheet.
 std::vector<std::string> unmeasured_links(const Transport* transport, const Topology& topology);
 
+/// The same classes, by index, but for those whose rates somebody assumed: nothing is taken off
+/// what their data sheets say.
+std::vector<std::size_t> classes_by_data_sheet(const Transport* transport,
+                                               const Topology& topology);
+
 }  // namespace moesim

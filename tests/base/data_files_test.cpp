@@ -38,6 +38,7 @@ TEST(DataFiles, ModelsLieInTwoFolders) {
 TEST(DataFiles, OtherVersionsOfModelsAreNoSlips) {
   EXPECT_THAT(missing("models", "deepseek-r1"), HasSubstr("hint: 'deepseek-v3' has the sizes of "
                                                           "deepseek-r1\n"));
+  EXPECT_THAT(missing("models", "llama-3.1-70b"), HasSubstr("hint: 'llama-3-70b' has the sizes"));
   EXPECT_THAT(missing("models", "DeepSeek-R1.yaml"), HasSubstr("'deepseek-v3' has the sizes of"));
   EXPECT_THAT(missing("models", "glm-4.5"),
               testing::AllOf(HasSubstr("hint: moesim model import config.json"),

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/base/figures.h"
+
 namespace moesim {
 namespace {
 
@@ -58,6 +60,12 @@ TEST(Units, PrintsFourDigitsInAFittingUnit) {
   EXPECT_EQ(to_string(FlopsPerSecond(989.4e12)), "989.4 TFLOP/s");
   EXPECT_EQ(to_string(FlopsPerSecond(3)), "3 FLOP/s");
   EXPECT_EQ(to_string(Seconds(0.99999)), "1 s");
+}
+
+TEST(Units, PercentsThatRoundToNothingHaveOneSign) {
+  EXPECT_EQ(signed_percent(-0.0004), "+0.0 %");
+  EXPECT_EQ(signed_percent(0), "+0.0 %");
+  EXPECT_EQ(signed_percent(-0.0006), "-0.1 %");
 }
 
 TEST(Units, SplitsNumberAndUnit) {

@@ -79,6 +79,12 @@ TEST(FailuresCommand, SaysLongIntervalsInHours) {
   EXPECT_THAT(outcome.out, HasSubstr("# a node fails every 20000 h, 1 at once; "));
 }
 
+TEST(FailuresCommand, SaysShortTimesAsTheyAre) {
+  const Outcome outcome = failures({"megatron"}, {"--node-mtbf", "10s", "--write", "20 s"});
+  EXPECT_THAT(outcome.out, HasSubstr("# a node fails every 10 s, 1 at once; "));
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("e-")));
+}
+
 TEST(FailuresCommand, SaysIntervalsInTenthsOfMinutes) {
   const auto said = [](const std::string& interval) {
     return failures({"megatron"}, {"--node-mtbf", "20000h", "--interval", interval}).out;

@@ -208,6 +208,17 @@ TEST(LayersTable, ShowsTimesBytesAndChoicesPerStep) {
 TEST(LayersTable, OfEachLayerHasItsTimesPerStepAndTheClassesThatCarryBytes) {
   EXPECT_THAT(test::rows_of(Printout().add(layer_table(layers_of_two_steps())), "layers"),
               ::testing::ElementsAre("7|1 s|2 s|3 s|4 s|5 s|1.50|nic 150 B"));
+  EXPECT_EQ(layer_note(layers_of_two_steps()), "");
+}
+
+TEST(LayersTable, OfAnIterationSaysWhatItLeavesOut) {
+  CaseResult c = layers_of_two_steps();
+  c.metrics.layers.begin()->second.load_max_over_mean = {};
+  c.metrics.iteration.emplace();
+  EXPECT_EQ(layer_table(c).columns.back().name, "bytes per link class and iteration");
+  EXPECT_THAT(test::rows_of(Printout().add(layer_table(c)), "layers"),
+              ::testing::ElementsAre("7|1 s|2 s|3 s|4 s|5 s|-|nic 150 B"));
+  EXPECT_THAT(layer_note(c), ::testing::StartsWith("# without dense FFNs, "));
 }
 
 TEST(CaseJson, OfLayersHasTimesPerStepAndExactSumsOfBytes) {

@@ -2,7 +2,10 @@
 // Why steps come out in an order that surprises.
 #include "sim/report/order_notes.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tests/report/two_hosts.h"
 
 namespace moesim {
 namespace {
@@ -54,6 +57,51 @@ TEST(OrderNotes, APlacementThatLoadsAGpuMore) {
   CaseResult refused = stepping("megablocks", 4, 2.29);
   refused.unsuitable = "too few GPUs";
   EXPECT_EQ(order_notes({occult, refused}), "");
+}
+
+TEST(OrderNotes, ExpertsWhoseWeightsTravelDoNotStay) {
+  CaseResult gathers = stepping("hybridep-exact", 4, 2.29);
+  gathers.metrics.total.parameters = Seconds(2);
+  gathers.metrics.total.gradients = Seconds(1);
+  const CaseResult occult = stepping("occult", 5, 2.76, true);
+  EXPECT_EQ(order_notes({occult, gathers}), "");
+  gathers.metrics.total.gradients = Seconds(2);
+  EXPECT_THAT(order_notes({occult, gathers}), testing::HasSubstr("hybridep-exact, whose experts"));
+}
+
+/// Tokens go by links of the classes pcie and nic.
+CaseResult exchanging(const std::string& policy, const Topology& topology,
+                      std::vector<std::size_t> by_data_sheet) {
+  CaseResult c = stepping(policy, static_cast<double>(policy.size()), 1);
+  c.topology = &topology;
+  c.by_data_sheet = std::move(by_data_sheet);
+  c.metrics.total.traffic.link_class.resize(topology.classes().size(), 1);
+  return c;
+}
+
+TEST(OrderNotes, DataSheetsAgainstMeasurements) {
+  const Topology& topology = test::two_hosts();
+  constexpr std::size_t nic = 1;  // behind pcie
+  const std::string note =
+      "# note: nic by data sheet (hybrid) against measured or assumed rates (deepep-normal, nccl): "
+      "the order of these is not known (a, port)\n";
+  const CaseResult sheet = exchanging("hybrid", topology, {nic});
+  std::vector<CaseResult> cases = {exchanging("deepep-normal", topology, {}), sheet,
+                                   exchanging("nccl", topology, {})};
+  EXPECT_EQ(order_notes(cases), note);
+  EXPECT_EQ(order_notes({sheet, exchanging("ideal", topology, {nic})}), "");
+  for (CaseResult& c : cases) c.metrics.total.traffic.link_class[nic] = 0;
+  EXPECT_EQ(order_notes(cases), "") << "nothing goes that way";
+  for (CaseResult& c : cases) {
+    c.metrics.total.traffic = {};
+    c.metrics.iteration.emplace();
+  }
+  EXPECT_EQ(order_notes(cases), "");
+  const auto dispatch = static_cast<std::size_t>(PathKind::dispatch);
+  for (CaseResult& c : cases) c.metrics.path.kinds[dispatch].by["shared nic"] = Seconds(1);
+  cases.push_back(cases.back());
+  cases.back().name.routing = "balanced";
+  EXPECT_EQ(order_notes(cases), note);
 }
 
 TEST(OrderNotes, ExchangesThatSomeHide) {

@@ -73,6 +73,20 @@ TEST(Headers, OfAnIterationSayHowOftenAShortTraceIsPlayed) {
   EXPECT_THAT(lines("none"), Not(HasSubstr("is short")));
 }
 
+TEST(Headers, OfBalancedIterationsDoNotSayHowATraceIsPlayed) {
+  const auto with = [](const std::string& routing) {
+    return iteration_lines(
+        {{"parallel.ep", "8", "e"}, {"batch.global", "8192", "b"}, {"routing", routing, "r"}});
+  };
+  EXPECT_THAT(with("[recorded, balanced]"), HasSubstr("the trace is short"));
+  EXPECT_THAT(with("balanced"), Not(HasSubstr("the trace is short")));
+}
+
+TEST(Headers, SayOnWhichGpusMxfp8IsFp8) {
+  EXPECT_THAT(iteration_lines({{"parallel.ep", "8", "e"}, {"precision", "mxfp8", "p"}}),
+              HasSubstr("ZeRO 1, mxfp8 (fp8 on h100-measured)\n"));
+}
+
 TEST(Headers, OfAPassSayHowOftenAShortTraceIsPlayed) {
   const auto lines = [](const std::string& trace) {
     const Scenario scenario = parse_scenario(

@@ -156,7 +156,8 @@ TEST(WhatIf, SaysWhatWasMeant) {
   EXPECT_THAT(refused({.scale = {"nic.bandwidth=2x"}}),
               HasSubstr("hint: for example --scale nic.bandwidth=1.5"));
   EXPECT_THAT(refused({.scale = {"nic.bandwidth=1001"}}), HasSubstr("a factor from 0.001"));
-  EXPECT_THAT(refused({.slow = {"gpu:3"}}), HasSubstr("hint: for example --slow gpu:7=0.8"));
+  EXPECT_THAT(refused({.slow = {"gpu:3"}}), HasSubstr("for example --slow gpu:7=0.8"));
+  EXPECT_THAT(refused({.slow = {"gpu:3=1.2"}}), HasSubstr("a factor from 0.001 to 1\n"));
   EXPECT_THAT(refused({.slow = {"gpu=0.5"}}), HasSubstr("it needs KIND:NAME"));
   EXPECT_THAT(refused({.slow = {"gpus:3=0.5"}}), HasSubstr("did you mean 'gpu'?"));
   for (const std::string kind : {"nic", "switch"}) {

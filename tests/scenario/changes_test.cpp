@@ -44,8 +44,8 @@ TEST(Changes, ByFlagsNameAnInputAndAFieldOfIt) {
   EXPECT_THAT(mistake("topology..nodes=1"), HasSubstr("'set' needs input.path=value"));
   EXPECT_THAT(mistake("nodes=8"),
               AllOf(HasSubstr("'set' cannot change 'nodes'\n"),
-                    HasSubstr("hint: name the input first: topology.nodes, model.nodes, gpu.nodes, "
-                              "policy.nodes, transport.nodes, software.nodes\n")));
+                    HasSubstr("hint: if it is a field of an input, name that first: INPUT.nodes, "
+                              "of topology, model, gpu, policy, transport, software\n")));
   EXPECT_THAT(mistake("topolgy.nodes=8"), HasSubstr("hint: did you mean 'topology.nodes'?\n"));
   EXPECT_THAT(mistake("precisionn=bf16"), HasSubstr("hint: did you mean 'precision'?\n"));
   EXPECT_THAT(mistake("paralel.dp=4"), HasSubstr("hint: did you mean 'parallel.dp'?\n"));
@@ -136,6 +136,9 @@ TEST(RequiredFlags, AreThoseThatNameInputs) {
     EXPECT_THAT(with(needs_a_trace), HasSubstr("and no --trace\n")) << needs_a_trace.str();
   }
   EXPECT_EQ(missing({{"topology", "t", ""}, {"model", "llama-3-8b", ""}}), "");
+  EXPECT_THAT(missing({{"topology", "t", ""}, {"model", "llama-3-8c", ""}}),
+              testing::StartsWith("error: no 'llama-3-8c' in models/moe and models/dense\n"
+                                  "hint: did you mean 'llama-3-8b'?"));
   EXPECT_THAT(missing({{"model", "llama-3-8b", ""}}), HasSubstr("and no --topology\n"));
   EXPECT_THAT(missing({{"topology", "t", ""}, {"model", "tiny-moe", ""}}),
               HasSubstr("and no --trace, --policy\n"));

@@ -79,9 +79,36 @@ TEST(Software, OnlyGpusWithFp4MultiplyMxfp8) {
   EXPECT_THAT(warned({"precision=mxfp8"}),
               AllOf(HasSubstr("warning: 'h100-measured' does not multiply mxfp8"),
                     HasSubstr("fp8 or fp8-blockwise")));
+  EXPECT_THAT(warned({"precision=mxfp8"}), testing::StartsWith("warning: "));
+  EXPECT_THAT(warned({"precision=mxfp8", "topology=heterogeneous", "batch.global=40"}),
+              HasSubstr("'h100-measured', 'a100-measured', 'a800' do not multiply mxfp8"));
   EXPECT_EQ(warned({"precision=fp8"}), "");
   EXPECT_THAT(warned({"precision=mxfp8", "topology=gb200-nvl72", "batch.global=144"}),
               testing::Not(HasSubstr("mxfp8")));
+}
+
+TEST(Software, ModulesToRecomputeThatTheModelLacksAreTold) {
+  const auto warned = [](const std::string& recompute) {
+    std::string text;
+    const Scenario scenario = scenario_with({"model=gpt-oss-20b", "recompute=" + recompute});
+    for (const Diagnostic& d : open_inputs(scenario).warnings) text += d.str();
+    return text;
+  };
+  EXPECT_EQ(warned("[layernorm, mlp, moe_act, shared_experts, core_attn]"),
+            "warning: 'recompute': 'gpt-oss-20b' has nothing that mlp or shared_experts run again\n"
+            "hint: leave it out\n");
+  EXPECT_THAT(warned("mla_up_proj"), HasSubstr("has nothing that mla_up_proj runs again"));
+  EXPECT_EQ(warned("full"), "");
+}
+
+TEST(Software, KeepsNoMoreThanThePeak) {
+  EXPECT_NO_THROW(gpu_with({"software.kept.gh100.bf16=1.05"}));
+  const std::string error = error_of([] { gpu_with({"software.kept.gh100.bf16=2"}); });
+  EXPECT_THAT(error, HasSubstr("'efficiency.training.bf16' is 2: products would run at 1.66 times"));
+  EXPECT_EQ(error.find("error:"), error.rfind("error:"));
+  const std::string range = error_of([] { gpu_with({"software.kept.gh100.bf16=3"}); });
+  EXPECT_THAT(range, HasSubstr("'kept.gh100.bf16' is 3, must be between 0.01 and 2"));
+  EXPECT_EQ(range.find("error:"), range.rfind("error:")) << "it is said once";
 }
 
 TEST(Software, TorchTitanKeepsGatheredWeightsInPipelines) {

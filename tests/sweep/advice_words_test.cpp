@@ -83,6 +83,11 @@ class SleepsAfterChildren {
     if (before != faults_ && --left_ == 0) std::this_thread::sleep_for(time_);
     return false;
   }
+  /// Whether they have ended.
+  bool done() {
+    (*this)();
+    return left_ <= 0;
+  }
 
  private:
   static long faults() {
@@ -101,6 +106,18 @@ TEST(AdviceWords, SayThatTheTimeWasOver) {
   // The workers of both fidelities are through.
   const SleepsAfterChildren sleeps(2, std::chrono::milliseconds(2050));
   EXPECT_THAT(advice_parts(two, 0, 2, sleeps).text, HasSubstr(over));
+}
+
+TEST(AdviceWords, TellAnInterruptionFromTheEndOfTheTime) {
+  bool pressed = false;
+  const SleepsAfterChildren first_fidelity(1, std::chrono::milliseconds(0));
+  const auto after_analytic = [&pressed, waits = first_fidelity]() mutable {
+    pressed = pressed || waits.done();
+    return pressed;
+  };
+  const std::string text = advice_parts("policy: [alltoall, dedup]\n", 0, 600, after_analytic).text;
+  EXPECT_THAT(text, HasSubstr("# interrupted: 2 of 2 candidates are known\n"));
+  EXPECT_THAT(text, Not(HasSubstr("the time was over")));
 }
 
 }  // namespace

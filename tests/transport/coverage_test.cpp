@@ -65,6 +65,22 @@ TEST(UnmeasuredLinks, RatesOfAnotherBandwidthCountAndAssumedOnesDoNot) {
   EXPECT_THAT(unmeasured_links(&assumed, small_cluster(1)), ElementsAre("nvlink"));
 }
 
+TEST(ClassesByDataSheet, HaveNoRatesAtAll) {
+  const Transport assumed =
+      with_links("  - {class: nvlink, of: 100 GB/s, efficiency: 0.5, assumed: true}\n");
+  const auto names = [](const Transport* transport, const std::string& more) {
+    const Topology topology = small_cluster(2, more);
+    std::vector<std::string> list;
+    for (const std::size_t c : classes_by_data_sheet(transport, topology)) {
+      list.push_back(topology.classes()[c].name);
+    }
+    return list;
+  };
+  EXPECT_THAT(names(&assumed, ""), ElementsAre("nic"));
+  EXPECT_THAT(names(nullptr, "network: efa\n"), ElementsAre("nvlink", "nic"));
+  EXPECT_THAT(names(nullptr, "measured_with: nccl-p2p\n"), IsEmpty());
+}
+
 TEST(Coverage, TellsOfEveryClassWhereItsTimesComeFrom) {
   const Transport both = with_links(std::string(nvlink_100) + efa_10);
   EXPECT_EQ(coverage_of(both, small_cluster(2, "network: efa\n")), "nvlink, nic calibrated");

@@ -18,10 +18,10 @@ namespace {
 /// A fixed depth must fit the cluster.
 void check_depth(int depth, const EpGroups& groups) {
   if (depth <= groups.ranks(0).depth()) return;
-  throw Unsuitable(
-      fmt::format("'dispatch.depth' is {}, but {} on '{}' nest only {} deep", depth,
-                  counted(groups.size(), "rank"), groups.cluster(), groups.ranks(0).depth()),
-      "moesim topology show prints the levels");
+  throw Unsuitable(fmt::format("'dispatch.depth' is {}, but {} on '{}' nest{} only {} deep", depth,
+                               counted(groups.size(), "rank"), groups.cluster(),
+                               groups.size() == 1 ? "s" : "", groups.ranks(0).depth()),
+                   "moesim topology show prints the levels");
 }
 
 /// `equal`: every phase moves equal parts.

@@ -65,7 +65,9 @@ std::int64_t padded_rows(const Padding& padding, const LayerTokens& tokens) {
     throw Error(fmt::format("rank {} has {} choices for expert {}, but the capacity is {} rows",
                             tokens.first_gpu.value + rank.value, load,
                             tokens.assignment.placement().expert_in(slot).value, most),
-                "add routing: {kind: capacity} with the same rule and factor, or set padding: max");
+                "routing: {kind: capacity} and the dispatch need the same rule and factor: change "
+                "policy.dispatch.factor as policy.routing.factor; or set policy.dispatch.padding: "
+                "max");
   });
   return fixed && padding.capacity.factor > 0 ? most : rows;
 }

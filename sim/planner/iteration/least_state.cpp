@@ -2,6 +2,7 @@
 #include "sim/planner/iteration/least_state.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -11,6 +12,7 @@
 #include "sim/planner/iteration/stage_layers.h"
 #include "sim/planner/iteration/stage_parameters.h"
 #include "sim/planner/layer/expert_tensors.h"
+#include "sim/planner/layer/layer_planner.h"
 
 namespace moesim {
 namespace {
@@ -37,11 +39,41 @@ StageParameters parameters_of(const IterationShape& shape, int stage, const MoeM
   return sums;
 }
 
+/// The largest degree of expert parallelism that the other sizes leave; 1 of dense models.
+int largest_ep(const Grid& grid, const MoeModel& model) {
+  if (model.experts == 0) return 1;
+  return default_ep(grid.gpus() / (grid.size(ParallelAxis::etp) * grid.stages()), model.experts);
+}
+
 }  // namespace
 
-const char* const hint_of_iterations =
-    "more pipeline stages, tensor-parallel GPUs, replicas with zero: 1, recompute, or smaller "
-    "micro batches; or memory: ignore";
+std::string hint_of_memory(const Spec& spec, const Grid& grid, const MoeModel& model) {
+  if (spec.serves()) {
+    return "fewer sequences or shorter contexts per rank, serving.kv: fp8, serving.precision: fp8, "
+           "more GPUs or a larger ep, fewer redundant experts; or memory: ignore";
+  }
+  const IterationSpec& has = spec.spec;
+  std::vector<std::string> help;
+  if (const int most = largest_ep(grid, model); most > grid.size(ParallelAxis::ep)) {
+    help.push_back(fmt::format("ep up to {} (it is {})", most, grid.size(ParallelAxis::ep)));
+  }
+  if (grid.size(ParallelAxis::dp) == 1) help.emplace_back("more GPUs");
+  if (grid.size(ParallelAxis::dp) > 1) {
+    if (grid.stages() < model.layers) help.emplace_back("more pipeline stages");
+    help.emplace_back("tensor-parallel GPUs");
+  }
+  const bool shares = grid.size(ParallelAxis::dp_cp) > has.dp_replicate;
+  const bool whole = by_muon(spec) || has.pipeline == PipelineKind::dualpipe;
+  if (shares && has.zero < (whole ? 1 : 3)) {
+    help.push_back(fmt::format("zero: {}", has.zero == 0 ? "1" : has.zero == 1 ? "2 or 3" : "3"));
+  }
+  if (!has.recompute.has(RecomputeModule::full)) {
+    help.push_back(has.recompute.empty() ? "recompute" : "recompute: full");
+  }
+  if (has.micro_batch > 1) help.emplace_back("smaller micro batches");
+  help.emplace_back("shorter sequences");
+  return fmt::format("{}; or memory: ignore", fmt::join(help, ", "));
+}
 
 bool by_muon(const Spec& spec) {
   return !spec.serves() && spec.spec.optimizer == OptimizerKind::muon;
@@ -83,7 +115,7 @@ std::vector<MemoryUse> least_state(const Spec& spec, const IterationShape& shape
 }
 
 void check_least_state(const std::vector<MemoryUse>& stages, const Grid& grid,
-                       const GpuModels& gpus, const std::string& policy) {
+                       const GpuModels& gpus, const std::string& policy, const std::string& hint) {
   std::size_t worst = 0;
   Bytes excess(0), there;
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
@@ -100,7 +132,7 @@ void check_least_state(const std::vector<MemoryUse>& stages, const Grid& grid,
                   "have {} for tensors: {} too much ({})",
                   policy, to_string(stages[worst].total()), worst, to_string(there),
                   to_string(excess), text_of_parts(stages[worst])),
-      hint_of_iterations);
+      hint);
 }
 
 }  // namespace moesim

@@ -2,6 +2,7 @@
 // What the state of a training iteration takes at least, worked out without a plan of it.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "sim/planner/iteration/spec.h"
@@ -9,8 +10,8 @@
 
 namespace moesim {
 
-/// What helps iterations that do not fit.
-extern const char* const hint_of_iterations;
+/// What helps an iteration, or a pass of serving, that does not fit; nothing that it has already.
+std::string hint_of_memory(const Spec& spec, const Grid& grid, const MoeModel& model);
 
 /// Whether Muon updates matrices, and Adam the rest.
 bool by_muon(const Spec& spec);
@@ -26,8 +27,9 @@ MemoryUse state_of_dense(std::int64_t parameters, std::int64_t replicas, const M
 std::vector<MemoryUse> least_state(const Spec& spec, const IterationShape& shape,
                                    const MoeModel& model, bool divides_experts);
 
-/// Throws Unsuitable if a stage lacks memory on every GPU, for the one that lacks most.
+/// Throws Unsuitable with this hint if a stage lacks memory on every GPU, for the one that lacks
+/// most.
 void check_least_state(const std::vector<MemoryUse>& stages, const Grid& grid,
-                       const GpuModels& gpus, const std::string& policy);
+                       const GpuModels& gpus, const std::string& policy, const std::string& hint);
 
 }  // namespace moesim

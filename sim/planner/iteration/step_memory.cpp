@@ -7,7 +7,6 @@
 
 #include "sim/base/units.h"
 #include "sim/base/unsuitable.h"
-#include "sim/planner/iteration/least_state.h"
 
 namespace moesim {
 namespace {
@@ -73,7 +72,7 @@ std::string text_of_parts(const MemoryUse& use) {
 }
 
 void check_memory(const MemoryPeaks& peaks, const GpuModels& gpus, const std::string& policy,
-                  const std::optional<std::string>& layers) {
+                  const std::optional<std::string>& layers, const std::string& hint) {
   std::size_t worst = peaks.size();
   Bytes excess(0);
   for (std::size_t g = 0; g < peaks.size(); ++g) {
@@ -83,22 +82,15 @@ void check_memory(const MemoryPeaks& peaks, const GpuModels& gpus, const std::st
   if (worst == peaks.size()) return;
   const MemoryPeak& peak = peaks[worst];
   const std::string what = layers && !layers->empty() ? " for " + *layers : "";
-  const std::string when = layers ? "" : " " + peak.when();
-  if (peak.use.of(MemoryPart::cache).value > 0) {
-    throw Unsuitable(
-        fmt::format("policy '{}' needs {} on GPU {}, which has {} for tensors: {} too much ({})",
-                    policy, to_string(peak.use.total()), worst, to_string(gpus[worst]->memory),
-                    to_string(excess), text_of_parts(peak.use)),
-        "fewer sequences or shorter contexts per rank, serving.kv: fp8, serving.precision: fp8, "
-        "more GPUs or a larger ep, fewer redundant experts; or memory: ignore");
-  }
+  const bool serves = peak.use.of(MemoryPart::cache).value > 0;
+  const std::string when = layers || serves ? "" : " " + peak.when();
   throw Unsuitable(
       fmt::format("policy '{}' needs {}{} on GPU {}{}, which has {} for tensors: {} too much ({})",
                   policy, to_string(peak.use.total()), what, worst, when,
                   to_string(gpus[worst]->memory), to_string(excess), text_of_parts(peak.use)),
       layers ? "fewer layers (--layers 0,1), slots or tokens per rank, more GPUs, other "
                "gradient_bytes or optimizer_bytes; or memory: ignore; iterations can recompute"
-             : hint_of_iterations);
+             : hint);
 }
 
 }  // namespace moesim

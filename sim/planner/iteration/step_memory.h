@@ -71,8 +71,9 @@ GpuId fullest(const MemoryPeaks& peaks);
 std::string text_of_parts(const MemoryUse& use);
 
 /// Throws Unsuitable for the GPU that lacks most, saying how much and of what, and when. `layers`:
-/// which MoE layers that is for, of a step that has only those; "" if it is obvious.
+/// which MoE layers that is for, of a step that has only those; "" if it is obvious. `hint`: what
+/// helps others.
 void check_memory(const MemoryPeaks& peaks, const GpuModels& gpus, const std::string& policy,
-                  const std::optional<std::string>& layers = {});
+                  const std::optional<std::string>& layers, const std::string& hint = "");
 
 }  // namespace moesim

@@ -97,6 +97,7 @@ class LayerPlanner {
 
   /// When the placement first decides from loads, steps of the warm-up included.
   std::vector<FirstPlan> first_plans() const { return placer_->first_plans(); }
+  bool reacts() const { return placer_->reacts(); }
   /// Why its plans are the same for any loads, or nothing (Placer::forced).
   std::string forced() const { return placer_->forced(); }
   /// Steps of the warm-up in which it did.

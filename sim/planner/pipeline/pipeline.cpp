@@ -43,7 +43,8 @@ void check_shape(const PipelineShape& s) {
     require(s.chunks >= 2, s, fmt::format("{} model chunk per stage", s.chunks),
             "at least 2; 1f1b and combined-1f1b have one");
     require(s.microbatches % s.stages == 0, s,
-            fmt::format("{} microbatches are not a multiple of {} pipeline stages", s.microbatches,
+            fmt::format("{} {} not a multiple of {} pipeline stages",
+                        counted(s.microbatches, "microbatch"), s.microbatches == 1 ? "is" : "are",
                         s.stages),
             "a group of as many microbatches as stages passes each chunk in turn");
   } else {

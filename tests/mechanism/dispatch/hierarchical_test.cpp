@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hierarchical dispatch against hand counts and an independent reading of its pseudo-code.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -178,6 +179,8 @@ TEST(Hierarchical, ADepthBeyondTheLevelsIsAnErrorThatNamesIt) {
                  "error: 'dispatch.depth' is 3, but 4 ranks on 'test' nest only 2 deep\n"
                  "hint: moesim topology show prints the levels\n");
   }
+  EXPECT_THAT([] { make_dispatch("{kind: hierarchical, depth: 3}", cluster(1, 1), 1); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("1 rank on 'test' nests only ")));
 }
 
 /// Tokens of the given width on the HierMoE testbed; who deduplicates how, and how deep.

@@ -153,8 +153,9 @@ TEST(Padding, ChoicesBeyondTheCapacityAreAnErrorThatNamesThem) {
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(),
                  "error: rank 0 has 3 choices for expert 0, but the capacity is 2 rows\n"
-                 "hint: add routing: {kind: capacity} with the same rule and factor, or set "
-                 "padding: max\n");
+                 "hint: routing: {kind: capacity} and the dispatch need the same rule and factor: "
+                 "change policy.dispatch.factor as policy.routing.factor; or set "
+                 "policy.dispatch.padding: max\n");
   }
   const auto dropless = make_dispatch("padded", any_topology(), 4);
   EXPECT_EQ(dropless->count(four_each(many_to_one).view()).padded_phases[0], Wire(16, 3));

@@ -115,7 +115,7 @@ TEST_F(LeastStateTest, ThatFitsNoGpuOfAStageIsRefused) {
     auto gpu = std::make_shared<GpuModel>(*test::h100s(1).front());
     gpu->memory = memory;
     try {
-      check_least_state(least, shape.grid, GpuModels(8, gpu), "p");
+      check_least_state(least, shape.grid, GpuModels(8, gpu), "p", "");
     } catch (const Unsuitable& e) {
       return e.diagnostics().front().message;
     }
@@ -129,6 +129,27 @@ TEST_F(LeastStateTest, ThatFitsNoGpuOfAStageIsRefused) {
               testing::MatchesRegex("policy 'p' needs at least .* MB all the time in pipeline "
                                     "stage ., whose GPUs have .* MB for tensors: 1 MB too much "
                                     "\\(.* MB weights, .* MB gradients, .* MB optimizer\\)"));
+}
+
+TEST_F(LeastStateTest, TheHintHasWhatTheSpecLacks) {
+  const MoeModel model = all_chosen(4);  // 8 experts
+  Spec spec = options(PipelineKind::one_f_one_b, 2, 1, 4);
+  const auto hint = [&] { return hint_of_memory(spec, shape_of(spec.spec, 8, model).grid, model); };
+  EXPECT_EQ(hint(),
+            "more pipeline stages, tensor-parallel GPUs, zero: 2 or 3, recompute, shorter "
+            "sequences; or memory: ignore");
+  spec.spec.parallel.ep = 1;
+  spec.spec.zero = 3;
+  spec.spec.micro_batch = 2;
+  spec.spec.recompute.add(RecomputeModule::moe_act);
+  EXPECT_EQ(hint(),
+            "ep up to 4 (it is 1), more pipeline stages, tensor-parallel GPUs, recompute: full, "
+            "smaller micro batches, shorter sequences; or memory: ignore");
+  spec.spec.parallel.tp = 4;
+  spec.spec.recompute.add(RecomputeModule::full);
+  EXPECT_EQ(hint(),
+            "ep up to 4 (it is 1), more GPUs, smaller micro batches, shorter sequences; or "
+            "memory: ignore");
 }
 
 }  // namespace

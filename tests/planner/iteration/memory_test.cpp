@@ -241,13 +241,14 @@ TEST_F(IterationMemoryTest, WhatDoesNotFitIsRefusedWithWhenAndOfWhat) {
   const MemoryPeak& peak = held.peaks[worst.index()];
   gpu.memory = peak.use.total();
   const auto exact = std::make_shared<const GpuModel>(gpu);
-  EXPECT_NO_THROW(check_memory(held.peaks, GpuModels(8, exact), "p"));
+  EXPECT_NO_THROW(check_memory(held.peaks, GpuModels(8, exact), "p", {}));
   gpu.memory += Bytes(-1'000'000);
   const auto small = std::make_shared<const GpuModel>(gpu);
   try {
-    check_memory(held.peaks, GpuModels(8, small), "p");
+    check_memory(held.peaks, GpuModels(8, small), "p", {}, "what helps");
     FAIL() << "fits";
   } catch (const Unsuitable& e) {
+    EXPECT_EQ(e.diagnostics().front().hint, "what helps");
     const std::string text = e.diagnostics().front().message;
     EXPECT_THAT(text, testing::HasSubstr(fmt::format("on GPU {} in turn {} of pipeline stage {}",
                                                      worst.value, peak.turn, peak.stage)));

@@ -37,6 +37,9 @@ TEST(PipelineShape, NamesTheRuleThatItBreaks) {
       broken_rule({Kind::interleaved, 4, 10, 2}),
       "interleaved: 10 microbatches are not a multiple of 4 pipeline stages; a group of as many "
       "microbatches as stages passes each chunk in turn");
+  EXPECT_EQ(broken_rule({Kind::interleaved, 8, 1, 2}),
+            "interleaved: 1 microbatch is not a multiple of 8 pipeline stages; a group of as many "
+            "microbatches as stages passes each chunk in turn");
   EXPECT_EQ(
       broken_rule({Kind::dualpipe, 3, 8, 1}),
       "dualpipe: 3 pipeline stages are odd; the stages of one half mirror those of the other");

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "sim/base/counted.h"
 #include "sim/base/unsuitable.h"
 #include "sim/mechanism/depth_model.h"
 #include "sim/mechanism/mechanisms.h"
@@ -32,9 +33,9 @@ class ExpertSwapper final : public Permuting {
         next_(static_cast<std::size_t>(context.layers)) {
     const int levels = depth_model_.nesting().depth();
     if (options.depth > levels) {
-      throw Unsuitable(
-          fmt::format("'placement.depth' is {}, but {} ranks on '{}' nest only {} deep",
-                      options.depth, ep(), groups().cluster(), levels));
+      throw Unsuitable(fmt::format("'placement.depth' is {}, but {} on '{}' nest{} only {} deep",
+                                   options.depth, counted(ep(), "rank"), groups().cluster(),
+                                   ep() == 1 ? "s" : "", levels));
     }
   }
 
