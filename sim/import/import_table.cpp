@@ -15,6 +15,7 @@
 #include "sim/import/input_hash.h"
 #include "sim/import/layer_numbering.h"
 #include "sim/import/table_tokens.h"
+#include "sim/import/table_values.h"
 #include "sim/import/unnamed_counts.h"
 
 namespace moesim {
@@ -175,8 +176,7 @@ class RowKinds {
   void check() const {
     if (!choices_ || !counts_) return;
     if (!odd_count_.empty()) {
-      throw error_in(odd_.file, odd_count_, "multiply all counts by the same number, or round them",
-                     odd_.line);
+      throw error_in(odd_.file, odd_count_, odd_count_hint, odd_.line);
     }
     const bool later = counts_->file == choices_->file && counts_->line < choices_->line;
     const Place& second = later ? *choices_ : *counts_;

@@ -126,6 +126,9 @@ void TableReader::read_json(const std::string& path) {
   JsonItems items(path);
   try {
     while (items.next_whole()) {
+      if (rows.rows() == 0 && holds_expert_samples(items.item(), fields_)) {
+        return read_metrics_json(path, fields_, counters_, use_);
+      }
       rows.visit_item(items.item(), path, items.line());
       progress_(items.done());
     }
@@ -146,7 +149,7 @@ void TableReader::read_json(const std::string& path) {
 void TableReader::read_text(const std::string& path) {
   const auto header = find_header(path, fields_);
   if (!header) {
-    if (read_prometheus_rows(path, fields_, counters_, use_) > 0) return;
+    if (read_metrics_page(path, fields_, counters_, use_)) return;
     for (const bool counted : {false, true}) {  // counts only of a log without choices
       LogLines log(fields_, use_, counted);
       LineFile all(path);

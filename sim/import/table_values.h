@@ -30,6 +30,10 @@ std::optional<TableValue> value_of_json(const JsonElement& json);
 /// The only number in a module's name, "model.layers.3.mlp.gate"; nothing if there are several.
 std::optional<std::int64_t> layer_in_name(std::string_view name);
 
+/// What to do about counts that are not whole numbers.
+inline constexpr const char* odd_count_hint =
+    "multiply all counts by the same number, or round them";
+
 /// Puts a value in its place of the row. A value that does not fit is an Error if the flags map the
 /// field, else the row does not say it.
 void fill(TableRow& row, TableRole role, const TableValue& value, const std::string& field,
