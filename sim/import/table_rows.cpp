@@ -151,7 +151,7 @@ void TableReader::read_text(const std::string& path) {
   if (!header) {
     if (read_metrics_page(path, fields_, counters_, use_)) return;
     for (const bool counted : {false, true}) {  // counts only of a log without choices
-      LogLines log(fields_, use_, counted);
+      LogLines log(fields_, use_, facts_, counted);
       LineFile all(path);
       log.read(all, progress_);
       if (log.rows() > 0) return;

@@ -30,6 +30,7 @@ class ExpertsOfLayers {
     const std::int32_t expert = row.experts.front();
     if (all_ > 1 && std::ssize(its) == all_ && !row.token) its.clear();  // counted again
     if (std::ranges::find(its, expert) != its.end()) return false;
+    of_tokens_ = of_tokens_ || row.token.has_value();
     ascending_ = ascending_ && (its.empty() || its.back() < expert);
     its.push_back(expert);
     most_ = std::max(most_, its.size());
@@ -38,6 +39,11 @@ class ExpertsOfLayers {
   }
   bool more_than_choices() const { return top_k_ > 0 && most_ > static_cast<std::size_t>(top_k_); }
   bool ascending() const { return ascending_; }
+  /// Whether nothing but counts has such rows, even if they name none. Two tokens may happen to.
+  bool counts_without_name(int experts) const {
+    return ascending_ && !of_tokens_ &&
+           (all(experts) || most_ > 2 * static_cast<std::size_t>(top_k_));
+  }
   bool all(int experts) const {
     return experts > 1 && !experts_.empty() &&
            std::ranges::all_of(
@@ -50,8 +56,11 @@ class ExpertsOfLayers {
   std::map<Key, std::vector<std::int32_t>> experts_;
   int top_k_, all_;
   std::size_t most_ = 0;
-  bool ascending_ = true;
+  bool ascending_ = true, of_tokens_ = false;
 };
+
+const std::string listed = "has each expert once per layer";
+const std::string hint = "--map count=FIELD names counts, token=FIELD the token of a choice";
 
 /// Reading ends here: the rest of the file does not matter.
 struct EnoughRows {};
@@ -88,8 +97,11 @@ std::optional<std::string> unnamed_counts(const std::string& path, ImportSink& s
     return (row.layer || known.size() == 1) && layers.add(row);
   });
   const int experts = options.experts > 0 ? options.experts : facts.experts;
-  if (!once || !facts.unused || facts.unused->empty() ||
-      !(layers.all(experts) || layers.more_than_choices())) {
+  if (!once || !(layers.all(experts) || layers.more_than_choices())) return std::nullopt;
+  if (!facts.unused || facts.unused->empty()) {
+    if (layers.counts_without_name(experts)) {
+      throw error_in(path, listed + " in their order, without counts and tokens", hint);
+    }
     return std::nullopt;
   }
   std::vector<std::string> fields;
@@ -101,8 +113,6 @@ std::optional<std::string> unnamed_counts(const std::string& path, ImportSink& s
         read_while(path, map, others, [](const TableRow& row) { return row.counts.size() == 1; });
     if (counts) fields.push_back(field);
   }
-  const std::string listed = "has each expert once per layer";
-  const std::string hint = "--map count=FIELD names counts, token=FIELD the token of a choice";
   if (!layers.all(experts) && !layers.ascending()) {
     sink.warn({Severity::warning, path, 0, 0,
                fmt::format("{}: counts? Rows are taken for choices, and {} for nothing", listed,
