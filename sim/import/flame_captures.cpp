@@ -2,6 +2,7 @@
 #include "sim/import/flame_captures.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -64,7 +65,12 @@ std::map<std::int64_t, LayerFiles> find_layers(const std::vector<std::string>& i
       const std::int64_t number = whole_name(entry.path().filename().string());
       if (number < 0 || number > max_layer_number || !is_folder(entry.path().string())) continue;
       auto files = files_of_layer(entry.path());
-      if (!files.empty()) layers[number].merge(files);
+      if (files.empty()) continue;
+      layers[number].merge(files);
+      if (!files.empty()) {
+        throw error_in(files.begin()->second, fmt::format("is a second file of layer {}", number),
+                       "import one iteration at a time");
+      }
     }
   }
   return layers;

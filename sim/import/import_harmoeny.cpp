@@ -88,7 +88,9 @@ LayerCounts read_rank(const fs::path& folder, ImportSink& sink) {
     if (layer < 0 || layer > max_layer_number) {
       throw error_in(path, "is not named moe_layer-<number>.csv");
     }
-    layers.emplace(static_cast<int>(layer), read_iterations(path, sink));
+    if (!layers.emplace(static_cast<int>(layer), read_iterations(path, sink)).second) {
+      throw error_in(path, fmt::format("is a second file of layer {}", layer));
+    }
   }
   if (layers.empty()) throw error_in(folder.string(), "has no moe_layer-<number>.csv");
   return layers;

@@ -3,7 +3,6 @@
 // (routed_experts_capturer.py and its successors) and Megatron's server (moe_topk_indices).
 #include <fmt/format.h>
 
-#include "sim/import/counts.h"
 #include "sim/import/encoded_routes.h"
 #include "sim/import/file_content.h"
 #include "sim/import/formats.h"

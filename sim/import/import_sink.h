@@ -2,6 +2,7 @@
 // Takes what importers hand over pass by pass and writes steps: memory holds one pass and one step.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -44,7 +45,10 @@ class ImportSink {
   /// The rows are dealt from counts: which experts share a token means nothing.
   void keep_only_counts() { only_counts_ = true; }
   void warn(Diagnostic warning) { warnings_.push_back(std::move(warning)); }
-  bool warned() const { return !warnings_.empty(); }
+  /// Whether a warning had this hint.
+  bool warned_of(const std::string& hint) const {
+    return std::ranges::any_of(warnings_, [&](const auto& w) { return w.hint == hint; });
+  }
   /// The share of the inputs that is read.
   void progress(double done) const;
 

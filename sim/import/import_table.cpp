@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 
 #include "sim/base/most.h"
+#include "sim/import/count_limits.h"
 #include "sim/import/counts.h"
 #include "sim/import/dump_names.h"
 #include "sim/import/formats.h"
@@ -49,7 +51,7 @@ class LoggedCounts {
     where_ = row.file;
     if (row.experts.empty()) {
       for (std::size_t e = 0; e < row.counts.size(); ++e) {
-        counts[static_cast<std::int64_t>(e)] += row.counts[e];
+        add_count(counts[static_cast<std::int64_t>(e)], row.counts[e], row);
       }
       longest_ = std::max(longest_, row.counts.size());
       return;
@@ -57,7 +59,9 @@ class LoggedCounts {
     if (row.experts.size() != row.counts.size()) {
       throw error_in(row.file, "has other counts than experts", "", row.line);
     }
-    for (std::size_t i = 0; i < row.counts.size(); ++i) counts[row.experts[i]] += row.counts[i];
+    for (std::size_t i = 0; i < row.counts.size(); ++i) {
+      add_count(counts[row.experts[i]], row.counts[i], row);
+    }
   }
   void hand_over() {
     if (longest_ > 0) check_expert_count(static_cast<std::int64_t>(longest_), sink_, where_);
@@ -104,6 +108,15 @@ class LoggedCounts {
     int file = 0, number = 0;
     std::set<int> layers;  // of the last dump
   };
+
+  /// Adds to a sum that cannot overflow.
+  static void add_count(std::int64_t& sum, std::int64_t count, const TableRow& row) {
+    sum += count;
+    if (std::abs(sum) <= most_count) return;
+    throw error_in(row.file,
+                   fmt::format("counts an expert {} times; at most {} can be", sum, most_count),
+                   fewer_tokens_hint, row.line);
+  }
 
   /// Files of the same source are dumps one after the other. Files of other layers of a rank are
   /// of one dump.
@@ -216,6 +229,9 @@ void add_tables(const std::vector<std::string>& paths, ImportSink& sink) {
       map,
       [&](TableRow& row) {
         check_facts(*facts, row.file, sink);
+        if (row.experts.empty() && !row.odd_count.empty()) {
+          throw error_in(row.file, row.odd_count, odd_count_hint, row.line);
+        }
         const bool counted =
             row.experts.empty() || (row.lists == 0 && !row.counts.empty() && !row.token);
         kinds.note(row, counted);
@@ -230,6 +246,7 @@ void add_tables(const std::vector<std::string>& paths, ImportSink& sink) {
     reader.read(path);
     ++files;
   }
+  if (facts->cut_lines > 0) sink.drop("of a line that is cut short", facts->cut_lines);
   kinds.check();
   if (!tokens.empty()) tokens.hand_over();
   if (!counts.empty()) counts.hand_over();

@@ -99,13 +99,14 @@ void RequestRoutes::append(Request& request, const NpyArray& ids, const std::str
                    "chunks of a response have [token][layer][choice]");
   }
   if (shape.empty()) shape = {0, added[1], added[2]};
-  bool again = added[0] > shape[0];
+  bool again = added[0] > shape[0] || (request.grows && added[0] == shape[0]);
   for (std::int64_t i = 0; again && i < std::ssize(request.ids); ++i) {
     again = ids.integer(i) == request.ids[static_cast<std::size_t>(i)];
   }
   for (std::int64_t i = again ? std::ssize(request.ids) : 0; i < ids.count(); ++i) {
     request.ids.push_back(static_cast<std::int32_t>(ids.integer(i)));
   }
+  request.grows = request.grows || (again && shape[0] > 0);
   shape[0] = again ? added[0] : shape[0] + added[0];
 }
 

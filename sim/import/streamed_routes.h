@@ -38,6 +38,7 @@ class RequestRoutes {
     std::string where;
     std::vector<std::int32_t> ids = {};
     std::vector<std::int64_t> shape = {};
+    bool grows = false;  // a chunk had all of those before
   };
   bool is_repeated(const NpyArray& ids);
   void append(Request& request, const NpyArray& ids, const std::string& where) const;

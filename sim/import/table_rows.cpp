@@ -99,6 +99,17 @@ std::optional<TableHeader> find_header(const std::string& path, const TableField
   return std::nullopt;
 }
 
+/// Of two columns with one name nobody can say which is meant.
+void refuse_equal_columns(const std::vector<std::string>& names, const RolePlaces& places,
+                          const std::string& path, int line) {
+  for (const auto& of_role : places) {
+    for (const std::size_t field : of_role) {
+      if (std::ranges::count(names, names[field]) < 2) continue;
+      throw error_in(path, fmt::format("has two columns '{}'", names[field]), "rename one", line);
+    }
+  }
+}
+
 /// "# model=x n_expert=128 n_expert_used=8"
 void note_facts(std::string_view comment, TableFacts& facts) {
   for (const std::string& word : cells_of(comment.substr(1), ' ')) {
@@ -140,6 +151,7 @@ void TableReader::read_json(const std::string& path) {
     throw error_in(path, "is a printed array, not rows",
                    "kind 'counts' reads printed counts, 'npy' ids that np.save wrote");
   }
+  if (items.cut()) ++facts_.cut_lines;
   if (rows.rows() > 0) return;
   throw error_in(path, content_of(path) + "; none is known to hold expert ids",
                  "--map experts=FIELD,layer=FIELD,token=FIELD says which do; responses of servers "
@@ -162,6 +174,7 @@ void TableReader::read_text(const std::string& path) {
   }
   FieldPlaces places(fields_);
   const auto& found = places.find(header->names, path);
+  refuse_equal_columns(header->names, found, path, header->line);
   LineFile lines(path);
   std::string line, heading, cut;
   int cut_line = 0;
@@ -187,6 +200,7 @@ void TableReader::read_text(const std::string& path) {
     use_(row);
     progress_(lines.done());
   }
+  if (!cut.empty()) ++facts_.cut_lines;
 }
 
 bool holds_json_rows(const std::string& path) {

@@ -18,7 +18,7 @@ struct TableValue {
   std::int64_t lists = 0;  // that the numbers come in; 0: a single one
   bool nested = false;     // in lists of lists
   bool numeric = false;
-  std::string text;  // of what is not a number
+  std::string text;  // as written, unless it is a list or a fraction of JSON
 };
 
 /// Reads CSV or plain text: "3", "[3, 6]", "3 6", "3;6"; anything else is text.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/import/table_rows.h"
+#include "sim/import/table_values.h"
 
 namespace moesim {
 namespace {
@@ -93,7 +94,9 @@ std::optional<std::string> unnamed_counts(const std::string& path, ImportSink& s
   ExpertsOfLayers layers(options.top_k, options.experts);
   TableFacts facts;
   const auto& known = options.layers.empty() ? options.moe_layers : options.layers;
+  std::optional<TableRow> odd;
   const bool once = read_while(path, options.map, facts, [&](const TableRow& row) {
+    if (!odd && !row.odd_count.empty()) odd = row;
     return (row.layer || known.size() == 1) && layers.add(row);
   });
   const int experts = options.experts > 0 ? options.experts : facts.experts;
@@ -120,6 +123,7 @@ std::optional<std::string> unnamed_counts(const std::string& path, ImportSink& s
                "", hint});
     return std::nullopt;
   }
+  if (fields.empty() && odd) throw error_in(path, odd->odd_count, odd_count_hint, odd->line);
   if (fields.size() != 1) {
     throw error_in(path,
                    fmt::format("{}, and no field is known to count its tokens: {}", listed,

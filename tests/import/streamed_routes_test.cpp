@@ -39,6 +39,10 @@ TEST(ChunksOfAResponse, MayRepeatWhatTheOnesBeforeHave) {
                     {{"a.txt", chunk_of("x", "[[[0, 1], [2, 3]]]") +
                                    chunk_of("x", "[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]")}}),
             "top 2 [2] 1: 0 1 4 5 2: 2 3 6 7");
+  const std::string all = chunk_of("x", "[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]");
+  EXPECT_EQ(told_of("vllm-routes", {{"a.txt", chunk_of("x", "[[[0, 1], [2, 3]]]") + all + all}}),
+            "top 2 [2] 1: 0 1 4 5 2: 2 3 6 7")
+      << "the last one without a new token";
 }
 
 TEST(ChunksOfAResponse, SayThatItIsNotFinished) {
