@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <string_view>
+
+#include "sim/base/parse_integer.h"
 
 namespace moesim {
 namespace {
@@ -26,6 +27,10 @@ std::optional<T> number_after(std::string_view word, const std::string& path) {
 }
 
 }  // namespace
+
+std::int64_t number_of_name(std::string_view text) {
+  return parse_integer<std::int64_t>(text).value_or(-1);
+}
 
 std::optional<std::int64_t> rank_in_name(const std::string& path) {
   return number_after<std::int64_t>("rank", path);

@@ -19,6 +19,9 @@ namespace moesim {
 /// Requests fill steps of so many tokens: 61 MB of ids for 58 layers of 8 choices.
 constexpr std::int32_t default_step_tokens = 131'072;
 
+/// A reason to drop rows: the layers behind the model's that predict further tokens.
+inline constexpr const char* mtp_rows = "of multi-token prediction";
+
 class ImportSink {
  public:
   ImportSink(const ImportOptions& options, TraceWriter& writer, TraceProgress progress);

@@ -34,8 +34,7 @@ class LoggedCounts {
   }
   bool empty() const { return steps_.empty(); }
   void add(const TableRow& row) {
-    const auto& known =
-        sink_.options().layers.empty() ? sink_.options().moe_layers : sink_.options().layers;
+    const auto& known = sink_.options().known_layers();
     std::optional<std::int64_t> layer = row.layer;
     if (!layer && known.size() == 1) layer = known.front();
     if (!layer || *layer < 0 || *layer > max_layer_number) {

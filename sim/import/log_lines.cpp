@@ -75,8 +75,8 @@ std::optional<std::string_view> tensor_named_by(std::string_view line) {
 
 }  // namespace
 
-/// Whether a line is a heading of a tensor, or of one that holds no chosen experts. A print that
-/// leaves values out is refused.
+/// Whether a line has no rows: a heading of a tensor, or a line of one without chosen experts. A
+/// print that leaves values out is refused.
 bool LogLines::passes_tensor(const std::string& line, const TableRow& row) {
   if (const auto name = tensor_named_by(line)) {
     in_tensor_ = true;

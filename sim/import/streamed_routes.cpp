@@ -47,7 +47,7 @@ bool same_routes(const NpyArray& a, const NpyArray& b) {
 }  // namespace
 
 void RequestRoutes::begin(const JsonElement& response) {
-  index_ = 0;
+  index_ = tokens_ = 0;
   in_choice_ = false;
   next_to_choices_.clear();
   in_this_choice_.clear();
@@ -83,6 +83,7 @@ bool RequestRoutes::is_repeated(const NpyArray& ids) {
 
 void RequestRoutes::add(const NpyArray& ids, const std::string& where) {
   if (is_repeated(ids)) return;
+  tokens_ += ids.shape().empty() ? 0 : ids.shape()[0];
   if (id_.empty()) return add_request(sink_, ids, where);
   streams_[id_] = true;
   const auto [at, is_new] = at_.emplace(std::pair(id_, index_), requests_.size());

@@ -93,7 +93,7 @@ std::optional<std::string> unnamed_counts(const std::string& path, ImportSink& s
   const ImportOptions& options = sink.options();
   ExpertsOfLayers layers(options.top_k, options.experts);
   TableFacts facts;
-  const auto& known = options.layers.empty() ? options.moe_layers : options.layers;
+  const auto& known = options.known_layers();
   std::optional<TableRow> odd;
   const bool once = read_while(path, options.map, facts, [&](const TableRow& row) {
     if (!odd && !row.odd_count.empty()) odd = row;

@@ -76,6 +76,24 @@ TEST(ChunksOfAResponse, MayBeThoseOfSglang) {
       "top 2 [2] 1: 0 1 4 5 2: 2 3 6 7");
 }
 
+TEST(RoutesOfAResponse, AreComparedWithItsUsage) {
+  const auto warnings = [](int prompt, int completion) {
+    const ScratchFolder scratch;
+    write_bytes(scratch / "in/a.json",
+                fmt::format(R"({{"usage": {{"prompt_tokens": {}, "completion_tokens": {}}}, )"
+                            R"("routed_experts": [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]}})",
+                            prompt, completion));
+    const auto imported = import_trace("vllm-routes", options_of(scratch / "in", scratch / "out"));
+    return imported.warnings.empty() ? "" : imported.warnings.front().message;
+  };
+  EXPECT_EQ(warnings(1, 1), "");
+  EXPECT_EQ(warnings(1, 2), "") << "nothing follows the last token";
+  for (const int completion : {0, 3}) {
+    EXPECT_EQ(warnings(1, completion),
+              "the usage of 1 response counts other tokens than the routes have");
+  }
+}
+
 TEST(ChunksOfAResponse, NeedRoutesOnlyInOneOfThem) {
   const std::string bare =
       R"(data: {"id": "x", "object": "chat.completion.chunk", "choices": [{"delta": {}}]})"
