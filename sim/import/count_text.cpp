@@ -9,24 +9,19 @@
 #include <map>
 #include <optional>
 
-#include "sim/base/delimited.h"
 #include "sim/base/error.h"
 #include "sim/base/line_file.h"
 #include "sim/base/most.h"
 #include "sim/import/count_limits.h"
+#include "sim/import/count_rows.h"
 #include "sim/import/file_content.h"
 #include "sim/import/json_items.h"
 #include "sim/import/printed_array.h"
 #include "sim/import/table_fields.h"
 #include "sim/import/table_rows.h"
-#include "sim/import/table_values.h"
 
 namespace moesim {
 namespace {
-
-using CountRows = std::vector<std::vector<std::int32_t>>;
-constexpr const char* counts_hint =
-    "counts are [layer][expert] or [step][layer][expert], in .npy, JSON or CSV";
 
 /// The last number in a key: 7 of "model.layers.7.mlp".
 std::optional<std::int64_t> number_of_key(const std::string& key) {
@@ -40,16 +35,10 @@ std::optional<std::int64_t> number_of_key(const std::string& key) {
 
 using CountsByExpert = std::map<std::int64_t, std::int64_t>;
 
-[[noreturn]] void refuse_large(const std::string& where, const std::string& count, int line = 0) {
-  throw error_in(where,
-                 fmt::format("holds a count of {}; at most {} can be", count, most_written_count),
-                 fewer_tokens_hint, line);
-}
-
 /// -1 for what is not a count. Throws Error for a count that is too large.
 std::int64_t json_count(const std::optional<JsonElement>& value, const std::string& where) {
   const std::int64_t count = json_number(value, std::numeric_limits<std::int64_t>::max());
-  if (count > most_written_count) refuse_large(where, std::to_string(count));
+  if (count > most_written_count) refuse_large_count(where, std::to_string(count));
   return count;
 }
 
@@ -147,7 +136,26 @@ NpyArray array_of_text(const std::string& text, const std::string& path) {
   return array_of_lists(all, axes_of(all), path, "counts");
 }
 
+/// The lines of a file of which each is a matrix of several rows, the next step; nothing for other
+/// files.
+std::optional<std::string> matrices_in(const std::string& path) {
+  LineFile lines(path);
+  std::vector<std::string> steps;
+  for (std::string line; lines.next(line);) {
+    const std::size_t first = line.find_first_not_of(" \t");
+    const std::size_t last = line.find_last_not_of(" \t\r");
+    steps.push_back(line.substr(first, last - first + 1));
+    const bool rows = std::ranges::count(steps.back(), '[') > 2;
+    if (!rows || !steps.back().starts_with("[[") || !steps.back().ends_with("]]")) {
+      return std::nullopt;
+    }
+  }
+  if (steps.size() < 2) return std::nullopt;
+  return fmt::format("[{}]", fmt::join(steps, ","));
+}
+
 NpyArray json_counts(const std::string& path) {
+  if (const auto steps = matrices_in(path)) return array_of_text(*steps, path);
   if (const auto printed = printed_lists_in(path)) return array_of_text(*printed, path);
   JsonItems items(path);
   std::vector<std::string> lists;
@@ -169,58 +177,6 @@ NpyArray json_counts(const std::string& path) {
   return array_of_text(text, path);
 }
 
-/// Names of columns may be above; then the first column may number layers, or experts, whose
-/// columns are layers.
-NpyArray row_counts(const std::string& path) {
-  LineFile lines(path);
-  CountRows rows;
-  std::string line, numbered;
-  while (lines.next(line)) {
-    if (line.front() == '#') continue;
-    const char separator = separator_of(line);
-    auto cells = cells_of(line, separator == '\0' ? ' ' : separator);
-    if (rows.empty() && numbered.empty() && !value_of_text(cells.back()).numeric) {
-      numbered = plain_name(cells.front());
-      if (plain_name(cells.back()).starts_with("count")) {
-        throw error_in(path, "has a row per expert, not per layer", "kind 'table' reads it",
-                       lines.line_number());
-      }
-      continue;
-    }
-    const bool number = numbered.starts_with("layer") || numbered.starts_with("expert");
-    auto& row = rows.emplace_back();
-    for (std::size_t i = number ? 1 : 0; i < cells.size(); ++i) {
-      const TableValue value = value_of_text(cells[i]);
-      const double count = value.numeric && value.lists == 0 ? value.numbers.front() : -1;
-      if (count > static_cast<double>(most_written_count)) {
-        refuse_large(path, cells[i], lines.line_number());
-      }
-      if (count < 0 || count != static_cast<std::int32_t>(count)) {
-        const bool log = line.find_first_of("=:{") != std::string::npos;
-        throw error_in(path, fmt::format("'{}' is not a count", cells[i]),
-                       log ? "kind 'table' reads logs and metrics" : counts_hint,
-                       lines.line_number());
-      }
-      row.push_back(static_cast<std::int32_t>(count));
-    }
-    if (row.empty() || row.size() != rows.front().size()) {
-      throw error_in(path, "has rows of different lengths", counts_hint, lines.line_number());
-    }
-  }
-  if (rows.empty()) throw error_in(path, "holds no counts", counts_hint);
-  const bool transposed = numbered.starts_with("expert");
-  const std::size_t first = transposed ? rows.front().size() : rows.size();
-  const std::size_t second = transposed ? rows.size() : rows.front().size();
-  std::vector<std::int32_t> values;
-  for (std::size_t l = 0; l < first; ++l) {
-    for (std::size_t e = 0; e < second; ++e) {
-      values.push_back(transposed ? rows[e][l] : rows[l][e]);
-    }
-  }
-  return NpyArray::of(std::move(values),
-                      {static_cast<std::int64_t>(first), static_cast<std::int64_t>(second)}, path);
-}
-
 }  // namespace
 
 NpyArray count_array_in(const std::string& path) {
@@ -228,7 +184,7 @@ NpyArray count_array_in(const std::string& path) {
   if (form == FileForm::json) return json_counts(path);
   if (form != FileForm::text) return NpyArray::open(path);
   const auto printed = printed_lists_in(path);
-  return printed ? array_of_text(*printed, path) : row_counts(path);
+  return printed ? array_of_text(*printed, path) : count_rows(path);
 }
 
 }  // namespace moesim

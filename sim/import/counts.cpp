@@ -20,8 +20,6 @@ namespace {
 /// A small file of counts can ask for any number of choices, which take 2 bytes each in memory.
 constexpr std::int64_t most_step_choices = 1 << 28;
 
-constexpr std::int64_t most_count = std::int64_t{1} << 40;
-
 /// A stride coprime to `tokens`, near 0.618 of them (the golden ratio).
 std::int64_t golden_stride(std::int64_t tokens) {
   auto stride = static_cast<std::int64_t>(std::floor(static_cast<double>(tokens) * 0.6180339887));
@@ -139,9 +137,12 @@ CountedStep of_moe_layers(CountedStep step, const ImportOptions& options) {
   return step;
 }
 
+constexpr const char* repeats_hint =
+    "ranks of a tensor-parallel group count the same tokens: give one";
+
 /// Warns if ranks have equal counts, as ranks of a tensor-parallel group do.
 void warn_of_repeats(const CountedStep& step, ImportSink& sink) {
-  if (step.source != CountedSource::rank || step.empty() || sink.warned()) return;
+  if (step.source != CountedSource::rank || step.empty() || sink.warned_of(repeats_hint)) return;
   const std::size_t sources = step.counts.front().size();
   const auto same = [&](std::size_t a, std::size_t b) {
     return std::ranges::all_of(step.counts,
@@ -151,7 +152,7 @@ void warn_of_repeats(const CountedStep& step, ImportSink& sink) {
     if (!same(s, s - 1)) continue;
     return sink.warn({Severity::warning, step.where, 0, 0,
                       fmt::format("ranks {} and {} have the same counts in every layer", s - 1, s),
-                      "", "ranks of a tensor-parallel group count the same tokens: give one"});
+                      "", repeats_hint});
   }
 }
 
@@ -234,6 +235,11 @@ std::int64_t count_at(const NpyArray& array, std::int64_t i) {
 void check_expert_count(std::int64_t found, ImportSink& sink, const std::string& where) {
   if (sink.options().experts == 0 && found <= max_experts) {
     sink.says_experts(static_cast<int>(found), where);
+  }
+  if (found > max_experts) {
+    throw error_in(where,
+                   fmt::format("has counts of {} experts; at most {} can be", found, max_experts),
+                   counts_hint);
   }
   if (found == sink.experts()) return;
   throw error_in(

@@ -49,9 +49,6 @@ void add_counts(CountedStep step, ImportSink& sink);
 void add_count_array(const NpyArray& array, ImportSink& sink, std::int64_t& number,
                      bool of_all_layers);
 
-/// Rows of logs and tables, as kind `table` reads them (import_table.cpp).
-void add_tables(const std::vector<std::string>& paths, ImportSink& sink);
-
 /// An element of an array of counts of any type. Throws Error for what is not a whole number.
 std::int64_t count_at(const NpyArray& array, std::int64_t i);
 

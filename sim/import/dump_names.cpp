@@ -4,27 +4,33 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <string_view>
+
+#include "sim/base/parse_integer.h"
 
 namespace moesim {
 namespace {
 
-/// The number behind a word of a file's name; at most one character is between them.
+/// The number behind a word of a file's name; at most one character is between them. Of several
+/// such words ("ranking_rank3") the first with a number.
 template <typename T>
 std::optional<T> number_after(std::string_view word, const std::string& path) {
   const std::string name = std::filesystem::path(path).stem().string();
-  const auto at = name.find(word);
-  if (at == std::string::npos) return std::nullopt;
-  const auto digit = name.find_first_of("0123456789", at);
-  T number = 0;
-  if (digit == std::string::npos || digit > at + word.size() + 1 ||
-      std::from_chars(name.data() + digit, name.data() + name.size(), number).ec != std::errc()) {
-    return std::nullopt;
+  for (auto at = name.find(word); at != std::string::npos; at = name.find(word, at + 1)) {
+    const auto digit = name.find_first_of("0123456789", at);
+    T number = 0;
+    if (digit != std::string::npos && digit <= at + word.size() + 1 &&
+        std::from_chars(name.data() + digit, name.data() + name.size(), number).ec == std::errc()) {
+      return number;
+    }
   }
-  return number;
+  return std::nullopt;
 }
 
 }  // namespace
+
+std::int64_t number_of_name(std::string_view text) {
+  return parse_integer<std::int64_t>(text).value_or(-1);
+}
 
 std::optional<std::int64_t> rank_in_name(const std::string& path) {
   return number_after<std::int64_t>("rank", path);

@@ -5,9 +5,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace moesim {
+
+/// The whole number that all of a name or a part of it is; -1 for others.
+std::int64_t number_of_name(std::string_view text);
 
 /// The number in "..._rank3_..." of a file's name.
 std::optional<std::int64_t> rank_in_name(const std::string& path);

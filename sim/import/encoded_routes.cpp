@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "sim/base/error.h"
-#include "sim/base/parse_integer.h"
 #include "sim/import/base64.h"
+#include "sim/import/dump_names.h"
 #include "sim/import/returned_routes.h"
 
 namespace moesim {
@@ -79,11 +79,6 @@ NpyArray object_of_routes(const JsonElement& routes, const std::string& where) {
                                     text.size(), shape_text(shape)));
 }
 
-/// The number of a part of "5x2x8", -1 for none.
-std::int64_t number_of(std::string_view text) {
-  return parse_integer<std::int64_t>(text).value_or(-1);
-}
-
 NpyArray nemo_rl_routes(std::string_view text, const std::string& where) {
   std::array<std::string_view, 3> parts;  // type, shape, bytes
   text.remove_prefix(nemo_rl_mark.size());
@@ -95,7 +90,7 @@ NpyArray nemo_rl_routes(std::string_view text, const std::string& where) {
   std::vector<std::int64_t> shape;
   for (std::string_view sizes = parts[1]; !sizes.empty();) {
     const std::size_t end = std::min(sizes.find('x'), sizes.size());
-    shape.push_back(number_of(sizes.substr(0, end)));
+    shape.push_back(number_of_name(sizes.substr(0, end)));
     sizes.remove_prefix(std::min(end + 1, sizes.size()));
   }
   const NpyType type = type_of_routes(parts[0], where);

@@ -2,6 +2,7 @@
 #include "sim/import/flame_captures.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,7 +11,7 @@
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/most.h"
-#include "sim/base/parse_integer.h"
+#include "sim/import/dump_names.h"
 #include "sim/import/input_hash.h"
 #include "sim/import/torch_file.h"
 
@@ -28,18 +29,13 @@ struct CaptureName {
 
 using LayerFiles = std::map<CaptureName, std::string>;
 
-/// -1 for what is no whole number.
-std::int64_t whole_name(std::string_view text) {
-  return parse_integer<std::int64_t>(text).value_or(-1);
-}
-
 CaptureName capture_name(const fs::path& path) {
   const std::string stem = path.stem().string();
   const auto dash = stem.find('-');
   CaptureName name{-1, -1, stem};
   if (dash == std::string::npos) return name;
-  name.batch = whole_name(std::string_view(stem).substr(0, dash));
-  name.rank = whole_name(std::string_view(stem).substr(dash + 1));
+  name.batch = number_of_name(std::string_view(stem).substr(0, dash));
+  name.rank = number_of_name(std::string_view(stem).substr(dash + 1));
   if (name.batch < 0 || name.rank < 0) name.batch = name.rank = -1;
   return name;
 }
@@ -61,10 +57,15 @@ std::map<std::int64_t, LayerFiles> find_layers(const std::vector<std::string>& i
   for (const std::string& input : inputs) {
     if (!is_folder(input)) continue;
     for (const auto& entry : fs::directory_iterator(input)) {
-      const std::int64_t number = whole_name(entry.path().filename().string());
+      const std::int64_t number = number_of_name(entry.path().filename().string());
       if (number < 0 || number > max_layer_number || !is_folder(entry.path().string())) continue;
       auto files = files_of_layer(entry.path());
-      if (!files.empty()) layers[number].merge(files);
+      if (files.empty()) continue;
+      layers[number].merge(files);
+      if (!files.empty()) {
+        throw error_in(files.begin()->second, fmt::format("is a second file of layer {}", number),
+                       "import one iteration at a time");
+      }
     }
   }
   return layers;

@@ -7,8 +7,8 @@
 
 namespace moesim {
 
-/// Hands over the captures of one iteration, which the inputs are the folder of. Returns whether
-/// they are; throws Error for captures that do not fit each other.
+/// Hands over the captures of one iteration. The inputs are its folder. Returns false if they hold
+/// no captures; throws Error for captures that do not fit each other, as of two iterations.
 bool add_flame_captures(ImportSink& sink);
 
 }  // namespace moesim

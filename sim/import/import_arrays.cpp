@@ -65,7 +65,7 @@ std::vector<std::string> names_of(const Sources& sources) {
 
 /// The array called `name`, else the only one whose name is in `usual`.
 const Source* find(const Sources& sources, const std::string& name, const std::string& role,
-                   const std::vector<std::string>& usual, bool required) {
+                   const std::vector<std::string>& usual, const std::string& file, bool required) {
   const auto names = names_of(sources);
   if (!name.empty()) {
     const auto at = sources.find(name);
@@ -79,15 +79,15 @@ const Source* find(const Sources& sources, const std::string& name, const std::s
   for (const auto& candidate : usual) {
     if (const auto at = sources.find(candidate); at != sources.end()) {
       if (found != nullptr) {
-        throw Error(fmt::format("several arrays could be the {}", role),
-                    fmt::format("name one of: {}", fmt::join(names, ", ")));
+        throw error_in(file, fmt::format("several arrays could be the {}", role),
+                       fmt::format("name one of: {}", fmt::join(names, ", ")));
       }
       found = &at->second;
     }
   }
   if (found == nullptr && required) {
-    throw Error(fmt::format("no array is named like {}", role),
-                fmt::format("name one of: {}", fmt::join(names, ", ")));
+    throw error_in(file, fmt::format("no array is named like {}", role),
+                   fmt::format("name one of: {}", fmt::join(names, ", ")));
   }
   return found;
 }
@@ -102,7 +102,7 @@ std::optional<LayerArrays> find_layers(const Sources& sources, const ImportOptio
   const bool usual = std::ranges::any_of(
       usual_ids, [&](const std::string& name) { return sources.contains(name); });
   if (sources.size() == 1 || usual || !options.ids.empty()) return std::nullopt;
-  const auto& known = options.layers.empty() ? options.moe_layers : options.layers;
+  const auto& known = options.known_layers();
   return find_layer_arrays(names_of(sources), ArrayRole::ids, known.size());
 }
 
@@ -127,19 +127,20 @@ void read_layers(const Sources& sources, const LayerArrays& layers, const Import
 
 ImportArrays read_import_arrays(const ImportOptions& options) {
   const Sources sources = find_sources(options.inputs);
+  const std::string& file = options.inputs.front();
   ImportArrays arrays;
   if (const auto layers = find_layers(sources, options)) {
     read_layers(sources, *layers, options, arrays);
   } else {
     const bool only = sources.size() == 1 && options.ids.empty();
     arrays.ids = {
-        (only ? &sources.begin()->second : find(sources, options.ids, "ids", usual_ids, true))
+        (only ? &sources.begin()->second : find(sources, options.ids, "ids", usual_ids, file, true))
             ->read()};
-    const Source* weights = find(sources, options.weights, "weights", usual_weights, false);
+    const Source* weights = find(sources, options.weights, "weights", usual_weights, file, false);
     if (weights != nullptr) arrays.weights = {weights->read()};
   }
   const Source* lengths = find(sources, options.lengths, "sequence lengths",
-                               {"seq_len", "seq_lens", "sequence_lengths", "lengths"}, false);
+                               {"seq_len", "seq_lens", "sequence_lengths", "lengths"}, file, false);
   if (lengths != nullptr) arrays.lengths = lengths->read();
   for (NpyArray& ids : arrays.ids) ids = without_marks(ids, options.experts, options.top_k);
   for (std::size_t i = 0; i < arrays.weights.size(); ++i) {

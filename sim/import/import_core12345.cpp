@@ -31,7 +31,10 @@ std::map<int, NpyArray> element_of(const JsonElement& element, const std::string
   for (const auto& [key, rows] : of_layers) {
     const int layer = layer_number(key, where);
     if (rows.is_null()) continue;
-    layers.emplace(layer, array_of_lists(rows, 2, fmt::format("{}, layer {}", where, layer)));
+    auto routes = array_of_lists(rows, 2, fmt::format("{}, layer {}", where, layer));
+    if (!layers.emplace(layer, std::move(routes)).second) {
+      throw error_in(where, fmt::format("has layer {} twice", layer));
+    }
   }
   if (layers.empty()) throw error_in(where, "has no layer with experts");
   return layers;

@@ -62,11 +62,6 @@ FlameLayers open_layers(const std::vector<std::string>& inputs) {
                      "import one checkpoint (iter_<n>) at a time");
     }
     its = std::make_unique<FlameLayer>(path);
-    const FlameLayer& first = *layers.begin()->second;
-    if (its->file.rows() != first.file.rows()) {
-      throw error_in(path, fmt::format("has {} but {} has {}", counted(its->file.rows(), "token"),
-                                       first.file.path(), first.file.rows()));
-    }
   }
   if (layers.empty()) {
     throw error_in(inputs.front(),
@@ -74,6 +69,13 @@ FlameLayers open_layers(const std::vector<std::string>& inputs) {
                                "{}",
                                files_text(inputs)),
                    "give one checkpoint: iter_<n> of the data set, or actives/<model>/<run>/<n>");
+  }
+  const ParquetFile& first = layers.begin()->second->file;
+  for (const auto& [layer, its] : layers) {
+    if (its->file.rows() == first.rows()) continue;
+    throw error_in(its->file.path(),
+                   fmt::format("has {} but {} has {}", counted(its->file.rows(), "token"),
+                               first.path(), first.rows()));
   }
   return layers;
 }
@@ -93,6 +95,11 @@ RoutedPass next_tokens(FlameLayers& layers) {
     }
   }
   const bool ended = ids.front().shape()[0] == 0;
+  for (const NpyArray& of_layer : ids) {
+    if ((of_layer.shape()[0] == 0) != ended) {
+      throw error_in(of_layer.file(), "holds other tokens than it says");
+    }
+  }
   if (ended) ids = {NpyArray::of(std::vector<std::int32_t>{}, {0, 1}, "")};
   RoutedPass pass{layers.begin()->second->file.path(), ChoiceTable(std::move(ids)), {}};
   for (std::int64_t left = pass.ids.tokens(); left > 0; left -= flame_sequence) {

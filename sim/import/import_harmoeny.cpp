@@ -13,8 +13,8 @@
 #include "sim/base/json.h"
 #include "sim/base/line_file.h"
 #include "sim/base/most.h"
-#include "sim/base/parse_integer.h"
 #include "sim/import/counts.h"
+#include "sim/import/dump_names.h"
 #include "sim/import/formats.h"
 #include "sim/import/input_hash.h"
 
@@ -25,11 +25,6 @@ namespace fs = std::filesystem;
 
 using IterationCounts = std::map<std::int64_t, std::vector<std::int64_t>>;  // by iteration
 using LayerCounts = std::map<int, IterationCounts>;                         // by MoE layer
-
-/// The number that all of `text` is, -1 otherwise.
-std::int64_t whole_number(std::string_view text) {
-  return parse_integer<std::int64_t>(text).value_or(-1);
-}
 
 /// "[12, 166, 134]".
 std::vector<std::int64_t> counts_in(std::string_view list, const LineFile& file) {
@@ -43,7 +38,7 @@ std::vector<std::int64_t> counts_in(std::string_view list, const LineFile& file)
     const std::size_t comma = std::min(list.find(','), list.size());
     std::string_view word = list.substr(0, comma);
     while (word.starts_with(' ')) word.remove_prefix(1);
-    counts.push_back(whole_number(word));
+    counts.push_back(number_of_name(word));
     if (counts.back() < 0 || counts.size() > max_experts) refuse();
     list.remove_prefix(std::min(comma + 1, list.size()));
   }
@@ -62,7 +57,7 @@ IterationCounts read_iterations(const std::string& path, ImportSink& sink) {
   while (file.next(line)) {
     std::string_view text = line;
     if (text.ends_with('\r')) text.remove_suffix(1);
-    const std::int64_t iteration = whole_number(text.substr(0, text.find(',')));
+    const std::int64_t iteration = number_of_name(text.substr(0, text.find(',')));
     const std::size_t quote = text.find('"');
     if (iteration < 0 || quote == std::string_view::npos || !text.ends_with('"') ||
         quote + 1 == text.size()) {
@@ -84,11 +79,13 @@ LayerCounts read_rank(const fs::path& folder, ImportSink& sink) {
   for (const std::string& path : input_files({folder.string()})) {
     const std::string name = fs::path(path).stem().string();
     if (!name.starts_with("moe_layer-") || fs::path(path).extension() != ".csv") continue;
-    const std::int64_t layer = whole_number(std::string_view(name).substr(10));
+    const std::int64_t layer = number_of_name(std::string_view(name).substr(10));
     if (layer < 0 || layer > max_layer_number) {
       throw error_in(path, "is not named moe_layer-<number>.csv");
     }
-    layers.emplace(static_cast<int>(layer), read_iterations(path, sink));
+    if (!layers.emplace(static_cast<int>(layer), read_iterations(path, sink)).second) {
+      throw error_in(path, fmt::format("is a second file of layer {}", layer));
+    }
   }
   if (layers.empty()) throw error_in(folder.string(), "has no moe_layer-<number>.csv");
   return layers;

@@ -198,7 +198,7 @@ void import_megatron_trace(ImportSink& sink) {
   }
   std::int64_t mtp = 0;
   for (const auto& rank : ranks) mtp += rank->mtp_rows();
-  if (mtp > 0) sink.drop("of multi-token prediction", mtp);
+  if (mtp > 0) sink.drop(mtp_rows, mtp);
 }
 
 }  // namespace moesim

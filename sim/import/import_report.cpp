@@ -17,8 +17,7 @@ namespace moesim {
 
 void ImportSink::leave_out_mtp(const RoutedPass& pass) {
   if (layers_.mtp == 0) return;
-  const char* const reason = "of multi-token prediction";
-  if (!dropped_.contains(reason)) {
+  if (!dropped_.contains(mtp_rows)) {
     const std::int64_t routers = pass.ids.layers();
     warn({Severity::warning, pass.where, 0, 0,
           fmt::format(
@@ -28,7 +27,7 @@ void ImportSink::leave_out_mtp(const RoutedPass& pass) {
               layers_.mtp == 1 ? "the last is" : fmt::format("the last {} are", layers_.mtp)),
           "", "--layers FIRST:COUNT names all of them if they are layers of another model"});
   }
-  drop(reason, layers_.mtp * pass.ids.tokens());
+  drop(mtp_rows, layers_.mtp * pass.ids.tokens());
 }
 
 void ImportSink::find_micro_batch(const RoutedPass& pass) {

@@ -3,7 +3,7 @@
 // (routed_experts_capturer.py and its successors) and Megatron's server (moe_topk_indices).
 #include <fmt/format.h>
 
-#include "sim/import/counts.h"
+#include "sim/base/counted.h"
 #include "sim/import/encoded_routes.h"
 #include "sim/import/file_content.h"
 #include "sim/import/formats.h"
@@ -138,8 +138,22 @@ std::string kind_of_routes(const JsonElement& response) {
   return "";
 }
 
+/// Whether a whole response of one choice says that it has other tokens. The last one may lack
+/// routes, as nothing follows it.
+bool contradicts_usage(const JsonElement& response, std::int64_t tokens) {
+  if (choices_of(response).size() > 1) return false;
+  auto usage = json_at(response, "usage");
+  if (!usage) usage = json_at(response, "meta_info");
+  if (!usage) return false;
+  constexpr std::int64_t most = 1 << 30;
+  const std::int64_t prompt = json_number(json_at(*usage, "prompt_tokens"), most);
+  const std::int64_t completion = json_number(json_at(*usage, "completion_tokens"), most);
+  if (prompt < 0 || completion < 0) return false;
+  return tokens != prompt + completion && tokens != prompt + completion - 1;
+}
+
 void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRoutes whole) {
-  std::int64_t without = 0, with = 0;
+  std::int64_t without = 0, with = 0, odd = 0;
   RequestRoutes requests(sink);
   std::vector<std::string> keys;  // of the first without
   std::string other_kind;
@@ -157,6 +171,7 @@ void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRout
     if (!found && keys.empty()) keys = json_keys(response);
     if (!found && other_kind.empty()) other_kind = kind_of_routes(response);
     if (found) ++with;
+    if (found && !requests.in_chunks() && contradicts_usage(response, requests.tokens())) ++odd;
     if (!found && !requests.in_chunks()) ++without;
   });
   without += requests.finish();
@@ -171,6 +186,12 @@ void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRout
         fmt::format("none of its {} responses has {}; the keys of the first are {}", without, what,
                     some_of(keys)),
         "requests must ask for routes; moesim list importers says which kind reads what");
+  }
+  if (odd > 0) {
+    sink.warn({Severity::warning, sink.options().inputs.front(), 0, 0,
+               fmt::format("the usage of {} counts other tokens than the routes have",
+                           counted(odd, "response")),
+               "", "cut, or of cached prompts: routes are taken as they are"});
   }
   if (without > 0) {
     sink.warn({Severity::warning, sink.options().inputs.front(), 0, 0,

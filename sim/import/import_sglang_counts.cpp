@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 
 #include "sim/import/counts.h"
@@ -12,6 +13,7 @@
 #include "sim/import/import_sink.h"
 #include "sim/import/input_hash.h"
 #include "sim/import/json_items.h"
+#include "sim/import/table_rows.h"
 #include "sim/import/torch_file.h"
 
 namespace moesim {
@@ -47,10 +49,11 @@ bool counts_arrivals(const std::vector<NpyArray>& of_rank) {
   return true;
 }
 
-/// What one rank counted in one forward pass, [layer][slot].
+/// What one rank counted in one forward pass, [layer][slot], and the experts of these slots.
 struct RankCounts {
   std::int64_t pass = 0, rank = 0;
   NpyArray counts;
+  const NpyArray* map = nullptr;
 };
 
 struct PassCounts {
@@ -86,37 +89,61 @@ void add_pass(std::int64_t number, const PassCounts& pass, ImportSink& sink) {
   add_counts(std::move(step), sink);
 }
 
+bool same_map(const NpyArray& a, const NpyArray& b) {
+  if (a.shape() != b.shape() || !a.type().is_integer() || !b.type().is_integer()) return false;
+  for (std::int64_t i = 0; i < a.count(); ++i) {
+    if (a.integer(i) != b.integer(i)) return false;
+  }
+  return true;
+}
+
 /// The passes of all files, by number and rank.
 class RecordedPasses {
  public:
-  void add(RankCounts counts, const NpyArray& map) {
+  /// Keeps the map of a file's records; engines move experts between files.
+  const NpyArray* keep_map(NpyArray map) {
+    for (const NpyArray& known : maps_) {
+      if (same_map(known, map)) return &known;
+    }
+    return &maps_.emplace_back(std::move(map));
+  }
+  void add(RankCounts counts) {
     auto& of_rank = passes_[counts.pass];
     if (of_rank.contains(counts.rank)) {
       throw error_in(counts.counts.file(),
                      fmt::format("pass {} of rank {} is recorded twice", counts.pass, counts.rank),
                      "give the files of one recording, each once");
     }
-    of_rank.emplace(counts.rank, std::move(counts.counts));
-    map_ = map;
+    if (!of_rank.empty() && of_rank.begin()->second.map != counts.map) {
+      throw error_in(counts.counts.file(),
+                     fmt::format("pass {} has another placement than in {}", counts.pass,
+                                 of_rank.begin()->second.counts.file()),
+                     "experts moved between the dumps: record all ranks with one placement");
+    }
+    of_rank.emplace(counts.rank, std::move(counts));
   }
   void hand_over(ImportSink& sink) const {
-    if (map_ && sink.options().experts == 0) sink.says_experts(experts_of_map(), map_->file());
+    if (!maps_.empty() && sink.options().experts == 0) {
+      sink.says_experts(experts_of_maps(), maps_.front().file());
+    }
     for (const auto& [pass, ranks] : passes_) {
-      PassCounts counts{{}, *map_};
-      for (const auto& [rank, array] : ranks) counts.of_rank.push_back(array);
+      PassCounts counts{{}, *ranks.begin()->second.map};
+      for (const auto& [rank, its] : ranks) counts.of_rank.push_back(its.counts);
       add_pass(pass, counts, sink);
     }
   }
 
  private:
-  int experts_of_map() const {
+  int experts_of_maps() const {
     std::int64_t most = 0;
-    for (std::int64_t i = 0; i < map_->count(); ++i) most = std::max(most, map_->integer(i) + 1);
+    for (const NpyArray& map : maps_) {
+      for (std::int64_t i = 0; i < map.count(); ++i) most = std::max(most, map.integer(i) + 1);
+    }
     return static_cast<int>(std::min<std::int64_t>(most, 1 << 20));
   }
 
-  std::map<std::int64_t, std::map<std::int64_t, NpyArray>> passes_;
-  std::optional<NpyArray> map_;
+  std::map<std::int64_t, std::map<std::int64_t, RankCounts>> passes_;
+  std::deque<NpyArray> maps_;  // that differ
 };
 
 constexpr const char* recorder_keys =
@@ -131,11 +158,11 @@ void add_torch(const TorchFile& file, RecordedPasses& passes, std::int64_t& numb
   if (pickle_get(file.root(), "records") == nullptr) {
     throw error_in(file.path(), "is a file of torch.save with " + file.names(), recorder_keys);
   }
-  const NpyArray map = file.load_at(file.root(), "last_physical_to_logical_map");
+  const NpyArray* const map =
+      passes.keep_map(file.load_at(file.root(), "last_physical_to_logical_map"));
   for (const PickleValue& record : file.items(file.at(file.root(), "records"), "records")) {
     passes.add({file.integer_at(record, "forward_pass_id"), file.integer_at(record, "rank"),
-                file.load_at(record, "global_physical_count")},
-               map);
+                file.load_at(record, "global_physical_count"), map});
   }
 }
 
@@ -157,11 +184,11 @@ void add_records(const JsonElement& item, const std::string& where, RecordedPass
   if (!list || list->get(records) != simdjson::SUCCESS) {
     throw error_in(where, "has no list 'records'", recorder_keys);
   }
-  const NpyArray map = json_array(item, "last_physical_to_logical_map", where);
+  const NpyArray* const map =
+      passes.keep_map(json_array(item, "last_physical_to_logical_map", where));
   for (const JsonElement record : records) {
     passes.add({json_count(record, "forward_pass_id", where), json_count(record, "rank", where),
-                json_array(record, "global_physical_count", where)},
-               map);
+                json_array(record, "global_physical_count", where), map});
   }
 }
 

@@ -33,7 +33,7 @@ struct Record {
   const PickleValue* value = nullptr;
 };
 
-void add_records(const RecorderFile& file, std::vector<Record>& records) {
+void add_records(const RecorderFile& file, std::vector<Record>& records, ImportSink& sink) {
   const TorchFile& content = file.content;
   if (pickle_get(content.root(), "logical_count") != nullptr) {
     throw error_in(file.path, "holds counts of experts (mode stat), not the choices of tokens",
@@ -48,7 +48,9 @@ void add_records(const RecorderFile& file, std::vector<Record>& records) {
     const PickleValue* gatherer = pickle_get(record, "gatherer_key");
     if (gatherer != nullptr && gatherer->is(PickleValue::Kind::text) &&
         gatherer->node->text != "primary") {
-      continue;  // of a draft model
+      const NpyArray ids = content.load_at(record, "topk_ids_of_layer");
+      if (ids.shape().size() == 3) sink.drop("of a draft model", ids.shape()[0] * ids.shape()[1]);
+      continue;
     }
     records.push_back({content.integer_at(record, "forward_pass_id"),
                        content.integer_at(record, "rank"), &file, &record});
@@ -117,7 +119,7 @@ void import_sglang_recorder(ImportSink& sink) {
   for (const std::string& path : input_files(sink.options().inputs)) {
     files.emplace_back(new RecorderFile{path, TorchFile(path), {}});
     RecorderFile& file = *files.back();
-    add_records(file, records);
+    add_records(file, records, sink);
     file.logical_of = file.content.load_at(file.content.root(), "last_physical_to_logical_map");
   }
   std::ranges::stable_sort(records, {}, [](const Record& r) { return std::pair(r.pass, r.rank); });

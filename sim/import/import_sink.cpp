@@ -153,6 +153,7 @@ bool ImportSink::is_warm_up(const RoutedPass& pass, std::int64_t first, std::int
 void ImportSink::add_sequences(const RoutedPass& pass) {
   std::int64_t first = 0, forgotten = 0;
   std::vector<std::int64_t> kept;  // of sequences that are not yet taken
+  bool took = false;
   const auto layers = std::ssize(layers_.taken);
   for (const std::int32_t length : pass.lengths) {
     if (pass.progress)
@@ -172,6 +173,7 @@ void ImportSink::add_sequences(const RoutedPass& pass) {
     }
     first += length;
     if (kept.size() == before) continue;
+    took = true;
     if (step_.empty()) {
       open_step_ = pass.step;
       step_.begin(pass.step.value_or(last_number_ + 1), info_);
@@ -185,7 +187,7 @@ void ImportSink::add_sequences(const RoutedPass& pass) {
     forgotten = first;
   }
   if (!kept.empty()) take(pass, kept);
-  if (pass.phase && !step_.empty()) add_phase(*pass.phase);
+  if (pass.phase && took) add_phase(*pass.phase);
 }
 
 void ImportSink::take(const RoutedPass& pass, const std::vector<std::int64_t>& tokens) {

@@ -2,6 +2,7 @@
 // Takes what importers hand over pass by pass and writes steps: memory holds one pass and one step.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -17,6 +18,9 @@ namespace moesim {
 
 /// Requests fill steps of so many tokens: 61 MB of ids for 58 layers of 8 choices.
 constexpr std::int32_t default_step_tokens = 131'072;
+
+/// A reason to drop rows: the layers behind the model's that predict further tokens.
+inline constexpr const char* mtp_rows = "of multi-token prediction";
 
 class ImportSink {
  public:
@@ -44,7 +48,10 @@ class ImportSink {
   /// The rows are dealt from counts: which experts share a token means nothing.
   void keep_only_counts() { only_counts_ = true; }
   void warn(Diagnostic warning) { warnings_.push_back(std::move(warning)); }
-  bool warned() const { return !warnings_.empty(); }
+  /// Whether a warning had this hint.
+  bool warned_of(const std::string& hint) const {
+    return std::ranges::any_of(warnings_, [&](const auto& w) { return w.hint == hint; });
+  }
   /// The share of the inputs that is read.
   void progress(double done) const;
 

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 
 #include "sim/base/most.h"
+#include "sim/import/count_limits.h"
 #include "sim/import/counts.h"
 #include "sim/import/dump_names.h"
 #include "sim/import/formats.h"
@@ -15,6 +17,7 @@
 #include "sim/import/input_hash.h"
 #include "sim/import/layer_numbering.h"
 #include "sim/import/table_tokens.h"
+#include "sim/import/table_values.h"
 #include "sim/import/unnamed_counts.h"
 
 namespace moesim {
@@ -31,8 +34,7 @@ class LoggedCounts {
   }
   bool empty() const { return steps_.empty(); }
   void add(const TableRow& row) {
-    const auto& known =
-        sink_.options().layers.empty() ? sink_.options().moe_layers : sink_.options().layers;
+    const auto& known = sink_.options().known_layers();
     std::optional<std::int64_t> layer = row.layer;
     if (!layer && known.size() == 1) layer = known.front();
     if (!layer || *layer < 0 || *layer > max_layer_number) {
@@ -48,7 +50,7 @@ class LoggedCounts {
     where_ = row.file;
     if (row.experts.empty()) {
       for (std::size_t e = 0; e < row.counts.size(); ++e) {
-        counts[static_cast<std::int64_t>(e)] += row.counts[e];
+        add_count(counts[static_cast<std::int64_t>(e)], row.counts[e], row);
       }
       longest_ = std::max(longest_, row.counts.size());
       return;
@@ -56,7 +58,9 @@ class LoggedCounts {
     if (row.experts.size() != row.counts.size()) {
       throw error_in(row.file, "has other counts than experts", "", row.line);
     }
-    for (std::size_t i = 0; i < row.counts.size(); ++i) counts[row.experts[i]] += row.counts[i];
+    for (std::size_t i = 0; i < row.counts.size(); ++i) {
+      add_count(counts[row.experts[i]], row.counts[i], row);
+    }
   }
   void hand_over() {
     if (longest_ > 0) check_expert_count(static_cast<std::int64_t>(longest_), sink_, where_);
@@ -103,6 +107,15 @@ class LoggedCounts {
     int file = 0, number = 0;
     std::set<int> layers;  // of the last dump
   };
+
+  /// Adds to a sum that cannot overflow.
+  static void add_count(std::int64_t& sum, std::int64_t count, const TableRow& row) {
+    sum += count;
+    if (std::abs(sum) <= most_count) return;
+    throw error_in(row.file,
+                   fmt::format("counts an expert {} times; at most {} can be", sum, most_count),
+                   fewer_tokens_hint, row.line);
+  }
 
   /// Files of the same source are dumps one after the other. Files of other layers of a rank are
   /// of one dump.
@@ -175,8 +188,7 @@ class RowKinds {
   void check() const {
     if (!choices_ || !counts_) return;
     if (!odd_count_.empty()) {
-      throw error_in(odd_.file, odd_count_, "multiply all counts by the same number, or round them",
-                     odd_.line);
+      throw error_in(odd_.file, odd_count_, odd_count_hint, odd_.line);
     }
     const bool later = counts_->file == choices_->file && counts_->line < choices_->line;
     const Place& second = later ? *choices_ : *counts_;
@@ -216,6 +228,9 @@ void add_tables(const std::vector<std::string>& paths, ImportSink& sink) {
       map,
       [&](TableRow& row) {
         check_facts(*facts, row.file, sink);
+        if (row.experts.empty() && !row.odd_count.empty()) {
+          throw error_in(row.file, row.odd_count, odd_count_hint, row.line);
+        }
         const bool counted =
             row.experts.empty() || (row.lists == 0 && !row.counts.empty() && !row.token);
         kinds.note(row, counted);
@@ -230,6 +245,7 @@ void add_tables(const std::vector<std::string>& paths, ImportSink& sink) {
     reader.read(path);
     ++files;
   }
+  if (facts->cut_lines > 0) sink.drop("of a line that is cut short", facts->cut_lines);
   kinds.check();
   if (!tokens.empty()) tokens.hand_over();
   if (!counts.empty()) counts.hand_over();

@@ -34,6 +34,9 @@ struct ImportOptions {
   std::vector<std::string> map;       // table: ROLE=FIELD; roles without one are guessed
   std::string numbering;              // table, npz, megatron-trace: what layer numbers are
   double weight_scale = 0;            // npz: one unit of the weights; 0: 1, or 1e-4 for "*1e4"
+
+  /// The layers that the files can have: those of --layers, else the model's; empty if unknown.
+  const std::vector<int>& known_layers() const { return layers.empty() ? moe_layers : layers; }
 };
 
 /// What an import reports to its user.

@@ -25,6 +25,8 @@ class JsonItems {
   bool next();
   /// The same, but the end, too, if the last of several is cut short: its writer was killed.
   bool next_whole();
+  /// Whether the last item was cut short.
+  bool cut() const { return cut_; }
   /// The same without parsing it: its brackets close, no more is known.
   bool next_text();
   const std::string& text() const { return text_; }

@@ -2,7 +2,7 @@
 #include "sim/import/log_lines.h"
 
 #include <algorithm>
-#include <cctype>
+#include <cmath>
 #include <string_view>
 
 #include "sim/base/error.h"
@@ -13,75 +13,6 @@
 
 namespace moesim {
 namespace {
-
-bool is_word(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-
-std::vector<std::string> names_of_words(const std::vector<std::string>& words) {
-  std::vector<std::string> names;
-  std::string joined;
-  for (auto word = words.rbegin(); word != words.rend() && names.size() < 3; ++word) {
-    joined = *word + joined;
-    names.push_back(joined);
-  }
-  return names;
-}
-
-/// Where a list ends that begins at a bracket; the line's end if it does not.
-std::size_t end_of_list(std::string_view line, std::size_t at) {
-  for (std::int64_t open = 0; at < line.size(); ++at) {
-    open += line[at] == '[' ? 1 : line[at] == ']' ? -1 : 0;
-    if (open == 0) return at + 1;
-  }
-  return line.size();
-}
-
-/// Whether a word calls a function that prints a list: "tensor([1, 6], device='cuda:0')".
-bool prints_list(std::string_view word, std::string_view after) {
-  return after.starts_with('(') && (word == "tensor" || word == "array");
-}
-
-std::string word_after(std::string_view line, std::size_t at) {
-  at = std::min(line.find_first_not_of(' ', at), line.size());
-  std::size_t end = at;
-  while (end < line.size() && is_word(line[end])) ++end;
-  return std::string(line.substr(at, end - at));
-}
-
-/// Numbers and lists of a line, each with the words since the value before it.
-std::vector<NamedValue> values_of(std::string_view line) {
-  std::vector<NamedValue> values;
-  std::vector<std::string> words;
-  std::size_t last = 0;  // where the value before ends
-  const auto add = [&](std::size_t at, std::size_t end) {
-    const bool follows =
-        !values.empty() && words.empty() &&
-        line.substr(last, at - last).find_first_not_of(", \t") == std::string_view::npos;
-    values.push_back({names_of_words(words), std::string(line.substr(at, end - at)), follows,
-                      word_after(line, end)});
-    words.clear();
-    last = end;
-  };
-  for (std::size_t at = 0; at < line.size();) {
-    std::size_t end = at + 1;
-    if (is_word(line[at])) {
-      while (end < line.size() && (is_word(line[end]) || is_digit(line[end]))) ++end;
-      const std::size_t digits = line.find_last_not_of("0123456789", end - 1) + 1;
-      if (!prints_list(line.substr(at, digits - at), line.substr(digits))) {
-        words.emplace_back(line.substr(at, digits - at));
-      }
-      end = digits;  // "expert_3" is a word and a number
-    } else if (is_digit(line[at])) {
-      while (end < line.size() && (is_digit(line[end]) || line[end] == '.')) ++end;
-      add(at, end);
-    } else if (line[at] == '[' && line.find(']', at) != std::string_view::npos) {
-      end = end_of_list(line, at);
-      add(at, end);
-    }
-    at = end;
-  }
-  return values;
-}
 
 bool is_list(const NamedValue& value) { return value.text.front() == '['; }
 
@@ -118,9 +49,10 @@ bool opens_print(std::string_view line) {
   return std::ranges::count(print, '[') > std::ranges::count(print, ']');
 }
 
+/// Negative ones are not passed over: they are refused, or padding.
 bool are_ids(const TableValue& value) {
   return std::ranges::all_of(value.numbers, [](double n) {
-    return n >= 0 && n < 1 << 20 && n == static_cast<double>(static_cast<int>(n));
+    return std::abs(n) < 1 << 20 && n == static_cast<double>(static_cast<int>(n));
   });
 }
 
@@ -129,7 +61,7 @@ std::optional<std::string_view> tensor_named_by(std::string_view line) {
   const std::size_t type = line.find(" = (");
   if (type == std::string_view::npos || line.find('{', type) == std::string_view::npos) return {};
   const std::string_view of = line.substr(type + 4, line.find(')', type) - type - 4);
-  const auto plain = [](char c) { return is_word(c) || is_digit(c); };  // "i32", "q4_K"
+  const auto plain = [](char c) { return is_word_letter(c) || is_digit(c); };  // "i32", "q4_K"
   if (of.empty() || !std::ranges::all_of(of, plain)) return {};
   const std::string_view before = line.substr(0, type);
   const std::size_t blank = before.find_last_of(" \t");
@@ -143,8 +75,8 @@ std::optional<std::string_view> tensor_named_by(std::string_view line) {
 
 }  // namespace
 
-/// Whether a line is a heading of a tensor, or of one that holds no chosen experts. A print that
-/// leaves values out is refused.
+/// Whether a line has no rows: a heading of a tensor, or a line of one without chosen experts. A
+/// print that leaves values out is refused.
 bool LogLines::passes_tensor(const std::string& line, const TableRow& row) {
   if (const auto name = tensor_named_by(line)) {
     in_tensor_ = true;
@@ -181,44 +113,88 @@ std::vector<NamedValue> LogLines::values_behind_tags(std::string_view line) cons
     return role == TableRole::experts || role == TableRole::count ||
            (value.names.empty() && is_list(value));
   };
-  auto values = values_of(line.substr(tags));
-  return tags == 0 || std::ranges::any_of(values, tells) ? values : values_of(line);
+  auto values = values_of_line(line.substr(tags));
+  return tags == 0 || std::ranges::any_of(values, tells) ? values : values_of_line(line);
+}
+
+/// What is read of a line before all of it is known.
+struct LogLines::LineParts {
+  bool chosen = false, counts = false;
+  std::optional<TableRole> last = {};        // of the value before, if it is one number
+  std::optional<NamedValue> of_expert = {};  // its count, unless the line is of a token
+  std::optional<std::int64_t> module_layer = {};
+  std::vector<std::string> unused = {};  // names of numbers
+};
+
+bool LogLines::counts_expert(const NamedValue& named) const {
+  const auto counts = [&](const std::string& name) { return fields_.counts_an_expert(name); };
+  if (!named.names.empty()) return std::ranges::any_of(named.names, counts);
+  return !named.follows && counts(named.after);
+}
+
+/// Uses a value that is not a number or list: "model.layers.3.mlp" or "20%".
+void LogLines::fill_text(const NamedValue& named, LineParts& parts, TableRow& row) const {
+  const auto role = role_of(named);
+  if (role == TableRole::experts && named.text.find("...") != std::string::npos) {
+    refuse_elision(row);
+  }
+  if (named.assigned && named.text.back() == '%') parts.unused.push_back(named.names.front());
+  if (!is_module(named)) return;
+  const auto layer = layer_in_name(named.text);
+  if (role == TableRole::layer) {
+    row.layer = layer;
+  } else if (!fields_.mapped(TableRole::layer) && named.text.find("layers.") != std::string::npos) {
+    parts.module_layer = layer;
+  }
+}
+
+void LogLines::fill_value(const NamedValue& named, LineParts& parts, TableRow& row) const {
+  const TableValue value = value_in_line(named.text);
+  if (!value.numeric) return fill_text(named, parts, row);
+  std::optional<TableRole> role = role_of(named);
+  const bool one = !is_list(named);
+  const bool more = one && named.follows &&
+                    (parts.last == TableRole::experts || parts.last == TableRole::weights);
+  if (more) role = parts.last;  // "experts 2,4"
+  if (named.names.empty() && !one && !parts.chosen) role = TableRole::experts;
+  parts.last = one ? role : std::nullopt;
+  if (!role) {
+    if (one && counts_expert(named) && !parts.of_expert) {
+      parts.of_expert = named;
+    } else if (named.assigned) {
+      parts.unused.push_back(named.names.front());
+    }
+    return;
+  }
+  if (*role == TableRole::experts) {
+    if (!are_ids(value) || (parts.chosen && !more)) {
+      parts.last.reset();
+      return;
+    }
+    parts.chosen = true;
+    if (more) row.lists = 1;
+  }
+  if (*role == TableRole::count && one && !row.counts.empty()) return;
+  parts.counts = parts.counts || (*role == TableRole::count && !one);
+  fill(row, *role, value, named.names.empty() ? "" : named.names.front(), false);
 }
 
 /// Fills a row with what a line names; returns whether it holds choices, or counts that are wanted.
-bool LogLines::fill_values(const std::string& line, TableRow& row) const {
-  bool chosen = false, counts = false;
-  std::optional<TableRole> last;  // of the value before, if it is one number
-  for (const NamedValue& named : values_behind_tags(line)) {
-    const TableValue value = value_in_line(named.text);
-    std::optional<TableRole> role = role_of(named);
-    if (!value.numeric) {
-      const bool elided = named.text.find("...") != std::string::npos;
-      if (role == TableRole::experts && elided) refuse_elision(row);
-      continue;
-    }
-    const bool one = !is_list(named);
-    const bool more =
-        one && named.follows && (last == TableRole::experts || last == TableRole::weights);
-    if (more) role = last;  // "experts 2,4"
-    if (named.names.empty() && !one && !chosen) role = TableRole::experts;
-    if (named.names.empty() && one && !named.follows && fields_.counts_an_expert(named.after)) {
-      role = TableRole::count;
-    }
-    last = one ? role : std::nullopt;
-    if (!role) continue;
-    if (*role == TableRole::experts) {
-      if (!are_ids(value) || (chosen && !more)) {
-        last.reset();
-        continue;
-      }
-      chosen = true;
-      if (more) row.lists = 1;
-    }
-    counts = counts || (*role == TableRole::count && !one);
-    fill(row, *role, value, "", false);
+bool LogLines::fill_values(const std::string& line, TableRow& row) {
+  LineParts parts;
+  for (const NamedValue& named : values_behind_tags(line)) fill_value(named, parts, row);
+  const bool holds_row = parts.chosen || (counted_ && parts.counts);
+  if (!holds_row) return false;
+  if (!row.layer) row.layer = parts.module_layer;
+  const bool alone = row.experts.size() == 1 && row.lists == 0 && !row.token && !row.slot;
+  if (parts.of_expert && alone && row.counts.empty()) {
+    const auto& its = *parts.of_expert;
+    fill(row, TableRole::count, value_in_line(its.text),
+         its.names.empty() ? its.after : its.names.front(), false);
   }
-  return chosen || (counted_ && counts);
+  note_unused(
+      {}, parts.unused, 0, [](std::size_t) { return std::optional(value_of_text("0")); }, facts_);
+  return true;
 }
 
 void LogLines::read_line(const std::string& line, TableRow row) {

@@ -9,36 +9,34 @@
 #include <vector>
 
 #include "sim/base/line_file.h"
+#include "sim/import/log_values.h"
 #include "sim/import/table_rows.h"
 
 namespace moesim {
 
-/// A value of a line and the words before it, the last first: {"ids", "expertids"}.
-struct NamedValue {
-  std::vector<std::string> names;
-  std::string text;
-  bool follows = false;    // the value before it, with nothing but commas and blanks between
-  std::string after = "";  // the word after it, if only blanks are between: "5 tokens"
-};
-
 class LogLines {
  public:
   /// `counted`: lines with lists of counts are rows, too.
-  LogLines(const TableFields& fields, const TableReader::Use& use, bool counted)
-      : fields_(fields), use_(use), counted_(counted) {}
+  LogLines(const TableFields& fields, const TableReader::Use& use, TableFacts& facts, bool counted)
+      : fields_(fields), use_(use), facts_(facts), counted_(counted) {}
 
   void read(LineFile& lines, const TableReader::Progress& progress);
   std::int64_t rows() const { return rows_; }
 
  private:
+  struct LineParts;
   void read_line(const std::string& line, TableRow row);
   std::vector<NamedValue> values_behind_tags(std::string_view line) const;
   std::optional<TableRole> role_of(const NamedValue& named) const;
-  bool fill_values(const std::string& line, TableRow& row) const;
+  bool counts_expert(const NamedValue& named) const;
+  void fill_text(const NamedValue& named, LineParts& parts, TableRow& row) const;
+  void fill_value(const NamedValue& named, LineParts& parts, TableRow& row) const;
+  bool fill_values(const std::string& line, TableRow& row);
   bool passes_tensor(const std::string& line, const TableRow& row);
 
   const TableFields& fields_;
   const TableReader::Use& use_;
+  TableFacts& facts_;
   bool counted_;
   std::optional<std::int64_t> layer_, step_;  // of the lines before
   std::string request_;

@@ -159,6 +159,7 @@ class PickleMachine {
                          {},
                          {}};
     if (storage.storage_size < 0) throw damaged("a storage has a negative size");
+    if (storage.storage_size > std::int64_t{1} << 48) throw damaged("a storage is too large");
     new_node(Kind::storage).tensor = std::move(storage);
   }
   std::vector<std::int64_t> integers_of(const PickleValue& value) const {

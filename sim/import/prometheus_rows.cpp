@@ -4,125 +4,92 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
 #include <vector>
 
-#include "sim/base/delimited.h"
 #include "sim/base/error.h"
 #include "sim/base/line_file.h"
 #include "sim/import/dump_names.h"
+#include "sim/import/prometheus_samples.h"
 #include "sim/import/table_values.h"
 
 namespace moesim {
 namespace {
 
-struct Sample {
-  std::string metric;
-  std::vector<std::string> labels, values;  // the last is the sample's own, "count"
-  std::optional<double> time = {};
-  int line = 0, page = 0;  // of the file; pages begin with the metric's type
-
-  double value() const { return value_of_text(values.back()).numbers.front(); }
-};
-
-bool is_name(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':';
+bool has_expert(const std::vector<std::string>& labels, const TableFields& fields) {
+  return std::ranges::any_of(labels, [&](const std::string& label) {
+    return fields.role_of(label) == TableRole::experts;
+  });
 }
 
-std::optional<Sample> sample_of(std::string_view line) {
-  std::size_t at = 0;
-  const auto name = [&] {
-    const std::size_t first = at;
-    while (at < line.size() && is_name(line[at])) ++at;
-    return std::string(line.substr(first, at - first));
-  };
-  Sample sample{name(), {}, {}};
-  if (sample.metric.empty() || at == line.size() || line[at++] != '{') return std::nullopt;
-  while (at < line.size() && line[at] != '}') {
-    const std::string label = name();
-    if (label.empty() || line.substr(at, 2) != "=\"") return std::nullopt;
-    const std::size_t end = line.find('"', at + 2);
-    if (end == std::string_view::npos) return std::nullopt;
-    sample.labels.push_back(label);
-    sample.values.emplace_back(line.substr(at + 2, end - at - 2));
-    at = end + 1;
-    while (at < line.size() && (line[at] == ',' || line[at] == ' ')) ++at;
-  }
-  if (at == line.size()) return std::nullopt;
-  const std::size_t first = line.find_first_not_of(' ', at + 1);
-  if (first == std::string_view::npos) return std::nullopt;
-  const std::size_t last = std::min(line.find(' ', first), line.size());  // a time may follow
-  sample.labels.emplace_back("count");
-  sample.values.emplace_back(line.substr(first, last - first));
-  const TableValue time = value_of_text(line.substr(last));
-  if (time.numeric && time.lists == 0) sample.time = time.numbers.front();
-  const TableValue own = value_of_text(sample.values.back());
-  return own.numeric && own.lists == 0 ? std::optional(sample) : std::nullopt;
+[[noreturn]] void refuse_sample(const std::string& path, int line) {
+  throw error_in(path, "is cut or changed: a sample of an expert without labels and a number",
+                 "a line is name{layer=\"1\",expert=\"0\"} 4", line);
 }
 
 /// The samples of a file that have the label of an expert.
 class MetricsPage {
  public:
   MetricsPage(const std::string& path, const TableFields& fields)
-      : path_(path), fields_(fields), places_(fields) {
-    LineFile lines(path);
-    std::string line;
-    while (lines.next(line)) {
-      if (line.front() == '#') {
-        note_type(line);
-      } else if (auto sample = sample_of(line)) {
-        sample->line = lines.line_number();
-        take(std::move(*sample));
-      }
-    }
+      : path_(path), fields_(fields), places_(fields) {}
+
+  void take_line(const std::string& text, int line) {
+    MetricLine found = metric_line(text);
+    if (!found.type.empty()) note_type(found.type);
+    if (has_expert(found.unread, fields_)) refuse_sample(path_, line);
+    if (found.sample) take(std::move(*found.sample), line);
   }
 
-  std::int64_t size() const { return std::ssize(samples_); }
-
-  void use_rows(PrometheusCounters& counters, const TableReader::Use& use) {
-    if (!is_counter()) {
-      for (const Sample& sample : samples_) use_row(sample, std::nullopt, std::nullopt, use);
-      return;
+  void take(MetricSample sample, int line) {
+    if (!has_expert(sample.labels, fields_)) return;
+    if (!samples_.empty() && sample.metric != samples_.front().metric) {
+      throw error_in(path_,
+                     fmt::format("has metrics '{}' and '{}' of experts", samples_.front().metric,
+                                 sample.metric),
+                     "give the lines of one", line);
     }
+    sample.labels.emplace_back("count");
+    sample.values.push_back(fmt::format("{}", sample.value));
+    sample.line = line;
+    sample.page = page_;
+    samples_.push_back(std::move(sample));
+  }
+  void next_page() { ++page_; }
+
+  std::int64_t size() const { return std::ssize(samples_); }
+  bool has_types() const { return !types_.empty(); }
+
+  /// Every scrape is a step, counted on from the files before; what it counts grows in counters.
+  void use_rows(PrometheusCounters& counters, const TableReader::Use& use) {
+    const auto all = scrapes();
+    const bool grow = is_counter(all);
     bool first = true;
-    for (const auto& scrape : scrapes()) {
+    for (const auto& scrape : all) {
       std::vector<PrometheusCounters::Sample> counted;
-      for (const Sample* sample : scrape) counted.push_back(series_of(*sample));
+      for (const MetricSample* sample : scrape) counted.push_back(series_of(*sample));
       const auto [number, counts] = counters.count(rank_in_name(path_), counted, first);
-      for (std::size_t i = 0; i < scrape.size(); ++i) use_row(*scrape[i], counts[i], number, use);
+      for (std::size_t i = 0; i < scrape.size(); ++i) {
+        use_row(*scrape[i], grow ? counts[i] : scrape[i]->value, number, use);
+      }
       first = false;
     }
   }
 
  private:
-  /// "# TYPE name counter"
-  void note_type(const std::string& line) {
-    const auto words = cells_of(line, ' ');
-    if (words.size() < 4 || words[1] != "TYPE") return;
-    types_[words[2]] = words[3];
-    const bool of_samples = !samples_.empty() && (words[2] == samples_.front().metric ||
-                                                  words[2] + total == samples_.front().metric);
+  using Scrape = std::vector<const MetricSample*>;
+
+  void note_type(const std::vector<std::string>& type) {
+    types_[type[0]] = type[1];
+    const bool of_samples = !samples_.empty() && (type[0] == samples_.front().metric ||
+                                                  type[0] + total == samples_.front().metric);
     if (of_samples) ++page_;
   }
 
-  void take(Sample sample) {
-    const auto& found = places_.find(sample.labels, path_);
-    if (found[static_cast<std::size_t>(TableRole::experts)].empty()) return;
-    if (!samples_.empty() && sample.metric != samples_.front().metric) {
-      throw error_in(path_,
-                     fmt::format("has metrics '{}' and '{}' of experts", samples_.front().metric,
-                                 sample.metric),
-                     "give the lines of one", sample.line);
-    }
-    sample.page = page_;
-    samples_.push_back(std::move(sample));
-  }
-
-  /// By its type; of OpenMetrics, which names types without the ending; else by its name.
-  bool is_counter() const {
+  /// By its type; of OpenMetrics, which names types without the ending; else by its name, or if
+  /// no series falls and one rises.
+  bool is_counter(const std::vector<Scrape>& all) const {
     if (samples_.empty()) return false;
     const std::string& metric = samples_.front().metric;
     const bool ends = metric.ends_with(total);
@@ -132,30 +99,41 @@ class MetricsPage {
     }
     const bool says =
         type != types_.end() && type->second != "untyped" && type->second != "unknown";
-    return says ? type->second == "counter" : ends;
+    return says ? type->second == "counter" : ends || only_rise(all);
   }
 
-  PrometheusCounters::Sample series_of(const Sample& sample) {
-    const auto& found = places_.find(sample.labels, path_);
-    const auto is = [&](TableRole role, std::size_t field) {
-      return std::ranges::count(found[static_cast<std::size_t>(role)], field) > 0;
-    };
-    PrometheusCounters::Sample its{"", "", sample.value()};
+  bool only_rise(const std::vector<Scrape>& all) const {
+    std::map<std::string, double> last;
+    bool rises = false;
+    for (const Scrape& scrape : all) {
+      for (const MetricSample* sample : scrape) {
+        const auto [before, added] = last.try_emplace(series_of(*sample).series, sample->value);
+        if (sample->value < before->second) return false;
+        rises = rises || sample->value > before->second;
+        before->second = sample->value;
+      }
+    }
+    return rises;
+  }
+
+  PrometheusCounters::Sample series_of(const MetricSample& sample) const {
+    PrometheusCounters::Sample its{"", "", sample.value};
     for (std::size_t i = 0; i + 1 < sample.labels.size(); ++i) {
       const std::string text = sample.labels[i] + '=' + sample.values[i] + '\n';
       its.series += text;
-      if (!is(TableRole::layer, i) && !is(TableRole::experts, i)) its.server += text;
+      const auto role = fields_.role_of(sample.labels[i]);
+      if (role != TableRole::layer && role != TableRole::experts) its.server += text;
     }
     return its;
   }
 
   /// By their times; else a page is one, and a series that comes again begins the next.
-  std::vector<std::vector<const Sample*>> scrapes() {
-    std::vector<std::vector<const Sample*>> scrapes;
-    std::map<double, std::vector<const Sample*>> by_time;
+  std::vector<Scrape> scrapes() const {
+    std::vector<Scrape> scrapes;
+    std::map<double, Scrape> by_time;
     std::set<std::string> seen;
     bool repeats = false;
-    for (const Sample& sample : samples_) {
+    for (const MetricSample& sample : samples_) {
       const bool again = seen.contains(series_of(sample).series);
       repeats = repeats || again;
       if (scrapes.empty() || sample.page != scrapes.back().front()->page || again) {
@@ -173,15 +151,16 @@ class MetricsPage {
     return scrapes;
   }
 
-  void use_row(const Sample& sample, std::optional<double> count,
-               std::optional<std::int64_t> scrape, const TableReader::Use& use) {
+  void use_row(const MetricSample& sample, double count, std::int64_t scrape,
+               const TableReader::Use& use) {
     TableRow row{path_, sample.line};
     fill_row(row, places_.find(sample.labels, path_), fields_, sample.labels,
              [&](std::size_t field) {
                TableValue value = value_of_text(sample.values[field]);
-               if (count && field + 1 == sample.values.size()) value.numbers = {*count};
+               if (field + 1 == sample.values.size()) value.numbers = {count};
                return std::optional(value);
              });
+    if (!row.odd_count.empty()) throw error_in(path_, row.odd_count, odd_count_hint, sample.line);
     if (!row.step) row.step = scrape;
     use(row);
   }
@@ -190,18 +169,44 @@ class MetricsPage {
   const std::string& path_;
   const TableFields& fields_;
   FieldPlaces places_;
-  std::vector<Sample> samples_;
+  std::vector<MetricSample> samples_;
   std::map<std::string, std::string> types_;  // by metric
   int page_ = 0;
 };
 
 }  // namespace
 
-std::int64_t read_prometheus_rows(const std::string& path, const TableFields& fields,
-                                  PrometheusCounters& counters, const TableReader::Use& use) {
+bool read_metrics_page(const std::string& path, const TableFields& fields,
+                       PrometheusCounters& counters, const TableReader::Use& use) {
   MetricsPage page(path, fields);
+  LineFile lines(path);
+  std::string line;
+  while (lines.next(line)) page.take_line(line, lines.line_number());
   page.use_rows(counters, use);
-  return page.size();
+  if (page.size() == 0 && page.has_types()) {
+    throw error_in(path, "has metrics, none with the label of an expert",
+                   "--map experts=LABEL,layer=LABEL names the labels");
+  }
+  return page.size() > 0;
+}
+
+bool holds_expert_samples(const JsonElement& item, const TableFields& fields) {
+  bool any = false;
+  use_json_samples(
+      item, [&](const MetricSample& sample) { any = any || has_expert(sample.labels, fields); });
+  return any;
+}
+
+void read_metrics_json(const std::string& path, const TableFields& fields,
+                       PrometheusCounters& counters, const TableReader::Use& use) {
+  MetricsPage page(path, fields);
+  JsonItems items(path);
+  while (items.next_whole()) {
+    use_json_samples(items.item(),
+                     [&](MetricSample sample) { page.take(std::move(sample), items.line()); });
+    if (json_at(items.item(), "data")) page.next_page();
+  }
+  page.use_rows(counters, use);
 }
 
 }  // namespace moesim

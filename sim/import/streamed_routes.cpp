@@ -47,7 +47,7 @@ bool same_routes(const NpyArray& a, const NpyArray& b) {
 }  // namespace
 
 void RequestRoutes::begin(const JsonElement& response) {
-  index_ = 0;
+  index_ = tokens_ = 0;
   in_choice_ = false;
   next_to_choices_.clear();
   in_this_choice_.clear();
@@ -83,6 +83,7 @@ bool RequestRoutes::is_repeated(const NpyArray& ids) {
 
 void RequestRoutes::add(const NpyArray& ids, const std::string& where) {
   if (is_repeated(ids)) return;
+  tokens_ += ids.shape().empty() ? 0 : ids.shape()[0];
   if (id_.empty()) return add_request(sink_, ids, where);
   streams_[id_] = true;
   const auto [at, is_new] = at_.emplace(std::pair(id_, index_), requests_.size());
@@ -99,13 +100,14 @@ void RequestRoutes::append(Request& request, const NpyArray& ids, const std::str
                    "chunks of a response have [token][layer][choice]");
   }
   if (shape.empty()) shape = {0, added[1], added[2]};
-  bool again = added[0] > shape[0];
+  bool again = added[0] > shape[0] || (request.grows && added[0] == shape[0]);
   for (std::int64_t i = 0; again && i < std::ssize(request.ids); ++i) {
     again = ids.integer(i) == request.ids[static_cast<std::size_t>(i)];
   }
   for (std::int64_t i = again ? std::ssize(request.ids) : 0; i < ids.count(); ++i) {
     request.ids.push_back(static_cast<std::int32_t>(ids.integer(i)));
   }
+  request.grows = request.grows || (again && shape[0] > 0);
   shape[0] = again ? added[0] : shape[0] + added[0];
 }
 

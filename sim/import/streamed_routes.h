@@ -30,6 +30,9 @@ class RequestRoutes {
   /// Servers and what is before them may each put the same ones into a response: these count once.
   void add(const NpyArray& ids, const std::string& where);
 
+  /// Tokens of all routes that were added to this response.
+  std::int64_t tokens() const { return tokens_; }
+
   /// Hands over the requests of chunks; returns how many responses in chunks had no routes.
   std::int64_t finish();
 
@@ -38,13 +41,14 @@ class RequestRoutes {
     std::string where;
     std::vector<std::int32_t> ids = {};
     std::vector<std::int64_t> shape = {};
+    bool grows = false;  // a chunk had all of those before
   };
   bool is_repeated(const NpyArray& ids);
   void append(Request& request, const NpyArray& ids, const std::string& where) const;
 
   ImportSink& sink_;
   std::string id_;  // of a response in chunks; empty: it is whole
-  std::int64_t index_ = 0;
+  std::int64_t index_ = 0, tokens_ = 0;
   bool in_choice_ = false;
   std::vector<NpyArray> next_to_choices_, in_this_choice_;  // of this response
   std::map<std::string, bool> streams_;  // ids of responses in chunks; whether they have routes

@@ -99,6 +99,17 @@ std::optional<TableHeader> find_header(const std::string& path, const TableField
   return std::nullopt;
 }
 
+/// Of two columns with one name nobody can say which is meant.
+void refuse_equal_columns(const std::vector<std::string>& names, const RolePlaces& places,
+                          const std::string& path, int line) {
+  for (const auto& of_role : places) {
+    for (const std::size_t field : of_role) {
+      if (std::ranges::count(names, names[field]) < 2) continue;
+      throw error_in(path, fmt::format("has two columns '{}'", names[field]), "rename one", line);
+    }
+  }
+}
+
 /// "# model=x n_expert=128 n_expert_used=8"
 void note_facts(std::string_view comment, TableFacts& facts) {
   for (const std::string& word : cells_of(comment.substr(1), ' ')) {
@@ -126,6 +137,9 @@ void TableReader::read_json(const std::string& path) {
   JsonItems items(path);
   try {
     while (items.next_whole()) {
+      if (rows.rows() == 0 && holds_expert_samples(items.item(), fields_)) {
+        return read_metrics_json(path, fields_, counters_, use_);
+      }
       rows.visit_item(items.item(), path, items.line());
       progress_(items.done());
     }
@@ -137,6 +151,7 @@ void TableReader::read_json(const std::string& path) {
     throw error_in(path, "is a printed array, not rows",
                    "kind 'counts' reads printed counts, 'npy' ids that np.save wrote");
   }
+  if (items.cut()) ++facts_.cut_lines;
   if (rows.rows() > 0) return;
   throw error_in(path, content_of(path) + "; none is known to hold expert ids",
                  "--map experts=FIELD,layer=FIELD,token=FIELD says which do; responses of servers "
@@ -146,9 +161,9 @@ void TableReader::read_json(const std::string& path) {
 void TableReader::read_text(const std::string& path) {
   const auto header = find_header(path, fields_);
   if (!header) {
-    if (read_prometheus_rows(path, fields_, counters_, use_) > 0) return;
+    if (read_metrics_page(path, fields_, counters_, use_)) return;
     for (const bool counted : {false, true}) {  // counts only of a log without choices
-      LogLines log(fields_, use_, counted);
+      LogLines log(fields_, use_, facts_, counted);
       LineFile all(path);
       log.read(all, progress_);
       if (log.rows() > 0) return;
@@ -159,6 +174,7 @@ void TableReader::read_text(const std::string& path) {
   }
   FieldPlaces places(fields_);
   const auto& found = places.find(header->names, path);
+  refuse_equal_columns(header->names, found, path, header->line);
   LineFile lines(path);
   std::string line, heading, cut;
   int cut_line = 0;
@@ -184,6 +200,7 @@ void TableReader::read_text(const std::string& path) {
     use_(row);
     progress_(lines.done());
   }
+  if (!cut.empty()) ++facts_.cut_lines;
 }
 
 bool holds_json_rows(const std::string& path) {

@@ -13,6 +13,8 @@
 
 namespace moesim {
 
+class ImportSink;
+
 /// One row; what it does not say is absent.
 struct TableRow {
   std::string file;
@@ -31,6 +33,7 @@ struct TableRow {
 struct TableFacts {
   int experts = 0, top_k = 0;                           // 0: nothing
   std::optional<std::vector<std::string>> unused = {};  // fields with numbers; none before a row
+  std::int64_t cut_lines = 0;                           // at the ends of files
 };
 
 /// Reads the rows of one file, and what its other lines say. Throws Error for a file that holds
@@ -55,6 +58,9 @@ class TableReader {
   TableFacts facts_;
   PrometheusCounters counters_;
 };
+
+/// Hands over all rows of logs and tables, as kind `table` reads them (import_table.cpp).
+void add_tables(const std::vector<std::string>& paths, ImportSink& sink);
 
 /// Whether the first values of a JSON file are rows, not responses or other documents.
 bool holds_json_rows(const std::string& path);

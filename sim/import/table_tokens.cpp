@@ -156,7 +156,7 @@ void LoggedTokens::add(const TableRow& row) {
     return options.layers.empty() ||
            std::ranges::find(options.layers, layer) != options.layers.end();
   };
-  const auto& known = options.layers.empty() ? options.moe_layers : options.layers;
+  const auto& known = options.known_layers();
   for (std::int64_t l = 0; l < lists; ++l) {
     const std::int64_t each = size / lists;
     std::optional<std::int64_t> layer = row.layer;

@@ -9,6 +9,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/read_number.h"
+#include "sim/import/count_limits.h"
 
 namespace moesim {
 namespace {
@@ -24,8 +25,15 @@ std::optional<std::int64_t> whole(double value) {
 /// Adds what a JSON value holds; false if it is neither numbers nor lists of them.
 bool add_json_numbers(const JsonElement& json, int depth, TableValue& value) {
   double number = 0;
+  std::string_view text;
   if (json.get(number) == simdjson::SUCCESS) {
     value.numbers.push_back(number);
+    return true;
+  }
+  if (json.get(text) == simdjson::SUCCESS) {  // ["5", "6"]
+    const TableValue its = value_of_text(text);
+    if (!its.numeric || its.lists > 0) return false;
+    value.numbers.push_back(its.numbers.front());
     return true;
   }
   simdjson::dom::array items;
@@ -58,6 +66,23 @@ const char* due_of(TableRole role) {
       return "whole numbers";
     default:
       return "a whole number";
+  }
+}
+
+/// Refuses "1,000" next to an expert, and counts beyond whole numbers.
+void check_counts(const TableRow& row, const TableValue& value, const std::string& field) {
+  const bool of_one = row.experts.size() == 1 && row.lists == 0 && !row.token;
+  if (of_one && value.lists > 0 && !value.text.empty() && value.text.find('[') == value.text.npos) {
+    throw error_in(row.file,
+                   fmt::format("field '{}' holds '{}', not one number", field, value.text),
+                   "write 1000, not 1,000", row.line);
+  }
+  for (const double number : value.numbers) {
+    if (whole(number) || !(std::abs(number) > most_count) || std::isinf(number)) continue;
+    throw error_in(
+        row.file,
+        fmt::format("field '{}' holds a count of {}; at most {} can be", field, number, most_count),
+        fewer_tokens_hint, row.line);
   }
 }
 
@@ -150,6 +175,7 @@ std::optional<TableValue> value_of_json(const JsonElement& json) {
   TableValue value;
   value.numeric = add_json_numbers(json, 2, value);
   if (!value.numeric) return std::nullopt;
+  if (json.is_int64() || json.is_uint64()) value.text = simdjson::to_string(json);
   return value;
 }
 
@@ -158,7 +184,8 @@ void fill(TableRow& row, TableRole role, const TableValue& value, const std::str
   const bool single = value.numeric && value.lists == 0;
   switch (role) {
     case TableRole::request:
-      row.request = single ? fmt::format("{}", value.numbers.front()) : value.text;
+      row.request =
+          single && value.text.empty() ? fmt::format("{}", value.numbers.front()) : value.text;
       return;
     case TableRole::phase:
       if (!value.numeric) row.phase = value.text;
@@ -170,6 +197,7 @@ void fill(TableRow& row, TableRole role, const TableValue& value, const std::str
       return;
     case TableRole::weights:
     case TableRole::count:
+      if (role == TableRole::count) check_counts(row, value, field);
       if (value.numeric && fill_numbers(row, role, value)) return;
       if (mapped) refuse_value(row, role, value, field);
       if (role == TableRole::weights) return;

@@ -18,7 +18,7 @@ struct TableValue {
   std::int64_t lists = 0;  // that the numbers come in; 0: a single one
   bool nested = false;     // in lists of lists
   bool numeric = false;
-  std::string text;  // of what is not a number
+  std::string text;  // as written, unless it is a list or a fraction of JSON
 };
 
 /// Reads CSV or plain text: "3", "[3, 6]", "3 6", "3;6"; anything else is text.
@@ -29,6 +29,10 @@ std::optional<TableValue> value_of_json(const JsonElement& json);
 
 /// The only number in a module's name, "model.layers.3.mlp.gate"; nothing if there are several.
 std::optional<std::int64_t> layer_in_name(std::string_view name);
+
+/// What to do about counts that are not whole numbers.
+inline constexpr const char* odd_count_hint =
+    "multiply all counts by the same number, or round them";
 
 /// Puts a value in its place of the row. A value that does not fit is an Error if the flags map the
 /// field, else the row does not say it.

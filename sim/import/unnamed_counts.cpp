@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/import/table_rows.h"
+#include "sim/import/table_values.h"
 
 namespace moesim {
 namespace {
@@ -30,6 +31,7 @@ class ExpertsOfLayers {
     const std::int32_t expert = row.experts.front();
     if (all_ > 1 && std::ssize(its) == all_ && !row.token) its.clear();  // counted again
     if (std::ranges::find(its, expert) != its.end()) return false;
+    of_tokens_ = of_tokens_ || row.token.has_value();
     ascending_ = ascending_ && (its.empty() || its.back() < expert);
     its.push_back(expert);
     most_ = std::max(most_, its.size());
@@ -38,6 +40,11 @@ class ExpertsOfLayers {
   }
   bool more_than_choices() const { return top_k_ > 0 && most_ > static_cast<std::size_t>(top_k_); }
   bool ascending() const { return ascending_; }
+  /// Whether nothing but counts has such rows, even if they name none. Two tokens may happen to.
+  bool counts_without_name(int experts) const {
+    return ascending_ && !of_tokens_ &&
+           (all(experts) || most_ > 2 * static_cast<std::size_t>(top_k_));
+  }
   bool all(int experts) const {
     return experts > 1 && !experts_.empty() &&
            std::ranges::all_of(
@@ -50,8 +57,11 @@ class ExpertsOfLayers {
   std::map<Key, std::vector<std::int32_t>> experts_;
   int top_k_, all_;
   std::size_t most_ = 0;
-  bool ascending_ = true;
+  bool ascending_ = true, of_tokens_ = false;
 };
+
+const std::string listed = "has each expert once per layer";
+const std::string hint = "--map count=FIELD names counts, token=FIELD the token of a choice";
 
 /// Reading ends here: the rest of the file does not matter.
 struct EnoughRows {};
@@ -83,13 +93,18 @@ std::optional<std::string> unnamed_counts(const std::string& path, ImportSink& s
   const ImportOptions& options = sink.options();
   ExpertsOfLayers layers(options.top_k, options.experts);
   TableFacts facts;
-  const auto& known = options.layers.empty() ? options.moe_layers : options.layers;
+  const auto& known = options.known_layers();
+  std::optional<TableRow> odd;
   const bool once = read_while(path, options.map, facts, [&](const TableRow& row) {
+    if (!odd && !row.odd_count.empty()) odd = row;
     return (row.layer || known.size() == 1) && layers.add(row);
   });
   const int experts = options.experts > 0 ? options.experts : facts.experts;
-  if (!once || !facts.unused || facts.unused->empty() ||
-      !(layers.all(experts) || layers.more_than_choices())) {
+  if (!once || !(layers.all(experts) || layers.more_than_choices())) return std::nullopt;
+  if (!facts.unused || facts.unused->empty()) {
+    if (layers.counts_without_name(experts)) {
+      throw error_in(path, listed + " in their order, without counts and tokens", hint);
+    }
     return std::nullopt;
   }
   std::vector<std::string> fields;
@@ -101,8 +116,6 @@ std::optional<std::string> unnamed_counts(const std::string& path, ImportSink& s
         read_while(path, map, others, [](const TableRow& row) { return row.counts.size() == 1; });
     if (counts) fields.push_back(field);
   }
-  const std::string listed = "has each expert once per layer";
-  const std::string hint = "--map count=FIELD names counts, token=FIELD the token of a choice";
   if (!layers.all(experts) && !layers.ascending()) {
     sink.warn({Severity::warning, path, 0, 0,
                fmt::format("{}: counts? Rows are taken for choices, and {} for nothing", listed,
@@ -110,6 +123,7 @@ std::optional<std::string> unnamed_counts(const std::string& path, ImportSink& s
                "", hint});
     return std::nullopt;
   }
+  if (fields.empty() && odd) throw error_in(path, odd->odd_count, odd_count_hint, odd->line);
   if (fields.size() != 1) {
     throw error_in(path,
                    fmt::format("{}, and no field is known to count its tokens: {}", listed,

@@ -167,6 +167,9 @@ TEST_F(SinkTest, PhasesAreJoinedAndPickedOut) {
   prefill.phase = Phase::prefill, decode.phase = Phase::decode;
   EXPECT_EQ(trace_of({prefill, prefill}).info().phase, Phase::prefill);
   EXPECT_EQ(trace_of({prefill, decode, decode}).info().phase, Phase::mixed);
+  options_.step_tokens = 1;
+  EXPECT_EQ(trace_of({decode, decode}).info().phase, Phase::decode) << "steps of one pass each";
+  options_.step_tokens = 0;
   EXPECT_EQ(trace_of({pass_of_layers({{1}}, 1)}).info().phase, Phase::mixed);
   options_.passes = Phase::decode;
   EXPECT_THAT(lengths(trace_of({prefill, decode})), ElementsAre(1));

@@ -39,6 +39,10 @@ TEST(ChunksOfAResponse, MayRepeatWhatTheOnesBeforeHave) {
                     {{"a.txt", chunk_of("x", "[[[0, 1], [2, 3]]]") +
                                    chunk_of("x", "[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]")}}),
             "top 2 [2] 1: 0 1 4 5 2: 2 3 6 7");
+  const std::string all = chunk_of("x", "[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]");
+  EXPECT_EQ(told_of("vllm-routes", {{"a.txt", chunk_of("x", "[[[0, 1], [2, 3]]]") + all + all}}),
+            "top 2 [2] 1: 0 1 4 5 2: 2 3 6 7")
+      << "the last one without a new token";
 }
 
 TEST(ChunksOfAResponse, SayThatItIsNotFinished) {
@@ -70,6 +74,24 @@ TEST(ChunksOfAResponse, MayBeThoseOfSglang) {
       told_of("sglang-routes", {{"a.txt", chunk("null", "[[[0, 1], [2, 3]]]") +
                                               chunk(R"({"type": "stop"})", "[[[4, 5], [6, 7]]]")}}),
       "top 2 [2] 1: 0 1 4 5 2: 2 3 6 7");
+}
+
+TEST(RoutesOfAResponse, AreComparedWithItsUsage) {
+  const auto warnings = [](int prompt, int completion) {
+    const ScratchFolder scratch;
+    write_bytes(scratch / "in/a.json",
+                fmt::format(R"({{"usage": {{"prompt_tokens": {}, "completion_tokens": {}}}, )"
+                            R"("routed_experts": [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]}})",
+                            prompt, completion));
+    const auto imported = import_trace("vllm-routes", options_of(scratch / "in", scratch / "out"));
+    return imported.warnings.empty() ? "" : imported.warnings.front().message;
+  };
+  EXPECT_EQ(warnings(1, 1), "");
+  EXPECT_EQ(warnings(1, 2), "") << "nothing follows the last token";
+  for (const int completion : {0, 3}) {
+    EXPECT_EQ(warnings(1, completion),
+              "the usage of 1 response counts other tokens than the routes have");
+  }
 }
 
 TEST(ChunksOfAResponse, NeedRoutesOnlyInOneOfThem) {

@@ -14,8 +14,6 @@ class ParquetColumn {
   /// Throws Error for a column that is none of numbers or lists of them.
   ParquetColumn(const ParquetFile& file, const std::string& column);
 
-  /// Values of a row; known once something is read.
-  std::int64_t width() const { return width_; }
   /// The next rows, at most so many, [row][width]; none at the end. Throws Error for a damaged
   /// page, a missing value, or rows of different lengths.
   NpyArray read(std::int64_t most_rows);
