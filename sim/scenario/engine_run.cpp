@@ -190,7 +190,10 @@ EngineRun read_engine_run(const YamlMap& scenario, const ServingSpec& pass, cons
 
 void take_from_engine(const EngineRun& run, IterationSpec& spec) {
   ServingSpec& serving = *spec.serving;
-  if (serving.overlap_from == OverlapFrom{}) serving.overlap_from = run.engine.overlap_from;
+  const bool splits = serving.parts_of_overlap() > 1;
+  if (splits && serving.overlap_from == OverlapFrom{}) {
+    serving.overlap_from = run.engine.overlap_from;
+  }
   if (!spec.host) spec.host = run.engine.host;
 }
 

@@ -14,10 +14,12 @@ namespace {
 
 using testing::HasSubstr;
 
-Launched launched_by(const std::string& manifest) { return launch_of_text(manifest, "a.yaml"); }
+Launched launched_by_yaml(const std::string& manifest) {
+  return launch_of_text(manifest, "a.yaml");
+}
 
 TEST(Manifests, OfACommandInAShell) {
-  const Launched launched = launched_by(
+  const Launched launched = launched_by_yaml(
       "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nspec:\n"
       "  leaderWorkerTemplate:\n    size: 2\n    workerTemplate:\n      spec:\n"
       "        containers:\n        - name: vllm\n          image: vllm/vllm-openai:v0.11.0\n"
@@ -33,7 +35,7 @@ TEST(Manifests, OfACommandInAShell) {
 }
 
 TEST(Manifests, OfWordsBehindOtherDocuments) {
-  const Launched launched = launched_by(
+  const Launched launched = launched_by_yaml(
       "apiVersion: v1\nkind: Service\nspec: {ports: [{port: 80}]}\n---\n"
       "apiVersion: apps/v1\nkind: Deployment\nspec:\n  template:\n    spec:\n"
       "      containers:\n      - name: proxy\n        image: nginx\n"
@@ -45,7 +47,7 @@ TEST(Manifests, OfWordsBehindOtherDocuments) {
 }
 
 TEST(Manifests, OfAnImageThatIsTheEngine) {
-  const Launched launched = launched_by(
+  const Launched launched = launched_by_yaml(
       "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - image: vllm/vllm-openai:latest\n"
       "    args: [--model, a/b, -tp, \"2\"]\n");
   EXPECT_EQ(value_in(launched, "parallel.tp"), "2");
@@ -55,9 +57,9 @@ TEST(Manifests, OfAnImageThatIsTheEngine) {
 TEST(Manifests, ErrorsNameTheLineOfTheCommand) {
   const std::string pod =
       "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n    command: ";
-  EXPECT_THAT(error_of([&] { launched_by(pod + "[vllm, serve, m, -tp, two]\n"); }),
+  EXPECT_THAT(error_of([&] { launched_by_yaml(pod + "[vllm, serve, m, -tp, two]\n"); }),
               HasSubstr("a.yaml:6: error: 'two' is not a whole number"));
-  EXPECT_THAT(error_of([&] { launched_by(pod + "[sleep, inf]\n"); }),
+  EXPECT_THAT(error_of([&] { launched_by_yaml(pod + "[sleep, inf]\n"); }),
               HasSubstr("nothing in it launches a known software"));
 }
 
@@ -73,7 +75,7 @@ const std::string two_servers =
     "  moe_expert_parallel_size: 8\n  enable_attention_dp: true\n  max_batch_size: 256\n";
 
 TEST(TwoServers, AreTwoPools) {
-  Launched launched = launched_by(two_servers);
+  Launched launched = launched_by_yaml(two_servers);
   EXPECT_EQ(values_in(launched, {"serving.instances", "parallel.tp", "parallel.ep",
                                  "serving.decode.parallel.tp", "serving.decode.parallel.ep",
                                  "serving.decode.serving.engine.max_sequences"}),
@@ -89,7 +91,7 @@ TEST(TwoServers, AreTwoPools) {
 }
 
 TEST(TwoServers, OfAsManyGpusShareTheTopology) {
-  Launched launched = launched_by(
+  Launched launched = launched_by_yaml(
       "context_servers: {tensor_parallel_size: 8, moe_expert_parallel_size: 4}\n"
       "generation_servers: {tensor_parallel_size: 8}\n");
   EXPECT_EQ(values_in(launched, {"parallel.etp", "serving.decode.parallel.etp"}), "2 8");

@@ -395,14 +395,14 @@ TEST(ServingPlan, PadsADecodeToTheNextCapturedSize) {
   EXPECT_EQ(padded(prefill, {16}), prefill);
 }
 
-ServingSpec pass_of(std::vector<std::vector<SequenceStep>> ranks) {
+ServingSpec of_ranks(std::vector<std::vector<SequenceStep>> ranks) {
   ServingSpec pass;
   pass.batch.ranks = std::move(ranks);
   return pass;
 }
 
 TEST(ServingPlan, IsAGraphIfItsTokensAreCaptured) {
-  ServingSpec pass = pass_of(
+  ServingSpec pass = of_ranks(
       {{{.context = 10, .tokens = 1, .count = 3}}, {{.context = 10, .tokens = 1, .count = 7}}});
   EXPECT_TRUE(pass.in_graph());
   pass.pad = {1, 2, 4};
@@ -415,7 +415,7 @@ TEST(ServingPlan, IsAGraphIfItsTokensAreCaptured) {
 }
 
 TEST(ServingPlan, SplitsBatchesThatHaveEnough) {
-  ServingSpec pass = pass_of(
+  ServingSpec pass = of_ranks(
       {{{.context = 10, .tokens = 1, .count = 64}}, {{.context = 10, .tokens = 1, .count = 31}}});
   EXPECT_EQ(pass.turns(), 1);
   pass.overlap = ServingOverlap::three_batch;
@@ -433,11 +433,11 @@ TEST(ServingPlan, SplitsBatchesThatHaveEnough) {
   pass.attention_ranks = 1;
   pass.batch.ranks[1].clear();
   EXPECT_EQ(pass.turns(), 3) << "the second only computes experts";
-  EXPECT_EQ(pass_of({{{.context = 9, .count = 1}}}).turns(), 1);
+  EXPECT_EQ(of_ranks({{{.context = 9, .count = 1}}}).turns(), 1);
 }
 
 TEST(ServingPlan, OfOneSequencePerRankIsNotSplit) {
-  ServingSpec pass = pass_of({{{.context = 9, .count = 1}}, {{.context = 9, .count = 1}}});
+  ServingSpec pass = of_ranks({{{.context = 9, .count = 1}}, {{.context = 9, .count = 1}}});
   pass.overlap = ServingOverlap::two_batch;
   EXPECT_EQ(parts_of(pass, false).size(), 1U);
   pass.batch.ranks[1].front().count = 2;
