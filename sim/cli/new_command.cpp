@@ -276,7 +276,7 @@ void add_new_command(CommandLine& app) {
   command.add_option(
       "--from", scenario->from,
       "a launch script or start-up log of Megatron-LM, vLLM, SGLang or TensorRT-LLM, "
-      "or YAML of their arguments");
+      "or YAML of their arguments or of Kubernetes");
   command.callback([scenario] { write_new(*scenario); });
 }
 

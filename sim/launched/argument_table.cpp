@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <system_error>
 
 #include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/launched/shell_expansion.h"
 
 namespace moesim {
@@ -58,6 +61,44 @@ void take(const ArgumentRow& row, const NamedArgument& argument, const LaunchFil
   }
 }
 
+/// "32k" and "25.6k" (decimal), "32K" (binary), as vLLM reads numbers.
+std::optional<std::int64_t> abbreviated(std::string_view text) {
+  constexpr std::string_view decimal = "kmgt", binary = "KMGT";
+  if (text.size() < 2 || text.size() > 20) return std::nullopt;
+  const char unit = text.back();
+  text.remove_suffix(1);
+  if (const std::size_t power = binary.find(unit); power != binary.npos) {
+    const auto number = parse_integer<std::int64_t>(text);
+    constexpr std::int64_t most = std::int64_t{1} << 20;
+    if (!number || *number < 0 || *number > most) return std::nullopt;
+    return *number << (10 * (power + 1));
+  }
+  const std::size_t power = decimal.find(unit);
+  if (power == decimal.npos || text.find_first_not_of("0123456789.") != text.npos) return {};
+  double number = 0;
+  const auto read = read_number(text.data(), text.data() + text.size(), number);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
+  number *= std::pow(1000.0, static_cast<double>(power + 1));
+  if (number > 1e15) return std::nullopt;
+  return static_cast<std::int64_t>(number + 1e-6);
+}
+
+/// The flag of the table that one may be misspelt for; empty: none is near.
+std::string near_flag(ArgumentTable table, const std::string& name) {
+  std::vector<std::string> known;
+  for (const ArgumentRow& row : table) {
+    any_name(row.names, [&](std::string_view each) {
+      if (!each.ends_with('*')) known.emplace_back(each);
+      return false;
+    });
+  }
+  constexpr std::size_t letters = 2;  // that are missing or too many
+  const std::string near = nearest(name, known);
+  const auto longer = std::max(near.size(), name.size()),
+             shorter = std::min(near.size(), name.size());
+  return near.size() < 4 || longer - shorter > letters ? "" : near;
+}
+
 std::string why_unknown(const LaunchFile& launch, const std::string& value) {
   const std::string name = unknown_name(value);
   const auto found = launch.script.variables.find(name);
@@ -96,6 +137,10 @@ void take_arguments(ArgumentTable table, const LaunchFile& launch, Launched& lau
       take(*row, argument, launch, launched);
     } else if (!launch.dump && !is_false(argument)) {
       launched.leave_out(argument);
+      const std::string near = near_flag(table, argument.name);
+      if (near.empty()) continue;
+      launched.assume(fmt::format("{} is unknown here as a flag of {}; did you mean --{}?",
+                                  argument.written, name_of(launch.software), near));
     }
   }
 }
@@ -133,7 +178,8 @@ void require_known(const LaunchFile& launch, const NamedArgument& argument) {
 std::int64_t number_of(const LaunchFile& launch, const NamedArgument& argument,
                        std::int64_t least) {
   require_known(launch, argument);
-  const auto number = parse_integer<std::int64_t>(argument.text());
+  auto number = parse_integer<std::int64_t>(argument.text());
+  if (!number && launch.software == LaunchSoftware::vllm) number = abbreviated(argument.text());
   constexpr std::int64_t most = 1'000'000'000;
   if (number && *number >= least && *number <= most) return *number;
   throw launch.arguments.error(

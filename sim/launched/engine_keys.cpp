@@ -89,7 +89,8 @@ void set_requests(std::int64_t ranks, std::int64_t most_tokens, std::int64_t mos
                   Launched& launched) {
   constexpr std::int64_t input = 1024, output = 256, per_rank = 16, least = 32;
   const std::int64_t at_once = std::max(per_rank * ranks, least);
-  const std::int64_t most = most_tokens > 0 ? most_tokens : 8 * input;
+  launched.limits = {ranks, most_tokens, most_prompt};
+  const std::int64_t most = most_tokens > 0 ? most_tokens : usual_request_tokens;
   const std::int64_t one = 1;
   const std::int64_t prompt = std::max(most * 3 / 4, one);
   const auto lengths = [&](std::int64_t mean, std::int64_t limit) {

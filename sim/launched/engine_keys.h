@@ -32,6 +32,9 @@ void take_memory_share(const LaunchFile& launch, std::string_view names, const c
                        Launched& launched);
 /// Weights by a word for their quantization; false: moesim has no such type.
 bool set_weights(const std::string& quantization, Launched& launched);
+/// Of a request at most, if nobody says more.
+inline constexpr std::int64_t usual_request_tokens = 8192;
+
 /// Requests, of which no launch says anything, of at most so many tokens and prompts of at most
 /// so many (0: any).
 void set_requests(std::int64_t ranks, std::int64_t most_tokens, std::int64_t most_prompt,

@@ -13,14 +13,15 @@
 #include "sim/base/error.h"
 #include "sim/base/text.h"
 #include "sim/launched/argument_dumps.h"
+#include "sim/launched/manifest.h"
 #include "sim/launched/software_tables.h"
 
 namespace moesim {
 namespace {
 
 constexpr auto what_is_read =
-    "read are launch scripts and start-up logs of Megatron-LM, vLLM, SGLang and TensorRT-LLM, and "
-    "YAML of their arguments";
+    "read are launch scripts and start-up logs of Megatron-LM, vLLM, SGLang and TensorRT-LLM, "
+    "YAML of their arguments, and manifests of Kubernetes that launch them";
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -177,6 +178,7 @@ std::optional<LaunchFile> from_log(const std::string& text, const std::string& f
 
 /// YAML of a software's arguments, told by the names that only it has.
 LaunchFile from_yaml(const std::string& text, const std::string& file) {
+  if (const auto script = script_of_manifest(text, file)) return from_script(*script, file);
   LaunchFile launch;
   for (const LaunchSoftware software : {LaunchSoftware::megatron, LaunchSoftware::trtllm,
                                         LaunchSoftware::sglang, LaunchSoftware::vllm}) {

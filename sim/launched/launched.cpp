@@ -10,6 +10,7 @@
 #include "sim/base/files.h"
 #include "sim/launched/shell_expansion.h"
 #include "sim/launched/software_tables.h"
+#include "sim/launched/two_servers.h"
 
 namespace moesim {
 namespace {
@@ -80,8 +81,9 @@ ArgumentTable table_of(LaunchSoftware software) {
   return tables[static_cast<std::size_t>(software)]();
 }
 
-Launched launch_of_text(const std::string& text, const std::string& file) {
-  LaunchFile launch = launch_file_of(text, file);
+namespace {
+
+Launched launched_of(LaunchFile launch, const std::string& file) {
   if (launch.software == LaunchSoftware::vllm) complete_vllm(launch);
   if (launch.software == LaunchSoftware::trtllm) complete_trtllm(launch);
   constexpr std::array readers = {read_megatron, read_vllm, read_sglang, read_trtllm};
@@ -93,6 +95,16 @@ Launched launch_of_text(const std::string& text, const std::string& file) {
   if (launched.serving) take_model(launch, launched);
   note_unknown_words(launch, launched);
   return launched;
+}
+
+}  // namespace
+
+Launched launch_of_text(const std::string& text, const std::string& file) {
+  if (const auto servers = two_servers_in(text, file)) {
+    return pools_of(launched_of(servers->prompts, file), launched_of(servers->answers, file),
+                    *servers);
+  }
+  return launched_of(launch_file_of(text, file), file);
 }
 
 Launched read_launch(const std::string& path) { return launch_of_text(read_file(path), path); }

@@ -22,6 +22,19 @@ struct LaunchedSize {
   int line = 0;
 };
 
+/// What a launch says of requests; 0: nothing.
+struct RequestLimits {
+  std::int64_t ranks = 1;   // of attention
+  std::int64_t tokens = 0;  // of a request at most
+  std::int64_t prompt = 0;  // of its prompt
+};
+
+/// Instances that only decode; 0 GPUs: there are none, or as many.
+struct LaunchedDecode {
+  int gpus = 0;
+  std::string policy_in_domain;
+};
+
 struct Launched {
   std::string file, software;  // how messages name the software
   bool serving = false;
@@ -30,8 +43,11 @@ struct Launched {
   std::string model;                 // as the launch names it; empty: only sizes
   int model_line = 0;
   std::vector<LaunchedSize> sizes;
-  int gpus = 0;                // 0: the launch does not say
-  int gpus_divisor = 1;        // what must divide the GPUs
+  int gpus = 0;                  // 0: the launch does not say
+  int gpus_divisor = 1;          // what must divide the GPUs
+  std::string policy_in_domain;  // if all GPUs are one NVLink domain; empty: the same
+  RequestLimits limits;
+  LaunchedDecode decode;
   std::string balancer;        // of experts online: keys of a placement; empty: none
   std::int64_t redundant = 0;  // slots that it has more than experts
   std::int64_t slots = 0;      // or all of them; 0: not said

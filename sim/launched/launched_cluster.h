@@ -8,7 +8,9 @@
 namespace moesim {
 
 /// Adds the changes that give a topology as many GPUs as the launch has; if nobody says how many,
-/// those of the topology. Throws Error if it cannot have them, or if degrees do not divide them.
+/// those of the topology; and the dispatch
+/// of a cluster that is one NVLink domain. The same of a pool that decodes. Throws Error if it cannot have them, or if degrees do
+/// not divide them.
 void fit_topology(const std::string& topology, Launched& launched);
 
 }  // namespace moesim

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
@@ -171,6 +172,19 @@ void assume_weights(const std::string& given, Launched& launched) {
   if (set_weights(given, launched)) launched.assume("serving.precision: by the model's name");
 }
 
+/// Engines take no request that is longer than the model's config allows.
+void fit_requests(const MoeModel& model, Launched& launched) {
+  const RequestLimits limits = launched.limits;
+  if (limits.tokens > model.longest) {
+    launched.assume(
+        fmt::format("requests of up to {}, more than the {} of the config of {}: {} refuses them "
+                    "unless told otherwise",
+                    counted(limits.tokens, "token"), model.longest, model.name, launched.software));
+  } else if (limits.tokens == 0 && model.longest < usual_request_tokens) {
+    set_requests(limits.ranks, model.longest, limits.prompt, launched);
+  }
+}
+
 }  // namespace
 
 std::string model_of_launch(Launched& launched) {
@@ -211,6 +225,7 @@ void finish_for(const MoeModel& model, Launched& launched) {
   if (launched.find("serving.drafts") != nullptr && model.mtp == 0) {
     launched.assume("serving.drafts: they take no time, as the model has no layer that drafts");
   }
+  if (launched.serving && model.longest > 0) fit_requests(model, launched);
   if (launched.balancer.empty()) return;
   const LaunchedKey* ep = launched.find("parallel.ep");
   const std::int64_t ranks = ep == nullptr ? 1 : parse_integer<std::int64_t>(ep->value).value_or(1);

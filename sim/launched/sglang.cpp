@@ -18,7 +18,7 @@ constexpr ArgumentRow sglang_rows[] = {
      "kv-cache-dtype quantization mem-fraction-static chunked-prefill-size max-running-requests "
      "context-length speculative-* disaggregation-mode ep-num-redundant-experts "
      "eplb-rebalance-num-iterations load-balance-method dtype moe-dense-tp-size cuda-graph-max-bs "
-     "attn-cp-size attention-context-parallel-size",
+     "attn-cp-size attention-context-parallel-size max-prefill-tokens",
      ArgumentUse::read},
     {"cuda-graph-bs", ArgumentUse::read, "", Takes::list},
     {"enable-dp-attention enable-eplb enable-two-batch-overlap enable-single-batch-overlap "
@@ -33,7 +33,7 @@ constexpr ArgumentRow sglang_rows[] = {
      "fusion disable-chunked-prefix-cache enable-piecewise-cuda-graph enable-pdmux",
      ArgumentUse::left_out, "", Takes::none},
     {"attention-backend prefill-attention-backend decode-attention-backend moe-runner-backend "
-     "fp8-gemm-backend schedule-policy schedule-conservativeness max-prefill-tokens max-total-"
+     "fp8-gemm-backend schedule-policy schedule-conservativeness max-total-"
      "tokens cpu-offload-gb init-expert-location ep-dispatch-algorithm tbo-token-distribution-"
      "threshold eplb-algorithm num-continuous-decode-steps stream-interval-off "
      "disaggregation-transfer-backend",
@@ -110,23 +110,41 @@ void take_dispatch_of_sglang(const LaunchFile& launch, const LaunchedDegrees& d,
 
 void take_balancer_of_sglang(const LaunchFile& launch, const LaunchedDegrees& d,
                              Launched& launched) {
-  const NamedArgument* redundant = argument_of(launch, "ep-num-redundant-experts");
-  if (!is_on(launch, "enable-eplb") || d.ep == 1) {
-    if (redundant != nullptr && count_of(launch, redundant->name, 0, 0) > 0) {
-      launched.leave_out(*redundant);
-    }
+  const std::int64_t redundant = count_of(launch, "ep-num-redundant-experts", 0, 0);
+  if (d.ep == 1) {
+    if (redundant > 0) launched.leave_out(*argument_of(launch, "ep-num-redundant-experts"));
     return;
   }
-  launched.redundant = count_of(launch, "ep-num-redundant-experts", 0, 0);
+  launched.redundant = redundant;
+  if (!is_on(launch, "enable-eplb")) {
+    if (launched.redundant == 0) return;
+    constexpr int never = 1 << 20;
+    set_rebalance(0, launched);
+    launched.balancer = fmt::format("kind: sglang, interval: {}", never);
+    launched.assume("placement: redundant experts stay where they start, without --enable-eplb");
+    return;
+  }
   const std::int64_t interval = count_of(launch, "eplb-rebalance-num-iterations", 1000);
   set_rebalance(interval, launched);
   launched.balancer = fmt::format("kind: sglang, interval: {}", interval);
 }
 
+/// Whether prompts are computed whole; `max-prefill-tokens` then bounds a pass.
+bool has_whole_prompts(const LaunchFile& launch) {
+  return word_of(launch, "chunked-prefill-size", "") == "-1";
+}
+
+std::int64_t prompt_tokens_of_sglang(const LaunchFile& launch) {
+  constexpr std::int64_t absent = 16384;
+  return count_of(launch, "max-prefill-tokens", absent);
+}
+
 void take_limits(const LaunchFile& launch, const LaunchedDegrees& d, Launched& launched) {
   launched.set("serving.engine.preset", "sglang");
-  if (word_of(launch, "chunked-prefill-size", "") == "-1") {
+  if (has_whole_prompts(launch)) {
     launched.set("serving.engine.chunked_prefill", "false");
+    launched.set("serving.engine.max_tokens_of_all_ranks",
+                 std::to_string(prompt_tokens_of_sglang(launch) * d.dp));
   } else if (const auto tokens = count_of(launch, "chunked-prefill-size", 0)) {
     launched.set("serving.engine.max_tokens_of_all_ranks", std::to_string(tokens));
   }
@@ -198,7 +216,12 @@ void read_sglang(const LaunchFile& launch, Launched& launched) {
   const std::string pool = word_of(launch, "disaggregation-mode", "null");
   if (pool == "prefill") set_pool("prompts", launched);
   if (pool == "decode") set_pool("answers", launched);
-  set_requests(d.dp, count_of(launch, "context-length", 0, 0), 0, launched);
+  std::int64_t longest = count_of(launch, "context-length", 0, 0);
+  if (has_whole_prompts(launch)) {
+    const std::int64_t pass = prompt_tokens_of_sglang(launch);
+    longest = longest == 0 ? pass : std::min(longest, pass);
+  }
+  set_requests(d.dp, longest, 0, launched);
 }
 
 }  // namespace moesim

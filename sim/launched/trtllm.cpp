@@ -102,12 +102,8 @@ void read_trtllm(const LaunchFile& launch, Launched& launched) {
   launched.serving = true;
   refuse_stages(launch, "pipeline-parallel-size pp-size");
   const LaunchedDegrees d = degrees_of_trtllm(launch);
-  const bool gathers = d.ep > 1 && d.dp > 1;
-  set_policy("megatron-allgather",
-             gathers ? "TensorRT-LLM gathers tokens; within one NVLink domain it has "
-                       "nvlink-one-sided"
-                     : "",
-             launched);
+  set_policy("megatron-allgather", "", launched);
+  if (d.ep > 1 && d.dp > 1) launched.policy_in_domain = "nvlink-one-sided";
   set_degrees(d, launched);
   take_balancer_of_trtllm(launch, d, launched);
   launched.set("serving.engine.preset", "trtllm");

@@ -7,6 +7,7 @@
 #include <array>
 #include <string_view>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/launched/argument_dumps.h"
 #include "sim/launched/engine_keys.h"
@@ -22,7 +23,8 @@ constexpr ArgumentRow vllm_rows[] = {
      "eplb-config num-redundant-experts eplb-step-interval eplb-window-size speculative-config "
      "compilation-config cc O kv-transfer-config max-model-len gpu-memory-utilization "
      "eplb-config.* "
-     "speculative-config.* compilation-config.* kv-transfer-config.* dtype config",
+     "speculative-config.* compilation-config.* kv-transfer-config.* dtype config "
+     "dbo-decode-token-threshold dbo-prefill-token-threshold",
      ArgumentUse::read},
     {"enable-expert-parallel ep enable-eplb enforce-eager no-enforce-eager enable-dbo",
      ArgumentUse::read, "", Takes::none},
@@ -143,6 +145,45 @@ void take_graphs_of_vllm(const LaunchFile& launch, Launched& launched) {
   }
 }
 
+/// Batches of few tokens are not split (config/parallel.py).
+void take_overlap_of_vllm(const LaunchFile& launch, Launched& launched) {
+  if (!is_on(launch, "enable-dbo")) return;
+  launched.set("serving.overlap", "two-batch");
+  constexpr auto decode = "dbo-decode-token-threshold", prompts = "dbo-prefill-token-threshold";
+  if (argument_of(launch, decode) == nullptr && argument_of(launch, prompts) == nullptr) return;
+  launched.set("serving.overlap_from",
+               fmt::format("{{decode: {}, prompts: {}}}", count_of(launch, decode, 32, 0),
+                           count_of(launch, prompts, 512, 0)));
+}
+
+void take_key_sharing_of_vllm(const LaunchFile& launch, const LaunchedDegrees& d,
+                              Launched& launched) {
+  constexpr auto names = "decode-context-parallel-size dcp";
+  const std::int64_t dcp = count_of(launch, names, 1);
+  if (d.tp % dcp != 0) {
+    throw launch.arguments.error(
+        *argument_of(launch, names), fmt::format("dcp = {} does not divide tp = {}", dcp, d.tp),
+        "keys are shared within a tensor group, as vLLM asks for: --tensor-parallel-size");
+  }
+  if (dcp > 1) launched.set("serving.dcp", std::to_string(dcp));
+}
+
+/// Tokens of a request at most; 0: the launch does not say.
+std::int64_t longest_of_vllm(const LaunchFile& launch, Launched& launched) {
+  const std::string length = word_of(launch, "max-model-len", "0");
+  const bool by_memory = length == "auto" || length == "-1";
+  const std::int64_t longest = by_memory ? 0 : count_of(launch, "max-model-len", 0, 0);
+  const NamedArgument* chunks = argument_of(launch, "enable-chunked-prefill");
+  const bool whole = is_on(launch, "no-enable-chunked-prefill") ||
+                     (chunks != nullptr && !is_on(launch, "enable-chunked-prefill"));
+  const std::int64_t pass = whole ? count_of(launch, "max-num-batched-tokens", 0) : 0;
+  if (pass == 0 || (longest > 0 && longest <= pass)) return longest;
+  launched.assume(
+      fmt::format("requests of at most {}: without chunked prefill a pass takes a whole prompt",
+                  counted(pass, "token")));
+  return pass;
+}
+
 void take_pool_of_vllm(const LaunchFile& launch, Launched& launched) {
   const std::string role = word_of(launch, "kv-transfer-config.kv-role", "");
   if (role == "kv_producer") return set_pool("prompts", launched);
@@ -193,13 +234,12 @@ void read_vllm(const LaunchFile& launch, Launched& launched) {
   if (!known) launched.leave_out(*quantization);
   set_kv_type(word_of(launch, "kv-cache-dtype", "auto"), launched);
   take_graphs_of_vllm(launch, launched);
-  if (is_on(launch, "enable-dbo")) launched.set("serving.overlap", "two-batch");
-  const std::int64_t dcp = count_of(launch, "decode-context-parallel-size dcp", 1);
-  if (dcp > 1) launched.set("serving.dcp", std::to_string(dcp));
+  take_overlap_of_vllm(launch, launched);
+  take_key_sharing_of_vllm(launch, d, launched);
   const std::int64_t drafts = count_of(launch, "speculative-config.num-speculative-tokens", 0);
   if (drafts > 0) set_drafts(drafts, launched);
   take_pool_of_vllm(launch, launched);
-  set_requests(d.dp, count_of(launch, "max-model-len", 0, 0), 0, launched);
+  set_requests(d.dp, longest_of_vllm(launch, launched), 0, launched);
 }
 
 }  // namespace moesim

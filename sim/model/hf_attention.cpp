@@ -73,7 +73,12 @@ std::string compressed(HfKeys& keys, std::int64_t heads, std::int64_t layers) {
 
 /// The layers that do not attend to all tokens before.
 std::string other_layers(HfKeys& keys, const HfArchitecture& is, std::int64_t layers) {
-  const std::int64_t every = full_every(keys, layers, is.type == "gpt_oss" ? 2 : 0);
+  const HfNames chunk_key = {"attention_chunk_size"};
+  const std::int64_t unlisted = is.type == "gpt_oss" ? 2
+                                : !keys.has(chunk_key)
+                                    ? 0
+                                    : keys.number({"no_rope_layer_interval"}, 2).value_or(4);
+  const std::int64_t every = full_every(keys, layers, unlisted);
   if (every < 2) {
     if (names_windows(keys)) {
       keys.note("layers with windows have no rhythm: every layer attends to all tokens before");
@@ -88,7 +93,10 @@ std::string other_layers(HfKeys& keys, const HfArchitecture& is, std::int64_t la
         keys.need({"linear_key_head_dim"}), keys.need({"linear_value_head_dim"}),
         keys.need({"linear_conv_kernel_dim"}));
   }
-  const auto window = keys.number({"sliding_window"}, 1);
+  auto window = keys.number({"sliding_window"}, 1);
+  if (!window && (window = keys.number(chunk_key, 1))) {
+    keys.note("its chunks of attention are windows of as many tokens: an upper bound");
+  }
   return window ? fmt::format(", full_every: {}, window: {}", every, *window) : "";
 }
 

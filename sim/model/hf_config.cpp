@@ -46,6 +46,8 @@ const HfNames shared_key = {"n_shared_experts", "num_shared_experts", "moe_num_s
 const HfNames shared_width_key = {
     "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size",
     "moe_shared_intermediate_size", "shared_intermediate_size", "share_expert_dim"};
+const HfNames longest_key = {"max_position_embeddings", "max_sequence_length", "max_seq_len",
+                             "n_positions"};
 const HfNames mtp_key = {"num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers",
                          "mtp_num_layers", "num_mtp_layers"};
 
@@ -61,6 +63,7 @@ const std::pair<std::string, HfNames> names_of_keys[] = {
     {"hidden", {"hidden_size", "d_model"}},
     {"layers", {"num_hidden_layers", "n_layers", "num_layers"}},
     {"vocabulary", {"vocab_size"}},
+    {"longest", longest_key},
     {"mtp", mtp_key}};
 
 /// A message with the config's names of what it quotes.
@@ -242,6 +245,9 @@ std::string model_of(HfKeys& keys, const HfKeys& outer, const HfArchitecture& is
   model += hf_attention(keys, is, hidden, layers);
   if (const auto words = keys.number({"vocab_size"}, 1)) {
     model += fmt::format("vocabulary: {}\n", *words);
+  }
+  if (const auto longest = keys.number(longest_key, 1)) {
+    model += fmt::format("longest: {}\n", *longest);
   }
   if (keys.flag({"tie_word_embeddings"}, false)) model += "tied_embeddings: true\n";
   const auto mtp = keys.number(mtp_key);

@@ -93,6 +93,7 @@ struct MoeModel {
   int dense_ffn = 0;             // intermediate width of the layers without experts
   int mtp = 0;                   // multi-token-prediction layers behind the last one
   double total_parameters = 0;   // published total without these; 0 when unknown
+  std::int64_t longest = 0;      // tokens of a sequence that its config allows; 0: it does not say
 
   /// Width of the rows that routed experts take. A LatentMoE layer (arXiv 2601.18089) projects a
   /// token down to it before the dispatch, and the sum of its experts up again after the combine.

@@ -193,6 +193,7 @@ MoeModel read_model(YamlDocument& doc, void (*read_layers)(const YamlMap&, MoeMo
     }
   }
   model.total_parameters = map.number("total_parameters", non_negative, 0);
+  model.longest = map.integer("longest", {1, 1 << 30}, 0);
   read_whole(map, model);
   doc.finish();
   return model;

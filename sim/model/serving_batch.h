@@ -16,6 +16,13 @@ struct SequenceStep {
   bool operator==(const SequenceStep&) const = default;
 };
 
+/// New tokens that every rank must have for a pass to be split into parts that take turns: where
+/// all sequences decode, and elsewhere. 0: any pass is split.
+struct OverlapFrom {
+  std::int64_t decode = 0, prompts = 0;
+  bool operator==(const OverlapFrom&) const = default;
+};
+
 /// Prefill, decode and mixed passes differ in their lists only.
 struct ServingBatch {
   std::vector<std::vector<SequenceStep>> ranks;  // [rank of attention data parallelism]

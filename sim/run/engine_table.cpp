@@ -209,6 +209,15 @@ std::string balancing_note(const EngineCase& c) {
                     balancing.stall_stated ? "stated" : "simulated");
 }
 
+/// Of experts that are to move, but of no policy.
+std::string rebalance_note(const Scenario& scenario, const std::vector<const EngineCase*>& ran) {
+  const auto moves = [](const EngineCase* c) { return c->outcome.balancing.from_loads; };
+  if (!scenario.engine_run->states_rebalance || ran.empty() || std::ranges::any_of(ran, moves)) {
+    return "";
+  }
+  return "# serving.engine.rebalance has no effect: no policy places experts by their loads\n";
+}
+
 /// Of costs that only one pool states.
 std::string costs_note(const std::vector<const EngineCase*>& ran) {
   std::set<std::string> gaps;
@@ -270,6 +279,7 @@ Printout engine_table(const Scenario& scenario, const std::vector<EngineCase>& c
                              c.outcome.unsuitable));
   }
   for (const EngineCase* c : ran) printout.add(balancing_note(*c));
+  printout.add(rebalance_note(scenario, ran));
   printout.add(costs_note(ran)).add(loss_note(scenario, ran));
   return printout.add(drain_note(scenario, ran)).add(price_note(ran));
 }

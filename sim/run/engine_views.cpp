@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/counted.h"
@@ -10,6 +11,7 @@
 #include "sim/run/result_file.h"
 #include "sim/run/serving_views.h"
 #include "sim/scenario/engine_run.h"
+#include "sim/serving/requests/request_log.h"
 
 namespace moesim {
 namespace {
@@ -22,13 +24,20 @@ std::string lengths_text(const LengthLaw& law) {
                      law.kind == LengthLaw::Kind::uniform ? "uniform" : "lognormal");
 }
 
-std::string requests_text(const EngineRun& run) {
+/// What the scenario asks of a log, if that has as many.
+std::string first_text(const EngineRun& run, std::int64_t there) {
+  if (run.most_requests == 0) return "";
+  return there < run.most_requests
+             ? fmt::format(", all {}: fewer than the {} asked for", there, run.most_requests)
+             : fmt::format(", the first {}", there);
+}
+
+std::string requests_text(const EngineRun& run, std::int64_t there) {
   if (!run.request_file.empty()) {
-    return fmt::format(
-        "# requests of {}{}{}\n", run.request_file,
-        run.most_requests > 0 ? fmt::format(", the first {}", run.most_requests) : "",
-        run.draw.concurrency > 0 ? fmt::format(", {} in flight", run.draw.concurrency)
-                                 : ", as they came");
+    return fmt::format("# requests of {}{}{}\n", run.request_file, first_text(run, there),
+                       run.draw.concurrency > 0
+                           ? fmt::format(", {} in flight", run.draw.concurrency)
+                           : ", as they came");
   }
   const RequestDraw& draw = run.draw;
   const char* law = draw.arrivals.kind == ArrivalLaw::Kind::poisson ? "Poisson"
@@ -65,8 +74,9 @@ std::string engine_text(const EngineRun& run, const EngineOptions& engine) {
                   engine.mixed ? "prompts with answers" : "passes of prompts first",
                   router_names[static_cast<std::size_t>(engine.router.kind)]);
   if (run.decode_instances > 0) {
-    text += fmt::format("# {} compute prompts, {} decode; keys and values move {}\n",
-                        counted(run.instances, "instance"), run.decode_instances,
+    text += fmt::format("# {} compute{} prompts, {} decode{}; keys and values move {}\n",
+                        counted(run.instances, "instance"), run.instances == 1 ? "s" : "",
+                        run.decode_instances, run.decode_instances == 1 ? "s" : "",
                         run.transfer_bandwidth
                             ? fmt::format("at {} per GPU", to_string(*run.transfer_bandwidth))
                             : "over the cluster's links");
@@ -75,6 +85,14 @@ std::string engine_text(const EngineRun& run, const EngineOptions& engine) {
                         router_names[static_cast<std::size_t>(run.router.kind)]);
   }
   return text;
+}
+
+/// Of a router that looks for prefixes where there are none.
+std::string prefix_text(const EngineRun& run, const RequestLog& log) {
+  const bool by_prefix = run.router.kind == RouterOptions::Kind::prefix ||
+                         run.engine.options.router.kind == RouterOptions::Kind::prefix;
+  if (!by_prefix || log.prefix_tokens > 0) return "";
+  return "# router prefix has no effect: no request has a prefix, so the fewest requests decide\n";
 }
 
 std::string sla_text(const EngineRun& run) {
@@ -118,8 +136,14 @@ std::string engine_assumptions(const Scenario& scenario, const Inputs& inputs,
 std::string engine_header(const Scenario& scenario, const Inputs& inputs,
                           const std::string& version) {
   const EngineRun& run = *scenario.engine_run;
-  std::string text =
-      engine_assumptions(scenario, inputs, version) + requests_text(run) + sla_text(run);
+  const RequestLog log = requests_of(run);
+  std::int64_t longest = 0;
+  for (const ServingRequest& each : log.requests) {
+    longest = std::max(longest, each.input + each.output);
+  }
+  std::string text = engine_assumptions(scenario, inputs, version) +
+                     requests_text(run, std::ssize(log.requests)) + prefix_text(run, log) +
+                     longest_text(inputs.model, longest) + sla_text(run);
   if (run.warmup > 0) {
     text += fmt::format("# the first {} requests are left out of percentiles\n", run.warmup);
   }

@@ -11,6 +11,7 @@
 #include "sim/model/parameters.h"
 #include "sim/planner/iteration/microbatches.h"
 #include "sim/run/backends.h"
+#include "sim/run/domains_text.h"
 #include "sim/run/result_file.h"
 #include "sim/run/serving_views.h"
 #include "sim/run/software_text.h"
@@ -159,6 +160,7 @@ std::string layers_header(const Scenario& scenario, const Inputs& inputs,
         c.warmup.empty()
             ? ""
             : fmt::format(", {} left out", counted(std::ssize(c.warmup), "warm-up step")));
+    text += domains_text(c.topology, c.ep);
     text += ep_text(inputs, static_cast<std::size_t>(&c - inputs.clusters.data()));
   }
   text += own_text(scenario);
@@ -209,6 +211,7 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
         "# {}: {} on {}: {}\n#   {}\n", c.topology.name(), counted(c.topology.gpu_count(), "GPU"),
         counted(c.topology.host_count(), "host"), grid_text(spec, shape, c, model.experts > 0),
         microbatch_text(spec, shape, inputs.trace));
+    text += domains_text(c.topology, shape.grid.groups(ParallelAxis::etp_ep));
   }
   text += own_text(scenario);
   text += software_text(scenario, inputs);

@@ -12,6 +12,7 @@
 #include "sim/model/kv_cache.h"
 #include "sim/planner/iteration/serving_batches.h"
 #include "sim/run/backends.h"
+#include "sim/run/domains_text.h"
 #include "sim/run/result_file.h"
 #include "sim/run/software_text.h"
 #include "sim/scenario/engine_run.h"
@@ -55,12 +56,34 @@ std::string weights_text(const ServingSpec& serving, const MoeModel& model) {
   return text + (serving.states_weights || !model.checkpoint ? "" : " (as its checkpoint)");
 }
 
-std::string engine_text(const IterationSpec& spec, const MoeModel& model) {
+std::string graph_text(const ServingSpec& serving, bool one_pass) {
+  if (!serving.graphs) return "no CUDA graphs";
+  if (!one_pass || serving.in_graph()) return "CUDA graphs";
+  return fmt::format("no CUDA graph (none is captured for more than {})",
+                     counted(serving.pad.back(), "token"));
+}
+
+/// With why this batch is not split.
+std::string overlap_text(const ServingSpec& serving, bool one_pass) {
+  std::string name = serving_overlap_names[static_cast<std::size_t>(serving.overlap)];
+  const OverlapFrom& from = serving.overlap_from;
+  if (!one_pass && serving.parts_of_overlap() > 1 && from != OverlapFrom{}) {
+    name += fmt::format(" (from {} of every rank on, {} with prompts)",
+                        counted(from.decode, "token"), from.prompts);
+  }
+  if (!one_pass || serving.turns() == serving.parts_of_overlap()) return name;
+  return fmt::format("{} (not in this pass: {})", name,
+                     serving.most_sequences() < 2
+                         ? "no rank has two sequences"
+                         : fmt::format("a rank has {}, fewer than overlap_from",
+                                       counted(serving.least_tokens(), "token")));
+}
+
+std::string engine_text(const IterationSpec& spec, const MoeModel& model, bool one_pass) {
   const ServingSpec& serving = *spec.serving;
   std::string text =
       fmt::format("{}, KV {}, {}, overlap {}", weights_text(serving, model), name_of(serving.kv),
-                  serving.graphs ? "CUDA graphs" : "no CUDA graphs",
-                  serving_overlap_names[static_cast<std::size_t>(serving.overlap)]);
+                  graph_text(serving, one_pass), overlap_text(serving, one_pass));
   if (serving.dcp > 1) text += fmt::format(", keys over {} GPUs each", serving.dcp);
   if (serving.drafts > 0) {
     text += fmt::format(", {} drafts, {} kept on average", serving.drafts, serving.accepted);
@@ -116,7 +139,23 @@ std::string held_text(const MoeModel& model, const IterationSpec& spec) {
   return fmt::format(", {} for the batch of the first rank", to_string(held));
 }
 
+std::int64_t longest_sequence(const ServingBatch& batch) {
+  std::int64_t longest = 0;
+  for (const auto& list : batch.ranks) {
+    for (const SequenceStep& each : list) longest = std::max(longest, each.context + each.tokens);
+  }
+  return longest;
+}
+
 }  // namespace
+
+std::string longest_text(const MoeModel& model, std::int64_t longest) {
+  if (model.longest == 0 || longest <= model.longest) return "";
+  return fmt::format(
+      "# sequences of up to {} tokens: more than the {} of the model's config; engines refuse them "
+      "unless told otherwise\n",
+      longest, model.longest);
+}
 
 ServingFigures serving_figures(const Planner& planner, const MoeModel& model) {
   const IterationSpec& spec = planner.spec().spec;
@@ -159,7 +198,7 @@ std::string serving_header(const Scenario& scenario, const Inputs& inputs,
   std::string text = fmt::format(
       "# moesim {}\n# model {}: {}, {}; {}\n", version, model.name, counted(model.layers, "layer"),
       model.experts == 0 ? "dense" : fmt::format("{} experts, top-{}", model.experts, model.top_k),
-      engine_text(spec, model));
+      engine_text(spec, model, !scenario.engine_run));
   for (const ClusterInput& c : inputs.clusters) {
     const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model);
     const auto size = [&](ParallelAxis axis) { return shape.grid.size(axis); };
@@ -171,6 +210,7 @@ std::string serving_header(const Scenario& scenario, const Inputs& inputs,
         size(ParallelAxis::tp), size(ParallelAxis::cp), ranks,
         model.experts == 0 ? "" : experts_text(shape.grid, serving),
         scenario.engine_run ? "" : fmt::format("#   {}\n", batch_text(serving, ranks)));
+    text += domains_text(c.topology, shape.grid.groups(ParallelAxis::etp_ep));
   }
   if (model.missing_of_whole().empty()) {
     text += fmt::format("# KV: {} per token on a GPU{}\n",
@@ -181,6 +221,7 @@ std::string serving_header(const Scenario& scenario, const Inputs& inputs,
         fmt::format("# '{}' describes only its experts ({}): dense blocks and KV are left out\n",
                     model.name, model.missing_of_whole());
   }
+  if (!scenario.engine_run) text += longest_text(model, longest_sequence(serving.batch));
   text += own_text(scenario) + graphs_text(scenario, inputs);
   text += software_text(scenario, inputs);
   text += transport_text(inputs);

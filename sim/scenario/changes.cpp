@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
+#include "sim/base/no_such_key.h"
 #include "sim/scenario/iteration_reader.h"
 
 namespace moesim {
@@ -100,6 +102,24 @@ std::size_t field_of_one(const std::string& path, const std::string& input,
 }
 
 }  // namespace
+
+std::unique_ptr<YamlDocument> changed_document(const std::string& text, const std::string& file,
+                                               const std::vector<Override>& changes) {
+  constexpr std::string_view engine = "serving.engine.";
+  try {
+    return YamlDocument::from_text(text, file, changes);
+  } catch (const NoSuchKey& e) {
+    std::vector<Diagnostic> all = e.diagnostics();
+    const auto below = std::ranges::find_if(
+        changes, [&](const Override& change) { return change.path.starts_with(engine); });
+    if (below != changes.end() && all.front().hint.empty()) {
+      all.front().hint =
+          fmt::format("a preset with other keys: --set 'serving.engine={{preset: vllm, {}: {}}}'",
+                      below->path.substr(engine.size()), below->value);
+    }
+    throw NoSuchKey(all);
+  }
+}
 
 std::vector<Override> changes_in_file(const YamlMap& scenario) {
   std::vector<Override> changes;

@@ -3,12 +3,18 @@
 // INPUT:NAME.PATH=VALUE for one of them.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "sim/base/yaml.h"
 
 namespace moesim {
+
+/// The document of a scenario with changed keys; of a key below a preset's name the error says how
+/// to write both.
+std::unique_ptr<YamlDocument> changed_document(const std::string& text, const std::string& file,
+                                               const std::vector<Override>& changes);
 
 /// The changes under `set` of a scenario's file; its mistakes are recorded.
 std::vector<Override> changes_in_file(const YamlMap& scenario);

@@ -8,6 +8,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
+#include "sim/planner/iteration/iteration_spec.h"
 #include "sim/scenario/deployment_reader.h"
 
 namespace moesim {
@@ -55,6 +56,12 @@ void read_draw(const YamlMap& map, RequestDraw& draw) {
     draw.arrivals.rate = rate->number(positive);
     draw.arrivals.kind = static_cast<ArrivalLaw::Kind>(map.choice("arrivals", arrival_names, 0));
     draw.arrivals.variation = map.number("variation", positive, 1);
+    const auto variation = map.find("variation");
+    if (variation && draw.arrivals.kind != ArrivalLaw::Kind::gamma && map.good({"arrivals"})) {
+      variation->error(fmt::format("'{}' has no effect: arrivals are {}", variation->path(),
+                                   arrival_names[static_cast<std::size_t>(draw.arrivals.kind)]),
+                       "arrivals: gamma, or take it away");
+    }
   } else if (arrivals) {
     arrivals->error(fmt::format("'{}' without a rate", arrivals->path()), "rate: 10 (per second)");
   } else if (draw.concurrency == 0 && map.good({"concurrency"})) {
@@ -120,6 +127,7 @@ void read_engine_of(const YamlMap& serving, const ServingSpec& pass, const std::
   if (value->is_map()) {
     read_engine_keys(value->map(), software, run.engine);
     run.states_gained = value->map().find("drafts").has_value();
+    run.states_rebalance = value->map().find("rebalance").has_value();
   }
   if (options.drafts != pass.drafts) {
     value->error(fmt::format("'{}' has {} drafts, 'serving.drafts' is {}", value->path(),
@@ -140,6 +148,15 @@ void read_prices(const YamlValue& value, EngineRun& run) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& engine_run_keys() {
+  static const std::vector<std::string> keys = [] {
+    std::vector<std::string> all = run_keys;
+    std::erase(all, "requests");
+    return all;
+  }();
+  return keys;
+}
 
 bool has_requests(const YamlMap& serving) { return serving.find("requests").has_value(); }
 
@@ -169,6 +186,15 @@ EngineRun read_engine_run(const YamlMap& scenario, const ServingSpec& pass, cons
     if (const auto value = serving.find(key)) run.text.emplace_back(key, value->json());
   }
   return run;
+}
+
+void take_from_engine(const EngineRun& run, IterationSpec& spec) {
+  ServingSpec& serving = *spec.serving;
+  const bool splits = serving.parts_of_overlap() > 1;
+  if (splits && serving.overlap_from == OverlapFrom{}) {
+    serving.overlap_from = run.engine.overlap_from;
+  }
+  if (!spec.host) spec.host = run.engine.host;
 }
 
 }  // namespace moesim

@@ -19,6 +19,7 @@
 
 namespace moesim {
 
+struct IterationSpec;
 struct Scenario;
 
 /// What a scenario says of requests and of the engine that answers them; docs/serving.md has the
@@ -27,6 +28,7 @@ struct EngineRun {
   EngineModel engine;
   std::string engine_file;         // of its preset; empty: it has none
   bool states_gained = false;      // engine.drafts, not an average of accepted ones
+  bool states_rebalance = false;   // next to its preset
   std::string request_file;        // a recorded log; empty: they are drawn
   std::int64_t most_requests = 0;  // of the log; 0: all
   RequestDraw draw;                // of a log only the concurrency
@@ -49,6 +51,8 @@ struct EngineRun {
   std::vector<std::pair<std::string, std::string>> text;
 };
 
+/// Keys under `serving` that need requests.
+const std::vector<std::string>& engine_run_keys();
 /// Whether `serving` has requests: it is a run of an engine, not one pass.
 bool has_requests(const YamlMap& serving);
 
@@ -57,5 +61,8 @@ bool has_requests(const YamlMap& serving);
 /// for next to `file`. `software`: its host, for what that of the engine does not state.
 EngineRun read_engine_run(const YamlMap& scenario, const ServingSpec& pass, const std::string& file,
                           const HostModel& software);
+
+/// What the pass does not say and the engine does: its host, and which batches overlap.
+void take_from_engine(const EngineRun& run, IterationSpec& spec);
 
 }  // namespace moesim

@@ -106,7 +106,9 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster, std::vector<Diag
         }
         if (read.host.assumed) read.host = read.host.slower(read.host_slowdown);
         const auto& serving = scenario.iteration->serving;
-        if (serving && !serving->graphs) read.host.graphs = {};
+        // An engine says by itself which of its passes are graphs.
+        const bool graph = serving && (scenario.engine_run ? serving->graphs : serving->in_graph());
+        if (serving && !graph) read.host.graphs = {};
         if (scenario.iteration->fused_grouped_mlp) read.host.grouped = true;
       }
       model = std::make_shared<const GpuModel>(std::move(read));

@@ -195,7 +195,7 @@ Scenario parse_common(const std::string& text, const std::string& path,
                       const std::vector<Override>& flags, const std::vector<std::string>& others,
                       bool of_one) {
   const auto [keys, changes] = sorted_out(flags);
-  const auto doc = YamlDocument::from_text(text, path.empty() ? "command line" : path, keys);
+  const auto doc = changed_document(text, path.empty() ? "command line" : path, keys);
   const YamlMap map = doc->root().map();
   for (const std::string& key : others) map.find(key);
   refuse_grid(map, others);
@@ -209,11 +209,12 @@ Scenario parse_common(const std::string& text, const std::string& path,
   const bool ep_flagged = std::ranges::find(keys, "ep", &Override::path) != keys.end();
   s.iteration = read_iteration(map, ep_flagged, path, software);
   s.engine_run = engine_run_in(map, s, path, software.host);
-  if (s.engine_run && !s.iteration->host) s.iteration->host = s.engine_run->engine.host;
+  if (s.engine_run) take_from_engine(*s.engine_run, *s.iteration);
   s.synth = synth_in(map, keys);
   const bool dense = leaves_out_as_dense(map, s);
   const bool recorded = !dense && std::ranges::count(s.routings(), RoutingSource::recorded) > 0;
-  if (!s.synth && (recorded || map.find("trace"))) s.trace = trace_folder(name(map, "trace"), path);
+  if (!s.synth && (recorded || map.find("trace")))
+    s.trace = trace_folder(recorded_trace(map), path);
   if (s.policies.empty()) {
     s.policies = as_named_in(path, "models/system", names(policy_names(map), "policy"));
   }

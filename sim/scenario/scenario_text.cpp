@@ -104,6 +104,10 @@ void add_serving(Json& json, const IterationSpec& spec) {
     keys["graphs"] = serving.pad;
   }
   keys["overlap"] = word(serving_overlap_names, serving.overlap);
+  if (serving.overlap_from != OverlapFrom{}) {
+    keys["overlap_from"] = {{"decode", serving.overlap_from.decode},
+                            {"prompts", serving.overlap_from.prompts}};
+  }
   keys["memory_fraction"] = serving.kv_fraction;
   if (serving.dcp > 1) keys["dcp"] = serving.dcp;
   if (serving.attention_ranks > 0) keys["attention_ranks"] = serving.attention_ranks;

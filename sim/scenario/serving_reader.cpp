@@ -72,6 +72,14 @@ ServingBatch read_batch(const YamlValue& value, int drafts) {
 /// Requests make batches of their own: until then every rank decodes one sequence.
 void read_batch_or_requests(const YamlMap& map, ServingSpec& serving) {
   if (!has_requests(map)) {
+    for (const std::string& key : engine_run_keys()) {
+      if (const auto value = map.find(key)) {
+        value->error(fmt::format("'{}' is of runs with 'serving.requests'", value->path()),
+                     map.find("batch") ? "'serving.batch' is one pass: leave one of the two out"
+                                       : "requests: {count: 256, concurrency: 64, input: 1024, "
+                                         "output: 256}");
+      }
+    }
     if (const auto batch = map.get("batch")) serving.batch = read_batch(*batch, serving.drafts);
     return;
   }
@@ -151,6 +159,13 @@ void read_serving(const YamlMap& scenario, IterationSpec& spec) {
   serving.kv = map.choice("kv", kv_type_names, 0) == 1 ? DataType::fp8 : DataType::bf16;
   read_graphs(map, serving);
   serving.overlap = static_cast<ServingOverlap>(map.choice("overlap", serving_overlap_names, 0));
+  if (const auto from = map.find("overlap_from")) {
+    serving.overlap_from = read_overlap_from(from->map());
+    if (serving.parts_of_overlap() == 1 && map.good({"overlap"})) {
+      from->error("'serving.overlap_from' has no effect: no pass is split into batches",
+                  "overlap: two-batch, or take it away");
+    }
+  }
   serving.kv_fraction = map.number("memory_fraction", {0.05, 1}, serving.kv_fraction);
   serving.attention_ranks = static_cast<int>(map.integer("attention_ranks", {1, 1 << 20}, 0));
   serving.dcp = static_cast<int>(map.integer("dcp", {1, 1024}, 1));

@@ -25,6 +25,19 @@ std::vector<YamlValue> one_or_more(const YamlValue& value) {
   return items;
 }
 
+std::string recorded_trace(const YamlMap& map) {
+  const bool only_trace = !map.find("trace") && map.find("topology") && map.find("model");
+  if (only_trace) {
+    map.value().error("the file lacks the key 'trace'",
+                      "--trace NAME (moesim list traces), or --synth, which draws one");
+    return "";
+  }
+  const auto value = map.get("trace");
+  std::string text = value ? value->string() : "";
+  if (value && value->is_scalar() && text.empty()) value->error("'trace' is empty");
+  return text;
+}
+
 int read_accumulate(const YamlMap& map) {
   const auto value = map.find("accumulate");
   if (value && value->is_scalar()) {

@@ -3,6 +3,7 @@
 // recorded in the document.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "sim/base/yaml.h"
@@ -13,6 +14,8 @@ namespace moesim {
 /// One value, or a list of at least one.
 std::vector<YamlValue> one_or_more(const YamlValue& value);
 
+/// The key that recorded routing needs.
+std::string recorded_trace(const YamlMap& map);
 /// Steps that share a sum of gradients; 0: "never".
 int read_accumulate(const YamlMap& map);
 /// "all", "3" or "a:b" (b excluded).

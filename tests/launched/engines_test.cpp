@@ -52,6 +52,62 @@ TEST(VllmFlags, Limits) {
   EXPECT_THAT(launched.not_simulated, testing::ElementsAre("--enable-lora"));
 }
 
+TEST(VllmFlags, NumbersMayBeAbbreviated) {
+  const auto tokens = [](const std::string& number) {
+    return value_in(launched_by("vllm serve m --max-num-batched-tokens " + number),
+                    "serving.engine.max_tokens");
+  };
+  EXPECT_EQ(tokens("32k"), "32000");
+  EXPECT_EQ(tokens("32K"), "32768");
+  EXPECT_EQ(tokens("25.6k"), "25600");
+  EXPECT_EQ(tokens("1M"), "1048576");
+  for (const char* wrong : {"1.5K", "k", "1.2.3k", "2x", "-1k", "9999g"}) {
+    EXPECT_THAT(error_of([&] { tokens(wrong); }), HasSubstr("is not a whole number")) << wrong;
+  }
+  EXPECT_THAT(error_of([] { launched_by("python -m sglang.launch_server --tp 1k"); }),
+              HasSubstr("is not a whole number"));
+  EXPECT_THAT(value_in(launched_by("vllm serve m --max-model-len 8k"), "serving.requests"),
+              HasSubstr("most: 6000}"));
+  EXPECT_THAT(value_in(launched_by("vllm serve m --max-model-len auto"), "serving.requests"),
+              HasSubstr("most: 6144}"));
+}
+
+TEST(VllmFlags, MisspeltOnesAreNamed) {
+  const Launched launched =
+      launched_by("vllm serve m --tensor-paralel-size 2 --enable-expert-paralel --new-thing 3");
+  EXPECT_THAT(launched.assumed,
+              testing::ElementsAre(
+                  HasSubstr("--tensor-paralel-size 2 is unknown here as a flag of vLLM; did you "
+                            "mean --tensor-parallel-size?"),
+                  HasSubstr("did you mean --enable-expert-parallel?")));
+  EXPECT_THAT(launched.not_simulated, Contains("--tensor-paralel-size 2"));
+}
+
+TEST(VllmFlags, WholePromptsFitIntoAPass) {
+  const std::string whole = "vllm serve m --no-enable-chunked-prefill";
+  const Launched launched = launched_by(whole + " --max-num-batched-tokens 2048");
+  EXPECT_THAT(value_in(launched, "serving.requests"),
+              testing::AllOf(HasSubstr("most: 1536}"), HasSubstr("most: 512}")));
+  EXPECT_THAT(launched.assumed, Contains(HasSubstr("requests of at most 2048 tokens")));
+  EXPECT_TRUE(
+      launched_by(whole + " --max-num-batched-tokens 2048 --max-model-len 1k").assumed.empty());
+}
+
+TEST(VllmFlags, KeysAreSharedWithinATensorGroup) {
+  EXPECT_EQ(value_in(launched_by("vllm serve m -tp 8 -dcp 4"), "serving.dcp"), "4");
+  EXPECT_THAT(error_of([] { launched_by("vllm serve m -dp 8 --decode-context-parallel-size 2"); }),
+              HasSubstr("a.sh:1: error: dcp = 2 does not divide tp = 1"));
+}
+
+TEST(VllmFlags, BatchesOverlapFromSomeTokensOn) {
+  EXPECT_EQ(values_in(launched_by("vllm serve m -dp 8 -ep --enable-dbo"),
+                      {"serving.overlap", "serving.overlap_from"}),
+            "two-batch -");
+  EXPECT_EQ(value_in(launched_by("vllm serve m --enable-dbo --dbo-decode-token-threshold 64"),
+                     "serving.overlap_from"),
+            "{decode: 64, prompts: 512}");
+}
+
 TEST(VllmFlags, ValuesInJson) {
   const Launched launched = launched_by(
       "vllm serve m -dp 16 -ep --enable-eplb --eplb-config "
@@ -139,6 +195,22 @@ TEST(SglangFlags, Limits) {
   EXPECT_EQ(
       value_in(launched_by(sglang + "--chunked-prefill-size -1"), "serving.engine.chunked_prefill"),
       "false");
+  const Launched whole =
+      launched_by(sglang +
+                  "--tp 8 --dp 4 --enable-dp-attention --chunked-prefill-size -1 "
+                  "--max-prefill-tokens 2048");
+  EXPECT_EQ(value_in(whole, "serving.engine.max_tokens_of_all_ranks"), "8192");
+  EXPECT_THAT(value_in(whole, "serving.requests"), HasSubstr("most: 1536}"));
+}
+
+TEST(SglangFlags, RedundantExpertsWithoutABalancerStay) {
+  const Launched launched = launched_by(sglang +
+                                        "--tp 16 --dp 16 --enable-dp-attention --moe-a2a-backend "
+                                        "deepep --ep-num-redundant-experts 32");
+  EXPECT_EQ(launched.redundant, 32);
+  EXPECT_EQ(launched.balancer, "kind: sglang, interval: 1048576");
+  EXPECT_EQ(value_in(launched, "serving.engine.rebalance"), "{interval: 0}");
+  EXPECT_TRUE(launched.not_simulated.empty());
 }
 
 TEST(SglangLogs, AreReadAsFlags) {

@@ -103,6 +103,24 @@ TEST(LaunchModels, InPlaceOfTheLaunchsKeepHowItsWeightsAreStored) {
   EXPECT_EQ(precision("vllm serve org/Other -tp 8"), "-");
 }
 
+TEST(LaunchModels, RequestsAreNoLongerThanItsConfigAllows) {
+  MoeModel model;
+  model.name = "mine";
+  model.longest = 4096;
+  const auto finished = [&](const std::string& flags) {
+    Launched launched = launch_of_text("vllm serve m -tp 8" + flags + "\n", "a.sh");
+    finish_for(model, launched);
+    return launched;
+  };
+  EXPECT_THAT(finished(" --max-model-len 200000").assumed,
+              Contains("requests of up to 200000 tokens, more than the 4096 of the config of mine: "
+                       "vLLM refuses them unless told otherwise"));
+  EXPECT_THAT(finished(" --max-model-len 4096").assumed, IsEmpty());
+  EXPECT_THAT(value_in(finished(""), "serving.requests"), HasSubstr("most: 3072}"));
+  model.longest = 0;
+  EXPECT_THAT(value_in(finished(""), "serving.requests"), HasSubstr("most: 6144}"));
+}
+
 TEST(LaunchModels, BySizes) {
   Launched launched = launch_of_text(megatron_launch("--moe-ffn-hidden-size 2880"), "a.sh");
   EXPECT_EQ(model_of_launch(launched), "gpt-oss-20b");
@@ -139,6 +157,23 @@ TEST(LaunchTopologies, GetAsManyGpus) {
   unknown.gpus_divisor = 64;
   EXPECT_THAT(error_of([&] { fit_topology("h100-rail", unknown); }),
               HasSubstr("its degrees need a multiple of 64 GPUs, h100-rail has 32"));
+}
+
+TEST(LaunchTopologies, ThatAreOneNvlinkDomainHaveTheirDispatch) {
+  const auto policy = [](const std::string& gpus, const std::string& topology) {
+    Launched launched = launch_of_text("tensor_parallel_size: " + gpus +
+                                           "\nenable_attention_dp: true\n"
+                                           "moe_expert_parallel_size: " +
+                                           gpus + "\n",
+                                       "a.yaml");
+    fit_topology(topology, launched);
+    EXPECT_THAT(launched.assumed, Contains(HasSubstr("policy: ")));
+    return value_in(launched, "policy");
+  };
+  EXPECT_EQ(policy("72", "gb200-nvl72"), "nvlink-one-sided");
+  EXPECT_EQ(policy("32", "gb200-nvl72"), "nvlink-one-sided");
+  EXPECT_EQ(policy("144", "gb200-nvl72"), "megatron-allgather");
+  EXPECT_EQ(policy("16", "h100-rail"), "megatron-allgather");
 }
 
 TEST(LaunchedText, HaveCommentsAndChanges) {

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
 #include "sim/base/temporary_folder.h"
@@ -101,7 +103,8 @@ const HfModel hf_models[] = {
       "hidden_size": 5120, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
       "interleave_moe_layer_step": 2, "num_local_experts": 128, "num_experts_per_tok": 1,
       "num_hidden_layers": 48, "num_attention_heads": 40, "num_key_value_heads": 8,
-      "head_dim": 128, "vocab_size": 202048, "dtype": "bfloat16"}})"},
+      "head_dim": 128, "attention_chunk_size": 8192, "max_position_embeddings": 1048576,
+      "vocab_size": 202048, "dtype": "bfloat16"}})"},
     {"deepseek-v4-flash",
      R"({"model_type": "deepseek_v4", "hidden_size": 4096, "num_hidden_layers": 43,
       "num_attention_heads": 64, "num_key_value_heads": 1, "head_dim": 512, "q_lora_rank": 1024,
@@ -403,6 +406,25 @@ TEST(HfConfig, UnknownArchitecturesAreRefused) {
   EXPECT_THAT(refusal_of("[1]"),
               HasSubstr("is not a config.json of Hugging Face: it is not an object"));
   EXPECT_THAT(refusal_of(R"({"model_type": "mixtral", )"), HasSubstr("not JSON"));
+}
+
+TEST(HfConfig, ChunksOfAttentionAreWindows) {
+  const auto* maverick = std::ranges::find_if(
+      hf_models, [](const HfModel& each) { return each.name == std::string("llama-4-maverick"); });
+  const MoeModel model = model_of(maverick->json);
+  EXPECT_EQ(std::pair(model.attention->shape->window, model.attention->shape->full_every),
+            std::pair(8192, 4));
+  EXPECT_THAT(model.description, HasSubstr("an upper bound"));
+}
+
+TEST(HfConfig, SaysHowLongASequenceMayBe) {
+  const std::string tiny = R"({"model_type": "mixtral", "hidden_size": 64, "num_experts": 4,
+      "num_experts_per_tok": 2, "intermediate_size": 32, "num_hidden_layers": 3)";
+  EXPECT_EQ(model_of(tiny + "}").longest, 0);
+  EXPECT_EQ(model_of(tiny + R"(, "max_position_embeddings": 32768})").longest, 32768);
+  EXPECT_THAT(refusal_of(tiny + R"(, "max_position_embeddings": 0})"),
+              HasSubstr("'max_position_embeddings' is 0"));
+  EXPECT_EQ(read_moe_model(data_file("models/moe", "qwen3-30b-a3b")).longest, 40960);
 }
 
 TEST(HfConfig, LayersOfAModelFileMayBeListed) {

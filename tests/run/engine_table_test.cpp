@@ -67,6 +67,26 @@ TEST(EngineTable, HasCostsIfTheClusterStatesThem) {
   EXPECT_EQ(engine_case_json(paid)["usd_per_million_tokens"], 2.5);
 }
 
+TEST(EngineTable, SaysThatNoPolicyRebalances) {
+  const auto text = [](bool stated, bool from_loads) {
+    EngineRun run;
+    run.states_rebalance = stated;
+    Scenario scenario;
+    scenario.engine_run = std::make_shared<const EngineRun>(run);
+    EngineCase c = case_of(first_name);
+    c.outcome.balancing.from_loads = from_loads;
+    std::string all;
+    for (const auto& part : engine_table(scenario, {c}).parts()) {
+      if (const auto* line = std::get_if<std::string>(&part)) all += *line;
+    }
+    return all;
+  };
+  const auto note = HasSubstr("# serving.engine.rebalance has no effect");
+  EXPECT_THAT(text(true, false), note);
+  EXPECT_THAT(text(true, true), testing::Not(note));
+  EXPECT_THAT(text(false, false), testing::Not(note));
+}
+
 TEST(EngineTable, SaysWhichPoolStatesNoCosts) {
   Scenario scenario;
   scenario.engine_run = std::make_shared<const EngineRun>();

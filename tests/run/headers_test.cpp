@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the lines above a table say of iterations and of passes of serving.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <memory>
 
+#include "sim/base/files.h"
+#include "sim/base/temporary_folder.h"
 #include "sim/run/engine_views.h"
 #include "sim/run/result_file.h"
 #include "sim/scenario/engine_run.h"
@@ -189,6 +192,41 @@ std::string engine_lines(const std::function<void(EngineRun&)>& change) {
   return engine_header(scenario, inputs, "1");
 }
 
+/// A log of 9 requests, the last of which is long.
+std::string nine_requests(const TemporaryFolder& folder) {
+  std::string lines;
+  for (int i = 0; i < 9; ++i) {
+    lines += fmt::format("{{\"timestamp\": {}, \"input_length\": {}, \"output_length\": 3}}\n", i,
+                         i == 8 ? 200'000 : 30);
+  }
+  write_file(folder.path() + "/log.jsonl", lines);
+  return folder.path() + "/log.jsonl";
+}
+
+TEST(Headers, OfAPassSayWhatItDoesNot) {
+  const std::string one = "{context: 300, sequences: 1}";
+  EXPECT_THAT(serving_lines(one, "\n  graphs: [1, 2]"), HasSubstr(", CUDA graphs, "));
+  EXPECT_THAT(serving_lines("{context: 300, sequences: 3}", "\n  graphs: [1, 2]"),
+              HasSubstr(", no CUDA graph (none is captured for more than 2 tokens), "));
+  EXPECT_THAT(serving_lines(one, "\n  overlap: two-batch"),
+              HasSubstr(", overlap two-batch (not in this pass: no rank has two sequences)\n"));
+  EXPECT_THAT(serving_lines("{context: 300, sequences: 3}",
+                            "\n  overlap: two-batch\n  overlap_from: {decode: 4}"),
+              HasSubstr("(not in this pass: a rank has 3 tokens, fewer than overlap_from)\n"));
+  EXPECT_THAT(serving_lines("{context: 300, sequences: 4}",
+                            "\n  overlap: two-batch\n  overlap_from: {decode: 4}"),
+              HasSubstr(", overlap two-batch\n"));
+}
+
+TEST(Headers, SayWhichSequencesAreTooLong) {
+  const char* line =
+      "# sequences of up to 200000 tokens: more than the 131072 of the model's "
+      "config; engines refuse them unless told otherwise\n";
+  EXPECT_THAT(serving_lines("{context: 199999, sequences: 1}"), HasSubstr(line));
+  EXPECT_THAT(serving_lines("{context: 131071, sequences: 1}"),
+              Not(HasSubstr("the model's config")));
+}
+
 TEST(Headers, OfAnEngineSayItsLimitsPoolsAndRequests) {
   const std::string one = engine_lines([](EngineRun& run) {
     run.engine.options.max_sequences = no_limit;
@@ -227,14 +265,23 @@ TEST(Headers, OfAnEngineSayItsLimitsPoolsAndRequests) {
   EXPECT_THAT(pools, HasSubstr("2.5 per second (gamma)\n"));
   EXPECT_THAT(pools, HasSubstr("# SLA of a request: TTFT 1 s, TPOT 20 ms\n"));
   EXPECT_THAT(pools, HasSubstr("# the first 7 requests are left out of percentiles\n"));
-  const std::string recorded = engine_lines([](EngineRun& run) {
-    run.instances = 2;
-    run.draw.concurrency = 4;
-    run.request_file = "log.jsonl";
-    run.most_requests = 9;
-  });
-  EXPECT_THAT(recorded, HasSubstr("# 2 instances behind a router (least-requests)\n"));
-  EXPECT_THAT(recorded, HasSubstr("# requests of log.jsonl, the first 9, 4 in flight\n"));
+  const TemporaryFolder folder;
+  const auto recorded = [&](std::int64_t most) {
+    return engine_lines([&](EngineRun& run) {
+      run.instances = 2;
+      run.draw.concurrency = 4;
+      run.request_file = nine_requests(folder);
+      run.most_requests = most;
+      run.router.kind = RouterOptions::Kind::prefix;
+    });
+  };
+  EXPECT_THAT(recorded(8), HasSubstr("# 2 instances behind a router (prefix)\n"));
+  EXPECT_THAT(recorded(8), HasSubstr("log.jsonl, the first 8, 4 in flight\n"));
+  EXPECT_THAT(recorded(8), Not(HasSubstr("the model's config")));
+  EXPECT_THAT(recorded(8), HasSubstr("# router prefix has no effect: no request has a prefix"));
+  EXPECT_THAT(recorded(5000),
+              HasSubstr("log.jsonl, all 9: fewer than the 5000 asked for, 4 in flight\n"));
+  EXPECT_THAT(recorded(5000), HasSubstr("# sequences of up to 200003 tokens: more than"));
 }
 
 TEST(Headers, OfAnEngineSayTheLawsOfItsRequests) {
@@ -258,7 +305,8 @@ TEST(Headers, OfAnEngineSayTheLawsOfItsRequests) {
 }
 
 TEST(Headers, OfAnEngineSayHowItBatchesAndMoves) {
-  const std::string text = engine_lines([](EngineRun& run) {
+  const TemporaryFolder folder;
+  const std::string text = engine_lines([&](EngineRun& run) {
     EngineOptions& engine = run.engine.options;
     engine.name = "mine";
     engine.version = "1.2";
@@ -268,13 +316,13 @@ TEST(Headers, OfAnEngineSayHowItBatchesAndMoves) {
     run.decode_instances = 3;
     run.transfer_bandwidth = BytesPerSecond(5e9);
     run.sla.tpot = Seconds(0.03);
-    run.request_file = "log.jsonl";
+    run.request_file = nine_requests(folder);
     run.draw.concurrency = 0;
   });
-  EXPECT_THAT(text, HasSubstr("# requests of log.jsonl, as they came\n"));
+  EXPECT_THAT(text, HasSubstr("log.jsonl, as they came\n"));
   EXPECT_THAT(text, HasSubstr("# engine mine (1.2): 7 sequences and any number of tokens per pass "
                               "and rank, whole prompts, passes of prompts first, router "));
-  EXPECT_THAT(text, HasSubstr("# 1 instance compute prompts, 3 decode; keys and values move at 5 "
+  EXPECT_THAT(text, HasSubstr("# 1 instance computes prompts, 3 decode; keys and values move at 5 "
                               "GB/s per GPU\n"));
   EXPECT_THAT(text, HasSubstr("# SLA of a request: TPOT 30 ms\n"));
   const std::string other = engine_lines([](EngineRun& run) {

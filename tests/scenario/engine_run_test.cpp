@@ -99,6 +99,34 @@ TEST(EngineRuns, KeysChangeAPreset) {
   EXPECT_EQ(run.engine.options.kv.capacity, 5000);
 }
 
+TEST(EngineRuns, KeysBelowAPresetsNameAreAHint) {
+  const auto flagged = [] {
+    parse_scenario(
+        "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\n"
+        "policy: deepep-low-latency\nserving:\n  engine: vllm\n" +
+            few_requests,
+        "engine.yaml", {{"serving.engine.max_tokens", "512", ""}});
+  };
+  EXPECT_THAT(error_of(flagged),
+              HasSubstr("--set 'serving.engine={preset: vllm, max_tokens: 512}'"));
+}
+
+TEST(EngineRuns, APresetSaysWhichBatchesOverlap) {
+  const auto from = [](const std::string& keys) {
+    return engine_scenario("  overlap: two-batch\n" + keys + few_requests)
+        .iteration->serving->overlap_from;
+  };
+  EXPECT_EQ(from("  engine: vllm\n"), (OverlapFrom{32, 512}));
+  EXPECT_EQ(from("  engine: sglang\n"), OverlapFrom{});
+  EXPECT_EQ(from("  engine: vllm\n  overlap_from: {decode: 64}\n"), (OverlapFrom{64, 0}));
+}
+
+TEST(EngineRuns, OnlyGammaArrivalsVary) {
+  EXPECT_THAT(engine_mistakes("  engine: vllm\n  requests: {count: 1, rate: 2, arrivals: poisson, "
+                              "variation: 3, input: 9, output: 4}\n"),
+              HasSubstr("variation' has no effect: arrivals are poisson"));
+}
+
 TEST(EngineRuns, RequestsOfAFileAreAsManyAsItHasOrFewer) {
   const TemporaryFolder folder;
   write_file(folder.path() + "/log.jsonl", "{}\n");

@@ -32,6 +32,12 @@ std::string refused_text(const std::string& text, const std::vector<Override>& f
   return error_of([&] { from_text(text, flags); });
 }
 
+TEST(ReadScenario, SaysHowToNameATrace) {
+  EXPECT_THAT(
+      refused_text("topology: h100-rail\nmodel: tiny-moe\npolicy: megatron\n"),
+      AllOf(HasSubstr("the file lacks the key 'trace'"), HasSubstr("--synth, which draws")));
+}
+
 TEST(ReadScenario, HasNothingTwice) {
   const std::string rest = "model: tiny-moe\ntrace: /no/such\n";
   EXPECT_THAT(

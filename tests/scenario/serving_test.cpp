@@ -150,6 +150,22 @@ TEST(Serving, NumbersHaveTheirRanges) {
               HasSubstr("'serving' with cp = 2"));
 }
 
+TEST(Serving, OverlapFromSomeTokensOn) {
+  const std::string batch = "serving: {batch: {context: 8, sequences: 4}, overlap";
+  EXPECT_EQ(serving_of(batch + ": two-batch, overlap_from: {decode: 32}}\n").overlap_from,
+            (OverlapFrom{32, 0}));
+  EXPECT_THAT(serving_mistakes(batch + ": none, overlap_from: {decode: 32}}\n"),
+              HasSubstr("'serving.overlap_from' has no effect"));
+}
+
+TEST(Serving, KeysOfEnginesNeedRequests) {
+  EXPECT_THAT(serving_mistakes("serving: {batch: {context: 8, sequences: 4}, engine: vllm}\n"),
+              AllOf(HasSubstr("'serving.engine' is of runs with 'serving.requests'"),
+                    HasSubstr("'serving.batch' is one pass")));
+  EXPECT_THAT(serving_mistakes("serving: {kv_tokens: 8}\n"),
+              HasSubstr("'serving.kv_tokens' is of runs with 'serving.requests'"));
+}
+
 TEST(Serving, ListsMustFitTheRanks) {
   const Scenario scenario = parsed(
       "parallel: {ep: 8}\nserving:\n  batch:\n    - [{context: 8, sequences: 1}]\n    - [{context: "

@@ -49,7 +49,7 @@ TEST(DeploymentChecks, SomethingIsDoneBetweenLosses) {
               HasSubstr("loses ranks every 5.5 s, and they are gone for 3 s"));
   deployment.loss_rate->ranks = 3;
   EXPECT_THAT(refusal_of(deployment), HasSubstr("3 ranks are lost at once, which do not divide the "
-                                                "4 of an instance"));
+                                                "4 of an instance\nhint: ranks: 2; "));
 }
 
 TEST(DeploymentChecks, APassHoldsASequenceWithItsDrafts) {

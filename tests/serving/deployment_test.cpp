@@ -167,6 +167,20 @@ TEST(Deployments, ClosedLoopsKeepTheirConcurrency) {
   EXPECT_EQ(run.requests[3].arrival, run.requests[1].finish);
 }
 
+TEST(Deployments, RanksThatDoNotComeBackAreNamed) {
+  FormulaPrices prices = second_per_pass();
+  Deployment deployment = one_engine({}, prices);
+  deployment.losses = {{Seconds(0.5), 0, 0, Seconds(1), {}}};
+  EXPECT_THROW(
+      try {
+        run_serving(deployment, at_once({{10, 5}}));
+      } catch (const Error& e) {
+        EXPECT_EQ(e.diagnostics().front().hint, "say back: 10 min");
+        throw;
+      },
+      Error);
+}
+
 TEST(Deployments, ALostRankCostsItsTokensAndNoRequest) {
   FormulaPrices prices = second_per_pass();
   EngineOptions engine;

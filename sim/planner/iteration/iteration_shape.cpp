@@ -22,7 +22,7 @@ bool merges_passes(PipelineKind kind) {
 }
 
 ExchangesNextToKernels exchanges_next_to_kernels(const IterationSpec& spec) {
-  const bool by_turns = spec.serving && spec.serving->turns() > 1;
+  const bool by_turns = spec.serving && spec.serving->parts_of_overlap() > 1;
   const bool merged = merges_passes(spec.pipeline) && spec.overlap.all_to_all;
   return {merged || by_turns, spec.zero == 3};
 }

@@ -2,6 +2,7 @@
 #include "sim/planner/iteration/serving_spec.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "sim/model/served_tokens.h"
@@ -17,6 +18,41 @@ const std::vector<SequenceStep>& ServingSpec::of_rank(int rank) const {
   if (!attends(rank)) return none;
   return batch.ranks.size() == 1 ? batch.ranks.front()
                                  : batch.ranks[static_cast<std::size_t>(rank)];
+}
+
+std::int64_t ServingSpec::most_sequences() const {
+  std::int64_t most = 0;
+  for (const auto& list : batch.ranks) most = std::max(most, sequences_of(list));
+  return most;
+}
+
+std::int64_t ServingSpec::least_tokens() const {
+  if (batch.ranks.empty()) return 0;
+  const auto attending = std::min<std::ptrdiff_t>(
+      std::ssize(batch.ranks), attention_ranks == 0 ? std::ssize(batch.ranks) : attention_ranks);
+  std::int64_t least = tokens_of(batch.ranks.front());
+  for (const auto& list : batch.ranks | std::views::take(attending)) {
+    least = std::min(least, tokens_of(list));
+  }
+  return least;
+}
+
+int ServingSpec::turns() const {
+  const int parts = parts_of_overlap();
+  if (parts == 1 || most_sequences() < 2) return 1;
+  const std::int64_t from = all_decode(batch) ? overlap_from.decode : overlap_from.prompts;
+  return least_tokens() < from ? 1 : parts;
+}
+
+bool ServingSpec::in_graph() const {
+  if (!graphs || pad.empty()) return graphs;
+  const int parts = turns();
+  return std::ranges::all_of(batch.ranks, [&](const auto& list) {
+    for (int part = 0; part < parts; ++part) {
+      if (tokens_of(part_of(list, part, parts)) > pad.back()) return false;
+    }
+    return true;
+  });
 }
 
 std::int64_t tokens_of(const std::vector<SequenceStep>& list) {

@@ -46,18 +46,26 @@ struct ServingSpec {
   bool graphs = true;                  // CUDA graphs hide the host
   std::vector<std::int64_t> pad = {};  // tokens of a rank that graphs were captured for, ascending
   ServingOverlap overlap = ServingOverlap::none;
+  OverlapFrom overlap_from;
   double kv_fraction = 0.9;  // of a GPU's memory that weights and cache may take
   /// Ranks that have sequences; the GPUs behind them compute experts alone. 0: all do both.
   int attention_ranks = 0;
   int dcp = 1;  // GPUs of a tensor group that share the keys of a sequence
   bool operator==(const ServingSpec&) const = default;
 
-  /// Parts of a batch that take turns.
-  int turns() const {
+  /// Parts that take turns in a batch that is split.
+  int parts_of_overlap() const {
     return overlap == ServingOverlap::two_batch     ? 2
            : overlap == ServingOverlap::three_batch ? 3
                                                     : 1;
   }
+  /// The same of this batch: 1 if no rank has two sequences, or `overlap_from` is not reached.
+  int turns() const;
+  /// The largest number of sequences, and the least of tokens, of a rank that attends.
+  std::int64_t most_sequences() const;
+  std::int64_t least_tokens() const;
+  /// Whether the pass is a CUDA graph: none is captured for more tokens than the last of `pad`.
+  bool in_graph() const;
   /// Whether a rank of the grid has sequences.
   bool attends(int rank) const { return attention_ranks == 0 || rank < attention_ranks; }
   /// How many of so many do.

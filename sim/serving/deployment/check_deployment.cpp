@@ -84,9 +84,12 @@ void check_rate(const Deployment& deployment, const LossRate& rate) {
        {&deployment.pool, deployment.decode ? &*deployment.decode : nullptr}) {
     if (pool == nullptr) continue;
     if (pool->engine.ranks % rate.ranks != 0) {
+      int fewer = std::min(rate.ranks, pool->engine.ranks);
+      while (pool->engine.ranks % fewer != 0) --fewer;
       throw Error(
           fmt::format("{} ranks are lost at once, which do not divide the {} of an instance",
-                      rate.ranks, pool->engine.ranks));
+                      rate.ranks, pool->engine.ranks),
+          fmt::format("ranks: {}; as many as a node has, if a node is lost", fewer));
     }
     const double parts = static_cast<double>(pool->engine.ranks) / rate.ranks;
     const Seconds least = (rate.recovery + rate.back) * (2 * parts);

@@ -50,7 +50,7 @@ class ServingLoop {
       for (std::size_t i = 0; i < places_.size(); ++i) take_results(i);
       if (progress) progress(static_cast<double>(finished_) / static_cast<double>(count));
     }
-    if (finished_ < count) throw Error("requests wait that no rank can take");
+    if (finished_ < count) throw Error("requests wait that no rank can take", "say back: 10 min");
     return summary();
   }
 

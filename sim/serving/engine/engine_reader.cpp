@@ -128,6 +128,11 @@ void read_launch(const YamlMap& map, LaunchTexts& launch) {
 
 }  // namespace
 
+OverlapFrom read_overlap_from(const YamlMap& map) {
+  constexpr Range tokens{0, 1 << 30};
+  return {map.integer("decode", tokens, 0), map.integer("prompts", tokens, 0)};
+}
+
 RouterOptions read_router(const YamlValue& value, RouterOptions absent) {
   RouterOptions router = absent;
   if (value.is_scalar()) {
@@ -168,6 +173,9 @@ void read_engine_keys(const YamlMap& map, const HostModel& software, EngineModel
   if (const auto value = map.find("router")) options.router = read_router(*value, options.router);
   if (const auto value = map.find("kv")) read_kv(value->map(), model);
   if (const auto value = map.find("memory")) read_memory(value->map(), model.memory);
+  if (const auto value = map.find("overlap_from")) {
+    model.overlap_from = read_overlap_from(value->map());
+  }
   if (const auto value = map.find("host")) {
     model.host = read_host_model(*value, model.host.value_or(software));
   }

@@ -9,6 +9,7 @@
 
 #include "sim/base/yaml.h"
 #include "sim/model/host_model.h"
+#include "sim/model/serving_batch.h"
 #include "sim/serving/engine/engine_options.h"
 
 namespace moesim {
@@ -47,6 +48,7 @@ struct EngineModel {
   std::int64_t tokens_of_all_ranks = no_limit;
   double reserve_of_many_ranks = 1;  // times KvOptions::reserve if there are several ranks
   EngineMemory memory;
+  OverlapFrom overlap_from;       // of passes, if they overlap
   std::optional<HostModel> host;  // of its passes without graphs; else as its software says
 
   /// The options for so many ranks.
@@ -61,6 +63,7 @@ EngineModel engine_named(const std::string& name, const HostModel& software = {}
 
 /// Reads the keys of an engine over what `model` has. Mistakes are recorded.
 void read_engine_keys(const YamlMap& map, const HostModel& software, EngineModel& model);
+OverlapFrom read_overlap_from(const YamlMap& map);
 RouterOptions read_router(const YamlValue& value, RouterOptions absent);
 
 }  // namespace moesim

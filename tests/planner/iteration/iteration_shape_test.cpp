@@ -113,6 +113,8 @@ TEST(IterationShapes, ServingHasBatchesForItsRanks) {
   spec.serving->batch.ranks.resize(4);
   EXPECT_EQ(shape_refusal(spec), "");
   spec.serving->overlap = ServingOverlap::two_batch;
+  EXPECT_EQ(shape_of(spec, 8, 4, 0).microbatches, 1);
+  spec.serving->batch.ranks[2] = {{.context = 9, .count = 2}};
   EXPECT_EQ(shape_of(spec, 8, 4, 0).microbatches, 2);
   spec.serving->batch.ranks.resize(3);
   EXPECT_EQ(shape_refusal(spec),

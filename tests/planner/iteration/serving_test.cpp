@@ -395,6 +395,55 @@ TEST(ServingPlan, PadsADecodeToTheNextCapturedSize) {
   EXPECT_EQ(padded(prefill, {16}), prefill);
 }
 
+ServingSpec of_ranks(std::vector<std::vector<SequenceStep>> ranks) {
+  ServingSpec pass;
+  pass.batch.ranks = std::move(ranks);
+  return pass;
+}
+
+TEST(ServingPlan, IsAGraphIfItsTokensAreCaptured) {
+  ServingSpec pass = of_ranks(
+      {{{.context = 10, .tokens = 1, .count = 3}}, {{.context = 10, .tokens = 1, .count = 7}}});
+  EXPECT_TRUE(pass.in_graph());
+  pass.pad = {1, 2, 4};
+  EXPECT_FALSE(pass.in_graph()) << "7 tokens are more than 4";
+  pass.overlap = ServingOverlap::two_batch;
+  EXPECT_TRUE(pass.in_graph()) << "of 3 and 4";
+  pass.pad = {8};
+  pass.graphs = false;
+  EXPECT_FALSE(pass.in_graph());
+}
+
+TEST(ServingPlan, SplitsBatchesThatHaveEnough) {
+  ServingSpec pass = of_ranks(
+      {{{.context = 10, .tokens = 1, .count = 64}}, {{.context = 10, .tokens = 1, .count = 31}}});
+  EXPECT_EQ(pass.turns(), 1);
+  pass.overlap = ServingOverlap::three_batch;
+  EXPECT_EQ(pass.turns(), 3);
+  pass.overlap_from = {.decode = 32, .prompts = 512};
+  EXPECT_EQ(pass.turns(), 1) << "the second rank has 31 tokens";
+  pass.batch.ranks[1][0].count = 32;
+  EXPECT_EQ(pass.turns(), 3);
+  pass.batch.ranks[1].push_back({.context = 0, .tokens = 479, .count = 1});
+  EXPECT_EQ(pass.turns(), 1) << "with a prompt the first rank has too few";
+  pass.batch.ranks[0].push_back({.context = 0, .tokens = 448, .count = 1});
+  EXPECT_EQ(pass.turns(), 1) << "511 tokens";
+  pass.batch.ranks[1].back().tokens = 480;
+  EXPECT_EQ(pass.turns(), 3);
+  pass.attention_ranks = 1;
+  pass.batch.ranks[1].clear();
+  EXPECT_EQ(pass.turns(), 3) << "the second only computes experts";
+  EXPECT_EQ(of_ranks({{{.context = 9, .count = 1}}}).turns(), 1);
+}
+
+TEST(ServingPlan, OfOneSequencePerRankIsNotSplit) {
+  ServingSpec pass = of_ranks({{{.context = 9, .count = 1}}, {{.context = 9, .count = 1}}});
+  pass.overlap = ServingOverlap::two_batch;
+  EXPECT_EQ(parts_of(pass, false).size(), 1U);
+  pass.batch.ranks[1].front().count = 2;
+  EXPECT_EQ(parts_of(pass, false).size(), 2U);
+}
+
 TEST(RankKernels, OfOneShapeAreOneOp) {
   const auto gemm = [](std::int64_t m, std::int64_t n) { return GroupedGemm{{m}, n, 8}; };
   const auto joined_lists = joined({{{OpKind::gate, gemm(4, 2)}, {OpKind::head, gemm(4, 9)}},
