@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -24,8 +23,8 @@ class CountRows {
   void add(const std::string& text, int line) {
     const char separator = separator_of(text);
     const auto cells = cells_of(text, separator == '\0' ? ' ' : separator);
-    if (rows_.empty() && !header_ && !is_row(cells)) return take_header(cells, line);
     const bool logged = text.find_first_of("=:{") != std::string::npos;
+    if (rows_.empty() && !header_ && is_header(cells, logged)) return take_header(cells, line);
     auto& row = rows_[numbered_ ? number_of(cells.front(), line) : std::ssize(rows_)];
     if (!row.empty()) {
       throw error_in(path_, fmt::format("has two rows of {} {}", key_, cells.front()),
@@ -60,9 +59,10 @@ class CountRows {
   }
 
  private:
-  static bool is_row(const std::vector<std::string>& cells) {
-    return std::ranges::all_of(cells,
-                               [](const std::string& cell) { return value_of_text(cell).numeric; });
+  /// Names above counts; above numbers of columns only the first cell is none, or empty.
+  static bool is_header(const std::vector<std::string>& cells, bool logged) {
+    return !value_of_text(cells.back()).numeric ||
+           (!logged && cells.size() > 1 && !value_of_text(cells.front()).numeric);
   }
 
   void take_header(const std::vector<std::string>& cells, int line) {

@@ -72,6 +72,8 @@ TEST(DamagedPickles, HaveStoragesOfTorch) {
   EXPECT_EQ(of_elements("K\0"s), "");
   EXPECT_THAT(of_elements("J\xff\xff\xff\xff"),
               ::testing::StartsWith("a storage has a negative size"));
+  EXPECT_THAT(of_elements("\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f"),
+              ::testing::StartsWith("a storage is too large"));
   EXPECT_THAT(of_elements("N"), ::testing::StartsWith("a tensor has no number where one is due"));
 }
 

@@ -33,6 +33,11 @@ TEST(DumpsOfSglang, HaveThePlacementOfTheirTime) {
             "top 1 step 3 [3, 1] 0: 0 0 1 0 rank 0");
 }
 
+TEST(DumpsOfSglang, ReportWhatADraftModelChose) {
+  EXPECT_THAT(told("sglang-recorder", formats() + "/sglang-recorder"),
+              HasSubstr("rows: of a draft model\n"));
+}
+
 TEST(LayersOfFlame, AreComparedInAnyOrder) {
   const std::string fixtures = std::string(MOESIM_ROOT) + "/tests/fixtures/";
   EXPECT_THAT(told_of("flame",
@@ -69,6 +74,13 @@ TEST(CountsInFiles, AreInTheOrderOfTheirNumbers) {
               StartsWith("error: has 3 experts, but not 0 to 2\n"));
 }
 
+TEST(CountsInFiles, AreOfSoManyExpertsAsCanBe) {
+  std::string row = "[[[1";
+  for (int e = 0; e < 70000; ++e) row += ",1";
+  EXPECT_THAT(told_of("counts", {{"a.json", row + "]]]"}}, [](ImportOptions& o) { o.experts = 0; }),
+              StartsWith("error: has counts of 70001 experts; at most "));
+}
+
 TEST(CountsInFiles, MayBeAMatrixPerLine) {
   const std::string matrix = "[[2, 2, 0, 0, 0, 0, 0, 0], [0, 0, 2, 2, 0, 0, 0, 0]]\n";
   EXPECT_EQ(told_of("counts", {{"a.jsonl", matrix + matrix}}),
@@ -78,6 +90,12 @@ TEST(CountsInFiles, MayBeAMatrixPerLine) {
 TEST(NumbersInNames, AreOfOneFileEach) {
   EXPECT_EQ(told_of("core12345", {{"a.json", R"([{"1": [[0, 1]], "01": [[2, 3]]}])"}}),
             "error: has layer 1 twice\n");
+  const std::string rows =
+      "iteration,tokens,expert distribution\n3,2,\"[1, 1, 0, 0, 0, 0, 0, 0]\"\n";
+  EXPECT_EQ(told_of("harmoeny", {{"data.json", R"({"num_experts": 8, "world_size": 1})"},
+                                 {"0/moe_layer-0.csv", rows},
+                                 {"0/moe_layer-00.csv", rows}}),
+            "error: is a second file of layer 0\n");
   EXPECT_EQ(rank_in_name("ranking_rank3.csv"), 3);
   EXPECT_EQ(rank_in_name("ranking.csv"), std::nullopt);
 }
