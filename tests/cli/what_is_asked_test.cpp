@@ -117,7 +117,7 @@ TEST(WhatIsAsked, EachClusterLosesItsOwnNodes) {
   const Outcome outcome = run_moesim(on_hand_trace(
       "failures", "pair", {"dedup"},
       {"--topology", "two-by-two", "--ep", "2", "--node-mtbf", "2h", "--pass", "forward",
-       "--format", "csv", "--columns", "topology,recovery,interval,step"}));
+       "--format", "csv", "--columns", "topology,policy,recovery,interval,step"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::vector<std::string> rows;
   std::istringstream lines(outcome.out);

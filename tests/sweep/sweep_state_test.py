@@ -119,7 +119,7 @@ class SweepState(unittest.TestCase):
         with sqlite3.connect(self.folder / "s.sqlite") as db:
             db.execute("UPDATE scenarios SET moesim = '0.1.9' WHERE id = 7")
         db.close()
-        self.assertRegex(self.sweep("s.sqlite", code=2), "moesim, which was 0.1.9")
+        self.assertRegex(self.sweep("s.sqlite", code=2), r"moesim \(was 0\.1\.9\)")
         self.assertTrue(trace.exists())
 
     def test_inputs_that_no_longer_fit_or_are_gone_are_refused(self):
