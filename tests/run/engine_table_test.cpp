@@ -76,7 +76,8 @@ TEST(EngineTable, SaysThatNoPolicyRebalances) {
     EngineCase c = case_of(first_name);
     c.outcome.balancing.from_loads = from_loads;
     std::string all;
-    for (const auto& part : engine_table(scenario, {c}).parts()) {
+    const Printout printout = engine_table(scenario, {c});
+    for (const auto& part : printout.parts()) {
       if (const auto* line = std::get_if<std::string>(&part)) all += *line;
     }
     return all;
