@@ -26,10 +26,11 @@ std::string classes(const Traffic& traffic, double steps, const Topology& topolo
 Table layer_table(const CaseResult& c) {
   const auto steps = static_cast<double>(c.metrics.steps.size());
   const auto per_step = [&](Seconds sum) { return Seconds(sum.value / steps); };
-  Table table("layers", 1,
-              {"layer", "forward", "backward", "compute", "comm", "exposed", "load max/mean",
-               c.metrics.iteration ? "bytes per link class and iteration"
-                                   : "bytes per link class and step"});
+  const bool is_iteration = c.metrics.iteration && !c.metrics.iteration->serving;
+  Table table(
+      "layers", 1,
+      {"layer", "forward", "backward", "compute", "comm", "exposed", "load max/mean",
+       is_iteration ? "bytes per link class and iteration" : "bytes per link class and step"});
   for (const auto& [number, layer] : c.metrics.layers) {
     const Mean& load = layer.load_max_over_mean;
     table.rows.push_back(
@@ -43,9 +44,8 @@ Table layer_table(const CaseResult& c) {
 
 std::string layer_note(const CaseResult& c) {
   if (!c.metrics.iteration) return "";
-  return "# without dense FFNs, norms, embedding and head (above: dense), optimizer and sums of "
-         "dense "
-         "gradients\n";
+  return "# without dense FFNs, norms, embedding and head (above: dense), and what is of no "
+         "layer\n";
 }
 
 }  // namespace moesim
