@@ -26,25 +26,26 @@ std::string classes(const Traffic& traffic, double steps, const Topology& topolo
 Table layer_table(const CaseResult& c) {
   const auto steps = static_cast<double>(c.metrics.steps.size());
   const auto per_step = [&](Seconds sum) { return Seconds(sum.value / steps); };
-  Table table("layers", 1,
-              {"layer", "forward", "backward", "compute", "comm", "exposed", "load max/mean",
-               fmt::format("bytes per link class and {}", noun_of({c}))});
+  const bool is_iteration = c.metrics.iteration && !c.metrics.iteration->serving;
+  Table table(
+      "layers", 1,
+      {"layer", "forward", "backward", "compute", "comm", "exposed", "load max/mean",
+       is_iteration ? "bytes per link class and iteration" : "bytes per link class and step"});
   for (const auto& [number, layer] : c.metrics.layers) {
     const Mean& load = layer.load_max_over_mean;
-    table.rows.push_back({number, per_step(layer.forward), per_step(layer.backward),
-                          per_step(layer.compute), per_step(layer.communication),
-                          per_step(layer.exposed),
-                          load.count == 0 ? Cell("-") : ratio_cell(load.value(), 2),
-                          classes(layer.traffic, steps, *c.topology)});
+    table.rows.push_back(
+        {number, per_step(layer.forward), per_step(layer.backward), per_step(layer.compute),
+         per_step(layer.communication), per_step(layer.exposed),
+         load.count == 0 ? Cell("-") : Cell(fmt::format("{:.2f}", load.value()), load.value()),
+         classes(layer.traffic, steps, *c.topology)});
   }
   return table;
 }
 
 std::string layer_note(const CaseResult& c) {
   if (!c.metrics.iteration) return "";
-  return "# without dense FFNs, norms, embedding and head (above: dense), optimizer and sums of "
-         "dense "
-         "gradients\n";
+  return "# without dense FFNs, norms, embedding and head (above: dense), and what is of no "
+         "layer\n";
 }
 
 }  // namespace moesim

@@ -66,7 +66,8 @@ TEST(OrderNotes, ExpertsWhoseWeightsTravelDoNotStay) {
   const CaseResult occult = stepping("occult", 5, 2.76, true);
   EXPECT_EQ(order_notes({occult, gathers}), "");
   gathers.metrics.total.gradients = Seconds(2);
-  EXPECT_THAT(order_notes({occult, gathers}), testing::HasSubstr("hybridep-exact, whose experts"));
+  EXPECT_THAT(order_notes({occult, gathers}),
+              ::testing::HasSubstr("hybridep-exact, whose experts"));
 }
 
 /// Tokens go by links of the classes pcie and nic.

@@ -79,7 +79,7 @@ TEST(Headers, OfAnIterationSayHowOftenAShortTraceIsPlayed) {
 TEST(Headers, OfBalancedIterationsDoNotSayHowATraceIsPlayed) {
   const auto with = [](const std::string& routing) {
     return iteration_lines(
-        {{"parallel.ep", "8", "e"}, {"batch.global", "8192", "b"}, {"routing", routing, "r"}});
+        {{"parallel.ep", "8", "e"}, {"batch.micro", "2", "b"}, {"routing", routing, "r"}});
   };
   EXPECT_THAT(with("[recorded, balanced]"), HasSubstr("the trace is short"));
   EXPECT_THAT(with("balanced"), Not(HasSubstr("the trace is short")));

@@ -104,7 +104,8 @@ TEST(Software, ModulesToRecomputeThatTheModelLacksAreTold) {
 TEST(Software, KeepsNoMoreThanThePeak) {
   EXPECT_NO_THROW(gpu_with({"software.kept.gh100.bf16=1.05"}));
   const std::string error = error_of([] { gpu_with({"software.kept.gh100.bf16=2"}); });
-  EXPECT_THAT(error, HasSubstr("'efficiency.training.bf16' is 2: products would run at 1.66 times"));
+  EXPECT_THAT(error,
+              HasSubstr("'efficiency.training.bf16' is 2: products would run at 1.66 times"));
   EXPECT_EQ(error.find("error:"), error.rfind("error:"));
   const std::string range = error_of([] { gpu_with({"software.kept.gh100.bf16=3"}); });
   EXPECT_THAT(range, HasSubstr("'kept.gh100.bf16' is 3, must be between 0.01 and 2"));
