@@ -35,7 +35,7 @@ std::string scenario_of(const std::string& launch) {
 TEST(NewFrom, TakesADenseModelThatItsHintNames) {
   const Scratch scratch;
   const std::string launch = scratch.file("a.sh"), file = scratch.file("s.yaml");
-  std::ofstream(launch) << "vllm serve meta-llama/Llama-3.1-70B --tensor-parallel-size 8\n";
+  std::ofstream(launch) << "vllm serve meta-llama/Llama-3.3-70B --tensor-parallel-size 8\n";
   const Outcome refused = run_moesim(from_words(file, launch), of_the_sources);
   EXPECT_THAT(refused.err, HasSubstr("--model llama-3-70b is the nearest name"));
   const Outcome taken =
