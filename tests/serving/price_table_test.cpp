@@ -28,9 +28,9 @@ TEST(BatchShapes, ABatchOfItsShapeHasItsShape) {
   batch.ranks[0].push_back({512, 60, 1, 7});
   batch.ranks[1].push_back({0, 20, 1, 8});
   const BatchShape shape = shape_of(batch, 1);
-  EXPECT_EQ(shape, (BatchShape{18, 1000, 2, 80, 384, 3, 50}));
+  EXPECT_EQ(shape, (BatchShape{18, 1000, 2, 80, 384, 3, 60.0 / 50}));
   const BatchShape made = shape_of(batch_of(shape, {4}, 1), 1);
-  EXPECT_EQ(made, (BatchShape{18, 1000, 2, 80, 384, 3, 46.675})) << "60 tokens, 6, 7 and 7";
+  EXPECT_EQ(made, (BatchShape{18, 1000, 2, 80, 384, 3, 60.0 * 80 / 3734})) << "60 tokens, 6, 7, 7";
   EXPECT_EQ(batch_of(shape, {4}, 1).ranks[0][0].request, 0);
   EXPECT_EQ(shape_of({{{}, {}}}, 1), (BatchShape{0, 0, 1, 0, 0, 1, 0}));
   EXPECT_EQ(shape_of({{{{10, 1, 1, 0}}, {}}}, 1), (BatchShape{1, 10, 2, 0, 0, 1, 0}));
@@ -176,10 +176,12 @@ TEST(PriceTables, ManyPromptsStayMany) {
     return 1e-6 * keys;
   });
   PriceTable table(exact, {});
-  for (const std::int64_t length : {16, 100, 333}) {
-    const ServingBatch batch{{{{0, length, 24, 0}}, {{0, length, 24, 0}}}};
-    const double right = exact.price(batch, false).time.value;
-    EXPECT_NEAR(table.price(batch, false).time.value / right, 1, 0.05) << length;
+  for (const std::int64_t count : {1, 5, 24}) {
+    for (const std::int64_t length : {16, 100, 333, 1600}) {
+      const ServingBatch batch{{{{0, length, count, 0}}, {{0, length, count, 0}}}};
+      const double right = exact.price(batch, false).time.value;
+      EXPECT_NEAR(table.price(batch, false).time.value / right, 1, 0.05) << count << " " << length;
+    }
   }
 }
 
@@ -187,7 +189,7 @@ TEST(BatchShapes, RanksWithoutWorkJoinByOneToken) {
   const BatchShape few{1, 100, 4, 0, 0, 1, 0};
   EXPECT_EQ(batch_of(few, {4, true}, 2).ranks[3], (std::vector<SequenceStep>{{1, 2, 1, -1}}));
   EXPECT_TRUE(batch_of(few, {4, false}, 2).ranks[3].empty());
-  const BatchShape prompt{0, 0, 1, 600, 0, 4, 600};
+  const BatchShape prompt{0, 0, 1, 600, 0, 4, 1};
   EXPECT_EQ(batch_of(prompt, {4, true}, 2).ranks[3], (std::vector<SequenceStep>{{1, 1, 1, -1}}));
 }
 

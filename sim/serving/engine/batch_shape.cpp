@@ -23,7 +23,8 @@ struct RankSums {
     own = 0;
   }
   double context() const { return all > 0 ? weighed_context / all : 0; }
-  double length() const { return all > 0 ? weighed_length / all : 0; }
+  /// Of the fullest rank.
+  double count() const { return all > 0 ? fullest * all / weighed_length : 0; }
   double skew(std::size_t ranks) const {
     return all > 0 ? fullest * static_cast<double>(ranks) / all : 1;
   }
@@ -78,7 +79,7 @@ BatchShape shape_of(const ServingBatch& batch, std::int64_t decode_tokens) {
   }
   const std::size_t ranks = batch.ranks.size();
   return {decodes.all,       decodes.context(),   decodes.skew(ranks), prompts.all,
-          prompts.context(), prompts.skew(ranks), prompts.length()};
+          prompts.context(), prompts.skew(ranks), prompts.count()};
 }
 
 ServingBatch batch_of(const BatchShape& shape, const PassRanks& ranks, std::int64_t decode_tokens) {
@@ -90,6 +91,8 @@ ServingBatch batch_of(const BatchShape& shape, const PassRanks& ranks, std::int6
   const std::int64_t context =
       std::max<std::int64_t>(1, std::llround(axis(shape, ShapeAxis::context)));
   const std::int64_t prompt_context = std::llround(axis(shape, ShapeAxis::prompt_context));
+  const double length =
+      static_cast<double>(prompts[0]) / std::max(1.0, axis(shape, ShapeAxis::prompts));
   const bool any_prompts = axis(shape, ShapeAxis::prompt_tokens) > 0;
   ServingBatch batch;
   batch.ranks.resize(ranks.count);
@@ -99,8 +102,7 @@ ServingBatch batch_of(const BatchShape& shape, const PassRanks& ranks, std::int6
     for (std::int64_t i = 0; i < decodes[rank]; ++i) {
       steps.push_back({context, decode_tokens, 1, request++});
     }
-    for (const std::int64_t tokens :
-         prompts_of(prompts[rank], axis(shape, ShapeAxis::prompt_length), decode_tokens + 1)) {
+    for (const std::int64_t tokens : prompts_of(prompts[rank], length, decode_tokens + 1)) {
       steps.push_back({prompt_context, tokens, 1, request++});
     }
     if (steps.empty() && ranks.all_join) {

@@ -16,15 +16,15 @@ enum class ShapeAxis {
   prompt_tokens,
   prompt_context,
   prompt_skew,
-  prompt_length
+  prompts
 };
 inline constexpr std::size_t shape_axes = 7;
 
 /// - sequences: how many decode, of all ranks; context: their mean; skew: the sequences of the
 ///   fullest rank over the mean of ranks;
 /// - prompt_tokens: of all ranks; prompt_context: tokens before each; prompt_skew: tokens of the
-///   fullest rank over the mean; prompt_length: tokens of each. Contexts and lengths are means over
-///   tokens, as attention costs them.
+///   fullest rank over the mean; prompts: how many these tokens would be if all prompts were as
+///   long. Contexts and lengths are means over tokens, as attention costs them.
 using BatchShape = std::array<double, shape_axes>;
 
 /// Entries of at most `decode_tokens` tokens per sequence count as decoding.

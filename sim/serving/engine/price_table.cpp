@@ -28,8 +28,8 @@ void add_share(StepPrice& sum, const StepPrice& price, double share) {
 /// fuller the fullest rank is.
 int PriceTable::steps_of(std::size_t axis) const {
   const auto of = static_cast<ShapeAxis>(axis);
-  const bool bends =
-      of == ShapeAxis::sequences || of == ShapeAxis::context || of == ShapeAxis::prompt_tokens;
+  const bool bends = of == ShapeAxis::sequences || of == ShapeAxis::context ||
+                     of == ShapeAxis::prompt_tokens || of == ShapeAxis::prompts;
   return bends ? options_.per_octave : 1;
 }
 
