@@ -35,11 +35,7 @@ bool decodes(const SequenceStep& sequence) {
   return sequence.context > 0 && sequence.tokens < most_decode_tokens;
 }
 
-std::int64_t ServedTokens::tokens() const {
-  std::int64_t sum = 0;
-  for (const SequenceStep& each : sequences) sum += each.tokens * each.count;
-  return sum;
-}
+std::int64_t ServedTokens::tokens() const { return tokens_of(sequences); }
 
 std::int64_t ServedTokens::head_tokens() const {
   if (logits >= 0) return logits;

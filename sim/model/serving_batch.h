@@ -23,6 +23,18 @@ struct OverlapFrom {
   bool operator==(const OverlapFrom&) const = default;
 };
 
+/// New tokens, and sequences, of a rank's list.
+inline std::int64_t tokens_of(const std::vector<SequenceStep>& list) {
+  std::int64_t sum = 0;
+  for (const SequenceStep& each : list) sum += each.tokens * each.count;
+  return sum;
+}
+inline std::int64_t sequences_of(const std::vector<SequenceStep>& list) {
+  std::int64_t sum = 0;
+  for (const SequenceStep& each : list) sum += each.count;
+  return sum;
+}
+
 /// Prefill, decode and mixed passes differ in their lists only.
 struct ServingBatch {
   std::vector<std::vector<SequenceStep>> ranks;  // [rank of attention data parallelism]

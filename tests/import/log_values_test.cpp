@@ -37,10 +37,10 @@ TEST(LogValues, HaveSignsAndExponents) {
 
 TEST(LogValues, NameLayersByTheirModules) {
   const std::string told = "top 2 [1] 1: 3 4 2: 5 6";
-  for (const char* const form :
-       {"layer_name=model.layers.{}.mlp.experts topk_ids=[{}]\n", "layer='layers.{}' topk_ids=[{}]\n",
-        "[moe.py:12] model.layers.{}.mlp.gate: topk_ids=[{}]\n",
-        "layer=decoder.{}.moe -> experts [{}]\n"}) {
+  for (const char* const form : {"layer_name=model.layers.{}.mlp.experts topk_ids=[{}]\n",
+                                 "layer='layers.{}' topk_ids=[{}]\n",
+                                 "[moe.py:12] model.layers.{}.mlp.gate: topk_ids=[{}]\n",
+                                 "layer=decoder.{}.moe -> experts [{}]\n"}) {
     EXPECT_EQ(log_told(fmt::format(fmt::runtime(form), 1, "3, 4") +
                        fmt::format(fmt::runtime(form), 2, "5, 6")),
               told)

@@ -55,18 +55,6 @@ bool ServingSpec::in_graph() const {
   });
 }
 
-std::int64_t tokens_of(const std::vector<SequenceStep>& list) {
-  std::int64_t sum = 0;
-  for (const SequenceStep& each : list) sum += each.tokens * each.count;
-  return sum;
-}
-
-std::int64_t sequences_of(const std::vector<SequenceStep>& list) {
-  std::int64_t sum = 0;
-  for (const SequenceStep& each : list) sum += each.count;
-  return sum;
-}
-
 bool any_decodes(const ServingBatch& batch) {
   return std::ranges::any_of(batch.ranks,
                              [](const auto& list) { return std::ranges::any_of(list, decodes); });

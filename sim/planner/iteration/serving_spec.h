@@ -74,10 +74,6 @@ struct ServingSpec {
   const std::vector<SequenceStep>& of_rank(int rank) const;
 };
 
-/// Sums over the sequences of a list.
-std::int64_t tokens_of(const std::vector<SequenceStep>& list);
-std::int64_t sequences_of(const std::vector<SequenceStep>& list);
-
 /// Whether some sequence, or every one, decodes: it has a context and few new tokens (see
 /// decodes()).
 bool any_decodes(const ServingBatch& batch);

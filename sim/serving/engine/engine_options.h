@@ -111,11 +111,8 @@ struct EngineOptions {
   /// Whether no graph runs a pass of that batch.
   bool runs_eagerly(const ServingBatch& batch, bool prompts) const {
     const std::int64_t largest = largest_graph(prompts);
-    return std::ranges::any_of(batch.ranks, [&](const auto& steps) {
-      std::int64_t tokens = 0;
-      for (const SequenceStep& step : steps) tokens += step.tokens * step.count;
-      return tokens > largest;
-    });
+    return std::ranges::any_of(batch.ranks,
+                               [&](const auto& steps) { return tokens_of(steps) > largest; });
   }
 };
 
