@@ -30,6 +30,7 @@ RequestLog requests_of(const EngineRow& row, const EngineTable& table) {
   RequestDraw draw;
   draw.count = rounds_of(row) * row.concurrency;
   draw.concurrency = row.concurrency;
+  draw.client = benchmark_client;
   draw.input = lengths(row.input, table.least_share);
   draw.output = lengths(row.output, table.least_share);
   return draw_requests(draw);

@@ -90,6 +90,7 @@ RequestLog requests_of(const EngineRun& run) {
   if (run.request_file.empty()) return draw_requests(run.draw);
   RequestLog log = read_request_log(run.request_file, run.most_requests);
   log.concurrency = run.draw.concurrency;
+  log.client = run.draw.client;
   return log;
 }
 

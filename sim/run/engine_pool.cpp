@@ -75,6 +75,7 @@ EngineOptions options_of(const PoolInstances& pool, const RequestLog& log, bool 
                          EngineBalancing& balancing) {
   EngineOptions engine = pool.engine->for_ranks(pool.prices->ranks());
   const Scenario& scenario = pool.prices->run().scenario;
+  if (prompts_only && engine.prompts_router) engine.router = *engine.prompts_router;
   engine.experts_apart = scenario.iteration->serving->attention_ranks > 0;
   set_room(pool, largest_pass(engine, log, pool.prices->ranks()), engine);
   engine.experts.longest = longest_request(engine, log, prompts_only);

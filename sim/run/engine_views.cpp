@@ -32,12 +32,20 @@ std::string first_text(const EngineRun& run, std::int64_t there) {
              : fmt::format(", the first {}", there);
 }
 
+std::string client_text(const RequestDraw& draw) {
+  const ClientTimes& client = draw.client;
+  if (client.prepare + client.send == Seconds{}) return "";
+  return fmt::format(", their client takes {} to prepare and {} to send each",
+                     to_string(client.prepare), to_string(client.send));
+}
+
 std::string requests_text(const EngineRun& run, std::int64_t there) {
   if (!run.request_file.empty()) {
-    return fmt::format("# requests of {}{}{}\n", run.request_file, first_text(run, there),
-                       run.draw.concurrency > 0
-                           ? fmt::format(", {} in flight", run.draw.concurrency)
-                           : ", as they came");
+    return fmt::format(
+        "# requests of {}{}{}\n", run.request_file, first_text(run, there),
+        run.draw.concurrency > 0
+            ? fmt::format(", {} in flight{}", run.draw.concurrency, client_text(run.draw))
+            : ", as they came");
   }
   const RequestDraw& draw = run.draw;
   const char* law = draw.arrivals.kind == ArrivalLaw::Kind::poisson ? "Poisson"
@@ -48,7 +56,7 @@ std::string requests_text(const EngineRun& run, std::int64_t there) {
       lengths_text(draw.input), lengths_text(draw.output),
       draw.concurrency > draw.count
           ? fmt::format("all at once: {} may be in flight", draw.concurrency)
-      : draw.concurrency > 0 ? fmt::format("{} in flight", draw.concurrency)
+      : draw.concurrency > 0 ? fmt::format("{} in flight{}", draw.concurrency, client_text(draw))
                              : fmt::format("{} per second ({})", draw.arrivals.rate, law));
 }
 

@@ -80,8 +80,26 @@ std::string log_path(const std::string& given, const std::string& file) {
   return !file.empty() && is_there(beside.string()) ? beside.string() : given;
 }
 
+/// Of a closed loop: `benchmark`, or its times.
+void read_client(const YamlMap& map, RequestDraw& draw) {
+  const auto value = map.find("client");
+  if (!value) return;
+  if (draw.concurrency == 0) {
+    value->error(fmt::format("'{}' without concurrency", value->path()),
+                 "concurrency: 64 (in flight); clients that send at a rate are not simulated");
+  }
+  if (value->is_scalar()) {
+    value->choice({"benchmark"});
+    draw.client = benchmark_client;
+    return;
+  }
+  const YamlMap times = value->map();
+  draw.client = {times.seconds("prepare", Seconds{}), times.seconds("send", Seconds{})};
+}
+
 void read_requests(const YamlMap& map, const std::string& file, EngineRun& run) {
   run.draw.concurrency = map.integer("concurrency", whole, 0);
+  read_client(map, run.draw);
   const auto log = map.find("file");
   if (!log) return read_draw(map, run.draw);
   run.request_file = log_path(log->string(), file);

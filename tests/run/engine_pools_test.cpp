@@ -104,6 +104,21 @@ TEST(EnginePools, ThatDecodeOnATopologyOfTheirOwnServeCasesOnAll) {
   EXPECT_EQ(all[3].outcome.metrics.ttft.p50, last[0].outcome.metrics.ttft.p50);
 }
 
+/// Eight prompts on eight ranks: drawn ranks meet, those that go round do not.
+TEST(EnginePools, OfPromptsMayHaveARouterOfTheirOwn) {
+  const auto first_token = [](const std::string& engine, const std::string& pools) {
+    return pools_cases(pools_scenario("  prices: exact\n  engine: " + engine + pools +
+                                      requests_of_tokens(8, 4000, 1)))
+        .at(0)
+        .outcome.metrics.ttft.mean;
+  };
+  const std::string round = "{preset: vllm, router: round-robin}\n",
+                    drawn = "{preset: vllm, router: round-robin, prompts_router: random}\n",
+                    apart = "  instances: {prefill: 1, decode: 1}\n";
+  EXPECT_GT(first_token(drawn, apart), 1.2 * first_token(round, apart));
+  EXPECT_EQ(first_token(drawn, ""), first_token(round, "")) << "they decode, too";
+}
+
 TEST(EnginePools, CostWhatTheirOwnClustersState) {
   const auto outcome = [](const std::string& first, const std::string& second) {
     return pools_cases(

@@ -250,6 +250,12 @@ TEST(Headers, OfAnEngineSayItsLimitsPoolsAndRequests) {
   for (const char* absent : {"compute prompts", "behind a router", "SLA", "percentiles"}) {
     EXPECT_THAT(one, Not(HasSubstr(absent)));
   }
+  EXPECT_THAT(
+      engine_lines([](EngineRun& run) {
+        run.draw.concurrency = 4;
+        run.draw.client = benchmark_client;
+      }),
+      HasSubstr("in flight, their client takes 900 us to prepare and 200 us to send each\n"));
   EXPECT_THAT(engine_lines([](EngineRun& run) { run.draw.concurrency = 99; }),
               HasSubstr("3 out, all at once: 99 may be in flight\n"));
   const std::string pools = engine_lines([](EngineRun& run) {

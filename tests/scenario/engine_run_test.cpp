@@ -246,6 +246,22 @@ TEST(EngineRuns, APoolThatDecodesIsReadWithItsKeys) {
   EXPECT_EQ(run.decode->engine_run->decode, nullptr);
 }
 
+TEST(EngineRuns, ClientsOfClosedLoopsAreNamedOrTimed) {
+  const auto requests = [](const std::string& more) {
+    return "  engine: vllm\n  requests: {count: 1, input: 1, output: 1, " + more + "}\n";
+  };
+  const auto client = [&](const std::string& of) {
+    const std::string more = "concurrency: 1, client: " + of;
+    return engine_scenario(requests(more)).engine_run->draw.client;
+  };
+  EXPECT_EQ(client("benchmark").prepare, benchmark_client.prepare);
+  EXPECT_EQ(client("{prepare: 2 ms}").prepare, Seconds(2e-3));
+  EXPECT_EQ(client("{prepare: 2 ms}").send, Seconds{});
+  EXPECT_THAT(engine_mistakes(requests("rate: 1, client: benchmark")),
+              HasSubstr("'serving.requests.client' without concurrency"));
+  EXPECT_THAT(engine_mistakes(requests("concurrency: 1, client: many")), HasSubstr("benchmark"));
+}
+
 TEST(EngineRuns, OneInstanceThatDecodesMayHaveKeys) {
   EXPECT_EQ(engine_mistakes("  engine: vllm\n  instances: {prefill: 1, decode: 1}\n"
                             "  decode: {parallel: {ep: 8}}\n" +

@@ -167,6 +167,33 @@ TEST(Deployments, ClosedLoopsKeepTheirConcurrency) {
   EXPECT_EQ(run.requests[3].arrival, run.requests[1].finish);
 }
 
+TEST(Deployments, OneProcessPreparesAllOfABurstBeforeItSendsAny) {
+  FormulaPrices prices = second_per_pass();
+  RequestLog log = at_once({{100, 1}, {100, 1}, {100, 1}});
+  log.concurrency = 2;
+  log.client = {Seconds(0.1), Seconds(0.01)};
+  const ServingRun run = run_serving(one_engine({}, prices), log);
+  EXPECT_NEAR(run.requests[0].arrival.value, 0, tiny) << "its clock";
+  EXPECT_NEAR(run.requests[1].arrival.value, 0.1, tiny);
+  EXPECT_NEAR(run.requests[0].finish.value, 0.2 + 1.1, tiny) << "alone in its pass";
+  EXPECT_NEAR(run.requests[1].finish.value, 0.2 + 1.1 + 1.1, tiny) << "it came 0.01 s too late";
+  EXPECT_NEAR(run.requests[2].arrival.value, 0.2 + 1.1, tiny);
+  EXPECT_NEAR(run.requests[2].finish.value, 0.2 + 1.1 + 1.1 + 1.1, tiny);
+}
+
+TEST(Deployments, RepliesThatEndTogetherAreFollowedOneByOne) {
+  FormulaPrices prices = second_per_pass();
+  RequestLog log = at_once({{100, 1}, {100, 1}, {100, 1}, {100, 1}});
+  log.concurrency = 2;
+  log.client.prepare = Seconds(0.1);
+  const ServingRun run = run_serving(one_engine({}, prices), log);
+  EXPECT_NEAR(run.requests[0].finish.value, 0.2 + 1.2, tiny) << "without a time to send, together";
+  EXPECT_NEAR(run.requests[2].arrival.value, 1.4, tiny);
+  EXPECT_NEAR(run.requests[3].arrival.value, 1.5, tiny) << "its turn comes after the other's";
+  EXPECT_NEAR(run.requests[2].finish.value, 1.5 + 1.1, tiny);
+  EXPECT_NEAR(run.requests[3].finish.value, 1.5 + 1.1 + 1.1, tiny);
+}
+
 TEST(Deployments, RanksThatDoNotComeBackAreNamed) {
   FormulaPrices prices = second_per_pass();
   Deployment deployment = one_engine({}, prices);

@@ -89,6 +89,7 @@ TEST(EngineFiles, EveryKey) {
       "false\ngraph_sizes: [1, {from: 4, to: 8, "
       "step: 2}]\ngraphs_alike: false\n"
       "router: {kind: prefix, front_ends: 4, match: 0.3, imbalance: 8, imbalance_ratio: 2}\n"
+      "prompts_router: random\n"
       "kv: {block: 64, tokens: 5000, prefix_cache: false, reserve: {initial: 0.5, least: 0.25, "
       "passes: 10}}\n"
       "drafts: {tokens: 1, gained: [0.25, 0.75]}\nmemory: {share: 0.8, of: free}\n"
@@ -103,6 +104,8 @@ TEST(EngineFiles, EveryKey) {
   EXPECT_EQ(options.router.kind, RouterOptions::Kind::prefix);
   EXPECT_EQ(options.router.imbalance, 8);
   EXPECT_EQ(options.router.front_ends, 4);
+  ASSERT_TRUE(options.prompts_router);
+  EXPECT_EQ(options.prompts_router->kind, RouterOptions::Kind::random);
   EXPECT_EQ(options.kv.capacity, 5000);
   EXPECT_EQ(options.kv.reserve.least, 0.25);
   EXPECT_EQ(options.gained[1], 0.75);

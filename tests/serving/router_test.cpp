@@ -64,6 +64,26 @@ TEST(Routers, LeastTokens) {
   EXPECT_EQ(router.choose({{true, 0, 0, 500, 0}, {true, 9, 9, 400, 0}}, 1), 1);
 }
 
+TEST(Routers, RandomReachesAllThatAreUpEquallyOften) {
+  Router router(of_kind(RouterOptions::Kind::random)), again(of_kind(RouterOptions::Kind::random));
+  std::vector<TargetLoad> targets(4);
+  targets[2].up = false;
+  std::vector<int> chosen(4);
+  int repeated = 0, before = -1;
+  for (int i = 0; i < 3000; ++i) {
+    const int target = router.choose(targets, 1);
+    EXPECT_EQ(target, again.choose(targets, 1));
+    ++chosen[static_cast<std::size_t>(target)];
+    repeated += target == before ? 1 : 0;
+    before = target;
+  }
+  EXPECT_EQ(chosen[2], 0);
+  for (const int up : {0, 1, 3}) EXPECT_NEAR(chosen[static_cast<std::size_t>(up)], 1000, 100);
+  EXPECT_NEAR(repeated, 1000, 100) << "it does not go round";
+  for (TargetLoad& target : targets) target.up = false;
+  EXPECT_EQ(router.choose(targets, 1), -1);
+}
+
 TEST(Routers, FrontEndsTakeTurnsEachWithARoundOfItsOwn) {
   RouterOptions options = of_kind(RouterOptions::Kind::round_robin);
   options.front_ends = 7;

@@ -9,6 +9,7 @@
 
 #include "sim/base/error.h"
 #include "sim/serving/deployment/check_deployment.h"
+#include "sim/serving/deployment/closed_loop.h"
 #include "sim/serving/deployment/drawn_losses.h"
 #include "sim/serving/deployment/serving_event.h"
 
@@ -22,6 +23,7 @@ class ServingLoop {
         log_(log),
         router_(deployment.router),
         decode_router_(deployment.router),
+        client_(log.client, std::min(log.concurrency, std::ssize(log.requests))),
         last_token_(log.requests.size()),
         drawn_(deployment) {
     add_pool(deployment.pool);
@@ -35,7 +37,11 @@ class ServingLoop {
     const std::int64_t count = std::ssize(log_.requests);
     const std::int64_t at_first = log_.concurrency > 0 ? std::min(log_.concurrency, count) : count;
     for (; next_ < at_first; ++next_) {
-      add(log_.concurrency > 0 ? Seconds{} : request(next_).arrival, EventKind::arrival, next_);
+      if (log_.concurrency > 0) {
+        send(client_.first(next_), next_);
+      } else {
+        add(request(next_).arrival, EventKind::arrival, next_);
+      }
     }
     for (const RankLoss& loss : deployment_.losses) add_loss(loss);
     if (const auto loss = drawn_.next()) add_loss(*loss);
@@ -117,8 +123,12 @@ class ServingLoop {
     return first + static_cast<std::size_t>(std::max(chosen, 0));  // it waits if none is up
   }
 
+  void send(const ClosedLoop::Sent& sent, std::int64_t number) {
+    run_.requests[static_cast<std::size_t>(number)].arrival = sent.clock;
+    add(sent.leaves, EventKind::arrival, number);
+  }
+
   void arrive(std::int64_t number) {
-    run_.requests[static_cast<std::size_t>(number)].arrival = now_;
     const Seconds intake = deployment_.pool.engine.intake;
     if (intake == Seconds{}) return enqueue(number);
     add(now_ + intake, EventKind::intake, number);
@@ -202,7 +212,7 @@ class ServingLoop {
     ++outcome.finishes;
     ++finished_;
     if (log_.concurrency > 0 && next_ < std::ssize(log_.requests)) {
-      add(now_, EventKind::arrival, next_++);
+      send(client_.next(now_), next_++);
     }
   }
 
@@ -276,6 +286,7 @@ class ServingLoop {
   const Deployment& deployment_;
   const RequestLog& log_;
   Router router_, decode_router_;
+  ClosedLoop client_;
   std::vector<Place> places_;  // those of the pool for prompts first
   std::priority_queue<ServingEvent, std::vector<ServingEvent>, std::greater<>> events_;
   std::map<std::int64_t, MovingRequest> moving_;

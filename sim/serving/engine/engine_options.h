@@ -19,7 +19,7 @@ inline constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max(
 
 /// Which of several ranks or instances takes a request.
 struct RouterOptions {
-  enum class Kind { round_robin, least_requests, least_tokens, prefix };
+  enum class Kind { round_robin, least_requests, least_tokens, prefix, random };
   Kind kind = Kind::round_robin;
   /// least_requests: a waiting request counts as so many running ones.
   double waiting_weight = 1;
@@ -32,7 +32,7 @@ struct RouterOptions {
   int front_ends = 1;
 };
 inline const std::vector<std::string> router_names = {"round-robin", "least-requests",
-                                                      "least-tokens", "prefix"};
+                                                      "least-tokens", "prefix", "random"};
 
 /// How much of a running request's answer keeps KV blocks free of newcomers: a share of the tokens
 /// that are still to come. 0: none, so that running requests may be preempted; 1: all, so that none
@@ -98,9 +98,10 @@ struct EngineOptions {
   std::vector<double> gained = {1};
   std::uint64_t seed = 0;  // of what is gained
   KvOptions kv;
-  RouterOptions router;        // between the ranks
-  bool experts_apart = false;  // on GPUs of no rank: a lost rank takes none along
-  ServedExperts experts;       // what they take of `kv` if ranks are lost
+  RouterOptions router;                         // between the ranks
+  std::optional<RouterOptions> prompts_router;  // in its place where another instance decodes
+  bool experts_apart = false;                   // on GPUs of no rank: a lost rank takes none along
+  ServedExperts experts;                        // what they take of `kv` if ranks are lost
   RebalanceOptions rebalance;
 
   /// Tokens of a rank up to which graphs run a pass: one with prompts, or one that only decodes.

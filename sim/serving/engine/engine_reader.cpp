@@ -170,7 +170,13 @@ void read_engine_keys(const YamlMap& map, const HostModel& software, EngineModel
   options.holds_places = map.boolean("holds_places", options.holds_places);
   options.balance_wait = map.integer("balance_wait", {0, 1 << 30}, options.balance_wait);
   options.intake = map.seconds("intake", options.intake);
-  if (const auto value = map.find("router")) options.router = read_router(*value, options.router);
+  if (const auto value = map.find("router")) {
+    options.router = read_router(*value, options.router);
+    options.prompts_router.reset();
+  }
+  if (const auto value = map.find("prompts_router")) {
+    options.prompts_router = read_router(*value, options.router);
+  }
   if (const auto value = map.find("kv")) read_kv(value->map(), model);
   if (const auto value = map.find("memory")) read_memory(value->map(), model.memory);
   if (const auto value = map.find("overlap_from")) {

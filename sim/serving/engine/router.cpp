@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "sim/trace/synth/random.h"
-
 namespace moesim {
 namespace {
+
+constexpr std::uint64_t router_seed = 0;
 
 /// The target that is up with the least score.
 template <class Score>
@@ -19,6 +19,16 @@ int least_target(const std::vector<TargetLoad>& targets, const Score& score) {
     if (best < 0 || score(target) < score(targets[static_cast<std::size_t>(best)])) best = i;
   }
   return best;
+}
+
+/// Any of the targets that are up; -1 if none is.
+int drawn_target(const std::vector<TargetLoad>& targets, Random& random) {
+  const auto up = std::ranges::count_if(targets, &TargetLoad::up);
+  if (up == 0) return -1;
+  std::uint32_t left = random.below(static_cast<std::uint32_t>(up));
+  const auto found = std::ranges::find_if(
+      targets, [&left](const TargetLoad& target) { return target.up && left-- == 0; });
+  return static_cast<int>(found - targets.begin());
 }
 
 double requests_of(const TargetLoad& target) {
@@ -40,7 +50,7 @@ bool is_imbalanced(const std::vector<TargetLoad>& targets, const RouterOptions& 
 }  // namespace
 
 Router::Router(const RouterOptions& options)
-    : options_(options), next_(static_cast<std::size_t>(options.front_ends)) {
+    : options_(options), random_(router_seed), next_(static_cast<std::size_t>(options.front_ends)) {
   if (next_.size() == 1) return;
   for (std::size_t front = 0; front < next_.size(); ++front) {
     next_[front] = Random(0, front).next() >> 32;
@@ -76,6 +86,8 @@ int Router::choose(const std::vector<TargetLoad>& targets, std::int64_t input) {
       }
       break;
     }
+    case RouterOptions::Kind::random:
+      return drawn_target(targets, random_);
     case RouterOptions::Kind::least_requests:
       break;
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/serving/engine/engine_options.h"
+#include "sim/trace/synth/random.h"
 
 namespace moesim {
 
@@ -28,6 +29,7 @@ class Router {
 
  private:
   RouterOptions options_;
+  Random random_;
   std::size_t asked_ = 0;
   std::vector<std::size_t> next_;  // [front end]
 };

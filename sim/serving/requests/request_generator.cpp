@@ -66,6 +66,7 @@ RequestLog draw_requests(const RequestDraw& draw) {
   Random outputs(draw.seed, output_stream);
   RequestLog log;
   log.concurrency = draw.concurrency;
+  log.client = draw.client;
   double now = 0;
   for (std::int64_t i = 0; i < draw.count; ++i) {
     if (i > 0) now += gap(draw.arrivals, arrivals);

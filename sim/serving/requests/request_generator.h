@@ -31,6 +31,7 @@ struct RequestDraw {
   ArrivalLaw arrivals;
   LengthLaw input, output;
   std::int64_t concurrency = 0;    // as in RequestLog
+  ClientTimes client;              // likewise
   std::int64_t shared_prefix = 0;  // tokens that all prompts begin with, as a system prompt
 };
 
