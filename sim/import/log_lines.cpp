@@ -141,8 +141,8 @@ struct LogLines::LineParts {
 
 bool LogLines::counts_expert(const NamedValue& named) const {
   const auto counts = [&](const std::string& name) { return fields_.counts_an_expert(name); };
-  if (!named.names.empty()) return std::ranges::any_of(named.names, counts);
-  return !named.follows && counts(named.after);
+  if (std::ranges::any_of(named.names, counts)) return true;
+  return !named.follows && !named.assigned && counts(named.after);  // "received 4 tokens"
 }
 
 /// Uses a value that is not a number or list: "model.layers.3.mlp" or "20%".

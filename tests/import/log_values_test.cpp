@@ -96,11 +96,15 @@ TEST(LogValues, AssignedToRequestsAreWords) {
 }
 
 TEST(LogValues, OfTagsMayBeLayers) {
-  EXPECT_EQ(
-      log_told("[layer 1] expert 0 received 4 tokens\n[layer 1] expert 1 received 4 tokens\n"
-               "[layer 2] expert 2 received 4 tokens\n[layer 2] expert 3 received 4 tokens\n"),
-      log_told("layer 1 expert 0 received 4 tokens\nlayer 1 expert 1 received 4 tokens\n"
-               "layer 2 expert 2 received 4 tokens\nlayer 2 expert 3 received 4 tokens\n"));
+  const std::string counts = "top 2 [1, 1, 1, 1] 1: 0 1 0 1 0 1 0 1 2: 2 3 2 3 2 3 2 3";
+  for (const char* form :
+       {"[layer {}] expert {} received {} tokens\n", "layer {} expert {} received {} tokens\n"}) {
+    std::string text;
+    for (int expert = 0; expert < 4; ++expert) {
+      text += fmt::format(fmt::runtime(form), 1 + expert / 2, expert, 4);
+    }
+    EXPECT_EQ(log_told(text), counts) << form;
+  }
 }
 
 }  // namespace
