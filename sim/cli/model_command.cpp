@@ -29,7 +29,8 @@ std::string with_sources(const std::string& model) {
   std::string text;
   for (std::string line; std::getline(lines, line);) {
     const bool exempt = line.starts_with("name:") || line.starts_with("description:") ||
-                        line.starts_with("source:");
+                        line.starts_with("source:") ||
+                        line.find("  # assumed") != std::string::npos;
     text += line + (exempt ? "\n" : "  # config.json\n");
   }
   return text;

@@ -43,6 +43,13 @@ std::uint32_t group_of(const char* text) {
 }  // namespace
 
 std::vector<std::byte> from_base64(std::string_view text, const std::string& where) {
+  constexpr std::string_view blanks = " \t\r\n";
+  std::string joined;
+  if (text.find_first_of(blanks) != text.npos) {  // lines, as MIME and base64(1) write
+    joined = text;
+    std::erase_if(joined, [&](char c) { return blanks.find(c) != blanks.npos; });
+    text = joined;
+  }
   if (text.size() % 4 != 0) throw error_in(where, "holds base64 text that is cut short");
   std::size_t padding = 0;
   while (padding < 2 && text.ends_with('=')) text.remove_suffix(1), ++padding;

@@ -2,6 +2,7 @@
 #include "sim/import/dump_names.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 
@@ -34,6 +35,15 @@ std::int64_t number_of_name(std::string_view text) {
 
 std::optional<std::int64_t> rank_in_name(const std::string& path) {
   return number_after<std::int64_t>("rank", path);
+}
+
+std::optional<std::int64_t> layer_of_file(const std::string& path) {
+  const std::string name = std::filesystem::path(path).stem().string();
+  const auto digits =
+      std::ranges::count_if(name, [](unsigned char c) { return std::isdigit(c) != 0; });
+  const auto layer = number_after<std::int64_t>("layer", path);
+  const bool only = layer && std::to_string(*layer).size() == static_cast<std::size_t>(digits);
+  return only && name.find("layers") == std::string::npos ? layer : std::nullopt;
 }
 
 std::vector<std::string> in_order_of_time(std::vector<std::string> paths) {

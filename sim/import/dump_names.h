@@ -16,6 +16,9 @@ std::int64_t number_of_name(std::string_view text);
 /// The number in "..._rank3_..." of a file's name.
 std::optional<std::int64_t> rank_in_name(const std::string& path);
 
+/// The number in "router_layer_3.csv", if it is the only word of the name with one.
+std::optional<std::int64_t> layer_of_file(const std::string& path);
+
 /// Files by the number in "..._timestamp1755.25..." of their names; before them those without one,
 /// in their order.
 std::vector<std::string> in_order_of_time(std::vector<std::string> paths);

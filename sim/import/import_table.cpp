@@ -37,6 +37,7 @@ class LoggedCounts {
     const auto& known = sink_.options().known_layers();
     std::optional<std::int64_t> layer = row.layer;
     if (!layer && known.size() == 1) layer = known.front();
+    if (!layer) layer = layer_of_file(row.file);
     if (!layer || *layer < 0 || *layer > max_layer_number) {
       throw error_in(row.file, "does not say the layer of its counts",
                      "--map layer=FIELD names it; --layers N where all rows are of layer N",
@@ -212,6 +213,35 @@ void check_facts(const TableFacts& facts, const std::string& file, ImportSink& s
   if (facts.top_k > 0) sink.says_top_k(facts.top_k, file);
 }
 
+/// Counts that do not add up may lack those of a line that is cut short.
+void hand_counts_over(LoggedCounts& counts, const TableFacts& facts) {
+  try {
+    counts.hand_over();
+  } catch (const Error& e) {
+    if (facts.cut_lines == 0) throw;
+    throw error_in(facts.cut_file,
+                   "its last line is cut short, and its counts do not add up: " +
+                       e.diagnostics().front().message,
+                   "give the whole file");
+  }
+}
+
+/// Pages of counters do not say when counting began, nor of which server they are.
+void warn_of_scrapes(const TableFacts& facts, const std::string& path, ImportSink& sink) {
+  if (facts.totals) {
+    sink.warn({Severity::warning, path, 0, 0,
+               "one scrape of counters: what they counted since the server started is a step", "",
+               "with a scrape before and one after a run, its tokens are the difference"});
+  }
+  if (facts.repeats_files) {
+    sink.warn(
+        {Severity::warning, path, 0, 0,
+         "several files have the same series: taken for scrapes of one server; the first only "
+         "begins the counting",
+         "", "pages of several servers have rank0, rank1, ... in their names"});
+  }
+}
+
 }  // namespace
 
 void add_tables(const std::vector<std::string>& paths, ImportSink& sink) {
@@ -231,6 +261,9 @@ void add_tables(const std::vector<std::string>& paths, ImportSink& sink) {
         if (row.experts.empty() && !row.odd_count.empty()) {
           throw error_in(row.file, row.odd_count, odd_count_hint, row.line);
         }
+        if (row.experts.empty() && row.lists > 0 && row.counts.empty()) {
+          return sink.drop("of layers without chosen experts", row.lists);
+        }
         const bool counted =
             row.experts.empty() || (row.lists == 0 && !row.counts.empty() && !row.token);
         kinds.note(row, counted);
@@ -245,10 +278,12 @@ void add_tables(const std::vector<std::string>& paths, ImportSink& sink) {
     reader.read(path);
     ++files;
   }
+  reader.finish();
+  warn_of_scrapes(*facts, paths.front(), sink);
   if (facts->cut_lines > 0) sink.drop("of a line that is cut short", facts->cut_lines);
   kinds.check();
   if (!tokens.empty()) tokens.hand_over();
-  if (!counts.empty()) counts.hand_over();
+  if (!counts.empty()) hand_counts_over(counts, *facts);
 }
 
 void import_table(ImportSink& sink) { add_tables(input_files(sink.options().inputs), sink); }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/import/log_lines.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string_view>
@@ -105,7 +107,7 @@ std::optional<TableRole> LogLines::role_of(const NamedValue& named) const {
 }
 
 /// The values of a line; without those in its tags ("[12] layer=1 ids=[2, 0]") if choices or
-/// counts follow them.
+/// counts follow them, unless they say the layer.
 std::vector<NamedValue> LogLines::values_behind_tags(std::string_view line) const {
   const std::size_t tags = length_of_tags(line);
   const auto tells = [&](const NamedValue& value) {
@@ -113,8 +115,19 @@ std::vector<NamedValue> LogLines::values_behind_tags(std::string_view line) cons
     return role == TableRole::experts || role == TableRole::count ||
            (value.names.empty() && is_list(value));
   };
-  auto values = values_of_line(line.substr(tags));
-  return tags == 0 || std::ranges::any_of(values, tells) ? values : values_of_line(line);
+  const TakesWord takes_word = [&](const std::string& name) {
+    return fields_.role_of(name) == TableRole::request;
+  };
+  auto values = values_of_line(line.substr(tags), takes_word);
+  if (tags == 0) return values;
+  if (!std::ranges::any_of(values, tells)) return values_of_line(line, takes_word);
+  std::string tag_words(line.substr(0, tags));
+  std::ranges::replace_if(
+      tag_words, [](char c) { return c == '[' || c == ']'; }, ' ');
+  for (NamedValue& value : values_of_line(tag_words)) {
+    if (role_of(value) == TableRole::layer) values.insert(values.begin(), std::move(value));
+  }
+  return values;
 }
 
 /// What is read of a line before all of it is known.
@@ -128,8 +141,8 @@ struct LogLines::LineParts {
 
 bool LogLines::counts_expert(const NamedValue& named) const {
   const auto counts = [&](const std::string& name) { return fields_.counts_an_expert(name); };
-  if (!named.names.empty()) return std::ranges::any_of(named.names, counts);
-  return !named.follows && counts(named.after);
+  if (std::ranges::any_of(named.names, counts)) return true;
+  return !named.follows && !named.assigned && counts(named.after);  // "received 4 tokens"
 }
 
 /// Uses a value that is not a number or list: "model.layers.3.mlp" or "20%".
@@ -148,10 +161,17 @@ void LogLines::fill_text(const NamedValue& named, LineParts& parts, TableRow& ro
   }
 }
 
-void LogLines::fill_value(const NamedValue& named, LineParts& parts, TableRow& row) const {
+void LogLines::fill_value(const NamedValue& named, LineParts& parts, TableRow& row) {
   const TableValue value = value_in_line(named.text);
-  if (!value.numeric) return fill_text(named, parts, row);
   std::optional<TableRole> role = role_of(named);
+  if (role) found_[static_cast<std::size_t>(*role)] = true;
+  if (named.is_word) {
+    const bool none = named.text == "None" || named.text == "null";
+    if (!none) row.request = named.text;
+    parts.last.reset();
+    return;
+  }
+  if (!value.numeric) return fill_text(named, parts, row);
   const bool one = !is_list(named);
   const bool more = one && named.follows &&
                     (parts.last == TableRole::experts || parts.last == TableRole::weights);
@@ -228,6 +248,13 @@ void LogLines::read(LineFile& lines, const TableReader::Progress& progress) {
     }
     read_line(plain_line(line), {lines.path(), number});
     progress(lines.done());
+  }
+  for (std::size_t r = 0; r < table_roles && rows_ > 0; ++r) {
+    const auto role = static_cast<TableRole>(r);
+    if (found_[r] || !fields_.mapped(role)) continue;
+    throw error_in(lines.path(),
+                   fmt::format("has no value of '{}', which --map names", fields_.name_of(role)),
+                   "a name as the lines have it before '=' or ':'");
   }
 }
 

@@ -3,6 +3,7 @@
 // "Layer 3" over lines "Token 5: [1, 6]", or the tensors that llama.cpp prints.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ class LogLines {
   std::optional<TableRole> role_of(const NamedValue& named) const;
   bool counts_expert(const NamedValue& named) const;
   void fill_text(const NamedValue& named, LineParts& parts, TableRow& row) const;
-  void fill_value(const NamedValue& named, LineParts& parts, TableRow& row) const;
+  void fill_value(const NamedValue& named, LineParts& parts, TableRow& row);
   bool fill_values(const std::string& line, TableRow& row);
   bool passes_tensor(const std::string& line, const TableRow& row);
 
@@ -41,6 +42,7 @@ class LogLines {
   std::optional<std::int64_t> layer_, step_;  // of the lines before
   std::string request_;
   bool in_tensor_ = false, of_ids_ = false;  // below a heading of a tensor; of chosen experts
+  std::array<bool, table_roles> found_ = {};
   std::int64_t rows_ = 0;
 };
 

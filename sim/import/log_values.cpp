@@ -85,7 +85,8 @@ std::size_t end_of_module(std::string_view line, std::size_t at) {
 
 class LineValues {
  public:
-  explicit LineValues(std::string_view line) : line_(line) {}
+  LineValues(std::string_view line, const TakesWord& takes_word)
+      : line_(line), takes_word_(takes_word) {}
 
   std::vector<NamedValue> read() {
     for (std::size_t at = 0; at < line_.size();) at = read_at(at);
@@ -95,6 +96,7 @@ class LineValues {
  private:
   /// Returns where what begins here ends.
   std::size_t read_at(std::size_t at) {
+    if (begins_word(at)) return add_word(at);
     if (is_word_letter(line_[at])) {
       const std::size_t module = end_of_module(line_, at);
       return module > at ? add(at, module) : read_word(at);
@@ -103,6 +105,22 @@ class LineValues {
     if (is_sign(line_, at)) return add(at, end_of_number(line_, at + 1));
     const bool list = line_[at] == '[' && line_.find(']', at) != npos;
     return list ? add(at, end_of_list(line_, at)) : at + 1;
+  }
+
+  bool begins_word(std::size_t at) const {
+    const char c = line_[at];
+    if (!takes_word_ || words_.empty() || !(is_word_letter(c) || is_digit(c))) return false;
+    return is_assigned(line_, at) && std::ranges::any_of(names_of_words(words_), takes_word_);
+  }
+
+  /// Up to its closing quote, or to a blank or comma.
+  std::size_t add_word(std::size_t at) {
+    const char quote = line_[at - 1] == '"' || line_[at - 1] == '\'' ? line_[at - 1] : 0;
+    const std::size_t end = std::min(
+        quote != 0 ? line_.find(quote, at) : line_.find_first_of(" \t,;)]}", at), line_.size());
+    add(at, end);
+    values_.back().is_word = true;
+    return end;
   }
 
   /// "expert_3" is a word and a number.
@@ -127,6 +145,7 @@ class LineValues {
   }
 
   std::string_view line_;
+  const TakesWord& takes_word_;
   std::vector<NamedValue> values_;
   std::vector<std::string> words_;  // since the value before
   std::size_t last_ = 0;            // where that ends
@@ -139,6 +158,8 @@ bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0;
 
 bool is_module(const NamedValue& value) { return is_word_letter(value.text.front()); }
 
-std::vector<NamedValue> values_of_line(std::string_view line) { return LineValues(line).read(); }
+std::vector<NamedValue> values_of_line(std::string_view line, const TakesWord& takes_word) {
+  return LineValues(line, takes_word).read();
+}
 
 }  // namespace moesim

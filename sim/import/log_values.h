@@ -2,6 +2,7 @@
 // The values of a line of a log, and what the line calls them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,9 +16,12 @@ struct NamedValue {
   bool follows = false;    // the value before it, with nothing but commas and blanks between
   bool assigned = false;   // its name and '=' or ':' are before it
   std::string after = "";  // the word after it, if only blanks are between: "5 tokens"
+  bool is_word = false;    // text that is assigned to a name that takes it
 };
 
-std::vector<NamedValue> values_of_line(std::string_view line);
+/// `takes_word`: whether what is assigned to a name, "request_id=chatcmpl-05", is one word.
+using TakesWord = std::function<bool(const std::string& name)>;
+std::vector<NamedValue> values_of_line(std::string_view line, const TakesWord& takes_word = {});
 
 /// Whether a value is the name of a module with a number, "model.layers.3.mlp".
 bool is_module(const NamedValue& value);

@@ -44,6 +44,16 @@ class MetricsPage {
 
   void take(MetricSample sample, int line) {
     if (!has_expert(sample.labels, fields_)) return;
+    if (sample.metric.ends_with("_created")) return;  // when a counter began
+    if (sample.metric.ends_with("_bucket") &&
+        std::ranges::find(sample.labels, "le") != sample.labels.end()) {
+      throw error_in(
+          path_,
+          fmt::format("'{}' is a histogram, whose buckets count observations, each bucket "
+                      "those of the ones below",
+                      sample.metric),
+          "give a counter of each expert's tokens", line);
+    }
     if (!samples_.empty() && sample.metric != samples_.front().metric) {
       throw error_in(path_,
                      fmt::format("has metrics '{}' and '{}' of experts", samples_.front().metric,
@@ -69,9 +79,17 @@ class MetricsPage {
     for (const auto& scrape : all) {
       std::vector<PrometheusCounters::Sample> counted;
       for (const MetricSample* sample : scrape) counted.push_back(series_of(*sample));
-      const auto [number, counts] = counters.count(rank_in_name(path_), counted, first);
+      const auto rank = rank_in_name(path_);
+      const auto its = counters.count(rank, counted, first);
       for (std::size_t i = 0; i < scrape.size(); ++i) {
-        use_row(*scrape[i], grow ? counts[i] : scrape[i]->value, number, use);
+        if (grow && its.begins[i] && first && all.size() > 1) continue;
+        const double count = grow ? its.counts[i] : scrape[i]->value;
+        const TableRow row = row_of(*scrape[i], count, its.scrape);
+        const auto use_row = [&use, row] {
+          TableRow own = row;
+          use(own);
+        };
+        grow&& its.scrape == 0 ? counters.hold(rank, use_row) : use_row();
       }
       first = false;
     }
@@ -151,8 +169,7 @@ class MetricsPage {
     return scrapes;
   }
 
-  void use_row(const MetricSample& sample, double count, std::int64_t scrape,
-               const TableReader::Use& use) {
+  TableRow row_of(const MetricSample& sample, double count, std::int64_t scrape) {
     TableRow row{path_, sample.line};
     fill_row(row, places_.find(sample.labels, path_), fields_, sample.labels,
              [&](std::size_t field) {
@@ -162,7 +179,8 @@ class MetricsPage {
              });
     if (!row.odd_count.empty()) throw error_in(path_, row.odd_count, odd_count_hint, sample.line);
     if (!row.step) row.step = scrape;
-    use(row);
+    if (!row.rank) row.rank = rank_in_name(path_);
+    return row;
   }
 
   static constexpr const char* total = "_total";

@@ -13,8 +13,9 @@ namespace moesim {
 
 /// Uses a row for each sample that has the label of an expert; returns whether there are any. Rows
 /// of a counter hold what it counted since the scrape before, in this file or an earlier one; the
-/// scrape is their step. Throws Error if samples are of several metrics, of which nobody can say
-/// which counts tokens, and for a page without such samples or with one that cannot be read.
+/// scrape is their step. Counters hold those of a first scrape back. Throws Error if samples are of
+/// several metrics, of which nobody can say which counts tokens, and for a page without such
+/// samples or with one that cannot be read.
 bool read_metrics_page(const std::string& path, const TableFields& fields,
                        PrometheusCounters& counters, const TableReader::Use& use);
 

@@ -121,6 +121,10 @@ void note_facts(std::string_view comment, TableFacts& facts) {
   }
 }
 
+void note_cut(const std::string& path, TableFacts& facts) {
+  if (facts.cut_lines++ == 0) facts.cut_file = path;
+}
+
 }  // namespace
 
 void TableReader::read(const std::string& path) {
@@ -129,6 +133,11 @@ void TableReader::read(const std::string& path) {
   if (form == FileForm::text) return read_text(path);
   throw error_in(path, content_of(path) + ", no JSON lines or CSV",
                  "moesim list importers says which kind reads what");
+}
+
+void TableReader::finish() {
+  facts_.totals = counters_.use_held();
+  facts_.repeats_files = counters_.repeats_files();
 }
 
 void TableReader::read_json(const std::string& path) {
@@ -151,7 +160,7 @@ void TableReader::read_json(const std::string& path) {
     throw error_in(path, "is a printed array, not rows",
                    "kind 'counts' reads printed counts, 'npy' ids that np.save wrote");
   }
-  if (items.cut()) ++facts_.cut_lines;
+  if (items.cut()) note_cut(path, facts_);
   if (rows.rows() > 0) return;
   throw error_in(path, content_of(path) + "; none is known to hold expert ids",
                  "--map experts=FIELD,layer=FIELD,token=FIELD says which do; responses of servers "
@@ -175,9 +184,19 @@ void TableReader::read_text(const std::string& path) {
   FieldPlaces places(fields_);
   const auto& found = places.find(header->names, path);
   refuse_equal_columns(header->names, found, path, header->line);
+  const auto use_cells = [&](const std::vector<std::string>& cells, int line) {
+    TableRow row{path, line};
+    const auto value_of = [&](std::size_t field) { return value_of_text(cells[field]); };
+    fill_row(row, found, fields_, header->names, value_of);
+    note_unused(found, header->names, 0, value_of, facts_);
+    use_(row);
+  };
   LineFile lines(path);
   std::string line, heading, cut;
-  int cut_line = 0;
+  int cut_line = 0, empty_line = 0;
+  // A row without its last cell, which the row before has: cut short if it is the last row.
+  std::optional<std::vector<std::string>> ends_empty;
+  bool full = false;
   while (lines.next(line)) {
     if (line.front() == '#') note_facts(line, facts_);
     if (lines.line_number() <= header->line) heading = line;
@@ -187,20 +206,24 @@ void TableReader::read_text(const std::string& path) {
                      fmt::format("has cells for some of its {} columns only", header->names.size()),
                      "", cut_line);
     }
-    const auto cells = cells_of(line, header->separator);
+    auto cells = cells_of(line, header->separator);
     if (cells.size() < header->names.size()) {
       cut = line;
       cut_line = lines.line_number();
       continue;
     }
-    TableRow row{path, lines.line_number()};
-    const auto value_of = [&](std::size_t field) { return value_of_text(cells[field]); };
-    fill_row(row, found, fields_, header->names, value_of);
-    note_unused(found, header->names, 0, value_of, facts_);
-    use_(row);
+    if (ends_empty) use_cells(*ends_empty, empty_line);
+    ends_empty.reset();
+    empty_line = lines.line_number();
+    if (full && cells.back().empty()) {
+      ends_empty = std::move(cells);
+      continue;
+    }
+    full = !cells.back().empty();
+    use_cells(cells, empty_line);
     progress_(lines.done());
   }
-  if (!cut.empty()) ++facts_.cut_lines;
+  if (ends_empty || !cut.empty()) note_cut(path, facts_);
 }
 
 bool holds_json_rows(const std::string& path) {

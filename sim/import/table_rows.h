@@ -34,6 +34,9 @@ struct TableFacts {
   int experts = 0, top_k = 0;                           // 0: nothing
   std::optional<std::vector<std::string>> unused = {};  // fields with numbers; none before a row
   std::int64_t cut_lines = 0;                           // at the ends of files
+  std::string cut_file = {};                            // the first with one
+  bool totals = false;         // counters of a scrape that nothing precedes count from their start
+  bool repeats_files = false;  // scrapes in several files have the same series
 };
 
 /// Reads the rows of one file, and what its other lines say. Throws Error for a file that holds
@@ -46,6 +49,8 @@ class TableReader {
       : fields_(map), use_(std::move(use)), progress_(std::move(progress)) {}
 
   void read(const std::string& path);
+  /// Uses rows that wait for later files.
+  void finish();
   const TableFacts& facts() const { return facts_; }
 
  private:

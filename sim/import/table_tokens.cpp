@@ -7,6 +7,7 @@
 #include <set>
 
 #include "sim/base/most.h"
+#include "sim/import/dump_names.h"
 #include "sim/import/layer_numbering.h"
 
 namespace moesim {
@@ -162,6 +163,7 @@ void LoggedTokens::add(const TableRow& row) {
     std::optional<std::int64_t> layer = row.layer;
     if (!layer && known.size() == 1) layer = known.front();
     if (!layer && !single && lists == std::ssize(known)) layer = known[static_cast<std::size_t>(l)];
+    if (!layer) layer = layer_of_file(row.file);
     if (!layer || *layer < 0 || *layer > max_layer_number) {
       throw refuse(layer ? fmt::format("has layer {}", *layer) : "does not say its layer",
                    "--map layer=FIELD names it; --layers N if all rows are of layer N");

@@ -146,9 +146,22 @@ std::optional<std::int64_t> layer_in_name(std::string_view name) {
   return status == std::errc() && one && number < 1 << 20 ? std::optional(number) : std::nullopt;
 }
 
+/// The list of "tensor([3, 4], device='cuda:0')" and "array([3, 4])"; else the whole text.
+static std::string_view without_printer(std::string_view text) {
+  const std::size_t first = text.find('['), last = text.rfind(']');
+  const bool printed =
+      text.ends_with(')') && first != text.npos && last != text.npos && last > first;
+  const std::string_view printer = text.substr(0, printed ? first : 0);
+  for (const char* name : {"tensor(", "torch.tensor(", "array(", "np.array("}) {
+    if (printer == name) return text.substr(first, last + 1 - first);
+  }
+  return text;
+}
+
 TableValue value_of_text(std::string_view text) {
   TableValue value;
   value.text = text;
+  text = without_printer(text);
   bool list = false;
   for (std::size_t at = 0; at < text.size();) {
     if (list_marks.find(text[at]) != std::string_view::npos) {

@@ -78,6 +78,7 @@ bool read_while(const std::string& path, const std::vector<std::string>& map, Ta
         },
         [](double) {});
     reader.read(path);
+    reader.finish();
     facts = reader.facts();
     return true;
   } catch (const EnoughRows&) {

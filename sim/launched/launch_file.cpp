@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -72,6 +73,20 @@ std::optional<Program> megatron_in(const std::vector<LinedText>& words) {
   return Program{LaunchSoftware::megatron, static_cast<std::size_t>(behind - words.begin())};
 }
 
+/// Flags of a launcher. Those of one letter may have their number glued to them: "-N8".
+void read_launcher(const std::vector<LinedText>& words, NamedArguments& into) {
+  std::vector<LinedText> apart, unused;
+  for (const LinedText& word : words) {
+    const std::string& text = word.text;
+    const bool glued = text.size() > 2 && text[0] == '-' && std::isalpha(text[1]) != 0 &&
+                       text.find_first_not_of("0123456789", 2) == text.npos;
+    if (glued) apart.push_back(word.part(0, 2));
+    apart.push_back(glued ? word.part(2, text.size()) : word);
+  }
+  read_flags(
+      apart, [](const std::string&) { return Takes::one; }, into, unused);
+}
+
 LaunchFile from_command(const ShellCommand& command, const Program& program,
                         const std::string& text, const std::string& file) {
   LaunchFile launch;
@@ -91,10 +106,7 @@ LaunchFile from_command(const ShellCommand& command, const Program& program,
   read_flags(
       words, [&](const std::string& name) { return takes_of(table, name); }, launch.arguments,
       launch.others);
-  std::vector<LinedText> unused;
-  read_flags(
-      {command.words.begin(), behind}, [](const std::string&) { return Takes::one; },
-      launch.launcher, unused);
+  read_launcher({command.words.begin(), behind}, launch.launcher);
   return launch;
 }
 
@@ -130,11 +142,7 @@ LaunchFile from_script(const std::string& text, const std::string& file) {
     const bool starts_ranks = !program && !command.words.empty() &&
                               (base_name(command.words[0].text) == "srun" ||
                                base_name(command.words[0].text) == "mpirun");
-    if (starts_ranks) {
-      std::vector<LinedText> unused;
-      read_flags(
-          command.words, [](const std::string&) { return Takes::one; }, launcher, unused);
-    }
+    if (starts_ranks) read_launcher(command.words, launcher);
     if (!program) continue;
     LaunchFile one = from_command(command, *program, text, file);
     if (launch && !same_launch(*launch, one)) {
@@ -157,6 +165,28 @@ LaunchFile from_script(const std::string& text, const std::string& file) {
   return std::move(*launch);
 }
 
+bool is_log_of_vllm(const std::string& text) {
+  return text.find("vllm") != text.npos || text.find("vLLM") != text.npos ||
+         text.find("LLM engine (v") != text.npos;
+}
+
+/// "Initializing a V1 LLM engine (v0.10.2) with config: model='...', tensor_parallel_size=8, ...".
+std::optional<NamedArguments> engine_config(const std::string& text, const std::string& file) {
+  constexpr std::string_view engine = "LLM engine (v", mark = "with config: ";
+  const std::size_t begin = text.find(engine), at = text.find(mark, std::min(begin, text.size()));
+  if (begin == text.npos || at == text.npos || text.find('\n', begin) < at) return std::nullopt;
+  const std::size_t from = at + mark.size(), end = std::min(text.find('\n', from), text.size());
+  const auto config = python_dump(text.substr(0, from) + "(" + text.substr(from, end - from) + ")",
+                                  text.substr(begin, from - begin), file);
+  NamedArguments arguments(file, text);
+  for (NamedArgument argument : config ? config->all() : std::vector<NamedArgument>{}) {
+    if (argument.name == "max-seq-len") argument.name = "max-model-len";
+    if (argument.name == "chunked-prefill-enabled") argument.name = "enable-chunked-prefill";
+    arguments.add(std::move(argument));
+  }
+  return arguments;
+}
+
 std::optional<LaunchFile> from_log(const std::string& text, const std::string& file) {
   LaunchFile launch;
   launch.dump = true;
@@ -170,9 +200,12 @@ std::optional<LaunchFile> from_log(const std::string& text, const std::string& f
   const bool any = take(LaunchSoftware::megatron, megatron_dump(text, file)) ||
                    take(LaunchSoftware::sglang, python_dump(text, "ServerArgs", file)) ||
                    take(LaunchSoftware::vllm, python_dump(text, "non-default args:", file)) ||
-                   (text.find("vllm") != text.npos &&
+                   (is_log_of_vllm(text) &&
                     take(LaunchSoftware::vllm, python_dump(text, "args: Namespace", file)));
-  if (!any) return std::nullopt;
+  if (any) return launch;
+  if (!take(LaunchSoftware::vllm, engine_config(text, file))) return std::nullopt;
+  launch.script.doubts.emplace_back(
+      "the engine's config does not say --enable-expert-parallel: without it");
   return launch;
 }
 

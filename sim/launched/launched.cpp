@@ -44,8 +44,9 @@ void take_model(const LaunchFile& launch, Launched& launched) {
   }
 }
 
-/// Words such as "$@", behind which there may be more arguments.
+/// Lines that are no commands, and words such as "$@", behind which there may be more arguments.
 void note_unknown_words(const LaunchFile& launch, Launched& launched) {
+  for (const std::string& doubt : launch.script.doubts) launched.assume(doubt);
   for (const LinedText& word : launch.others) {
     if (!has_unknown(word.text) || word.text == launched.model) continue;
     const auto found = launch.script.variables.find(unknown_name(word.text));

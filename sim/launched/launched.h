@@ -17,9 +17,11 @@ struct LaunchedKey {
 
 /// A size of the model that the launch states, by the key of our model files.
 struct LaunchedSize {
-  std::string key;
+  std::string key;  // "attention.kv_heads"
   double value = 0;
   int line = 0;
+  bool tells_apart = true;  // models; else ours is changed to it
+  int multiple = 0;         // that it is rounded up to; 0: it is not
 };
 
 /// What a launch says of requests; 0: nothing.
@@ -43,6 +45,7 @@ struct Launched {
   std::string model;                 // as the launch names it; empty: only sizes
   int model_line = 0;
   std::vector<LaunchedSize> sizes;
+  std::vector<int> moe_layers;   // empty: the launch does not say which layers have experts
   int gpus = 0;                  // 0: the launch does not say
   int gpus_divisor = 1;          // what must divide the GPUs
   std::string policy_in_domain;  // if all GPUs are one NVLink domain; empty: the same

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -19,6 +17,7 @@
 #include "sim/base/model_aliases.h"
 #include "sim/base/parse_integer.h"
 #include "sim/launched/engine_keys.h"
+#include "sim/launched/model_sizes.h"
 #include "sim/model/moe_model.h"
 
 namespace moesim {
@@ -37,72 +36,46 @@ std::vector<std::pair<std::string, MoeModel>> shipped_models() {
   return models;
 }
 
-/// The size of a model by the name that a launch's size has; nothing if the model says it
-/// otherwise.
-std::optional<double> size_of_model(const MoeModel& model, const std::string& key) {
-  const bool shape = model.attention && model.attention->shape;
-  if (key == "layers") return model.layers;
-  if (key == "hidden") return model.hidden;
-  if (key == "experts") return model.experts;
-  if (key == "top_k" && model.experts > 0) return model.top_k;
-  if (key == "expert_ffn" && model.experts > 0) return model.expert_ffn;
-  if (key == "heads" && shape) return model.attention->shape->heads;
-  return std::nullopt;
-}
-
-/// Sizes that differ, as "layers 48 (the launch: 32)".
-std::vector<std::string> differences(const MoeModel& model, const Launched& launched) {
-  std::vector<std::string> all;
-  bool says_experts = false;
-  for (const LaunchedSize& size : launched.sizes) {
-    const auto ours = size_of_model(model, size.key);
-    says_experts = says_experts || size.key == "experts";
-    if (ours && *ours != size.value) {
-      all.push_back(fmt::format("{} {:g} (the launch: {:g})", size.key, *ours, size.value));
-    }
-  }
-  if (!says_experts && model.experts > 0) all.push_back(fmt::format("experts {}", model.experts));
-  return all;
-}
-
-/// How far the sizes are apart: the sum of the logarithms of their ratios.
-double distance(const MoeModel& model, const Launched& launched) {
-  double sum = 0;
-  for (const LaunchedSize& size : launched.sizes) {
-    const auto ours = size_of_model(model, size.key);
-    if (ours) sum += std::abs(std::log((1 + *ours) / (1 + size.value)));
-  }
-  return sum;
-}
-
+/// Of models whose sizes fit, the first of those that also have most of the other sizes.
 std::string model_by_sizes(Launched& launched) {
   const auto models = shipped_models();
-  std::vector<std::string> fitting;
+  std::vector<const std::pair<std::string, MoeModel>*> fitting;
   const std::pair<std::string, MoeModel>* nearest_model = nullptr;
   double least = 0;
+  std::size_t fewest = 0;
   for (const auto& entry : models) {
-    const double apart = distance(entry.second, launched);
-    const auto different = differences(entry.second, launched);
-    if (different.empty()) fitting.push_back(entry.first);
+    const double apart = size_distance(entry.second, launched);
     if (nearest_model == nullptr || apart < least) {
       nearest_model = &entry;
       least = apart;
     }
+    if (!size_differences(entry.second, launched, true).empty()) continue;
+    const std::size_t others = size_differences(entry.second, launched, false).size();
+    if (fitting.empty() || others < fewest) {
+      fitting = {&entry};
+      fewest = others;
+    } else if (others == fewest) {
+      fitting.push_back(&entry);
+    }
   }
   if (!fitting.empty()) {
+    std::vector<std::string> same;
+    for (const auto* entry : fitting) same.push_back(entry->first);
     std::string why = "by its sizes";
-    if (fitting.size() > 1) {
-      why += fmt::format("; the same have {}", fmt::join(fitting.begin() + 1, fitting.end(), ", "));
+    if (same.size() > 1) {
+      why += fmt::format("; the same have {}", fmt::join(same.begin() + 1, same.end(), ", "));
     }
     launched.assume("model: " + why);
-    return fitting.front();
+    take_sizes(fitting.front()->second, launched);
+    return same.front();
   }
   const int line = launched.sizes.empty() ? 0 : launched.sizes.front().line;
   if (launched.sizes.empty() || nearest_model == nullptr) return "";
   throw error_in(
       launched.file, "no model here has these sizes",
       fmt::format("--model {} is the nearest, but differs: {}. {}", nearest_model->first,
-                  fmt::join(differences(nearest_model->second, launched), ", "), import_hint),
+                  fmt::join(size_differences(nearest_model->second, launched, true), ", "),
+                  import_hint),
       line);
 }
 
@@ -215,8 +188,11 @@ std::string model_of_launch(Launched& launched) {
 void compare_sizes(const std::string& model, Launched& launched) {
   if (!launched.model.empty()) assume_weights(plain_name(last_name(launched.model)), launched);
   const MoeModel read = read_moe_model(data_file("models", model));
-  const auto different = differences(read, launched);
-  if (launched.sizes.empty() || different.empty()) return;
+  if (launched.sizes.empty()) return;
+  auto different = size_differences(read, launched, true);
+  const auto others = size_differences(read, launched, false);
+  different.insert(different.end(), others.begin(), others.end());
+  if (different.empty()) return;
   launched.assume(
       fmt::format("model: {} in place of the launch's: {}", model, fmt::join(different, ", ")));
 }

@@ -36,20 +36,31 @@ int gpus_of_launcher(const LaunchFile& launch, Launched& launched) {
     const NamedArgument* argument = launch.arguments.find(name);
     return argument == nullptr ? 0 : parse_integer<int>(argument->text()).value_or(0);
   };
+  if (const int all = launcher_count(launch, {"num-processes"}, unknown); all > 0) return all;
   int nodes = stated("num-nodes"), per_node = stated("devices");
-  if (nodes == 0) nodes = launcher_count(launch, {"nnodes", "nodes", "N"}, unknown);
-  if (per_node == 0) {
-    per_node = launcher_count(
-        launch, {"nproc-per-node", "ntasks-per-node", "gpus-per-node", "gres", "npernode"},
-        unknown);
+  if (nodes == 0) {
+    nodes = launcher_count(launch, {"nnodes", "num-nodes", "num-machines", "nodes", "N"}, unknown);
   }
   const bool torchrun = launch.launcher.has("nproc-per-node");
-  const bool one_node = torchrun && !launch.launcher.has("nnodes") && unknown.empty();
+  const bool deepspeed = launch.launcher.has("num-gpus");
+  if (per_node == 0) {
+    per_node = launcher_count(launch, {"nproc-per-node", "num-gpus"}, unknown);
+  }
+  // A task of Slurm is one launcher, which starts a process for each GPU.
+  const bool tasks_are_gpus = !torchrun && !deepspeed && !launch.launcher.has("num-machines");
+  if (per_node == 0 && tasks_are_gpus) {
+    per_node = launcher_count(launch, {"ntasks-per-node"}, unknown);
+  }
+  if (per_node == 0) {
+    per_node = launcher_count(launch, {"gpus-per-node", "gres", "npernode"}, unknown);
+  }
+  const bool one_node = (torchrun && !launch.launcher.has("nnodes") && unknown.empty()) ||
+                        (deepspeed && !launch.launcher.has("hostfile"));
   if (one_node && nodes == 0) nodes = 1;
   if (nodes > 0 && per_node > 0) return nodes * per_node;
   if (const int gpus = launcher_count(launch, {"gpus", "G"}, unknown); gpus > 0) return gpus;
   const int ranks = launcher_count(launch, {"ntasks", "np", "n"}, unknown);
-  if (ranks > 0 && !torchrun) return ranks;
+  if (ranks > 0 && tasks_are_gpus) return ranks;
   if (!unknown.empty()) {
     launched.assume(
         fmt::format("how many GPUs: '{}' does not say it, so the topology does", unknown));

@@ -224,6 +224,7 @@ void read_megatron(const LaunchFile& launch, Launched& launched) {
   launched.set("software", launch.yaml && !dashes ? "megatron-bridge" : "megatron-core");
   take_experts(launch, launched);
   read_megatron_sizes(launch, launched);
+  read_megatron_model(launch, launched);
   take_precision(launch, launched);
   take_recompute(launch, launched);
   take_state(launch, launched);

@@ -10,22 +10,20 @@ constexpr ArgumentRow megatron_rows[] = {
     // Sizes of the model.
     {"num-layers", ArgumentUse::size, "layers"},
     {"hidden-size", ArgumentUse::size, "hidden"},
-    {"ffn-hidden-size", ArgumentUse::size, "dense_ffn"},
     {"moe-ffn-hidden-size", ArgumentUse::size, "expert_ffn"},
     {"num-experts num-moe-experts", ArgumentUse::size, "experts"},
     {"moe-router-topk", ArgumentUse::size, "top_k"},
-    {"num-attention-heads", ArgumentUse::size, "heads"},
-    {"num-query-groups", ArgumentUse::size, "kv_heads"},
-    {"kv-channels", ArgumentUse::size, "head_dim"},
-    {"kv-lora-rank", ArgumentUse::size, "kv_rank"},
-    {"q-lora-rank", ArgumentUse::size, "q_rank"},
-    {"group-query-attention multi-latent-attention swiglu qk-layernorm add-qkv-bias",
-     ArgumentUse::ignored, "", Takes::none},
-    {"moe-layer-freq", ArgumentUse::ignored, "", Takes::list},
-    {"moe-shared-expert-intermediate-size qk-head-dim qk-pos-emb-head-dim v-head-dim "
-     "max-position-embeddings vocab-size padded-vocab-size make-vocab-size-divisible-by mtp-* "
-     "mrope-section",
-     ArgumentUse::ignored},
+    {"num-attention-heads", ArgumentUse::size, "attention.heads"},
+    // read_megatron_model.
+    {"ffn-hidden-size num-query-groups kv-channels kv-lora-rank q-lora-rank qk-head-dim "
+     "qk-pos-emb-head-dim v-head-dim moe-shared-expert-intermediate-size mtp-num-layers vocab-size "
+     "padded-vocab-size make-vocab-size-divisible-by",
+     ArgumentUse::read},
+    {"group-query-attention multi-latent-attention swiglu quick-geglu", ArgumentUse::read, "",
+     Takes::none},
+    {"moe-layer-freq", ArgumentUse::read, "", Takes::list},
+    {"qk-layernorm add-qkv-bias", ArgumentUse::ignored, "", Takes::none},
+    {"max-position-embeddings mtp-loss-scaling-factor mrope-section", ArgumentUse::ignored},
     // Parallelism and batch: read_megatron_sizes.
     {"tensor-model-parallel-size pipeline-model-parallel-size context-parallel-size "
      "expert-model-parallel-size expert-tensor-parallel-size "
@@ -113,7 +111,7 @@ constexpr ArgumentRow megatron_rows[] = {
      "cache-path fp8-margin fp8-interval fp8-amax-* inference-* moe-router-padding-for-* rerun-* "
      "error-injection-* cuda-graph-warmup-steps mscale* beta-* "
      "original-max-position-embeddings scaling-factor yarn-* replication* result-* run-* "
-     "make-vocab-size-divisible-by high-priority-stream-groups",
+     "high-priority-stream-groups",
      ArgumentUse::ignored},
 };
 

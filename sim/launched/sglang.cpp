@@ -36,8 +36,8 @@ constexpr ArgumentRow sglang_rows[] = {
      "fp8-gemm-backend schedule-policy schedule-conservativeness max-total-"
      "tokens cpu-offload-gb init-expert-location ep-dispatch-algorithm tbo-token-distribution-"
      "threshold eplb-algorithm num-continuous-decode-steps stream-interval-off "
-     "disaggregation-transfer-backend",
-     ArgumentUse::left_out, "0 auto fcfs lpm None 1.0 1 trivial 0.48 mooncake nixl"},
+     "disaggregation-transfer-backend json-model-override-args",
+     ArgumentUse::left_out, "0 auto fcfs lpm None 1.0 1 trivial 0.48 mooncake nixl {}"},
     {"trust-remote-code skip-tokenizer-init enable-metrics log-requests enable-dp-lm-head "
      "enable-cache-report disable-cuda-graph-padding-off show-time-cost watchdog-off "
      "skip-server-warmup enable-memory-saver enable-multimodal allow-auto-truncate "
@@ -48,7 +48,7 @@ constexpr ArgumentRow sglang_rows[] = {
     {"host port nnodes node-rank dist-init-addr dist-timeout nccl-port random-seed tokenizer* "
      "load-format revision log-* watchdog-timeout device chat-template tool-call-parser "
      "reasoning-parser api-key download-dir model-loader-* decode-log-interval deepep-config "
-     "disaggregation-* json-model-override-args expert-distribution-* grammar-backend "
+     "disaggregation-* expert-distribution-* grammar-backend "
      "stream-interval mm-* base-gpu-id gpu-id-step elastic-* mooncake-* file-storage-path "
      "sampling-backend warmups weight-* crash-dump-folder bucket-* metrics-* api-* admin-* "
      "collect-tokens-histogram prompt-tokens-* tokenizer-worker-num sleep-* hf-*",

@@ -80,15 +80,25 @@ class Lexer {
     return at_ + ahead < text().size() ? text()[at_ + ahead] : '\0';
   }
 
-  /// Whether a backslash is the last of its line.
-  bool ends_line() const {
-    return text()[at_] == '\\' && (next() == '\n' || (next() == '\r' && next(2) == '\n'));
+  /// Where the next line begins if a backslash is the last sign of this one, or only blanks are
+  /// behind it; else 0.
+  std::size_t next_line() const {
+    if (text()[at_] != '\\') return 0;
+    const std::size_t end = text().find_first_not_of(" \t\r", at_ + 1);
+    return end != std::string::npos && text()[end] == '\n' ? end + 1 : 0;
+  }
+
+  /// Steps over what joins two lines.
+  void join_lines(std::size_t next_line) {
+    const bool blanks = next() != '\n' && next() != '\r';
+    if (blanks) command_.blank_ends.push_back(script_.line(at_));
+    at_ = next_line;
   }
 
   void step() {
     const char c = text()[at_];
-    if (ends_line()) {
-      at_ += next() == '\n' ? 2 : 3;
+    if (const std::size_t line = next_line(); line > 0) {
+      join_lines(line);
     } else if (is_blank(c)) {
       ++at_;
     } else if (c == '#') {
@@ -156,8 +166,8 @@ class Lexer {
       if (c == '&' && next() != '>' && !word.text.ends_with('>')) break;
       if (c == '<' && next() == '<') break;
       if (c == ')') break;
-      if (ends_line()) {
-        at_ += next() == '\n' ? 2 : 3;
+      if (const std::size_t line = next_line(); line > 0) {
+        join_lines(line);
       } else if (c == '\\') {
         copy(word, std::min(at_ + 2, text().size()));
       } else if (c == '\'' || c == '"' || c == '`' || opens(text(), at_, "$<>", '(') ||
@@ -206,6 +216,22 @@ class Lexer {
 
 std::vector<RawCommand> raw_commands(const LinedText& script, const std::string& file) {
   return Lexer(script, file).all();
+}
+
+std::vector<std::string> doubts_of(const RawCommand& command) {
+  std::vector<std::string> doubts;
+  for (const int line : command.blank_ends) {
+    doubts.push_back(
+        fmt::format("line {} continues in the next one, though blanks are behind its backslash: a "
+                    "shell ends the command there",
+                    line));
+  }
+  if (command.words.empty() || !command.words.front().text.starts_with("--")) return doubts;
+  doubts.push_back(
+      fmt::format("line {} begins with {}, which belongs to no command: is the line before a "
+                  "comment, or without a backslash?",
+                  command.line, command.words.front().text));
+  return doubts;
 }
 
 std::size_t end_of_nested(const std::string& text, std::size_t begin) {

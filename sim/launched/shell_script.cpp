@@ -51,6 +51,7 @@ class Interpreter {
   }
 
   void step(const RawCommand& command, int depth) {
+    for (std::string& doubt : doubts_of(command)) script_.doubts.push_back(std::move(doubt));
     std::vector<LinedText> words = command.words;
     while (!words.empty() && take_keyword(words, command.joined)) continue;
     const bool test = !words.empty() && is_test(words.front().text);

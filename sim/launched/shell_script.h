@@ -23,6 +23,7 @@ struct ShellScript {
   ShellVariables variables;                              // as they are at the end
   std::map<std::string, std::vector<LinedText>> sbatch;  // "--nodes" -> "4"
   std::map<std::string, LinedText> documents;            // what "cat > NAME << EOF" writes, by NAME
+  std::vector<std::string> doubts;  // lines that a shell may read otherwise than meant
 };
 
 /// Follows assignments in the order of the file, and those branches of `if` whose conditions

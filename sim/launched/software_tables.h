@@ -22,11 +22,15 @@ void complete_trtllm(LaunchFile& launch);
 void read_megatron(const LaunchFile& launch, Launched& launched);
 /// Parallelism and batch of Megatron's flags. Throws Error for what does not divide.
 void read_megatron_sizes(const LaunchFile& launch, Launched& launched);
+/// Sizes of Megatron's model that its flags say together. Throws Error for a pattern of layers that
+/// cannot be read.
+void read_megatron_model(const LaunchFile& launch, Launched& launched);
 void read_vllm(const LaunchFile& launch, Launched& launched);
 void read_sglang(const LaunchFile& launch, Launched& launched);
 void read_trtllm(const LaunchFile& launch, Launched& launched);
 
-/// GPUs as torchrun, srun, mpirun, #SBATCH and NeMo's trainer say them; 0: nobody does.
+/// GPUs as torchrun, DeepSpeed, Accelerate, srun, mpirun, #SBATCH and NeMo's trainer say them; 0:
+/// nobody does.
 int gpus_of_launcher(const LaunchFile& launch, Launched& launched);
 
 }  // namespace moesim

@@ -43,8 +43,8 @@ constexpr ArgumentRow vllm_rows[] = {
     {"cpu-offload-gb swap-space", ArgumentUse::left_out, "0 4"},
     {"dbo-* attention-backend moe-backend prefill-context-parallel-size pcp "
      "max-num-partial-prefills scheduling-policy num-scheduler-steps kv-offloading-size "
-     "max-lora-rank ubatch-size long-prefill-token-threshold",
-     ArgumentUse::left_out, "1 auto fcfs"},
+     "max-lora-rank ubatch-size long-prefill-token-threshold hf-overrides",
+     ArgumentUse::left_out, "1 auto fcfs {}"},
     {"trust-remote-code disable-log-requests disable-log-stats enable-auto-tool-choice headless "
      "no-enable-log-requests enable-log-requests disable-uvicorn-access-log skip-tokenizer-init "
      "data-parallel-hybrid-lb data-parallel-external-lb language-model-only "

@@ -98,6 +98,12 @@ Table stream_table(const ProfileReport& report) {
   return table;
 }
 
+Seconds median_of_steps(const std::vector<ProfileTicks>& steps) {
+  std::vector<double> seconds;
+  for (const ProfileTicks step : steps) seconds.push_back(seconds_of(step).value);
+  return Seconds(median(std::move(seconds)));
+}
+
 std::string head_text(const ProfileReport& report) {
   const Profile& profile = report.read.profile;
   std::string gpus;
@@ -114,7 +120,7 @@ std::string head_text(const ProfileReport& report) {
   if (!steps.empty()) {
     const auto [least, most] = std::ranges::minmax(steps);
     text += fmt::format("{} step{}: {} in the median, {} to {}\n", steps.size(),
-                        steps.size() == 1 ? "" : "s", to_string(seconds_of(upper_median(steps))),
+                        steps.size() == 1 ? "" : "s", to_string(median_of_steps(steps)),
                         to_string(seconds_of(least)), to_string(seconds_of(most)));
   }
   const ClockFit& clocks = report.read.clocks;
@@ -184,8 +190,8 @@ Table timer_table(const Profile& profile) {
       most.push_back(to);
     }
     table.rows.push_back({Cell(name), Cell(static_cast<std::int64_t>(times.size())),
-                          Cell(Seconds(upper_median(std::move(least)))),
-                          Cell(Seconds(upper_median(std::move(most))))});
+                          Cell(Seconds(median(std::move(least)))),
+                          Cell(Seconds(median(std::move(most))))});
   }
   return table;
 }

@@ -75,5 +75,37 @@ TEST(LogValues, AreNotChoicesOfEveryExpertInTurn) {
   EXPECT_THAT(log_told(lines_of_experts("layer={} expert={} n={}")), StartsWith("top 2 [1, 1"));
 }
 
+TEST(LogValues, AssignedToRequestsAreWords) {
+  const auto requests = [](const char* form, std::vector<std::string> map = {}) {
+    std::string text;
+    for (const char* id : {"chatcmpl-05", "8f14e45f-ceea", "8a7b6c5d-1111"}) {
+      text += fmt::format(fmt::runtime(form), id, 3) + "\n";
+    }
+    return told_of("table", {{"a.log", text}},
+                   [&](ImportOptions& o) { o.map = std::move(map), o.layers = {1}; });
+  };
+  const std::string three = "top 2 [1, 1, 1] 1: 3 4 3 4 3 4";
+  EXPECT_EQ(requests("INFO request_id={} token=0 layer=1 experts=[{}, 4]"), three);
+  EXPECT_EQ(requests("at={} token=0 layer=1 experts=[{}, 4]", {"request=at"}), three);
+  EXPECT_EQ(requests("INFO 11-26 10:11:12 [moe.py:33] {{\"req_id\": \"{}\", \"token_idx\": 0, "
+                     "\"layer\": 1, \"topk_ids\": [{}, 4]}}"),
+            three);
+  EXPECT_EQ(requests("{{'req_id': '{}', 'token_idx': 0, 'layer': 1, 'topk_ids': [{}, 4]}}"), three);
+  EXPECT_THAT(requests("at={} token=0 layer=1 experts=[{}, 4]", {"request=id"}),
+              StartsWith("error: has no value of 'id', which --map names\n"));
+}
+
+TEST(LogValues, OfTagsMayBeLayers) {
+  const std::string counts = "top 2 [1, 1, 1, 1] 1: 0 1 0 1 0 1 0 1 2: 2 3 2 3 2 3 2 3";
+  for (const char* form :
+       {"[layer {}] expert {} received {} tokens\n", "layer {} expert {} received {} tokens\n"}) {
+    std::string text;
+    for (int expert = 0; expert < 4; ++expert) {
+      text += fmt::format(fmt::runtime(form), 1 + expert / 2, expert, 4);
+    }
+    EXPECT_EQ(log_told(text), counts) << form;
+  }
+}
+
 }  // namespace
 }  // namespace moesim

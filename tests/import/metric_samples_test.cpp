@@ -57,14 +57,23 @@ TEST(MetricSamples, MayBeAnswersInJson) {
   EXPECT_EQ(metrics_told(answer(R"("value": [9.5, "1"])", R"("value": [9.5, "2"])")), counted);
   EXPECT_EQ(metrics_told(
                 answer(R"("values": [[8, "0"], [9, "1"]])", R"("values": [[8, "1"], [9, "3"]])")),
-            "top 1 [1] 1: 1 step 1 [1, 1, 1] 1: 0 1 1")
-      << "no series falls: a counter";
+            counted)
+      << "no series falls: a counter, and the first sample begins the counting";
   EXPECT_EQ(metrics_told(
                 answer(R"("values": [[8, "2"], [9, "1"]])", R"("values": [[8, "0"], [9, "2"]])")),
             "top 1 [1, 1] 1: 0 0 step 1 [1, 1, 1] 1: 0 1 1");
   EXPECT_EQ(metrics_told("{\"labels\": {\"layer\": 1, \"expert\": 0}, \"value\": 1}\n"
                          "{\"labels\": {\"layer\": 1, \"expert\": 1}, \"value\": 2}\n"),
             counted);
+}
+
+TEST(MetricSamples, OfTheTimesAndSizesOfCountersAreNoCounts) {
+  EXPECT_EQ(
+      metrics_told("t_total{layer=\"1\",expert=\"0\"} 1\nt_total{layer=\"1\",expert=\"1\"} 2\n"
+                   "# TYPE t_created gauge\nt_created{layer=\"1\",expert=\"0\"} 1.7e+09\n"),
+      counted);
+  EXPECT_THAT(metrics_told("t_bucket{layer=\"1\",expert=\"0\",le=\"1\"} 1\n"),
+              StartsWith("error: 't_bucket' is a histogram"));
 }
 
 TEST(MetricSamples, HaveLabelsThatMapNames) {

@@ -125,6 +125,43 @@ TEST(CountsOfTables, WithoutAStepOrARankAreOfTheFirst) {
             "top 2 [1] 1: 0 1 rank 0");
 }
 
+TEST(RowsOfTables, MayLackTheirLastCellIfTheyAreTheLast) {
+  const std::string whole = "layer_id,expert_id,count\n1,0,4\n1,1,4\n2,2,4\n";
+  EXPECT_THAT(told_of("table", {{"a.csv", whole + "2,3,4\n2,5,\n"}}),
+              HasSubstr("1 row: of a line that is cut"));
+  EXPECT_THAT(told_of("table", {{"a.csv", whole + "2,5,\n2,3,4\n"}}),
+              StartsWith("error: holds choices of tokens and counts of experts"));
+}
+
+TEST(CountsOfTables, ThatDoNotAddUpAreOfTheFileThatIsCut) {
+  EXPECT_THAT(
+      told_of("table", {{"a.csv", "layer_id,expert_id,count\n1,0,4\n1,1,4\n2,2,4\n2,5,\n"},
+                        {"b.csv", "layer_id,expert_id,count\n1,0,4\n1,1,4\n2,2,4\n2,5,4\n"}}),
+      StartsWith("error: its last line is cut short, and its counts do not add up: "));
+}
+
+TEST(RowsOfTables, OfDenseLayersHaveEmptyLists) {
+  const std::string rows =
+      "{\"token\": 0, \"layer\": 1, \"topk_ids\": [3, 4]}\n"
+      "{\"token\": 0, \"layer\": 2, \"topk_ids\": [5, 6]}\n";
+  EXPECT_THAT(
+      told_of("table", {{"a.jsonl", rows + "{\"token\": 0, \"layer\": 0, \"topk_ids\": []}\n"}}),
+      StartsWith("top 2 [1] 1: 3 4 2: 5 6\n1 row: of layers without chosen experts"));
+}
+
+TEST(RowsOfTables, MayHavePrintedTensors) {
+  EXPECT_EQ(rows_told("{\"token\": 0, \"layer\": 1, \"topk_ids\": "
+                      "\"tensor([3, 4], device='cuda:0', dtype=torch.int32)\"}\n",
+                      {1}),
+            "top 2 [1] 1: 3 4");
+}
+
+TEST(RowsOfTables, MayBeOfTheLayerOfTheirFile) {
+  EXPECT_EQ(told_of("table", {{"router_layer_1.csv", "token,expert_0,expert_1\n0,3,4\n"},
+                              {"router_layer_2.csv", "token,expert_0,expert_1\n0,5,6\n"}}),
+            "top 2 [1] 1: 3 4 2: 5 6");
+}
+
 TEST(RequestsOfTables, OfOtherLayersLackNothing) {
   EXPECT_EQ(rows_told("request,layer,token,expert\na,1,0,3\na,1,0,4\nb,2,0,5\nb,2,0,6\n", {2}),
             "top 2 [1] 2: 5 6\n2 rows: of layers that --layers does not name\n");

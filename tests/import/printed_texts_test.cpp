@@ -161,7 +161,7 @@ TEST(PrintedCounters, AreDifferencesOfScrapes) {
     return told_of("table", texts,
                    [](ImportOptions& options) { options.top_k = 1, options.moe_layers = {1}; });
   };
-  const std::string steps = "top 1 [1, 1] 1: 0 1 step 1 [1, 1, 1] 1: 0 1 1";
+  const std::string steps = "top 1 [1, 1, 1] 1: 0 1 1";  // the first scrape begins the counting
   const std::string first = scrape({1, 1}), second = scrape({2, 3});
   EXPECT_EQ(of({{"a1.prom", first}, {"a2.prom", second}}), steps);
   EXPECT_EQ(of({{"a.prom", first + second}}), steps);
@@ -170,13 +170,29 @@ TEST(PrintedCounters, AreDifferencesOfScrapes) {
   const std::string type = "# TYPE t counter\n";
   EXPECT_EQ(of({{"a.prom", type + scrape({1, 1}, "", "t") + type + scrape({2, 3}, "", "t")}}),
             steps);
-  EXPECT_EQ(of({{"a.prom", type + scrape({2}) + type + scrape({3, 1})}}),
-            "top 1 [1, 1] 1: 0 0 step 1 [1, 1] 1: 0 1")
+  EXPECT_EQ(of({{"a.prom", type + scrape({2}) + type + scrape({3, 1})}}), "top 1 [1, 1] 1: 0 1")
       << "an expert that no token had chosen before";
-  const std::string begun_anew = "top 1 [1, 1, 1, 1] 1: 0 0 0 1 step 1 [1, 1, 1] 1: 0 1 1";
+  const std::string begun_anew = "top 1 [1, 1, 1] 1: 0 1 1";
   EXPECT_EQ(of({{"a1.prom", scrape({3, 1})}, {"a2.prom", scrape({1, 2})}}), begun_anew);
   EXPECT_EQ(of({{"rank0.prom", first}, {"rank1.prom", second}}),
             "top 1 [2, 5] 1: 0 1 0 1 1 0 1 rank 0");
+}
+
+TEST(PrintedCounters, DoNotSayWhenTheyBeganNorWhoseTheyAre) {
+  const auto warnings = [](const TextsByName& texts) {
+    const ScratchFolder scratch;
+    for (const auto& [name, text] : texts) write_bytes(scratch / ("in/" + name), text);
+    auto options = options_of(scratch / "in", scratch / "out");
+    options.top_k = 1, options.moe_layers = {1};
+    std::string all;
+    for (const Diagnostic& warning : import_trace("table", options).warnings)
+      all += warning.message;
+    return all;
+  };
+  EXPECT_THAT(warnings({{"a.prom", scrape({1, 1})}}), StartsWith("one scrape of counters"));
+  EXPECT_THAT(warnings({{"a.prom", scrape({1, 1})}, {"b.prom", scrape({2, 1})}}),
+              StartsWith("several files have the same series"));
+  EXPECT_EQ(warnings({{"a.prom", scrape({1, 1}) + scrape({2, 1})}}), "");
 }
 
 TEST(PrintedCounters, ThatAreGaugesAreAsTheyAre) {

@@ -177,6 +177,7 @@ TEST(TextsOfBytes, AreBase64OrBase85) {
                                                         {"TWE=", "Ma"},
                                                         {"TQ==", "M"},
                                                         {"TWFuTWE=", "ManMa"},
+                                                        {"TWFu\nTW\r\nE= ", "ManMa"},
                                                         {"+/+/", "\xfb\xff\xbf"}}) {
     EXPECT_EQ(text(from_base64(coded, "w")), plain) << coded;
   }

@@ -138,6 +138,23 @@ TEST(VllmLogs, AreReadAsFlags) {
   EXPECT_EQ(launched.model, "openai/gpt-oss-120b");
 }
 
+TEST(VllmLogs, NeedNoNameInLowerCase) {
+  const Launched old = launch_of_text(
+      "INFO [api_server.py:1034] vLLM API server version 0.8.4\n"
+      "INFO [api_server.py:1035] args: Namespace(model='m', tensor_parallel_size=8)\n",
+      "a.log");
+  EXPECT_EQ(old.gpus, 8);
+  const Launched config = launch_of_text(
+      "INFO [core.py:75] Initializing a V1 LLM engine (v0.10.2) with config: model='m', "
+      "speculative_config=None, max_seq_len=2048, tensor_parallel_size=4, data_parallel_size=2, "
+      "chunked_prefill_enabled=True\n",
+      "a.log");
+  EXPECT_EQ(values_in(config, {"parallel.tp", "parallel.ep", "serving.engine.chunked_prefill"}),
+            "4 1 true");
+  EXPECT_EQ(config.limits.tokens, 2048);
+  EXPECT_THAT(config.assumed, Contains(HasSubstr("does not say --enable-expert-parallel")));
+}
+
 TEST(VllmImages, AreTheEngine) {
   const Launched launched = launched_by(
       "docker run --gpus all -p 8000:8000 vllm/vllm-openai:v0.11.0 --model a/b -tp 4 "

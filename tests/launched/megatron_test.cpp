@@ -153,6 +153,15 @@ TEST(MegatronLaunchers, SayTheGpus) {
   EXPECT_EQ(gpus("srun -N 2 --ntasks-per-node 4 python" + flags), 8);
   EXPECT_EQ(gpus("mpirun -np 16 python" + flags), 16);
   EXPECT_EQ(gpus("python" + flags), 0);
+  const std::string eight = "#SBATCH --nodes 8\n#SBATCH --gpus-per-node 8\n";
+  EXPECT_EQ(
+      gpus(eight + "srun --ntasks-per-node=1 torchrun --nproc-per-node=gpu --nnodes=8" + flags), 64)
+      << "a task is not a GPU";
+  EXPECT_EQ(gpus("srun -N8 --ntasks-per-node=8 python" + flags), 64);
+  EXPECT_EQ(gpus("srun -N8 -n64 python" + flags), 64);
+  EXPECT_EQ(gpus("deepspeed --num_gpus 8 --num_nodes 8" + flags), 64);
+  EXPECT_EQ(gpus("deepspeed --num_gpus 8" + flags), 8);
+  EXPECT_EQ(gpus("accelerate launch --num_processes 64 --num_machines 8" + flags), 64);
 }
 
 TEST(MegatronErrors, HaveTheirLine) {

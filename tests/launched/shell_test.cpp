@@ -31,6 +31,15 @@ TEST(Shell, QuotesCommentsAndContinuations) {
   EXPECT_THAT(last_words("run a\\\r\n b\r\n"), ElementsAre("run", "a", "b"));
 }
 
+TEST(Shell, BlanksBehindABackslashAreDoubted) {
+  EXPECT_THAT(last_words("run a \\ \n b\\\t\n c\n"), ElementsAre("run", "a", "b", "c"));
+  EXPECT_THAT(read_shell_script("run a \\ \n b\n", "a.sh").doubts,
+              ElementsAre(HasSubstr("line 1 continues in the next one")));
+  EXPECT_THAT(read_shell_script("run \\\n# -a \\\n --b 1\n", "a.sh").doubts,
+              ElementsAre(HasSubstr("line 3 begins with --b, which belongs to no command")));
+  EXPECT_TRUE(read_shell_script("run a \\\r\n b\\\n c\n", "a.sh").doubts.empty());
+}
+
 TEST(Shell, Variables) {
   EXPECT_THAT(last_words("A=1; B=\"x $A\"; run $A ${A} \"$B\" $B '$A'"),
               ElementsAre("run", "1", "1", "x 1", "x", "1", "$A"));

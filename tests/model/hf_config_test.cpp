@@ -269,6 +269,18 @@ TEST(HfConfig, WhatStepPlansDoNotNeedMayBeMissing) {
 }
 
 /// Published: 295B parameters (tencent/Hy3).
+TEST(HfConfig, WithoutATypeItIsAssumed) {
+  const std::string config =
+      R"({"model_type": "mixtral", "hidden_size": 64, "num_hidden_layers": 2,
+          "num_attention_heads": 4, "num_local_experts": 8, "num_experts_per_tok": 2,
+          "intermediate_size": 128)";
+  const auto text = [&](const std::string& rest) {
+    return model_text_of_hf_config("config.json", config + rest);
+  };
+  EXPECT_THAT(text("}"), HasSubstr("\nactivations: bf16  # assumed: no torch_dtype\n"));
+  EXPECT_THAT(text(R"(, "dtype": "bfloat16"})"), HasSubstr("\nactivations: bf16\n"));
+}
+
 TEST(HfConfig, Hy3HasItsSize) {
   const MoeModel model = model_of(R"({"model_type": "hy_v3", "hidden_size": 4096,
       "intermediate_size": 13312, "expert_hidden_dim": 1536, "first_k_dense_replace": 1,

@@ -100,7 +100,7 @@ Traffic request rate:                    inf
 Max request concurrency:                 32
 Successful requests:                     64
 Benchmark duration (s):                  20.00
-Total input tokens:                      6400
+Total input tokens:                      6,400
 Total generated tokens:                  640
 Request throughput (req/s):              3.20
 Output token throughput (tok/s):         32.00

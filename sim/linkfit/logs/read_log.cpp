@@ -28,7 +28,9 @@ bool is_nccl_text(const std::string& text) {
 
 /// Refuses what other programs print, by something that only they do.
 void check_program(const std::string& text, const std::string& file) {
-  static constexpr std::array<std::pair<const char*, const char*>, 8> programs = {{
+  static constexpr std::array<std::pair<const char*, const char*>, 10> programs = {{
+      {"\"nccl-bw", "SuperBench, which keeps only some sizes"},
+      {"\"rccl-bw", "SuperBench, which keeps only some sizes"},
       {"#bytes     #iterations", "perftest, which moves bytes between two NICs"},
       {"#bytes #iterations", "perftest, which moves bytes between two NICs"},
       {"# OSU ", "the OSU micro-benchmarks"},
@@ -62,6 +64,7 @@ Log parse(const std::string& text, const std::string& file, const LogChoice& cho
     throw error_in(file, "is empty", "give the whole output of a test");
   }
   if (const auto lines = container_lines(text, file)) return parse(*lines, file, choice);
+  if (is_object(text, first) && text.find("-bw:") != std::string::npos) check_program(text, file);
   if (is_object(text, first)) return parse_nccl_tests_json(text, file, choice);
   if (names_exchange_times(lines_of(text.substr(first)).front())) {
     return parse_table(text, file, choice);

@@ -54,6 +54,26 @@ void add_object(const std::string& before, const Json& object, BenchmarkFigures&
   }
 }
 
+/// Whether commas part a number's digits in threes, "65,536.5".
+bool groups_digits(std::string_view value) {
+  const std::size_t end = std::min(value.find('.'), value.size());
+  if (value.find(',') >= end) return false;
+  std::size_t after = 0;  // digits behind the last comma
+  bool any = false;
+  for (const char c : value.substr(0, end)) {
+    if (c == ',') {
+      if (after == 0 || (any ? after != 3 : after > 3)) return false;
+      any = true;
+      after = 0;
+    } else if (c >= '0' && c <= '9') {
+      ++after;
+    } else {
+      return false;
+    }
+  }
+  return after == 3;
+}
+
 }  // namespace
 
 std::optional<double> BenchmarkFigures::number(
@@ -97,6 +117,12 @@ void add_printed_figure(std::string_view line, BenchmarkFigures& figures) {
   while (value.starts_with(' ') || value.starts_with('\t')) value.remove_prefix(1);
   while (value.ends_with(' ') || value.ends_with('\r')) value.remove_suffix(1);
   double number = 0;
+  std::string plain;
+  if (groups_digits(value)) {
+    plain = value;
+    std::erase(plain, ',');
+    value = plain;
+  }
   const auto read = read_number(value.data(), value.data() + value.size(), number);
   if (read.ec == std::errc() && read.ptr == value.data() + value.size()) {
     figures.numbers[name] = number;

@@ -130,8 +130,9 @@ class TopologyText {
     return kind != "pairs";
   }
   bool has_switch() const {
-    return family_ && (family_->nvlink_join == NvlinkJoin::host_switch ||
-                       family_->nvlink_join == NvlinkJoin::rack_switch);
+    return family_ && !gpu_.is_card &&
+           (family_->nvlink_join == NvlinkJoin::host_switch ||
+            family_->nvlink_join == NvlinkJoin::rack_switch);
   }
 
   void nvlink_rate(bool behind_switch) {

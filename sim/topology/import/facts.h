@@ -61,6 +61,7 @@ struct SwitchFacts {
 struct HostLink {
   std::string host;
   BytesPerSecond rate{};
+  std::string product = {};  // what its adapter calls itself in place of a host
 };
 
 /// Switches by name. Links between switches are in the lists of the upper one (trees) or of both

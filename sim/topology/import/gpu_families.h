@@ -9,7 +9,7 @@
 namespace moesim {
 
 /// What joins the GPUs of a node by NVLink or XGMI, if no file says.
-enum class NvlinkJoin { host_switch, rack_switch, bridge, mesh };
+enum class NvlinkJoin { host_switch, rack_switch, bridge, mesh, none };
 
 /// Per direction.
 struct GpuFamily {
@@ -20,8 +20,17 @@ struct GpuFamily {
   double nvlink;      // of one link, bytes per second
   double pcie;        // of its slot
   double nic;         // of the NIC that its nodes usually have one of per GPU
+  int memory;         // GB; 0: devices of the family have several
   NvlinkJoin nvlink_join = NvlinkJoin::host_switch;
 };
+
+/// A device by its name.
+struct NamedGpu {
+  const GpuFamily* family = nullptr;  // null: not known
+  bool is_card = false;               // for a slot of PCIe: no switch of NVLink joins these
+  std::string unlike = {};  // what it differs in from the model of the family; empty: nothing
+};
+NamedGpu gpu_named(const std::string& name);
 
 /// The family of a device by its name; else by capability and links, of equals the first. Null if
 /// nothing fits.

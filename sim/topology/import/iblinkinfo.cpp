@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <map>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -61,6 +62,27 @@ LinkOfPort link_in(const std::string& line) {
           rate_of_link(line.substr(open + 3, close - open - 3))};
 }
 
+/// A line of `iblinkinfo -l`, which begins with the guid and name of the port's node and has the
+/// peer's guid, without these.
+std::string without_guids(const std::string& line) {
+  const std::size_t close = line.find('"', line.find('"') + 1), arrow = line.find(")==>");
+  if (close == line.npos || arrow == line.npos || close > arrow) return "";
+  const std::size_t peer = line.find_first_not_of(' ', arrow + 4);
+  if (peer == line.npos || line.compare(peer, 2, "0x") != 0) return "";
+  const std::size_t lid = line.find(' ', peer);
+  return line.substr(close + 1, arrow + 4 - close - 1) + line.substr(std::min(lid, line.size()));
+}
+
+/// Nodes of `iblinkinfo -l` that have several lines are switches: a port of a host has one.
+std::map<std::string, int> lines_of_nodes(const std::string& text) {
+  std::map<std::string, int> lines_of;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("0x")) ++lines_of[line.substr(0, line.find(' '))];
+  }
+  return lines_of;
+}
+
 }  // namespace
 
 ClusterFacts iblinkinfo_facts(const std::string& text, const std::string& name) {
@@ -68,7 +90,13 @@ ClusterFacts iblinkinfo_facts(const std::string& text, const std::string& name) 
   FabricFacts fabric;
   std::istringstream lines(text);
   bool at_switch = false;
+  const auto ports_of = lines_of_nodes(text);
   for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("0x")) {
+      at_switch = ports_of.at(line.substr(0, line.find(' '))) > 1;
+      line = without_guids(line);
+      if (line.empty()) continue;
+    }
     if (line.find("==(") == line.npos) at_switch = line.starts_with("Switch");
     const LinkOfPort link = at_switch ? link_in(line) : LinkOfPort();
     if (link.peer.empty()) continue;
@@ -79,13 +107,14 @@ ClusterFacts iblinkinfo_facts(const std::string& text, const std::string& name) 
   std::set<std::string> lids;
   for (const LinkOfPort& link : links) {
     SwitchFacts& one = fabric.switches[link.lid];
-    const std::string host = host_of_adapter(link.peer);
+    const bool product = is_product(link.peer);
+    const std::string host = product ? "lid " + link.peer_lid : host_of_adapter(link.peer);
     if (fabric.switches.contains(link.peer_lid)) {
       one.switches.push_back(link.peer_lid);
       one.switch_rate = BytesPerSecond(one.switch_rate.value + link.rate.value);
     } else if (!host.empty()) {
       one.hosts.push_back(host);
-      to_hosts.push_back({host, link.rate});
+      to_hosts.push_back({host, link.rate, product ? link.peer : ""});
       // A port of a host has one link and a lid of its own, all ports of a switch have one lid.
       if (!lids.insert(link.peer_lid).second) {
         throw error_in(name, fmt::format("'{}' has several links, but is not described", link.peer),

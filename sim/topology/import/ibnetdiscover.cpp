@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <iterator>
 #include <sstream>
 
 #include "sim/base/counted.h"
@@ -67,7 +66,7 @@ class DiscoveredFabric {
     } else if (line.starts_with("Ca")) {
       current_.clear();
       adapters_.insert(quoted_in(line, 0));
-      hosts_[quoted_in(line, 0)] = host_of_adapter(quoted_in(line, 1));
+      describe(quoted_in(line, 0), quoted_in(line, 1));
     } else if (line.starts_with("Rt")) {
       current_.clear();
     } else if (line.starts_with("[") && !current_.empty()) {
@@ -83,6 +82,8 @@ class DiscoveredFabric {
     std::set<std::string> named;  // by a switch
     for (HostLink& link : links_) {
       if (!adapters_.contains(link.host)) named.insert(link.host);
+      const auto product = products_.find(link.host);
+      if (product != products_.end()) link.product = product->second;
       link.host = host_of(link.host);
     }
     ClusterFacts facts = infiniband_facts(std::move(fabric_), links_, "ibnetdiscover", file);
@@ -100,6 +101,14 @@ class DiscoveredFabric {
     return known == hosts_.end() || known->second.empty() ? adapter : known->second;
   }
 
+  void describe(const std::string& adapter, const std::string& description) {
+    if (is_product(description)) {
+      products_[adapter] = description;
+    } else {
+      hosts_.try_emplace(adapter, host_of_adapter(description));
+    }
+  }
+
   void read_port(const std::string& line) {
     const std::string peer = quoted_in(line, 0);
     if (peer.empty()) return;
@@ -111,94 +120,22 @@ class DiscoveredFabric {
       return;
     }
     if (const std::string description = quoted_in(line, 1); !description.empty()) {
-      const std::string host = host_of_adapter(description);
-      if (host.empty()) return;
-      hosts_.try_emplace(peer, host);
+      if (host_of_adapter(description).empty()) return;
+      describe(peer, description);
     }
     one.hosts.push_back(peer);
     links_.push_back({peer, rate});
   }
 
   FabricFacts fabric_;
-  std::vector<HostLink> links_;               // by adapter
-  std::set<std::string> adapters_;            // that have a block
-  std::map<std::string, std::string> hosts_;  // by adapter
-  std::string current_;                       // the switch whose ports follow
+  std::vector<HostLink> links_;                  // by adapter
+  std::set<std::string> adapters_;               // that have a block
+  std::map<std::string, std::string> hosts_;     // by adapter
+  std::map<std::string, std::string> products_;  // the same of those that name no host
+  std::string current_;                          // the switch whose ports follow
 };
 
-/// Both ends of a link between switches describe it.
-void check_whole(const FabricFacts& fabric, const std::string& form, const std::string& name) {
-  const auto links_of = [&](const std::string& from, const std::string& to) {
-    const auto& all = fabric.switches.at(from).switches;
-    return std::ranges::count(all, to);
-  };
-  const std::string hint = fmt::format("the whole output of {}: this seems to be cut", form);
-  for (const auto& [id, one] : fabric.switches) {
-    for (const std::string& peer : std::set(one.switches.begin(), one.switches.end())) {
-      if (!fabric.switches.contains(peer)) {
-        throw error_in(
-            name, fmt::format("switch '{}' has links to '{}', which is not described", id, peer),
-            hint);
-      }
-      if (links_of(id, peer) == links_of(peer, id)) continue;
-      throw error_in(name,
-                     fmt::format("switch '{}' has {} to '{}', which has {} back", id,
-                                 counted(links_of(id, peer), "link"), peer, links_of(peer, id)),
-                     hint);
-    }
-  }
-}
-
-/// NICs of a topology are alike: the rate that most links have, of several such the fastest.
-void set_rate(const std::vector<HostLink>& links, FabricFacts& fabric, ClusterFacts& facts) {
-  std::map<double, int> count_of;
-  for (const HostLink& link : links) {
-    if (link.rate.value > 0) ++count_of[link.rate.value];
-  }
-  int most = 0;
-  for (const auto& [rate, count] : count_of) {
-    if (count < most) continue;
-    most = count;
-    fabric.nic_rate = BytesPerSecond(rate);
-  }
-  for (auto& [id, one] : fabric.switches) {
-    one.host_rate = BytesPerSecond(fabric.nic_rate.value * static_cast<double>(one.hosts.size()));
-  }
-  std::vector<HostLink> others;
-  std::ranges::copy_if(links, std::back_inserter(others), [&](const HostLink& link) {
-    return link.rate.value > 0 && link.rate != fabric.nic_rate;
-  });
-  if (others.empty()) return;
-  facts.left_out.push_back(
-      fmt::format("that {} of {} links to hosts {} not {}, such as {} of {}", others.size(),
-                  links.size(), others.size() == 1 ? "is" : "are", to_string(fabric.nic_rate),
-                  to_string(others.front().rate), others.front().host));
-}
-
 }  // namespace
-
-std::string host_of_adapter(const std::string& description) {
-  if (description.find("Aggregation Node") != std::string::npos) return "";
-  return description.substr(0, description.find(' '));
-}
-
-ClusterFacts infiniband_facts(FabricFacts fabric, const std::vector<HostLink>& links,
-                              const std::string& form, const std::string& name) {
-  fabric.network = "infiniband";
-  ClusterFacts facts{name, form};
-  fabric.is_tree = false;
-  check_whole(fabric, form, name);
-  set_rate(links, fabric, facts);
-  std::set<std::string> hosts;
-  for (const auto& [id, one] : fabric.switches) hosts.insert(one.hosts.begin(), one.hosts.end());
-  if (hosts.empty()) {
-    throw error_in(name, "no switch with hosts",
-                   fmt::format("the whole output of {}: blocks that begin with Switch", form));
-  }
-  facts.hosts = static_cast<int>(hosts.size());
-  facts.fabric = std::move(fabric);
-  return facts;
-}
 
 ClusterFacts ibnetdiscover_facts(const std::string& text, const std::string& name) {
   DiscoveredFabric discovered;

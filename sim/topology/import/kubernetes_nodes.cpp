@@ -23,14 +23,58 @@ std::string label_of(const YamlTree& node, const std::array<const char*, count>&
   return "";
 }
 
-int gpus_of(const YamlTree& node) {
-  std::string count = label_of(node, std::array{"nvidia.com/gpu.count", "amd.com/gpu.count"});
-  for (const char* resource : {"nvidia.com/gpu", "amd.com/gpu"}) {
-    if (count.empty()) count = text_at(at_key(at_key(node, "status"), "capacity"), resource);
+int number_in(const std::string& text) {
+  const bool number =
+      !text.empty() && text.size() < 5 && text.find_first_not_of("0123456789") == std::string::npos;
+  return number ? std::stoi(text) : 0;
+}
+
+std::string product_of(const YamlTree& node) {
+  return label_of(node, std::array{"nvidia.com/gpu.product", "amd.com/gpu.product-name",
+                                   "cloud.google.com/gke-accelerator"});
+}
+
+/// Throws Error if pods get slices of GPUs.
+void refuse_slices(const YamlTree& node) {
+  std::string slice = product_of(node);
+  if (slice.find("-MIG-") == std::string::npos) {
+    slice.clear();
+    const YamlTree& capacity = at_key(at_key(node, "status"), "capacity");
+    if (capacity.is_object()) {
+      for (const auto& [resource, count] : capacity.items()) {
+        const bool any = number_in(text_at(capacity, resource.c_str())) > 0;
+        if (resource.starts_with("nvidia.com/mig-") && any) slice = resource;
+      }
+    }
   }
-  const bool number = !count.empty() && count.size() < 5 &&
-                      count.find_first_not_of("0123456789") == std::string::npos;
-  return number ? std::stoi(count) : 0;
+  if (slice.empty()) return;
+  throw Error(fmt::format("node '{}' has slices of GPUs, '{}'",
+                          text_at(at_key(node, "metadata"), "name"), slice),
+              "nodes whose GPUs are whole: MIG is off");
+}
+
+/// GPUs of a node. Of what they are shared as, pods count each as often as the label of replicas
+/// says; the label of the count then has GPUs, or also their replicas.
+int gpus_of(const YamlTree& node) {
+  refuse_slices(node);
+  constexpr const char* resources[] = {"nvidia.com/gpu", "amd.com/gpu", "nvidia.com/gpu.shared"};
+  const YamlTree& capacity = at_key(at_key(node, "status"), "capacity");
+  int devices = 0;
+  for (const char* resource : resources)
+    devices = std::max(devices, number_in(text_at(capacity, resource)));
+  const int count =
+      number_in(label_of(node, std::array{"nvidia.com/gpu.count", "amd.com/gpu.count"}));
+  const int replicas = number_in(label_of(node, std::array{"nvidia.com/gpu.replicas"}));
+  const bool named = product_of(node).ends_with("-SHARED");
+  if (!named && (replicas < 2 || (count > 0 && devices <= count)))
+    return count > 0 ? count : devices;
+  if (replicas < 2) {
+    throw Error(fmt::format("node '{}' shares its GPUs, and nothing says how many there are",
+                            text_at(at_key(node, "metadata"), "name")),
+                "the label nvidia.com/gpu.replicas, as GPU feature discovery sets it");
+  }
+  if (count > 0 && devices > count) return count;
+  return std::max(count, devices) / replicas;
 }
 
 /// Labels of switches above a node, from the lowest: of topograph, AWS, Google and Oracle.
@@ -64,28 +108,30 @@ struct InstanceKind {
   const char* gpu;
   int gpus;
 };
-constexpr std::array<InstanceKind, 22> instance_kinds = {{{"p3.16xlarge", "V100", 8},
-                                                          {"p3dn.", "V100", 8},
-                                                          {"p4d.", "A100", 8},
-                                                          {"p4de.", "A100", 8},
-                                                          {"p5.4xlarge", "H100", 1},
-                                                          {"p5.", "H100", 8},
-                                                          {"p5e.", "H200", 8},
-                                                          {"p5en.", "H200", 8},
-                                                          {"p6-b200.", "B200", 8},
-                                                          {"p6-b300.", "B300", 8},
-                                                          {"p6e-gb200.", "GB200", 4},
-                                                          {"p6e-gb300.", "GB300", 4},
-                                                          {"a2-", "A100", 0},
-                                                          {"a3-ultragpu-", "H200", 0},
-                                                          {"a3-", "H100", 0},
-                                                          {"a4-", "B200", 0},
-                                                          {"a4x-maxgpu-", "GB300", 0},
-                                                          {"a4x-", "GB200", 0},
-                                                          {"Standard_ND96asr_v4", "A100", 8},
-                                                          {"Standard_ND96amsr_A100", "A100", 8},
-                                                          {"Standard_ND96", "", 8},
-                                                          {"Standard_ND128", "", 4}}};
+constexpr std::array<InstanceKind, 23> instance_kinds = {
+    {{"p3.16xlarge", "V100", 8},
+     {"p3dn.", "V100", 8},
+     {"p4d.", "A100-SXM4-40GB", 8},
+     {"p4de.", "A100-SXM4-80GB", 8},
+     {"p5.4xlarge", "H100", 1},
+     {"p5.", "H100", 8},
+     {"p5e.", "H200", 8},
+     {"p5en.", "H200", 8},
+     {"p6-b200.", "B200", 8},
+     {"p6-b300.", "B300", 8},
+     {"p6e-gb200.", "GB200", 4},
+     {"p6e-gb300.", "GB300", 4},
+     {"a2-ultragpu-", "A100-SXM4-80GB", 0},
+     {"a2-", "A100-SXM4-40GB", 0},
+     {"a3-ultragpu-", "H200", 0},
+     {"a3-", "H100", 0},
+     {"a4-", "B200", 0},
+     {"a4x-maxgpu-", "GB300", 0},
+     {"a4x-", "GB200", 0},
+     {"Standard_ND96asr_v4", "A100-SXM4-40GB", 8},
+     {"Standard_ND96amsr_A100", "A100", 8},
+     {"Standard_ND96", "", 8},
+     {"Standard_ND128", "", 4}}};
 
 /// "p5.48xlarge" has 8 of H100, "a3-megagpu-8g" as many as it says.
 struct Instance {
@@ -123,9 +169,7 @@ void kubernetes_nodes(const YamlTree& root, ClusterFacts& facts) {
       continue;
     }
     const std::string host = text_at(at_key(one, "metadata"), "name");
-    std::string product =
-        label_of(one, std::array{"nvidia.com/gpu.product", "amd.com/gpu.product-name",
-                                 "cloud.google.com/gke-accelerator"});
+    std::string product = product_of(one);
     if (product.empty()) product = instance.gpu;
     if (node.gpus > 0 && (gpus != node.gpus || product != node.gpu_name)) {
       throw Error(fmt::format("nodes differ: {} x '{}' and {} x '{}'", node.gpus, node.gpu_name,

@@ -3,12 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <type_traits>
+
 #include "sim/base/error.h"
+#include "sim/topology/import/gpu_families.h"
 
 namespace moesim {
 namespace {
 
 std::string shown(int value) { return std::to_string(value); }
+const std::string& shown(const std::string& value) { return value; }
 std::string shown(NvlinkShape shape) {
   switch (shape) {
     case NvlinkShape::unknown:
@@ -52,6 +56,27 @@ void take_rate(Said<BytesPerSecond>& said, BytesPerSecond rate, const std::strin
   if (rate >= BytesPerSecond(1) && rate <= most) take_first(said, rate, file);
 }
 
+/// Files of one form count alike, so what differs is of the nodes.
+void check_alike(const ClusterFacts& one, const ClusterFacts& other) {
+  if (!one.node || !other.node) return;
+  const auto check = [&](const auto& a, const auto& b, const char* what) {
+    if (a == std::decay_t<decltype(a)>{} || b == std::decay_t<decltype(b)>{} || a == b) return;
+    throw Error(
+        fmt::format("{} and {} contradict each other: {} {} and {}", one.file, other.file, what,
+                    shown(a), shown(b)),
+        "files of one cluster whose nodes are alike; of another kind of node leave them out");
+  };
+  const GpuFamily* a = family_named(one.node->gpu_name);
+  const GpuFamily* b = family_named(other.node->gpu_name);
+  if (a != b && a != nullptr && b != nullptr)
+    check(one.node->gpu_name, other.node->gpu_name, "GPU");
+  if (one.form != other.form) return;
+  check(one.node->gpu_name, other.node->gpu_name, "GPU");
+  check(one.node->nvlinks, other.node->nvlinks, "NVLinks:");
+  check(one.node->nics, other.node->nics, "NICs of a node:");
+  check(one.node->network, other.node->network, "network");
+}
+
 void take_node(const NodeFacts& node, const std::string& file, MergedFacts& all) {
   ++all.node_files;
   take(all.gpus, node.gpus, file, "GPUs of a node:");
@@ -76,6 +101,7 @@ void take_node(const NodeFacts& node, const std::string& file, MergedFacts& all)
 MergedFacts merged(const std::vector<ClusterFacts>& files) {
   MergedFacts all;
   for (const ClusterFacts& one : files) {
+    check_alike(files.front(), one);
     if (one.node) take_node(*one.node, one.file, all);
     take(all.hosts, one.hosts, one.file, "hosts:");
     take_first(all.domains, one.domains.domains, one.file);

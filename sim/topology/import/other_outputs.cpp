@@ -17,12 +17,13 @@ struct OtherOutput {
   const char* what;
   const char* instead;
 };
-constexpr std::array<OtherOutput, 18> other_outputs = {
+constexpr std::array<OtherOutput, 19> other_outputs = {
     {{"CA type:", "Link layer:", "ibstat", "ibnetdiscover"},
      {"CA '", "Port 1:", "ibstat", "ibnetdiscover"},
      {"Infiniband device '", "base lid:", "ibstatus", "ibnetdiscover"},
      {"hca_id:", "transport:", "ibv_devinfo", "ibnetdiscover"},
      {" - CA ", "4x ", "ibnetdiscover -p", "ibnetdiscover without -p"},
+     {"Block Name", "Nodes", "azslurm topology as a table", "scontrol show topology"},
      {" ports ", " devid 0x", "ibnetdiscover -l", "ibnetdiscover without -l"},
      {"Package L#", "PU L#", "lstopo as text", "lstopo --of xml"},
      {"Package L#", "PCI", "lstopo as text", "lstopo --of xml"},

@@ -90,9 +90,15 @@ StatedGpu stated_gpu(const MergedFacts& facts, const std::string& stated) {
   if (!stated.empty()) return {stated, "stated: --gpu", family_named(stated)};
   if (facts.gpu_name.known()) {
     const std::string& name = facts.gpu_name.value;
-    const GpuFamily* family = family_named(name);
-    return {family ? family->model : lower_words(name),
-            read_in(facts.gpu_name.file, in_one_line(name)), family};
+    const NamedGpu gpu = gpu_named(name);
+    const std::string said = in_one_line(name);
+    if (gpu.family == nullptr) return {lower_words(name), read_in(facts.gpu_name.file, said)};
+    if (gpu.unlike.empty()) {
+      return {gpu.family->model, read_in(facts.gpu_name.file, said), gpu.family};
+    }
+    return {gpu.family->model,
+            assumed(fmt::format("{} says {}, {}", facts.gpu_name.file, said, gpu.unlike)),
+            gpu.family, true, gpu.is_card};
   }
   if (facts.amd.known()) {
     const GpuFamily* family = family_named("mi300x");

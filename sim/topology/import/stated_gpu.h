@@ -14,6 +14,7 @@ struct StatedGpu {
   std::string comment;                // what it rests on
   const GpuFamily* family = nullptr;  // null: a device that is not known
   bool is_assumed = false;            // neither a file nor the user says it
+  bool is_card = false;               // for a slot of PCIe: no switch of NVLink joins these
 };
 
 /// `stated`: by the user; empty: by the files, else the commonest GPU with such links.

@@ -194,6 +194,8 @@ TEST(PostedLog, IsTextAndHasItsHash) {
 }
 
 TEST(PostedLog, OfAnotherProgramIsNamed) {
+  EXPECT_THAT(refusal_of("{\"nccl-bw:nvlink/alltoall_1048576_time:0\": 41.65}"),
+              HasSubstr("is the output of SuperBench"));
   EXPECT_THAT(refusal_of("# OSU MPI-CUDA All-to-All Latency Test v7.2\n# Size  Avg Latency(us)\n"),
               HasSubstr("is the output of the OSU micro-benchmarks, not of nccl-tests"));
   EXPECT_THAT(

@@ -34,13 +34,19 @@ std::string cloud_node(const std::string& name, const std::string& labels, int g
 TEST(CloudNodes, TypesOfMachinesNameTheirGpus) {
   const std::vector<std::pair<std::string, std::string>> gpus = {
       {"p3dn.24xlarge", "v100  # read: f: V100 of p3dn.24xlarge\n  gpus: 8 "},
-      {"p4d.24xlarge", "a100-measured  # read: f: A100 of p4d.24xlarge\n  gpus: 8 "},
+      {"p4d.24xlarge",
+       "a100-measured  # assumed: f says A100-SXM4-40GB of p4d.24xlarge, with 40 GB; a100-measured "
+       "has 80 GB\n  gpus: 8 "},
       {"p5.48xlarge", "h100-measured  # read: f: H100 of p5.48xlarge\n  gpus: 8 "},
       {"p5.4xlarge", "h100-measured  # read: f: H100 of p5.4xlarge\n  gpus: 1 "},
       {"p5en.48xlarge", "h200-measured  # read: f: H200 of p5en.48xlarge\n  gpus: 8 "},
       {"p6-b200.48xlarge", "b200-training  # read: f: B200 of p6-b200.48xlarge\n  gpus: 8 "},
       {"p6e-gb200.36xlarge", "gb200-training  # read: f: GB200 of p6e-gb200.36xlarge\n  gpus: 4 "},
-      {"a2-megagpu-16g", "a100-measured  # read: f: A100 of a2-megagpu-16g\n  gpus: 16 "},
+      {"a2-ultragpu-8g", "a100-measured  # read: f: A100-SXM4-80GB of a2-ultragpu-8g\n  gpus: 8 "},
+      {"a2-megagpu-16g",
+       "a100-measured  # assumed: f says A100-SXM4-40GB of a2-megagpu-16g, with 40 GB; "
+       "a100-measured "
+       "has 80 GB\n  gpus: 16 "},
       {"a3-highgpu-1g", "h100-measured  # read: f: H100 of a3-highgpu-1g\n  gpus: 1 "},
       {"a3-ultragpu-8g", "h200-measured  # read: f: H200 of a3-ultragpu-8g\n  gpus: 8 "},
       {"a4-highgpu-8g", "b200-training  # read: f: B200 of a4-highgpu-8g\n  gpus: 8 "},
@@ -62,6 +68,24 @@ TEST(CloudNodes, TypesOfMachinesNameTheirGpus) {
                     cloud_node("a", fmt::format("node.kubernetes.io/instance-type: {}", type), 0)),
                 HasSubstr("f: error: no node with GPUs"));
   }
+}
+
+TEST(CloudNodes, ThatShareOrSliceGpus) {
+  const auto gpus = [](const std::string& labels, int resources) {
+    return cloud_topology(cloud_node("a", labels, resources));
+  };
+  EXPECT_THAT(gpus("nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", 56),
+              HasSubstr("node 'a' has slices of GPUs, 'NVIDIA-A100-SXM4-40GB-MIG-1g.5gb'"));
+  EXPECT_THAT(gpus("nvidia.com/gpu.count: '8'", 0) + "", HasSubstr("gpus: 8"));
+  const std::string shared = "nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3-SHARED";
+  EXPECT_THAT(gpus(shared, 80), HasSubstr("node 'a' shares its GPUs, and nothing says how many"));
+  EXPECT_THAT(gpus(shared + ", nvidia.com/gpu.replicas: '10'", 80), HasSubstr("\n  gpus: 8 "));
+  EXPECT_THAT(gpus(shared + ", nvidia.com/gpu.replicas: '10', nvidia.com/gpu.count: '8'", 80),
+              HasSubstr("\n  gpus: 8 "));
+  EXPECT_THAT(gpus("nvidia.com/gpu.product: H100, nvidia.com/gpu.replicas: '10', "
+                   "nvidia.com/gpu.count: '8'",
+                   8),
+              HasSubstr("\n  gpus: 8 "));
 }
 
 TEST(CloudNodes, GoogleNamesTheGpuAndTwoLevelsOfSwitches) {

@@ -348,6 +348,48 @@ TEST(TopologyImport, AnyNameOfAGpuIsAName) {
   }
 }
 
+TEST(TopologyImport, NamesOfGpusSayMemoryAndForm) {
+  const auto topology = [](const std::string& product, int gpus = 8) {
+    return imported(
+        {fmt::format("kind: List\nitems:\n- kind: Node\n  metadata:\n    name: a\n    labels:\n"
+                     "      nvidia.com/gpu.count: '{}'\n      nvidia.com/gpu.product: '{}'\n",
+                     gpus, product)});
+  };
+  for (const auto& [product, comment] : std::vector<std::pair<std::string, std::string>>{
+           {"NVIDIA-A100-SXM4-80GB", "a100-measured  # read: "},
+           {"NVIDIA-H100-80GB-HBM3", "h100-measured  # read: "},
+           {"NVIDIA-H200", "h200-measured  # read: "},
+           {"NVIDIA-GB200", "gb200-training  # read: "},
+           {"NVIDIA-H20-3e", "h20-measured  # assumed: "},
+           {"NVIDIA-A100-SXM4-40GB", "a100-measured  # assumed: "},
+           {"NVIDIA-GH200-480GB", "h200-measured  # assumed: "},
+           {"NVIDIA-L40S", "'nvidia-l40s'  # read: "}}) {
+    EXPECT_THAT(topology(product), HasSubstr("  gpu: " + comment)) << product;
+  }
+  for (const char* card : {"NVIDIA-H100-PCIe", "NVIDIA-H100-NVL", "NVIDIA-H100-80GB-HBM2e",
+                           "NVIDIA-A100-PCIE-40GB", "NVIDIA-A800-80GB-PCIe", "NVIDIA-H200-NVL"}) {
+    EXPECT_THAT(topology(card), HasSubstr("  # assumed: f0 says ")) << card;
+    EXPECT_THAT(topology(card), Not(HasSubstr("nvlink:"))) << card;
+  }
+  EXPECT_THAT(topology("NVIDIA-GH200-120GB"), Not(HasSubstr("nvlink:")));
+}
+
+TEST(TopologyImport, NodesOfSeveralFilesAreAlike) {
+  const auto matrix = [](const std::string& links, bool two_nics) {
+    return "\tGPU0\tGPU1\tNIC0" + std::string(two_nics ? "\tNIC1" : "") + "\nGPU0\t X \t" + links +
+           "\tPIX" + (two_nics ? "\tPIX" : "") + "\nGPU1\t" + links + "\t X \tPIX" +
+           (two_nics ? "\tPIX" : "") + "\n";
+  };
+  const auto mistake = [](const std::string& a, const std::string& b) {
+    return error_of([&] { topology_text({parse_facts(a, "a"), parse_facts(b, "b")}, ""); });
+  };
+  EXPECT_EQ(mistake(matrix("NV18", true), matrix("NV18", true)), "");
+  EXPECT_THAT(mistake(matrix("NV18", true), matrix("NV12", true)),
+              HasSubstr("a and b contradict each other: NVLinks: 18 and 12"));
+  EXPECT_THAT(mistake(matrix("NV18", true), matrix("NV18", false)),
+              HasSubstr("a and b contradict each other: NICs of a node: 2 and 1"));
+}
+
 TEST(TopologyImport, DomainsWithoutHostsDoNotCount) {
   const std::string text =
       imported({"switches:\n- name: leaf\n  capacity_blocks: [a, b]\ncapacity_blocks:\n"

@@ -102,6 +102,58 @@ TEST(PrintedFabric, ASlowAdapterIsTakenAsTheOthersAndNamed) {
   }
 }
 
+/// Hosts with so many links to one switch, by name.
+std::string hosts_at_a_switch(const std::vector<std::pair<std::string, int>>& hosts) {
+  std::string ports, adapters;
+  int port = 0;
+  for (const auto& [host, links] : hosts) {
+    for (int link = 0; link < links; ++link) {
+      ++port;
+      ports +=
+          fmt::format("[{0}]\t\"H-{0}\"[1](a)\t\t# \"{1}\" lid 5 4xNDR\n", port,
+                      host.find(' ') == host.npos ? fmt::format("{} mlx5_{}", host, link) : host);
+      adapters += fmt::format("Ca\t1 \"H-{}\"\t# \"{}\"\n", port, host);
+    }
+  }
+  return "vendid=0x2c9\nswitchguid=0x1\nSwitch\t64 \"S-1\"\t# \"leaf\" base port 0 lid 1\n" +
+         ports + "\n" + adapters;
+}
+
+TEST(PrintedFabric, HostsWithFewLinksAreLeftOut) {
+  const std::string topology =
+      printed_topology(hosts_at_a_switch({{"n1", 8}, {"n2", 7}, {"stor1", 1}, {"ufm", 1}}));
+  EXPECT_THAT(topology,
+              HasSubstr("# left out: f: 2 hosts with few links, others have 8: stor1, ufm\n"));
+  EXPECT_THAT(topology, HasSubstr("nodes: 2  # read: f\n"));
+  EXPECT_THAT(printed_topology(hosts_at_a_switch({{"n1", 1}, {"n2", 1}, {"n3", 2}})),
+              HasSubstr("nodes: 3  # read: f\n"));
+}
+
+TEST(PrintedFabric, AdaptersWithoutHostsAreRefused) {
+  const std::string product = "MT4129 ConnectX7   Mellanox Technologies";
+  EXPECT_THAT(printed_topology(hosts_at_a_switch({{product, 8}})),
+              HasSubstr("8 adapters do not say whose they are, such as '" + product +
+                        "'\nhint: ibnetdiscover --node-name-map FILE"));
+  EXPECT_THAT(printed_topology(hosts_at_a_switch({{"n1", 4}, {product, 4}})),
+              HasSubstr("4 adapters do not say whose"));
+  EXPECT_THAT(printed_topology(hosts_at_a_switch({{"n1", 8}, {"n2", 8}, {product, 1}})),
+              HasSubstr("nodes: 2  # read: f\n"));
+  EXPECT_THAT(printed_topology("Switch: 0xa s:\n" + port_of(1, 1, "53.125", 2, product) +
+                               port_of(1, 2, "53.125", 3, product)),
+              HasSubstr("2 adapters do not say whose"));
+}
+
+TEST(PrintedFabric, IblinkinfoMayHaveALineForEachPort) {
+  const std::string leaf = "0x0c42a1 \"MF0;leaf\"",
+                    rate = "==( 4X 25.78125 Gbps Active/  LinkUp)==> ";
+  const std::string topology = printed_topology(
+      leaf + " 3 1[  ] " + rate + "0xb1 1 1[  ] \"n1 HCA-1\" ( )\n" + leaf + " 3 2[  ] " + rate +
+      "0xb2 2 1[  ] \"n2 HCA-1\" ( )\n" + leaf + " 3 3[  ] ==( Down/ Polling)==>  [  ] \"\" ( )\n" +
+      "0xb1 \"n1 HCA-1\" 1 1[  ] " + rate + "0x0c42a1 3 1[  ] \"MF0;leaf\" ( )\n");
+  EXPECT_THAT(topology, HasSubstr("nodes: 2  # read: f\n"));
+  EXPECT_THAT(topology, HasSubstr("bandwidth: 12.5 GB/s  # read: f\n"));
+}
+
 TEST(PrintedFabric, CutOutputsAreRefused) {
   const std::string whole = "vendid=0x2c9\n" + leaf_of_ibnetdiscover(1, "4xNDR") +
                             leaf_of_ibnetdiscover(2, "4xNDR") + spine_of_ibnetdiscover;
