@@ -159,7 +159,7 @@ class FailureRow {
             short_time(hour.down),
             Cell(fmt::format("{:.1f}", hour.redone), hour.redone),
             Cell(percent(useful), useful),
-            ratio_cell(speed() / baseline, 2)};
+            baseline > 0 ? ratio_cell(speed() / baseline, 2) : Cell("-")};
   }
 
  private:

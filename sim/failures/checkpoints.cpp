@@ -17,7 +17,7 @@ class Piece {
   Piece(double work, double pause, double rate) : work_(work), pause_(pause), rate_(rate) {}
 
   double mean() const {
-    if (rate_ == 0) return work_;
+    if (rate_ == 0 || work_ == 0) return work_;
     return std::exp(rate_ * pause_) * std::expm1(rate_ * work_) / rate_;
   }
   double log_chance(double theta) const {
@@ -61,8 +61,9 @@ double mean_segment(const FailingJob& job, std::int64_t steps) {
 /// The share of time in pauses and restarts. A failure during a restart begins it anew.
 double down_share(const FailingJob& job) {
   const Rates rates = rates_of(job);
-  const double per_running = rates.fatal * mean_restart(job);
-  const double restarting = per_running / (1 + per_running);
+  const double per_running = rates.fatal > 0 ? rates.fatal * mean_restart(job) : 0;
+  // A restart that never ends takes all the time.
+  const double restarting = std::isinf(per_running) ? 1 : per_running / (1 + per_running);
   return restarting +
          (1 - restarting) * job.survived * -std::expm1(-job.pause.value / job.between.value);
 }

@@ -110,7 +110,7 @@ RowCounts Dispatch::count(const LayerTokens& tokens, CountedGroups& counted) con
       continue;
     }
     RowCounts counts = evaluations_[static_cast<std::size_t>(g)]->count(
-        {part.batch(), tokens.ids, part.assignment(), groups.gpu(g, GpuId(0))});
+        {part.batch(), tokens.ids, part.assignment(), groups.gpu(g, GpuId(0)), tokens.choices});
     compress(counts);
     counted.add(groups, g, std::move(part), counts);
     append(std::move(counts), all);
@@ -127,7 +127,7 @@ std::vector<std::vector<RowMove>> Dispatch::rows(const LayerTokens& tokens) cons
   for (int g = 0; g < groups.count(); ++g) {
     const GroupPart part = groups.part(tokens.batch, tokens.assignment, g);
     auto rows = evaluations_[static_cast<std::size_t>(g)]->rows(
-        {part.batch(), tokens.ids, part.assignment(), groups.gpu(g, GpuId(0))});
+        {part.batch(), tokens.ids, part.assignment(), groups.gpu(g, GpuId(0)), tokens.choices});
     for (std::size_t p = 0; p < rows.size(); ++p) {
       for (RowMove& row : rows[p]) {
         row.from = groups.gpu(g, row.from);

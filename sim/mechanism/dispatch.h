@@ -26,6 +26,9 @@ struct LayerTokens {
   IdRows ids;  // by the numbers of the batch's runs
   const Assignment& assignment;
   GpuId first_gpu{0};  // of its rank 0, for messages
+  int choices = 0;     // that the gate of a token makes, of those in a row of ids; 0: all
+
+  int choices_asked() const { return choices > 0 ? choices : ids.top_k(); }
 };
 
 /// Rows that one layer's dispatch moves; the combine moves the same rows back.

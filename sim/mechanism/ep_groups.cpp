@@ -41,15 +41,12 @@ std::size_t number(const std::vector<Communicators>& of_group) {
 
 bool splits_hosts(const Topology& topology, const std::vector<Communicators>& of_group, int ep) {
   for (std::size_t g = 0; g < of_group.size(); ++g) {
-    std::vector<std::size_t> list_of(static_cast<std::size_t>(ep));
-    for (std::size_t i = 0; i < of_group[g].size(); ++i) {
-      for (const GpuId rank : of_group[g][i]) list_of[rank.index()] = i;
-    }
     const auto first = static_cast<std::int64_t>(g) * ep;
-    for (std::int64_t r = 1; r < ep; ++r) {
-      if (topology.host_of(GpuId(first + r - 1)) == topology.host_of(GpuId(first + r)) &&
-          list_of[static_cast<std::size_t>(r - 1)] != list_of[static_cast<std::size_t>(r)]) {
-        return true;
+    std::map<int, std::size_t> list_of;  // by host
+    for (std::size_t i = 0; i < of_group[g].size(); ++i) {
+      for (const GpuId rank : of_group[g][i]) {
+        const int host = topology.host_of(GpuId(first + rank.value));
+        if (list_of.try_emplace(host, i).first->second != i) return true;
       }
     }
   }
@@ -114,9 +111,9 @@ EpGroups::EpGroups(const Topology& topology, int ep) : topology_(&topology), siz
   }
   const std::size_t hosts = number(by_host);
   const RankSpace::HostFacts facts{hosts > levels.size(), hosts < static_cast<std::size_t>(gpus)};
+  const bool equal = equal_sizes(by_host);
   std::vector<RankSpace> spaces;
   for (std::size_t g = 0; g < levels.size(); ++g) {
-    const bool equal = equal_sizes({by_host[g]});
     RankLevel level(std::move(by_host[g]), nullptr, {equal});
     spaces.emplace_back(std::move(levels[g]), std::move(level), facts);
   }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/mechanism/placer.h"
 
+#include <fmt/format.h>
+
+#include "sim/base/unsuitable.h"
+
 namespace moesim {
 
 std::vector<ExpertMemory> whole_experts(const Placement& placement, const MoeModel& model,
@@ -12,6 +16,23 @@ std::vector<ExpertMemory> whole_experts(const Placement& placement, const MoeMod
                       Bytes(parameters * state.optimizer), Bytes(0)});
   }
   return memory;
+}
+
+int gpus_per_host(const PlacementContext& context) {
+  const EpGroups& groups = context.groups;
+  if (groups.gpus_per_host() > 0) return groups.gpus_per_host();
+  throw Unsuitable(
+      fmt::format("'{}' needs hosts of equally many consecutive GPUs, which '{}' has not",
+                  context.who, groups.cluster()));
+}
+
+GroupNodes group_nodes(const PlacementContext& context) {
+  const int host = gpus_per_host(context);
+  if (const auto nodes = context.groups.nodes()) return *nodes;
+  throw Unsuitable(
+      fmt::format("'{}' cannot spread EP groups of {} ranks evenly over hosts of {} GPUs",
+                  context.who, context.groups.size(), host),
+      "an ep that divides the GPUs of a host, or is a multiple of them");
 }
 
 }  // namespace moesim

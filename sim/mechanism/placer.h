@@ -20,7 +20,7 @@ namespace moesim {
 
 /// One layer of one step, its gate just computed.
 struct LayerRoutingNow {
-  int step = 0;   // counts simulated steps
+  int step = 0;   // its number, of an iteration's microbatches the same
   int layer = 0;  // index into the replayed layers
   const Batch& batch;
   IdRows ids;               // of the batch's runs, after a routing that comes before placements
@@ -103,13 +103,12 @@ struct PlacementContext {
   int layers = 0;  // replayed layers
   bool backward = true;
   TrainingState state = {};
-  int first_step = 0;  // the simulated steps, for oracles
+  int first_step = 0;  // the simulated steps, or iterations
   int steps = 0;
-  /// The loads of any step and layer, past or future: for the oracles `static-best` and
-  /// `clairvoyant` only.
-  std::function<LoadMatrix(int step, int layer)> recorded;
-  int warmup = 0;                 // steps before first_step that planners are shown
+  /// The loads of any step and layer, past or future, by microbatch: for oracles only.
+  std::function<std::vector<LoadMatrix>(int step, int layer)> recorded;
   std::vector<int> numbers = {};  // [replayed layer] its number in the model
+  std::string who = "placement";  // the policy, for messages
 
   /// Whether routing follows from token ids: it is known before the pass (hash_layers).
   bool knows_routing(int layer) const {
@@ -117,6 +116,12 @@ struct PlacementContext {
     return (index < numbers.size() ? numbers[index] : layer) < model.hash_layers;
   }
 };
+
+/// GPUs of a host. Throws Unsuitable unless all hosts have equally many consecutive ones.
+int gpus_per_host(const PlacementContext& context);
+/// The nodes of EP groups. Throws Unsuitable unless hosts are so, and EP groups are whole ones or
+/// parts of one.
+GroupNodes group_nodes(const PlacementContext& context);
 
 /// Something that a planner decides from the loads of earlier steps, over and over.
 struct FirstPlan {

@@ -32,6 +32,12 @@ RankLevel::RankLevel(Communicators groups, const RankLevel* outer, Facts facts)
 RankSpace::RankSpace(std::vector<RankLevel> levels, RankLevel hosts, HostFacts facts)
     : levels_(std::move(levels)), hosts_(std::move(hosts)), facts_(facts) {}
 
+RankSpace RankSpace::by_hosts() const {
+  std::vector<RankLevel> levels{levels_.front()};
+  if (spread() && shared()) levels.push_back(hosts_);
+  return {std::move(levels), hosts_, facts_};
+}
+
 bool RankSpace::uniform() const {
   return std::all_of(levels_.begin(), levels_.end(),
                      [](const RankLevel& level) { return level.facts().equal; });

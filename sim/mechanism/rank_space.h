@@ -77,6 +77,10 @@ class RankSpace {
   const RankLevel& hosts() const { return hosts_; }
   bool spread() const { return facts_.spread; }
   bool shared() const { return facts_.shared; }
+  /// The same ranks with hosts as the only level below all of them, for what tells a node's links
+  /// from those between nodes and no more; of depth 1 unless hosts cut the ranks, and not all of
+  /// them down to single ones.
+  RankSpace by_hosts() const;
 
  private:
   std::vector<RankLevel> levels_;

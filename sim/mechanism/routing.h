@@ -59,6 +59,9 @@ class Routing {
   virtual bool after_placement() const { return false; }
   /// Scores that the gate computes for a token: those of all experts (0), or so many.
   virtual int gate_outputs() const { return 0; }
+  /// Choices that the gate of a token makes where so many were recorded: what formulas of
+  /// capacities mean by k.
+  virtual int choices(int recorded) const { return recorded; }
   /// What one layer of a step chooses after the mechanism; adds to `change` what it altered. A
   /// dropped choice is IdRows::dropped among ids of 2 bytes. Equal calls have equal results, and
   /// their views stay valid until the next call.

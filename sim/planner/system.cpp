@@ -213,4 +213,14 @@ SystemSpec parse_system(const std::string& text, const std::string& name,
   return read(*YamlDocument::from_text(text, name, overrides), overrides);
 }
 
+int default_ep(int gpus, int experts) {
+  int ep = std::min(gpus, experts);
+  while (gpus % ep != 0) --ep;
+  return ep;
+}
+
+int default_ep(const SystemSpec& system, int gpus, int experts) {
+  return system.placement.replicates ? gpus : default_ep(gpus, experts);
+}
+
 }  // namespace moesim

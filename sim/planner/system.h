@@ -44,4 +44,9 @@ SystemSpec read_system(const std::string& path, const std::vector<Override>& ove
 SystemSpec parse_system(const std::string& text, const std::string& name,
                         const std::vector<Override>& overrides = {});
 
+/// The largest expert-parallel degree that fits: a divisor of gpus, at most experts.
+int default_ep(int gpus, int experts);
+/// The same for a system: the whole cluster if its placement replicates experts.
+int default_ep(const SystemSpec& system, int gpus, int experts);
+
 }  // namespace moesim

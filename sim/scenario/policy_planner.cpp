@@ -112,6 +112,8 @@ PolicyPlanner::PolicyPlanner(Options options, const Scenario& scenario, const In
   const bool balanced = options.routing == RoutingSource::balanced;
   Spec spec = spec_of(scenario);
   spec.settled = options.settled;
+  spec.first = asked_.first;
+  spec.count = asked_.count;
   spec.fewer_microbatches = options.fewer_microbatches && !spec.serves();
   if (balanced && !spec.serves() && balanced_.total_tokens() == tokens_of_microbatch()) {
     spec.spec.distinct_microbatches = 1;

@@ -13,7 +13,6 @@
 #include "sim/base/id_vector.h"
 #include "sim/topology/asymptote.h"
 #include "sim/topology/cluster_limits.h"
-#include "sim/topology/count_look.h"
 #include "sim/topology/route/loads.h"
 #include "sim/topology/route/paths.h"
 #include "sim/topology/route/routes.h"
@@ -175,12 +174,12 @@ struct Topology::Cluster {
 
   /// The parts, for who asks for what exchanges cost.
   const Parts& overheads() const {
-    count_look(looks.overheads);
+    ++looks.overheads;
     return parts;
   }
   const Link& link(LinkId id) const {
     const Link& found = parts.links[id.index()];
-    count_look(looks.classes[static_cast<std::size_t>(found.link_class)]);
+    ++looks.classes[static_cast<std::size_t>(found.link_class)];
     return found;
   }
 };
@@ -237,7 +236,7 @@ const std::string& Topology::gpu_model(GpuId gpu) const {
 }
 const std::vector<Vertex>& Topology::vertices() const { return impl_->cluster->parts.vertices; }
 const std::vector<Link>& Topology::links() const {
-  count_look(impl_->cluster->looks.all_links);
+  ++impl_->cluster->looks.all_links;
   return impl_->cluster->parts.links;
 }
 const Link& Topology::link(LinkId id) const { return impl_->cluster->link(id); }

@@ -78,20 +78,40 @@ double part_beyond(const Topology& topology, const GroupTraffic& traffic, Tier t
   return 1 - std::ranges::min(gpus_by_host(topology, traffic)) / all;
 }
 
-/// What each row costs on a link besides its bytes.
-Seconds per_message(const LinkRates& rates, const Topology& topology, const GroupTraffic& traffic) {
-  if (rates.per_message_peer == Seconds(0)) return rates.per_message;
-  const int most = std::ranges::max(gpus_by_host(topology, traffic));
-  return rates.per_message + rates.per_message_peer * (most - 1);
+/// The measured links between which one of some bandwidth is, the same one if it is below or above
+/// all, and how near it is to the faster.
+struct Between {
+  const LinkRates& slower;
+  const LinkRates& faster;
+  double near = 0;
+};
+
+Between between(const std::vector<const LinkRates*>& rates, BytesPerSecond bandwidth) {
+  const auto above =
+      std::ranges::find_if(rates, [&](const LinkRates* one) { return one->of >= bandwidth; });
+  if (above == rates.end()) return {*rates.back(), *rates.back()};
+  if (above == rates.begin() || (*above)->of == bandwidth) return {**above, **above};
+  const LinkRates &slower = **(above - 1), &faster = **above;
+  return {slower, faster, std::log(bandwidth / slower.of) / std::log(faster.of / slower.of)};
+}
+
+/// What each row costs on a link besides its bytes; `peers`: the group's other GPUs in a host.
+Seconds per_message(const std::vector<const LinkRates*>& rates, BytesPerSecond bandwidth,
+                    int peers) {
+  const Between at = between(rates, bandwidth);
+  const auto of = [&](const LinkRates& one) {
+    return one.per_message + one.per_message_peer * peers;
+  };
+  return of(at.slower) + (of(at.faster) - of(at.slower)) * at.near;
 }
 
 /// `bytes`: of the exchange, or of the kernel that it is a part of.
 void slow(LinkUse& use, const Link& link, const std::vector<const LinkRates*>& rates, Bytes bytes,
-          Bytes row, Seconds a_row) {
+          Bytes row, int peers) {
   if (rates.empty() || link.table) return;
   const Seconds ideal = use.time;
   const double factor = time_on(rates, link.bandwidth, bytes) / (bytes / link.bandwidth);
-  use.time = ideal * factor + a_row * (use.bytes / row);
+  use.time = ideal * factor + per_message(rates, link.bandwidth, peers) * (use.bytes / row);
   use.part *= ideal / use.time;
 }
 
@@ -99,20 +119,14 @@ void slow(LinkUse& use, const Link& link, const std::vector<const LinkRates*>& r
 
 bool Transport::ideal() const {
   return !start_up && !host && !combine && !fused && sms == 0 && links.empty() &&
-         per_row == TierTimes{};
+         per_row == TierTimes{} && others.empty();
 }
 
 Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandwidth, Bytes bytes) {
-  const auto above =
-      std::ranges::find_if(rates, [&](const LinkRates* one) { return one->of >= bandwidth; });
-  if (above == rates.end()) return moved_time(*rates.back(), bandwidth, bytes);
-  if (above == rates.begin() || (*above)->of == bandwidth) {
-    return moved_time(**above, bandwidth, bytes);
-  }
-  const LinkRates &slower = **(above - 1), &faster = **above;
-  const double near = std::log(bandwidth / slower.of) / std::log(faster.of / slower.of);
-  const Seconds by_slower = slower.rates->time(bytes), by_faster = faster.rates->time(bytes);
-  return by_slower * std::pow(by_faster / by_slower, near);
+  const Between at = between(rates, bandwidth);
+  if (&at.slower == &at.faster) return moved_time(at.slower, bandwidth, bytes);
+  const Seconds by_slower = at.slower.rates->time(bytes), by_faster = at.faster.rates->time(bytes);
+  return by_slower * std::pow(by_faster / by_slower, at.near);
 }
 
 void carry(const Transport& transport, bool goes_on, const Topology& topology,
@@ -142,16 +156,14 @@ void carry(const Transport& transport, bool goes_on, const Topology& topology,
   }
   loads.overhead += sent;
   const auto rates = rates_of(transport, topology);
-  std::vector<Seconds> a_row;  // by class of links
-  for (const auto& of_class : rates) {
-    a_row.push_back(of_class.empty() ? Seconds(0)
-                                     : per_message(*of_class.front(), topology, traffic));
-  }
+  const bool by_peers = std::ranges::any_of(
+      transport.links, [](const LinkRates& one) { return one.per_message_peer > Seconds(0); });
+  const int peers = by_peers ? std::ranges::max(gpus_by_host(topology, traffic)) - 1 : 0;
   for (LinkUse& use : loads.uses) {
     const Link& link = topology.link(use.link);
     const auto of_class = static_cast<std::size_t>(link.link_class);
     const Bytes bytes = kernel_bytes.empty() ? use.bytes : Bytes(kernel_bytes[use.link.index()]);
-    slow(use, link, rates[of_class], bytes, traffic.matrix.unit(), a_row[of_class]);
+    slow(use, link, rates[of_class], bytes, traffic.matrix.unit(), peers);
   }
 }
 

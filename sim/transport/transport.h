@@ -21,7 +21,8 @@ struct LinkRates {
   std::string network;                          // the topology's; empty: any
   BytesPerSecond of;                            // of the measured link, by its data sheet
   std::shared_ptr<const BandwidthTable> rates;  // none above `of`
-  Seconds per_message = {};                     // besides, for each row on the link
+  Seconds per_message = {};                     // besides, for each row on the link; between two
+                                                // measured links linear in the log of bandwidth
   Seconds per_message_peer = {};                // and for each GPU that could have got it
   bool assumed = false;  // taken from elsewhere: nobody measured this transport on such links
   bool operator==(const LinkRates&) const = default;
@@ -51,7 +52,7 @@ struct Transport {
   std::vector<LinkRates> links;  // of one class and network by ascending `of`
   TransportPtr combine;          // of rows on their way back; null: as on their way there
 
-  /// Whether it takes everything as the topology states it.
+  /// Whether it takes everything as the topology states it, other exchanges included.
   bool ideal() const;
 };
 

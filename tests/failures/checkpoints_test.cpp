@@ -58,6 +58,23 @@ TEST(Checkpoints, NothingFailsInTheLimit) {
   EXPECT_DOUBLE_EQ(useful_share(job_of(std::numeric_limits<double>::infinity()), 54), 0.9);
 }
 
+TEST(Checkpoints, WhatNeverRunsLosesAllTime) {
+  for (const double survived : {0.0, 0.5, 1.0}) {
+    for (const double write : {0.0, 60.0}) {
+      FailingJob job = job_of(1e-3);
+      job.survived = survived;
+      job.write = Seconds(write);
+      job.pause = Seconds(30);
+      const HourOfFailures hour = hour_of(job, best_steps(job));
+      EXPECT_EQ(useful_share(job, 1), 0);
+      EXPECT_DOUBLE_EQ(hour.lost.value, 3600);
+      EXPECT_EQ(hour.writing.value, 0);
+      EXPECT_DOUBLE_EQ(hour.down.value, 3600);
+      EXPECT_NEAR(hour.redone, 0, 1e-9);
+    }
+  }
+}
+
 TEST(Checkpoints, AreAStepApartAtLeastAndAYearAtMost) {
   FailingJob job = job_of(100);
   job.step = Seconds(1000);

@@ -113,6 +113,36 @@ TEST(Carry, ARowCostsMoreTheMoreGpusOfItsHostCouldGetIt) {
   }
 }
 
+TEST(Carry, ARowCostsWhatItDoesOnALinkOfItsBandwidth) {
+  const auto entry = [](int of, int per_message) {
+    return fmt::format("  - {{class: nvlink, of: {} GB/s, efficiency: 1, per_message: {} ns}}\n",
+                       of, per_message);
+  };
+  const auto rows = [](const std::string& links) {
+    const Transport t = transport_of("links:\n" + links);
+    return time_by(t, small_cluster(1), to_peers(4, 1, 3, 100, 1000)).transfer.value / us - 3;
+  };
+  const std::string own = entry(100, 5);
+  for (const std::string& before : {std::string(), entry(50, 0), entry(25, 90) + entry(50, 0)}) {
+    EXPECT_NEAR(rows(before + own), 1.5, 1e-9) << before;
+    EXPECT_NEAR(rows(before + own + entry(400, 70)), 1.5, 1e-9) << before;
+  }
+  EXPECT_NEAR(rows(entry(25, 0) + entry(50, 4)), 1.2, 1e-9);    // as the nearest
+  EXPECT_NEAR(rows(entry(50, 4) + entry(200, 12)), 2.4, 1e-9);  // half way between
+}
+
+TEST(Transport, WithOtherExchangesOnlyIsNotIdeal) {
+  EXPECT_TRUE(transport_of("").ideal());
+  EXPECT_FALSE(transport_of("others: nccl-p2p\n").ideal());
+  const Transport bare = transport_of("others: nccl-p2p\n");
+  EXPECT_EQ(find_transports("bare",
+                            [&](const std::string& name) {
+                              return name == "bare" ? unless_ideal(bare) : find_transport(name);
+                            })
+                .others->name,
+            "nccl-p2p");
+}
+
 TEST(Carry, SlowerHostsTakeLongerForAPeer) {
   const Topology slow = small_cluster(2, "peer_overhead: 5 us\n");
   const Topology quick = small_cluster(2, "peer_overhead: 1 us\n");

@@ -82,7 +82,7 @@ std::int64_t most_tokens(const Batch& batch) {
 /// The normal kernels with as many rounds as the tokens of a layer fill.
 std::unique_ptr<Dispatch> normal_by_tokens(const DispatchContext& context,
                                            const DeepEpParameters& parameters) {
-  const int most = context.groups.ranks(0).depth() > 1 ? parameters.rounds : 1;
+  const int most = context.groups.ranks(0).by_hosts().depth() > 1 ? parameters.rounds : 1;
   std::vector<std::unique_ptr<Dispatch>> by_rounds;
   for (int rounds = 1; rounds <= most; ++rounds) {
     by_rounds.push_back(in_every_group(
@@ -138,9 +138,9 @@ DispatchMaker read_normal(const YamlMap& params, bool v1) {
 }  // namespace
 
 DeepEpNormal::DeepEpNormal(const RankSpace& ranks, const DeepEpParameters& parameters, int rounds)
-    : Hierarchical(ranks, std::min(2, ranks.depth()), true),
+    : Hierarchical(ranks.by_hosts(), ranks.by_hosts().depth(), true),
       parameters_(parameters),
-      hops_(std::min(2, ranks.depth())),
+      hops_(ranks.by_hosts().depth()),
       rounds_(rounds) {}
 
 DispatchShape DeepEpNormal::shape(const MoeModel& model) const {

@@ -57,7 +57,8 @@ class DeepEpNormal : public Hierarchical {
   int rounds_;
 };
 
-/// Rounds of a layer whose fullest rank has `tokens`: never less than a chunk for every channel.
+/// Rounds of a layer whose fullest rank has `tokens`: the chunks that fill every channel's share of
+/// them, the last maybe in part. Rounds are equal, so that two may be less than a chunk each.
 int rounds_for(std::int64_t tokens, const DeepEpParameters& parameters);
 
 }  // namespace moesim

@@ -15,24 +15,34 @@
 namespace moesim {
 namespace {
 
+/// Which levels there are: all of the cluster, or only its hosts.
+enum class HopLevels { cluster, hosts };
+
+RankSpace levels_of(const RankSpace& ranks, HopLevels levels) {
+  return levels == HopLevels::hosts ? ranks.by_hosts() : ranks;
+}
+
 /// A fixed depth must fit the cluster.
-void check_depth(int depth, const EpGroups& groups) {
-  if (depth <= groups.ranks(0).depth()) return;
+void check_depth(int depth, const EpGroups& groups, HopLevels levels) {
+  const int deepest = levels_of(groups.ranks(0), levels).depth();
+  if (depth <= deepest) return;
   throw Unsuitable(fmt::format("'dispatch.depth' is {}, but {} on '{}' nest{} only {} deep", depth,
                                counted(groups.size(), "rank"), groups.cluster(),
-                               groups.size() == 1 ? "s" : "", groups.ranks(0).depth()),
+                               groups.size() == 1 ? "s" : "", deepest),
                    "moesim topology show prints the levels");
 }
 
 /// `equal`: every phase moves equal parts.
 std::unique_ptr<Dispatch> of_depth(const DispatchContext& context, int depth, bool dedup,
-                                   bool equal) {
-  auto dispatch = in_every_group(
-      context, [&](const RankSpace& ranks) { return Hierarchical(ranks, depth, dedup); });
+                                   bool equal, HopLevels levels = HopLevels::cluster) {
+  const auto made = [&](const RankSpace& ranks) {
+    return Hierarchical(levels_of(ranks, levels), depth, dedup);
+  };
+  auto dispatch = in_every_group(context, made);
   if (!equal) return dispatch;
   std::vector<DispatchShape> shapes;
   for (const RankSpace& ranks : context.groups.spaces()) {
-    shapes.push_back(Hierarchical(ranks, depth, dedup).shape(context.model));
+    shapes.push_back(made(ranks).shape(context.model));
   }
   pad_phases(*dispatch, std::move(shapes));
   return dispatch;
@@ -54,9 +64,9 @@ std::unique_ptr<Dispatch> of_best_depth(const DispatchContext& context, bool ded
 
 }  // namespace
 
-// depth: a number or auto; dedup: HD or H; counts: how auto reads uneven counts (mean or max);
-// padding: none, or max: equal parts, as the paper's cost model counts them; metadata: see
-// read_metadata.
+// depth: a number or auto; levels: of the cluster (default), or only hosts, for a given depth;
+// dedup: HD or H; counts: how auto reads uneven counts (mean or max); padding: none, or max: equal
+// parts, as the paper's cost model counts them; metadata: see read_metadata.
 DispatchMaker read_hierarchical(const YamlMap& params) {
   const bool dedup = params.boolean("dedup", true);
   const auto depth_value = params.find("depth");
@@ -69,12 +79,17 @@ DispatchMaker read_hierarchical(const YamlMap& params) {
     counts->error("'dispatch.counts' has no effect: the depth is given",
                   "say depth: auto, or leave 'counts' out");
   }
+  const auto levels = static_cast<HopLevels>(params.choice("levels", {"cluster", "hosts"}, 0));
+  if (levels == HopLevels::hosts && automatic) {
+    params.find("levels")->error("'dispatch.levels: hosts' needs a depth",
+                                 "give 'depth', 1 or 2: auto knows the levels of the cluster");
+  }
   const bool equal = params.choice("padding", {"none", "max"}, 0) == 1;
   const DispatchMetadata metadata = read_metadata(params);
   return [=](const DispatchContext& context) -> std::unique_ptr<Dispatch> {
-    if (!automatic) check_depth(depth, context.groups);
+    if (!automatic) check_depth(depth, context.groups, levels);
     auto dispatch = automatic ? of_best_depth(context, dedup, equal, reading)
-                              : of_depth(context, depth, dedup, equal);
+                              : of_depth(context, depth, dedup, equal, levels);
     add_metadata(*dispatch, metadata, context, dedup);
     return dispatch;
   };

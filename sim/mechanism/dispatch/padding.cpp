@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <span>
 
 #include "sim/trace/id_counts.h"
@@ -49,7 +51,7 @@ std::int64_t capacity_rows(const Padding& padding, const LayerTokens& tokens) {
   for (const auto& runs : tokens.batch.ranks) {
     rows = std::max(rows,
                     padding.capacity.rows(tokens_of(runs), tokens.assignment.placement().experts(),
-                                          tokens.ids.top_k()));
+                                          tokens.choices_asked()));
   }
   return rows;
 }
@@ -72,18 +74,21 @@ std::int64_t padded_rows(const Padding& padding, const LayerTokens& tokens) {
   return fixed && padding.capacity.factor > 0 ? most : rows;
 }
 
-/// Tokens of a made-up placement: each slot is an expert, and each rank sends it one token.
+/// Tokens of a made-up placement of the slots first .. last - 1: each is an expert, and each rank
+/// sends it one token.
 class OnePerSlot {
  public:
-  explicit OnePerSlot(const Placement& placement) {
+  /// Of the slots of one, as ids of 2 bytes tell them apart.
+  static constexpr int most = IdRows::dropped;
+
+  OnePerSlot(const Placement& placement, int first, int last) {
     SlotTable table(static_cast<std::size_t>(placement.gpus()));
-    for (int s = 0; s < placement.slots(); ++s) {
-      table[placement.gpu_of(SlotId(s)).index()].emplace_back(s);
-      ids_.push_back(static_cast<std::uint16_t>(s));
+    for (int s = first; s < last; ++s) {
+      table[placement.gpu_of(SlotId(s)).index()].emplace_back(s - first);
+      ids_.push_back(static_cast<std::uint16_t>(s - first));
     }
-    batch_.ranks.assign(table.size(), {{0, placement.slots()}});
-    assignment_ =
-        std::make_unique<Assignment>(Placement(placement.slots(), table), placement.gpus());
+    batch_.ranks.assign(table.size(), {{0, last - first}});
+    assignment_ = std::make_unique<Assignment>(Placement(last - first, table), placement.gpus());
   }
   LayerTokens view() const {
     return {batch_, IdRows(ids_.data(), 2, 1, static_cast<std::int64_t>(ids_.size())),
@@ -120,13 +125,31 @@ class EqualParts final : public CountsInPlaceOf {
 
   RowCounts count(const LayerTokens& tokens) const override {
     const std::int64_t rows = padded_rows(padding_, tokens);
-    RowCounts counts = exact_count(OnePerSlot(tokens.assignment.placement()).view());
+    RowCounts counts = one_per_slot(tokens.assignment.placement());
     for (RowTable& phase : counts.phases) phase *= static_cast<std::uint32_t>(rows);
     for (std::int64_t& slot : counts.slots) slot *= rows;
     return counts;
   }
 
  private:
+  RowCounts one_per_slot(const Placement& placement) const {
+    RowCounts all;
+    for (int first = 0; first < placement.slots(); first += OnePerSlot::most) {
+      const int last = std::min(placement.slots(), first + OnePerSlot::most);
+      RowCounts counts = exact_count(OnePerSlot(placement, first, last).view());
+      if (first == 0) {
+        all = std::move(counts);
+        continue;
+      }
+      for (std::size_t p = 0; p < all.phases.size(); ++p) {
+        const auto sums = all.phases[p].cells(), more = counts.phases[p].cells();
+        std::ranges::transform(sums, more, sums.begin(), std::plus());
+      }
+      std::ranges::copy(counts.slots, std::back_inserter(all.slots));
+    }
+    return all;
+  }
+
   Padding padding_;
 };
 

@@ -16,12 +16,10 @@
 namespace moesim {
 namespace {
 
-constexpr int node_level = 1;
-
 class TwoHop {
  public:
   TwoHop(const RankSpace& ranks, HopOrder order, bool padded)
-      : nodes_(ranks.level(node_level)), order_(order), padded_(padded) {}
+      : nodes_(ranks.hosts()), order_(order), padded_(padded) {}
 
   /// The relay is the copy between the hops. Equal parts are copied once more, before the hop
   /// inside the node or after it; exact rows are gathered in the right order to begin with.
@@ -56,8 +54,8 @@ class TwoHop {
 }  // namespace
 
 bool has_two_hops(const DispatchContext& context) {
-  const RankSpace& ranks = context.groups.ranks(0);
-  return ranks.depth() > node_level && ranks.uniform();
+  const RankSpace nodes = context.groups.ranks(0).by_hosts();
+  return nodes.depth() > 1 && nodes.uniform();
 }
 
 std::unique_ptr<Dispatch> two_hops(const DispatchContext& context, HopOrder order, bool padded) {

@@ -48,7 +48,9 @@ class ExpertsApart final : public Placer {
     context_.groups.carried_by(tokens);
     if (c.recorded) {
       context_.recorded = [this, recorded = c.recorded](int step, int layer) {
-        return folded(recorded(step, layer));
+        std::vector<LoadMatrix> loads = recorded(step, layer);
+        for (LoadMatrix& each : loads) each = folded(each);
+        return loads;
       };
     }
     inner_ = make(context_);

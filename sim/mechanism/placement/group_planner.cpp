@@ -37,10 +37,13 @@ std::vector<FirstPlan> GroupPlanner::first_plans() const {
 
 GroupLayer GroupPlanner::at(const LayerRoutingNow& now, int group, const Batch& batch,
                             const SlotTable& slots) const {
-  return {now.layer,
+  const int before = layers_[static_cast<std::size_t>(now.layer)].steps;
+  return {now.step,
+          now.layer,
           group,
           cell(now.layer, group),
-          layers_[static_cast<std::size_t>(now.layer)].steps,
+          begins(now) ? before : before - 1,
+          begins(now),
           groups().gpu(group, GpuId(0)),
           groups().ranks(group),
           batch,
@@ -67,9 +70,8 @@ std::optional<SlotTable> GroupPlanner::planned_slots(const LayerRoutingNow& now)
 
 LayerDecision GroupPlanner::decide(const LayerRoutingNow& now) {
   Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
-  const bool begins = now.begins_iteration || plans_between_microbatches();
   std::optional<SlotTable> wanted;
-  if (begins) {
+  if (begins(now)) {
     if (auto arrived = moves_.arrived(now.layer)) layer.slots = std::move(*arrived);
     wanted = planned_slots(now);
   }
@@ -96,17 +98,17 @@ LayerDecision GroupPlanner::decide(const LayerRoutingNow& now) {
   decision.planning_blocks = options_.planning_blocks;
   if (next != layer.slots) move(decision, layer.slots, next);
   layer.slots = std::move(next);
-  if (asynchronous()) move_behind(decision, now.layer, std::move(wanted), begins);
+  if (asynchronous()) move_behind(decision, now.layer, std::move(wanted), begins(now));
   finish(decision, layer.slots, steps);
   if (asynchronous()) add_buffers(decision, now.layer);
-  remember(now, begins, std::move(loads_by_group));
+  remember(now, std::move(loads_by_group));
   return decision;
 }
 
 void GroupPlanner::move_behind(LayerDecision& decision, int layer, std::optional<SlotTable> wanted,
                                bool begins) {
   if (wanted && *wanted != slots(layer)) {
-    auto moves = nearest_moves(groups(), slots(layer), *wanted, payload());
+    auto moves = nearest_moves(context(), slots(layer), *wanted, payload());
     moves_.plan(layer, std::move(*wanted), std::move(moves));
   }
   if (!begins) return;
@@ -119,8 +121,7 @@ void GroupPlanner::add_buffers(LayerDecision& decision, int layer) const {
   for (std::size_t g = 0; g < buffered.size(); ++g) decision.memory[g].gathered += buffered[g];
 }
 
-void GroupPlanner::remember(const LayerRoutingNow& now, bool begins,
-                            std::vector<LoadMatrix> loads_by_group) {
+void GroupPlanner::remember(const LayerRoutingNow& now, std::vector<LoadMatrix> loads_by_group) {
   Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
   for (int g = 0; g < groups().count(); ++g) {
     const Batch batch = groups().part(now.batch, g);
@@ -129,11 +130,10 @@ void GroupPlanner::remember(const LayerRoutingNow& now, bool begins,
     observe({at(now, g, batch, slots), now.ids, loads});
     if (loads.sources() == 0) continue;
     auto& window = windows_[cell(now.layer, g)];
-    LoadMatrix seen = keeps_ == Keeps::totals ? loads.totals() : std::move(loads);
-    begins ? window.add(std::move(seen)) : window.add_to_newest(seen);
+    window.add(keeps_ == Keeps::totals ? loads.totals() : std::move(loads), begins(now));
   }
-  if (begins) ++layer.steps;
-  observe_all(now);
+  if (begins(now)) ++layer.steps;
+  observe_all(now, begins(now));
 }
 
 Assignment GroupPlanner::assign(const GroupStep&, Placement slots) {
@@ -156,7 +156,7 @@ Bytes GroupPlanner::payload() const {
 
 void GroupPlanner::move(LayerDecision& decision, const SlotTable& before,
                         const SlotTable& after) const {
-  const auto moves = nearest_moves(groups(), before, after, payload());
+  const auto moves = nearest_moves(context(), before, after, payload());
   if (moves.empty()) return;
   decision.migrate.push_back({"migrate", groups().traffic(moves), {}, {}});
 }
@@ -165,10 +165,10 @@ void append(SlotTable& table, SlotTable more) {
   std::move(more.begin(), more.end(), std::back_inserter(table));
 }
 
-std::vector<ExpertTransfer> nearest_moves(const EpGroups& groups, const SlotTable& before,
+std::vector<ExpertTransfer> nearest_moves(const PlacementContext& context, const SlotTable& before,
                                           const SlotTable& after, Bytes bytes) {
   std::vector<ExpertTransfer> moves;
-  for (const WeightMove& move : weight_moves(before, after, gpus_per_host(groups, "migration"))) {
+  for (const WeightMove& move : weight_moves(before, after, gpus_per_host(context))) {
     moves.push_back({move.expert, move.from, move.to, bytes});
   }
   return moves;

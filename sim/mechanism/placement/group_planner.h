@@ -16,10 +16,12 @@ namespace moesim {
 
 /// One layer of one EP group before a step's gate, in the group's own ranks.
 struct GroupLayer {
+  int step = 0;  // its number
   int layer = 0;
   int group = 0;
   std::size_t cell = 0;  // of the layer and group, for what a planner keeps of each
   int steps = 0;         // of the layer, seen before
+  bool begins = true;    // a step; else it is a further microbatch of the one before
   /// The GPU of rank 0: a number that tells groups apart, as seeds and round-robin starts do.
   GpuId first_gpu;
   const RankSpace& ranks;
@@ -48,7 +50,7 @@ struct StepSlots {
 /// 3. `assign`: who uses which;
 /// 4. `move` and `finish`: what a change of slots moves, and what the slots take and cost;
 /// 5. `observe`: what there is to remember of the step. A window of loads is kept here.
-/// The microbatches of an iteration are one step to it, and their loads one entry of the window,
+/// The microbatches of an iteration are one step to it, and their loads one entry of every window,
 /// unless it plans between them. If migration is asynchronous, planned slots are used once they
 /// have arrived, and until then the layer is not planned anew.
 class GroupPlanner : public Placer {
@@ -83,7 +85,7 @@ class GroupPlanner : public Placer {
   /// Whether slots may change within an iteration, because no gradients are in them.
   virtual bool plans_between_microbatches() const { return false; }
   /// Once per step and layer, for what is seen of all EP groups together.
-  virtual void observe_all(const LayerRoutingNow&) {}
+  virtual void observe_all(const LayerRoutingNow&, bool /*begins*/) {}
 
   const PlacementContext& context() const { return context_; }
   const PlanningOptions& options() const { return options_; }
@@ -109,6 +111,9 @@ class GroupPlanner : public Placer {
     SlotTable slots;  // of all GPUs
     int steps = 0;    // seen so far
   };
+  bool begins(const LayerRoutingNow& now) const {
+    return now.begins_iteration || plans_between_microbatches();
+  }
   GroupLayer at(const LayerRoutingNow& now, int group, const Batch& batch,
                 const SlotTable& slots) const;
   /// The slots from now on of all EP groups, if any was planned.
@@ -119,7 +124,7 @@ class GroupPlanner : public Placer {
                    bool begins);
   void add_buffers(LayerDecision& decision, int layer) const;
   /// Of a step that has been decided on.
-  void remember(const LayerRoutingNow& now, bool begins, std::vector<LoadMatrix> loads_by_group);
+  void remember(const LayerRoutingNow& now, std::vector<LoadMatrix> loads_by_group);
 
   PlacementContext context_;
   PlanningOptions options_;
@@ -133,7 +138,7 @@ class GroupPlanner : public Placer {
 void append(SlotTable& table, SlotTable more);
 
 /// The moves that change the slots of all GPUs, each of `bytes`, from the nearest holders.
-std::vector<ExpertTransfer> nearest_moves(const EpGroups& groups, const SlotTable& before,
+std::vector<ExpertTransfer> nearest_moves(const PlacementContext& context, const SlotTable& before,
                                           const SlotTable& after, Bytes bytes);
 
 }  // namespace moesim

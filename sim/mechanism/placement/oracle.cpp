@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What planners are measured against: placements that know the future and move experts for nothing.
 // No real system has them.
+#include <algorithm>
+#include <iterator>
+
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/best_slots.h"
 
 namespace moesim {
 namespace {
 
-/// The best slots of every EP group for some steps of a layer.
-Assignment best_assignment(const PlacementContext& context, int layer, int first_step, int steps) {
-  std::vector<LoadMatrix> loads;
-  for (int s = 0; s < steps; ++s) loads.push_back(context.recorded(first_step + s, layer));
+/// The best slots of every EP group for a layer with some loads, one after the other.
+Assignment best_assignment(const PlacementContext& context, const std::vector<LoadMatrix>& loads) {
   std::vector<Assignment> assignments;
   const int ep = context.groups.size();
   for (int g = 0; g < context.groups.count(); ++g) {
@@ -24,12 +25,17 @@ Assignment best_assignment(const PlacementContext& context, int layer, int first
   return Assignment::joined(assignments);
 }
 
-/// One placement for the whole trace.
+/// One placement for all simulated steps.
 class StaticBest final : public Placer {
  public:
   explicit StaticBest(const PlacementContext& context) {
     for (int layer = 0; layer < context.layers; ++layer) {
-      layers_.push_back(best_assignment(context, layer, context.first_step, context.steps));
+      std::vector<LoadMatrix> loads;
+      for (int s = 0; s < context.steps; ++s) {
+        std::ranges::move(context.recorded(context.first_step + s, layer),
+                          std::back_inserter(loads));
+      }
+      layers_.push_back(best_assignment(context, loads));
     }
   }
   LayerDecision decide(const LayerRoutingNow& now) override {
@@ -42,15 +48,15 @@ class StaticBest final : public Placer {
   std::vector<Assignment> layers_;
 };
 
-/// A new placement in every step, the best for it.
+/// A new placement in every step and microbatch, the best for it.
 class Clairvoyant final : public Placer {
  public:
   explicit Clairvoyant(const PlacementContext& context) : context_(context) {}
   LayerDecision decide(const LayerRoutingNow& now) override {
-    return LayerDecision(best_assignment(context_, now.layer, now.step, 1));
+    return LayerDecision(best_assignment(context_, {now.loads}));
   }
   bool reacts() const override { return true; }
-  bool looks() const override { return false; }
+  std::vector<FirstPlan> first_plans() const override { return {}; }
 
  private:
   PlacementContext context_;

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/mechanism/placement/replica_use.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
-
-#include "sim/base/error.h"
-#include "sim/base/unsuitable.h"
 
 namespace moesim {
 namespace {
@@ -30,13 +25,6 @@ std::vector<SlotId> nearest(const Placement& slots, ExpertId expert, GpuId rank,
 }
 
 }  // namespace
-
-int gpus_per_host(const EpGroups& groups, const std::string& who) {
-  if (groups.gpus_per_host() > 0) return groups.gpus_per_host();
-  throw Unsuitable(
-      fmt::format("'{}' needs hosts of equally many consecutive GPUs, which '{}' has not", who,
-                  groups.cluster()));
-}
 
 Assignment assign_replicas(const Placement& slots, const RankSpace& ranks, GpuId first,
                            ReplicaUse use) {

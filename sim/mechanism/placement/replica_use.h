@@ -18,10 +18,6 @@ enum class ReplicaUse {
 /// Names as they appear in YAML, in the order of ReplicaUse.
 inline const std::vector<std::string> replica_use_names = {"any", "node-first"};
 
-/// GPUs per host. Throws Unsuitable naming `who` unless all hosts have equally many consecutive
-/// GPUs.
-int gpus_per_host(const EpGroups& groups, const std::string& who);
-
 /// Choices go round-robin over the replicas that a rank may use; ranks start at different ones, so
 /// that single choices spread too: rank 0 at replica `first` modulo the replicas.
 Assignment assign_replicas(const Placement& slots, const RankSpace& ranks, GpuId first,

@@ -17,8 +17,11 @@ class Window {
     values_.push_back(std::move(value));
     if (values_.size() > most_) values_.pop_front();
   }
-  /// By +=; there must be one.
-  void add_to_newest(const T& value) { values_.back() += value; }
+  /// A part of a step: one that does not begin it is added to the newest value, by +=.
+  void add(T part, bool begins) {
+    if (begins) return add(std::move(part));
+    values_.back() += part;
+  }
   bool empty() const { return values_.empty(); }
   int size() const { return static_cast<int>(values_.size()); }
   /// The value `age` steps before the newest, which has age 0.

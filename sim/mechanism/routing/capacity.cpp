@@ -38,6 +38,10 @@ class CapacityRouting final : public Routing {
   CapacityRouting(const RoutingContext& context, Capacity capacity, Asking asking)
       : experts_(context.experts), capacity_(capacity), asking_(asking) {}
 
+  int choices(int recorded) const override {
+    return asking_.choices == 0 ? recorded : std::min(asking_.choices, recorded);
+  }
+
   RoutedTokens apply(const RecordedRouting& recorded, RoutingChange& change) override {
     need_weights(recorded);
     ids_.copy(recorded);
@@ -64,10 +68,7 @@ class CapacityRouting final : public Routing {
     }
   }
 
-  /// Choices that a token's gate makes; as formulas of capacities have it.
-  int choices() const {
-    return asking_.choices == 0 ? ids_.top_k() : std::min(asking_.choices, ids_.top_k());
-  }
+  int choices() const { return choices(ids_.top_k()); }
 
   /// Choices that ask for no place are dropped from the start.
   void withdraw(const RecordedRouting& recorded, const BatchToken& token) {

@@ -129,7 +129,15 @@ PlannerOptions Planner::iteration_layers() {
   layers.accumulate = 0;  // the end of the iteration sums
   layers.explicit_rows = spec_.explicit_rows;
   layers.backward = spec_.backward;
-  layers.batches = microbatches_.recorded;
+  layers.first_step = spec_.first;
+  layers.steps = spec_.count;
+  layers.microbatches = [this](int iteration, int number) {
+    std::vector<const Batch*> passing;
+    for (const NumberedBatch& each : microbatches_of(iteration)) {
+      if (number >= each.first && number < each.last) passing.push_back(each.batch);
+    }
+    return passing;
+  };
   layers.counted = &counted_;
   layers.join_alike = spec_.join_alike;
   layers.settled = spec_.settled;
@@ -161,8 +169,8 @@ std::vector<StagePart> Planner::parts(int stage, int chunk) const {
 std::vector<NumberedBatch> Planner::microbatches_of(int iteration) const {
   std::vector<NumberedBatch> microbatches;
   for (int m = 0; m < microbatches_.distinct; ++m) {
-    NumberedBatch& added = microbatches.emplace_back(NumberedBatch{
-        &microbatches_.of(iteration, m), static_cast<int>(microbatches_.index_of(iteration, m))});
+    NumberedBatch& added =
+        microbatches.emplace_back(NumberedBatch{&microbatches_.of(iteration, m), iteration});
     if (shape_.batch_parts.empty()) continue;
     const bool drafts = shape_.batch_parts[static_cast<std::size_t>(m)].drafts();
     (drafts ? added.first : added.last) = model_.layers;
@@ -180,6 +188,7 @@ void Planner::decide(std::span<const NumberedBatch> microbatches, int number, Pl
 }
 
 void Planner::warm_up(int iteration) {
+  if (!layer_planner().looks()) return;
   PlannedStep step;
   decide(microbatches_of(iteration), iteration, step);
 }

@@ -16,7 +16,8 @@ TrainingTraffic serving_traffic(DataType type);
 struct Spec {
   IterationSpec spec = {};
   TrainingState state = {};
-  bool optimizer = true;  // the end of the iteration: sums of gradients, update, new weights
+  bool optimizer = true;     // the end of the iteration: sums of gradients, update, new weights
+  int first = 0, count = 1;  // iterations that are planned one by one, for oracles and epochs
   /// Token lists, for real execution.
   bool explicit_rows = false;
   bool join_alike = false;          // communicators with equal times are one exchange (alike.h)

@@ -91,7 +91,7 @@ class CapacitySlices {
   }
   LayerTokens tokens(const LayerTokens& all, const std::vector<std::uint16_t>& ids) const {
     return {all.batch, IdRows(ids.data(), 2, all.ids.top_k(), all.ids.tokens()), all.assignment,
-            all.first_gpu};
+            all.first_gpu, all.choices};
   }
 
   RowCounts counts(const LayerTokens& all, int chunk) const {

@@ -76,10 +76,10 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
                options_.backward,
                options_.state,
                options_.first_step,
-               static_cast<int>(options_.batches.size()),
+               options_.microbatches ? options_.steps : static_cast<int>(options_.batches.size()),
                [this](int step, int layer) { return recorded_loads(step, layer); },
-               static_cast<int>(options_.warmup.size()),
-               options_.numbers_in(trace.info())},
+               options_.numbers_in(trace.info()),
+               system.name},
       routing_(unless_unsuitable([&] {
         return system.routing.make({topology, model, trace.info().experts, options_.ep});
       })),
@@ -138,12 +138,17 @@ LoadMatrix LayerPlanner::loads_of(const Batch& batch, IdRows ids) const {
 }
 
 /// Loads of a counted step or one of the warm-up before them.
-LoadMatrix LayerPlanner::recorded_loads(int step, int layer) const {
-  const std::int64_t from_first = step - options_.first_step;
-  const auto in_warmup = static_cast<std::size_t>(from_first + std::ssize(options_.warmup));
-  const Batch& batch = from_first < 0 ? options_.warmup[in_warmup]
-                                      : options_.batches[static_cast<std::size_t>(from_first)];
-  return loads_of(batch, recorded(batch, static_cast<std::size_t>(layer)).ids);
+std::vector<LoadMatrix> LayerPlanner::recorded_loads(int step, int layer) const {
+  const auto l = static_cast<std::size_t>(layer);
+  const auto batches = [&]() -> std::vector<const Batch*> {
+    if (options_.microbatches) return options_.microbatches(step, options_.numbers[l]);
+    const auto from_first = static_cast<std::ptrdiff_t>(step) - options_.first_step;
+    if (from_first < 0) return {&*(options_.warmup.end() + from_first)};
+    return {&*(options_.batches.begin() + from_first)};
+  };
+  std::vector<LoadMatrix> loads;
+  for (const Batch* batch : batches()) loads.push_back(loads_of(*batch, recorded(*batch, l).ids));
+  return loads;
 }
 
 /// Decides as for steps that are planned, and drops what was decided.
@@ -164,6 +169,12 @@ void LayerPlanner::warm_up() {
 RoutedTokens LayerPlanner::routed(const Batch& batch, std::size_t layer, const Assignment* placed,
                                   RoutingChange& change) {
   return routing_->apply({trace_.step(batch.step), options_.layers[layer], batch, placed}, change);
+}
+
+LayerTokens LayerPlanner::tokens_of(const RoutedTokens& routed, const Assignment& placed) const {
+  const int shared = shared_choice_ ? 1 : 0;
+  const int choices = routing_->choices(routed.ids.top_k() - shared) + shared;
+  return {routed.batch, routed.ids, placed, GpuId(0), choices};
 }
 
 /// A rule that asks where experts are comes second, or its own result would decide where they are.
@@ -230,7 +241,7 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
     work.tokens_per_rank = tokens_per_rank(batch);
     change.choices += batch.tokens() * decided.tokens.ids.top_k();
     if (options_.attention) work.attended = mean_attended(trace_.step(batch.step));
-    const LayerTokens tokens{decided.tokens.batch, decided.tokens.ids, work.assignment()};
+    const LayerTokens tokens = tokens_of(decided.tokens, work.assignment());
     work.dispatch = &dispatch_->choose(tokens);
     work.counts = count(*work.dispatch, tokens, recorded(batch, layer).ids);
     add_padding(work.counts);
@@ -277,21 +288,11 @@ ChosenExperts LayerPlanner::add_rows(LayerWork& work, const Batch& batch, std::s
   return unless_unsuitable([&] {
     const Assignment* placed = routing_->after_placement() ? &work.assignment() : nullptr;
     const RoutedTokens routed_tokens = complete(routed(batch, layer, placed, change));
-    const LayerTokens tokens{routed_tokens.batch, routed_tokens.ids, work.assignment()};
+    const LayerTokens tokens = tokens_of(routed_tokens, work.assignment());
     work.rows = work.dispatch->rows(tokens);
     add_chunk_rows(work, tokens, placing_.groups, schedule_->chunking());
     return choices_of(tokens.batch, tokens.ids);
   });
-}
-
-int default_ep(int gpus, int experts) {
-  int ep = std::min(gpus, experts);
-  while (gpus % ep != 0) --ep;
-  return ep;
-}
-
-int default_ep(const SystemSpec& system, int gpus, int experts) {
-  return system.placement.replicates ? gpus : default_ep(gpus, experts);
 }
 
 }  // namespace moesim

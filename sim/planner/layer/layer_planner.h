@@ -32,7 +32,10 @@ struct PlannerOptions {
   int accumulate = 1;  // steps that share a sum of expert gradients over the EP groups; 0: none
   std::span<const Batch> batches = {};  // of all steps; only oracles look at them
   int first_step = 0;                   // the number of the first of these
-  std::span<const Batch> warmup = {};   // of the steps just before, which planners see first
+  int steps = 0;                        // of iterations, which have no such batches: so many
+  /// Their microbatches that pass a model layer of some number.
+  std::function<std::vector<const Batch*>(int iteration, int number)> microbatches = {};
+  std::span<const Batch> warmup = {};  // of the steps just before, which planners see first
   std::vector<int> numbers = {};  // model layers that they stand for; empty: those of the trace
   std::optional<DataType> gemm_type = {};  // that experts compute in; default: the weights'
   bool overlap_results = false;  // their last products run while results of other experts travel
@@ -98,13 +101,15 @@ class LayerPlanner {
   /// When the placement first decides from loads, steps of the warm-up included.
   std::vector<FirstPlan> first_plans() const { return placer_->first_plans(); }
   bool reacts() const { return placer_->reacts(); }
+  /// Whether the placement looks at routing: else it is shown no warm-up.
+  bool looks() const { return placer_->looks(); }
   /// Why its plans are the same for any loads, or nothing (Placer::forced).
   std::string forced() const { return placer_->forced(); }
   /// Steps of the warm-up in which it did.
   int replans_in_warmup() const { return replans_in_warmup_; }
 
  private:
-  LoadMatrix recorded_loads(int step, int layer) const;
+  std::vector<LoadMatrix> recorded_loads(int step, int layer) const;
   LoadMatrix loads_of(const Batch& batch, IdRows ids) const;
   void warm_up();
   /// Slots, and the tokens that go to them.
@@ -121,6 +126,8 @@ class LayerPlanner {
   RoutedTokens complete(const RoutedTokens& tokens) {
     return shared_choice_ ? shared_choice_->add_to(tokens) : tokens;
   }
+  /// With the number of choices that the gate makes, and of the shared expert.
+  LayerTokens tokens_of(const RoutedTokens& routed, const Assignment& placed) const;
   Decided decide(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
                  bool begins_iteration);
   std::vector<LayerWork> chunks(const LayerWork& work, const LayerTokens& tokens) const;
@@ -154,10 +161,5 @@ class LayerPlanner {
   std::optional<ChunkCount> chunk_count_;      // if the schedule leaves it open
   int kernel_sms_ = 0;                         // multiprocessors of a GPU, if chunks are tiles
 };
-
-/// The largest expert-parallel degree that fits: a divisor of gpus, at most experts.
-int default_ep(int gpus, int experts);
-/// The same for a system: the whole cluster if its placement replicates experts.
-int default_ep(const SystemSpec& system, int gpus, int experts);
 
 }  // namespace moesim

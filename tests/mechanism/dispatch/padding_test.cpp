@@ -230,5 +230,42 @@ TEST(Padding, WhatACapacityLeavesIsDelivered) {
   }
 }
 
+// A gate of one choice: the capacity counts that, and not the choices that the trace has.
+TEST(Padding, CapacityCountsTheChoicesOfTheGate) {
+  const Topology topology = bare_nodes(1, 4);
+  std::mt19937 random(23);
+  MoeModel model;
+  model.hidden = 64;
+  model.experts = 8;
+  model.top_k = 3;
+  model.expert_ffn = 8;
+  const Tokens tokens(4, 8, 3, 16, random_ids(random, 4 * 16, 8, 3), 4);
+  for (const int choices : {1, 2, 3}) {
+    const PlannedStep planned = proven_plan(
+        fmt::format("{{kind: capacity, rule: tutel, factor: 1, choices: {}}}", choices),
+        "{kind: padded, padding: capacity, rule: tutel, factor: 1}", topology, tokens, model);
+    // k x ceil(16 / 8) rows from each of four ranks.
+    EXPECT_THAT(planned.layers[0].counts.padded_slots, testing::Each(4 * choices * 2));
+  }
+}
+
+// More slots than ids of two bytes tell apart.
+TEST(Padding, CountsAnyNumberOfSlots) {
+  constexpr int gpus = 4, per_gpu = 20'000, experts = 8;
+  SlotTable table(gpus);
+  for (int g = 0; g < gpus; ++g) {
+    for (int s = 0; s < per_gpu; ++s) table[static_cast<std::size_t>(g)].emplace_back(s % experts);
+  }
+  Tokens tokens(gpus, experts, 1, 2, {0, 1, 2, 3, 4, 5, 6, 7}, gpus);
+  tokens.assignment = Assignment(Placement(experts, table), gpus);
+  const auto dispatch = make_dispatch("padded", bare_nodes(1, gpus), gpus);
+  const RowCounts counts = dispatch->count(tokens.view());
+  ASSERT_EQ(counts.padded_slots.size(), std::size_t{gpus} * per_gpu);
+  EXPECT_THAT(counts.padded_slots, testing::Each(gpus));
+  for (std::size_t pair = 0; pair < 16; ++pair) {
+    EXPECT_EQ(counts.padded_phases.at(0)[pair], per_gpu) << pair;
+  }
+}
+
 }  // namespace
 }  // namespace moesim

@@ -26,20 +26,21 @@ class Play {
         "test");
     PlacementContext context{
         EpGroups(topology, ep), model_, model.experts, layers, backward, {}, 0, 0, {}};
-    context.recorded = [this](int, int) { return loads_; };
+    context.recorded = [this](int, int) { return std::vector{loads_}; };
     placer_ = system.placement.make(context);
   }
   Play(const Play&) = delete;
   Play& operator=(const Play&) = delete;
 
-  /// Decides on the next step of a layer; `ids` holds the choices of every rank's tokens in turn.
-  LayerDecision show(const std::vector<int>& ids, int layer = 0) {
+  /// Decides on the next step of a layer, or a further microbatch of it; `ids` holds the choices of
+  /// every rank's tokens in turn.
+  LayerDecision show(const std::vector<int>& ids, int layer = 0, bool begins = true) {
     const auto tokens = static_cast<std::int64_t>(ids.size()) / model_.top_k;
     const Tokens shown(ranks_, model_.experts, model_.top_k, tokens / ranks_, ids, 1);
     const IdRows rows = shown.step->ids(0);
     loads_ = count_loads(shown.batch, rows, model_.experts);
-    if (layer == 0) ++step_;
-    return placer_->decide({step_, layer, shown.batch, rows, loads_});
+    if (layer == 0 && begins) ++step_;
+    return placer_->decide({step_, layer, shown.batch, rows, loads_, begins});
   }
   const LoadMatrix& loads() const { return loads_; }  // of the last step shown
   bool reacts() const { return placer_->reacts(); }

@@ -20,6 +20,7 @@
 #include "tests/error_of.h"
 #include "tests/mechanism/placement/affinity/chosen_tokens.h"
 #include "tests/mechanism/placement/training/routed_layer.h"
+#include "tests/mechanism/placement/training/training_play.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {
@@ -140,8 +141,28 @@ TEST(Refusals, WiringsAreSoundPermutations) {
   EXPECT_EQ(place({}, 1, 2), "error: LPLB cannot cut 2 GPUs into groups of 0\n");
   EXPECT_EQ(place(lplb::ring(2), 0, 2), "error: LPLB cannot cut 2 GPUs into groups of 2\n");
   EXPECT_EQ(place(lplb::ring(3), 1, 4), "error: LPLB cannot cut 4 GPUs into groups of 3\n");
+  EXPECT_EQ(place({}, 1, 1), "error: LPLB cannot cut 1 GPU into groups of 0\n");
+  EXPECT_EQ(place(lplb::ring(1), 1, 2),
+            "error: LPLB's topology has rank 0 of 1 replicate its own experts\n"
+            "hint: a topology of more ranks\n");
   EXPECT_EQ(place(lplb::ring(2), 5, 2),
             "error: LPLB replicates 5 experts per rank, but a rank has 4\n");
+}
+
+TEST(Refusals, NameThePolicy) {
+  const MoeModel model = toy_model(6, 2);
+  PlacementContext context{EpGroups(two_nodes(), 4), model, model.experts, 1};
+  context.who = "mine";
+  for (const std::string kind :
+       {"llep", "moon-ep", "ultra-ep", "feplb", "free-balance", "probe", "occult"}) {
+    const SystemSpec system = parse_system(
+        "{name: t, source: test, routing: identity, dispatch: alltoall, schedule: sequential, "
+        "placement: " +
+            kind + "}",
+        "test");
+    const std::string said = error_of([&] { system.placement.make(context); });
+    EXPECT_TRUE(said.starts_with("error: 'mine' ")) << kind << ": " << said;
+  }
 }
 
 TEST(Refusals, CopiesNeedSlotsAndHolders) {

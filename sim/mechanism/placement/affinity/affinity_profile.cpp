@@ -89,16 +89,16 @@ std::optional<SlotTable> ProfiledPlanner::plan(const GroupLayer& at) {
   return planned_;
 }
 
-void ProfiledPlanner::observe_all(const LayerRoutingNow& now) {
+void ProfiledPlanner::observe_all(const LayerRoutingNow& now, bool begins) {
   const auto layer = static_cast<std::size_t>(now.layer);
   std::vector<int> choices = batch_choices(now.batch, now.ids);
   const int top_k = now.ids.top_k(), experts = context().experts;
   if (kind_ == Pairs::co_choices) {
-    pairs_[layer].add(co_choices_of(choices, top_k, experts));
+    pairs_[layer].add(co_choices_of(choices, top_k, experts), begins);
   } else if (layer > 0) {
-    pairs_[layer - 1].add(transitions_between(before_, choices, top_k, experts));
+    pairs_[layer - 1].add(transitions_between(before_, choices, top_k, experts), begins);
   }
-  loads_[layer].add(now.loads.totals());
+  loads_[layer].add(now.loads.totals(), begins);
   if (kind_ == Pairs::transitions) before_ = std::move(choices);
 }
 
@@ -124,18 +124,10 @@ ProfileOptions read_profile_options(const YamlMap& params) {
   return {read_planning_options(params, defaults), offline};
 }
 
-void check_equal_slots(const PlacementContext& context, const std::string& who) {
+void check_equal_slots(const PlacementContext& context) {
   if (context.experts % context.groups.size() == 0) return;
-  throw Unsuitable(fmt::format("'{}' needs equally many experts on every rank: {} on {}", who,
-                               context.experts, context.groups.size()),
-                   "another ep");
-}
-
-GroupNodes whole_nodes(const PlacementContext& context, const std::string& who) {
-  const int host = gpus_per_host(context.groups, who);
-  if (const auto nodes = context.groups.nodes()) return *nodes;
-  throw Unsuitable(fmt::format("'{}' needs EP groups of whole nodes: {} ranks on nodes of {} GPUs",
-                               who, context.groups.size(), host),
+  throw Unsuitable(fmt::format("'{}' needs equally many experts on every rank: {} on {}",
+                               context.who, context.experts, context.groups.size()),
                    "another ep");
 }
 

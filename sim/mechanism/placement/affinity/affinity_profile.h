@@ -40,6 +40,10 @@ class ProfiledPlanner : public GroupPlanner {
   ProfiledPlanner(const PlacementContext& context, const ProfileOptions& options, Pairs pairs);
   /// The pairs of a layer (transitions: from it to the next one), summed over the window.
   PairMatrix pairs_of(int layer) const;
+  /// Those of the newest step.
+  const PairMatrix& newest_pairs(int layer) const {
+    return pairs_[static_cast<std::size_t>(layer)].newest();
+  }
   /// [layer - 1]
   std::vector<PairMatrix> all_pairs() const;
   /// [layer][expert]: choices, summed over the window.
@@ -48,7 +52,7 @@ class ProfiledPlanner : public GroupPlanner {
   virtual SlotTable place(int layer) = 0;
   std::optional<SlotTable> plan(const GroupLayer& at) final;
   void move(LayerDecision& decision, const SlotTable& before, const SlotTable& after) const final;
-  void observe_all(const LayerRoutingNow& now) override;
+  void observe_all(const LayerRoutingNow& now, bool begins) override;
 
  private:
   Pairs kind_;
@@ -72,10 +76,7 @@ class AllLayersPlanner : public ProfiledPlanner {
   std::vector<SlotTable> planned_;
 };
 
-/// Throws Unsuitable naming `who` unless the ranks of an EP group hold equally many experts.
-void check_equal_slots(const PlacementContext& context, const std::string& who);
-
-/// Throws Unsuitable naming `who` unless an EP group is a number of whole hosts or within one.
-GroupNodes whole_nodes(const PlacementContext& context, const std::string& who);
+/// Throws Unsuitable unless the ranks of an EP group hold equally many experts.
+void check_equal_slots(const PlacementContext& context);
 
 }  // namespace moesim

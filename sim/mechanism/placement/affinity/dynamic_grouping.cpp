@@ -27,10 +27,9 @@ class DynamicGrouping final : public ProfiledPlanner {
                   GroupingOptions grouping)
       : ProfiledPlanner(context, {options}, Pairs::co_choices),
         grouping_(grouping),
-        parts_(grouping.on_nodes ? whole_nodes(context, "dynamic-grouping")
-                                 : GroupNodes{context.groups.size(), 1}) {
-    check_equal_slots(context, "dynamic-grouping");
-    similarity_.reserve(static_cast<std::size_t>(context.layers));
+        parts_(grouping.on_nodes ? group_nodes(context) : GroupNodes{context.groups.size(), 1}) {
+    check_equal_slots(context);
+    similarity_.resize(static_cast<std::size_t>(context.layers));
   }
   double compression() const override { return grouping_.compression; }
 
@@ -52,7 +51,7 @@ class DynamicGrouping final : public ProfiledPlanner {
   SlotTable place(int of_layer) override {
     const auto layer = static_cast<std::size_t>(of_layer);
     const int most = context().experts;
-    const auto groups = similar_groups(without_weak_pairs(similarity_[layer], grouping_.floor),
+    const auto groups = similar_groups(without_weak_pairs(*similarity_[layer].now, grouping_.floor),
                                        std::min(parts_.nodes * grouping_.groups_per_part, most), 1);
     const auto loads = all_loads()[layer];
     const std::vector<int> part_of = place_groups(groups, loads, parts_.nodes);
@@ -75,21 +74,24 @@ class DynamicGrouping final : public ProfiledPlanner {
     return table;
   }
 
-  void observe_all(const LayerRoutingNow& now) override {
-    ProfiledPlanner::observe_all(now);
-    const auto layer = static_cast<std::size_t>(now.layer);
-    const SquareMatrix newest = co_choice_similarity(
-        co_choices_of(batch_choices(now.batch, now.ids), now.ids.top_k(), context().experts));
-    if (layer == similarity_.size()) {
-      similarity_.push_back(newest);
-    } else {
-      update_similarity(similarity_[layer], newest, grouping_.rate);
-    }
+  void observe_all(const LayerRoutingNow& now, bool begins) override {
+    ProfiledPlanner::observe_all(now, begins);
+    Similarity& mine = similarity_[static_cast<std::size_t>(now.layer)];
+    if (begins) mine.before = mine.now;
+    const SquareMatrix newest = co_choice_similarity(newest_pairs(now.layer));
+    mine.now = newest;
+    if (!mine.before) return;
+    mine.now = mine.before;
+    update_similarity(*mine.now, newest, grouping_.rate);
   }
+
+  struct Similarity {
+    std::optional<SquareMatrix> now, before;  // the newest step
+  };
 
   GroupingOptions grouping_;
   GroupNodes parts_;
-  std::vector<SquareMatrix> similarity_;  // [layer]
+  std::vector<Similarity> similarity_;  // [layer]
 };
 
 }  // namespace

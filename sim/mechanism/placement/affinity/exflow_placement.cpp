@@ -12,10 +12,8 @@ namespace {
 class ExFlow final : public AllLayersPlanner {
  public:
   ExFlow(const PlacementContext& context, const ProfileOptions& options, SwapSearch search)
-      : AllLayersPlanner(context, options),
-        nodes_(whole_nodes(context, "exflow")),
-        search_(search) {
-    check_equal_slots(context, "exflow");
+      : AllLayersPlanner(context, options), nodes_(group_nodes(context)), search_(search) {
+    check_equal_slots(context);
   }
 
  private:

@@ -112,7 +112,7 @@ PlacementMaker read_grace(const YamlMap& params) {
   o.copy_load =
       static_cast<GraceCopyLoad>(params.choice("copy_load", {"conserved", "published"}, 0));
   return [o](const PlacementContext& c) {
-    const GroupNodes nodes = group_nodes(c.groups, "grace");
+    const GroupNodes nodes = group_nodes(c);
     const int ranks = c.groups.size();
     const SlotTable initial =
         unless_unsuitable([&] { return contiguous_placement(c.experts, ranks, ranks).table(); });

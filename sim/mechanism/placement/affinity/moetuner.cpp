@@ -29,6 +29,7 @@ class ClusterAssignment {
     }
     totals_.assign(gpus_, 0);
     for (const Clusters& layer : clusters_) hand_out(layer);
+    for (std::size_t l = 0; l < between_.size(); ++l) known_.push_back(pairs_after(l));
   }
 
   void improve() {
@@ -92,58 +93,100 @@ class ClusterAssignment {
     double slowest = 0;
     double sum = 0;
   };
-  Cost cost_after(std::size_t l) const {
-    Cost cost;
-    if (l >= between_.size()) return cost;
+  /// The same of all pairs, with the slowest of every GPU of the layer and of the next.
+  struct Pairs {
+    double sum = 0;
+    std::vector<double> from, to;
+    double slowest() const { return *std::max_element(from.begin(), from.end()); }
+  };
+  double seconds(std::size_t l, std::size_t from_cluster, std::size_t to_cluster, std::size_t g,
+                 std::size_t h) const {
+    const std::int64_t tokens = between_[l][from_cluster * gpus_ + to_cluster];
+    return static_cast<double>(tokens) * cost_[g * gpus_ + h];
+  }
+  Pairs pairs_after(std::size_t l) const {
+    Pairs pairs{0, std::vector<double>(gpus_), std::vector<double>(gpus_)};
     for (std::size_t g = 0; g < gpus_; ++g) {
-      const std::int64_t* row = &between_[l][held_[l][g] * gpus_];
       for (std::size_t h = 0; h < gpus_; ++h) {
-        const double pair = static_cast<double>(row[held_[l + 1][h]]) * cost_[g * gpus_ + h];
-        cost.slowest = std::max(cost.slowest, pair);
-        cost.sum += pair;
+        const double pair = seconds(l, held_[l][g], held_[l + 1][h], g, h);
+        pairs.from[g] = std::max(pairs.from[g], pair);
+        pairs.to[h] = std::max(pairs.to[h], pair);
+        pairs.sum += pair;
       }
     }
-    return cost;
+    return pairs;
   }
 
-  /// Squares tell apart what has one spread, so that the search continues.
-  std::int64_t unevenness() const {
-    std::int64_t squares = 0;
-    for (const int total : totals_) squares += std::int64_t{total} * total;
-    return squares;
+  /// What a swap in a layer can change, the weightiest first: how uneven totals are (squares tell
+  /// apart what has one spread, so that the search continues), the slowest pairs, and the sum,
+  /// which guides the search if several pairs are slowest.
+  using Around = std::tuple<std::int64_t, double, double>;
+
+  Around cost_around(std::size_t l) const {
+    Cost cost;
+    for (const std::size_t pair : {l - 1, l}) {
+      if (pair >= known_.size()) continue;
+      cost.slowest += known_[pair].slowest();
+      cost.sum += known_[pair].sum;
+    }
+    return {0, cost.slowest, cost.sum};
   }
 
-  /// What a swap in a layer can change, the weightiest first. The sum guides the search if several
-  /// pairs are slowest.
-  std::tuple<std::int64_t, double, double> cost_around(std::size_t l) const {
-    const Cost before = l > 0 ? cost_after(l - 1) : Cost(), after = cost_after(l);
-    return {unevenness(), before.slowest + after.slowest, before.sum + after.sum};
+  /// What it would be if GPUs a and b had each other's clusters of the layer: only their pairs
+  /// change. Unevenness is counted from what it is.
+  Around cost_swapped(std::size_t l, std::size_t a, std::size_t b) const {
+    Cost cost;
+    if (l > 0) add_swapped(l - 1, {a, b}, known_[l - 1].to, false, cost);
+    if (l < known_.size()) add_swapped(l, {a, b}, known_[l].from, true, cost);
+    const std::int64_t more = size_of(l, b) - size_of(l, a);
+    return {2 * more * (totals_[a] - totals_[b] + more), cost.slowest, cost.sum};
   }
 
-  /// Swaps two GPUs' clusters of one layer; takes it back unless that costs less.
+  /// Adds the cost between layer l and the next; `from`: the swap is in the layer itself.
+  /// `slowest_of`: pairs of each GPU on that side.
+  void add_swapped(std::size_t l, std::pair<std::size_t, std::size_t> swap,
+                   const std::vector<double>& slowest_of, bool from, Cost& cost) const {
+    const auto& held = held_[from ? l : l + 1];
+    const auto of = [&](std::size_t gpu, std::size_t cluster, std::size_t other) {
+      return from ? seconds(l, cluster, held_[l + 1][other], gpu, other)
+                  : seconds(l, held_[l][other], cluster, other, gpu);
+    };
+    double slowest = 0, sum = known_[l].sum;
+    const auto [a, b] = swap;
+    for (std::size_t g = 0; g < gpus_; ++g) {
+      if (g != a && g != b) slowest = std::max(slowest, slowest_of[g]);
+      const double at_a = of(a, held[b], g), at_b = of(b, held[a], g);
+      slowest = std::max({slowest, at_a, at_b});
+      sum += at_a - of(a, held[a], g) + at_b - of(b, held[b], g);
+    }
+    cost.slowest += slowest;
+    cost.sum += sum;
+  }
+
+  /// Swaps two GPUs' clusters of one layer if that costs less.
   bool try_swap(std::size_t l, std::size_t a, std::size_t b) {
-    const auto before = cost_around(l);
+    if (!less(cost_swapped(l, a, b), cost_around(l))) return false;
     swap(l, a, b);
-    const auto after = cost_around(l);
-    if (less(after, before)) return true;
-    swap(l, a, b);
-    return false;
+    if (l > 0) known_[l - 1] = pairs_after(l - 1);
+    if (l < known_.size()) known_[l] = pairs_after(l);
+    return true;
   }
 
   /// Sums that differ only by rounding are equal, or the search might turn in circles.
-  static bool less(const std::tuple<std::int64_t, double, double>& a,
-                   const std::tuple<std::int64_t, double, double>& b) {
+  static bool less(const Around& a, const Around& b) {
     if (std::get<0>(a) != std::get<0>(b)) return std::get<0>(a) < std::get<0>(b);
     const double margin = 1 - 1e-12;
     if (std::get<1>(a) < margin * std::get<1>(b)) return true;
     return std::get<1>(a) <= std::get<1>(b) && std::get<2>(a) < margin * std::get<2>(b);
   }
 
+  /// Experts of a layer on a GPU.
+  int size_of(std::size_t l, std::size_t gpu) const {
+    return static_cast<int>(clusters_[l][held_[l][gpu]].size());
+  }
+
   void swap(std::size_t l, std::size_t a, std::size_t b) {
-    const auto size = [&](std::size_t gpu) {
-      return static_cast<int>(clusters_[l][held_[l][gpu]].size());
-    };
-    const int more = size(b) - size(a);
+    const int more = size_of(l, b) - size_of(l, a);
     totals_[a] += more;
     totals_[b] -= more;
     std::swap(held_[l][a], held_[l][b]);
@@ -155,6 +198,7 @@ class ClusterAssignment {
   std::vector<std::vector<std::int64_t>> between_;  // [layer][cluster][cluster of the next]
   std::vector<std::vector<std::size_t>> held_;      // [layer][gpu]: its cluster
   std::vector<int> totals_;                         // experts per GPU over all layers
+  std::vector<Pairs> known_;                        // [layer] of it and the next, as it is
 };
 
 void check_input(const MoetunerInput& input) {

@@ -174,7 +174,7 @@ class Occult final : public ProfiledPlanner {
  public:
   Occult(const PlacementContext& context, const ProfileOptions& options)
       : ProfiledPlanner(context, options, Pairs::co_choices) {
-    check_equal_slots(context, "occult");
+    check_equal_slots(context);
   }
 
  private:

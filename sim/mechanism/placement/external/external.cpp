@@ -31,7 +31,7 @@ class External final : public Serving {
                 o.by_rank ? Keeps::by_rank : Keeps::totals),
         o_(o),
         process_(std::move(process)) {
-    const nlohmann::ordered_json hello = greeting(c, slots, group_nodes(c.groups, "external"));
+    const nlohmann::ordered_json hello = greeting(c, slots, group_nodes(c));
     SlotTable start = process_->first(hello, c.experts, slots_in_turn(c.experts, ep(), slots));
     for (int layer = 0; layer < c.layers; ++layer) start_with(layer, start);
   }
@@ -67,7 +67,7 @@ class External final : public Serving {
  private:
   nlohmann::ordered_json asked_of(const char* what, const GroupLayer& at) const {
     return {{"do", what},
-            {"step", context().first_step - context().warmup + at.steps},
+            {"step", at.step},
             {"layer", context().numbers[static_cast<std::size_t>(at.layer)]},
             {"group", at.group}};
   }
@@ -110,7 +110,7 @@ PlacementMaker read_external(const YamlMap& params, PolicySources& sources) {
   const Seconds limit = params.seconds("timeout", Seconds(10));
   if (!command.empty()) sources.commands.push_back(command);
   return [o, command, limit](const PlacementContext& context) {
-    return std::make_unique<External>(context, o, slots_per_gpu(context, o.slots, "external"),
+    return std::make_unique<External>(context, o, slots_per_gpu(context, o.slots),
                                       std::make_shared<PlannerProcess>(command, limit));
   };
 }

@@ -35,7 +35,7 @@ ParamExchange rings(const PlacementContext& context, std::string name) {
       }
     }
   }
-  const Bytes shard(shard_parameters(context) * size_of(context.model.weights));
+  const Bytes shard = bytes_of(shard_parameters(context), context.model.weights);
   return {
       std::move(name),
       ring_traffic(experts, groups.gpus(), shard, static_cast<std::uint32_t>(groups.count() - 1)),
@@ -49,9 +49,9 @@ std::vector<ExpertMemory> memory(const PlacementContext& context) {
   std::vector<ExpertMemory> of_group;
   for (const auto& slots : strided_slots(context)) {
     const std::int64_t kept = shard_parameters(context) * std::ssize(slots);
-    const Bytes gathered(kept * copies * size_of(context.model.weights));
-    of_group.push_back({Bytes(kept * size_of(context.model.weights)),
-                        Bytes(kept * context.state.gradient), Bytes(kept * context.state.optimizer),
+    const Bytes gathered = bytes_of(kept * copies, context.model.weights);
+    of_group.push_back({bytes_of(kept, context.model.weights), Bytes(kept * context.state.gradient),
+                        Bytes(kept * context.state.optimizer),
                         gathered * std::int64_t{context.backward ? 2 : 1}});
   }
   return context.groups.in_every_group(of_group);

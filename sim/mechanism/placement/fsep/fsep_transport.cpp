@@ -25,7 +25,7 @@ Placement any_layout(const PlacementContext& context, const fsep::SlotGrid& grid
 }  // namespace
 
 Bytes fsep_chunk(const MoeModel& model, const fsep::SlotGrid& grid) {
-  return Bytes(shard_parameters(model, grid) * size_of(model.weights));
+  return bytes_of(shard_parameters(model, grid), model.weights);
 }
 
 ParamExchange fsep_restore(const PlacementContext& context, const fsep::SlotGrid& grid) {
@@ -48,7 +48,7 @@ std::vector<ExpertMemory> fsep_memory(const PlacementContext& context, const fse
   const Bytes restored = fsep_chunk(context.model, grid) * std::int64_t{grid.slots()};
   const Bytes training(restored.value * 5 / 2);
   const ExpertMemory memory{
-      Bytes(kept * size_of(context.model.weights)), Bytes(kept * context.state.gradient),
+      bytes_of(kept, context.model.weights), Bytes(kept * context.state.gradient),
       Bytes(kept * context.state.optimizer), context.backward ? training : restored};
   return in_every_rank(context, memory);
 }

@@ -10,7 +10,8 @@
 namespace moesim {
 
 /// Bytes of a chunk, an N-th of an expert. Where N does not divide its parameters the shards are
-/// padded to the next whole parameter, as PyTorch's FSDP pads; upstream demands that N divides.
+/// padded to the next whole parameter and byte, as PyTorch's FSDP pads; upstream demands that N
+/// divides.
 Bytes fsep_chunk(const MoeModel& model, const fsep::SlotGrid& grid);
 
 /// Every rank's slots, filled from the shards of its EP group of N ranks; the diagonal is what a

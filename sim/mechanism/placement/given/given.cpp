@@ -29,11 +29,9 @@ class Given final : public Serving {
   bool looks() const override { return false; }
 
  protected:
-  bool due(const GroupLayer& at) const override {
-    return epochs_.contains(context().first_step + at.steps);
-  }
+  bool due(const GroupLayer& at) const override { return epochs_.contains(at.step); }
   std::optional<SlotTable> plan(const GroupLayer& at) override {
-    const auto epoch = epochs_.find(context().first_step + at.steps);
+    const auto epoch = epochs_.find(at.step);
     return epoch->second[static_cast<std::size_t>(at.layer)];
   }
   Assignment assign(const GroupStep& at, Placement slots) override {
@@ -97,6 +95,10 @@ std::map<int, PlacementFile> read_files(const YamlMap& params, PolicySources& so
       continue;
     }
     add_file(file, std::stoi(key), sources, files);
+  }
+  if (by_step.keys().empty()) {
+    value->error("'" + value->path() + "' holds no placement",
+                 "such as {0: a.json, 100: b.json}, each from that step on");
   }
   if (!files.empty() && files.begin()->first > 0) {
     value->error(fmt::format("no placement before step {}", files.begin()->first),

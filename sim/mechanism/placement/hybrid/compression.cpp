@@ -22,7 +22,8 @@ KernelTraffic without(double saved, const KernelTraffic& traffic) {
 
 double ExpertCodec::kept_fraction() const {
   if (ratio < 1) throw Error(fmt::format("a compression ratio of {} is below 1", ratio));
-  return compresses() ? value_bytes / (ratio * (value_bytes + index_bytes)) : 1;
+  const double bytes = bytes_per_element(values);
+  return compresses() ? bytes / (ratio * (bytes + index_bytes)) : 1;
 }
 
 std::int64_t ExpertCodec::kept() const {
@@ -33,7 +34,7 @@ std::int64_t ExpertCodec::kept() const {
 }
 
 Bytes ExpertCodec::message() const {
-  return compresses() ? Bytes(kept() * (value_bytes + index_bytes)) : expert();
+  return compresses() ? bytes_of(kept(), values) + Bytes(kept() * index_bytes) : expert();
 }
 
 KernelTraffic encode_traffic(const ExpertCodec& codec) {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "sim/base/types.h"
+#include "sim/model/moe_model.h"
 
 namespace moesim {
 
@@ -12,22 +12,23 @@ namespace moesim {
 /// expert. A ratio of 1 sends the expert itself. The kernels' bytes are ours: the paper prints
 /// times only, and only in a figure.
 struct ExpertCodec {
-  double ratio = 1;             // bytes of the expert over bytes sent; the paper uses 50
-  int value_bytes = 4;          // of a parameter
-  int index_bytes = 4;          // of its position
-  std::int64_t parameters = 0;  // of one expert
+  double ratio = 1;                  // bytes of the expert over bytes sent; the paper uses 50
+  DataType values = DataType::fp32;  // parameters
+  int index_bytes = 4;               // of its position
+  std::int64_t parameters = 0;       // of one expert
   /// Whether encoding is a part of the optimizer's step before, and decoding one of the experts:
   /// the published parts of their times that this saves (Fig. 15, "up to").
   bool fused = false;
   static constexpr double encode_saved = 0.30, decode_saved = 0.45;
 
   bool compresses() const { return ratio > 1; }
-  /// q = b / (ratio (b + b_idx)), 1 for a ratio of 1. Throws Error for ratios below 1.
+  /// q = b / (ratio (b + b_idx)) with b bytes of a parameter, scales included; 1 for a ratio of 1.
+  /// Throws Error for ratios below 1.
   double kept_fraction() const;
   /// Parameters sent: q of them rounded down, at least one.
   std::int64_t kept() const;
   /// Bytes of one uncompressed expert, and of one as it travels.
-  Bytes expert() const { return Bytes(parameters * value_bytes); }
+  Bytes expert() const { return bytes_of(parameters, values); }
   Bytes message() const;
 };
 

@@ -155,10 +155,9 @@ class HybridEpPlacer final : public Placer {
       const std::int64_t own = std::ssize(home_[r]) * codec_.parameters;
       const std::int64_t got = std::ssize(held[r]) * codec_.parameters - own;
       const std::int64_t shared = codec_.compresses() && got > 0 ? codec_.parameters : 0;
-      const int width = codec_.value_bytes;
-      result.push_back({Bytes((own + shared + (keeps ? got : 0)) * width),
+      result.push_back({bytes_of(own + shared + (keeps ? got : 0), codec_.values),
                         Bytes(own * state.gradient), Bytes(own * state.optimizer),
-                        Bytes(got * ((keeps ? 0 : width) + state.gradient))});
+                        bytes_of(keeps ? 0 : got, codec_.values) + Bytes(got * state.gradient)});
     }
     return result;
   }

@@ -64,7 +64,7 @@ Seconds pre_expert_estimate(const MoeModel& model, const Topology& topology, std
 
 ExpertCodec expert_codec(const MoeModel& model, const HybridEpOptions& options) {
   return {.ratio = options.compression,
-          .value_bytes = size_of(model.weights),
+          .values = model.weights,
           .parameters = model.expert_parameters(),
           .fused = options.fused};
 }

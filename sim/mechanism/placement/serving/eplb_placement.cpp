@@ -68,7 +68,7 @@ PlacementMaker read_eplb(const YamlMap& params) {
   o.fewest_activated = use == static_cast<int>(replica_use_names.size());
   if (!o.fewest_activated) o.use = static_cast<ReplicaUse>(use);
   return [o](const PlacementContext& context) {
-    return std::make_unique<Eplb>(context, o, eplb_shape(context, o.slots, o.groups, "eplb"));
+    return std::make_unique<Eplb>(context, o, eplb_shape(context, o.slots, o.groups));
   };
 }
 

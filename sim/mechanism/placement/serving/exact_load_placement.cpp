@@ -34,7 +34,7 @@ struct UltraEpOptions {
 class UltraEp final : public Spilling {
  public:
   UltraEp(const PlacementContext& c, const SpillOptions& s, const UltraEpOptions& o)
-      : Spilling(c, s), o_(o), domain_(nvlink_domain(c.groups)) {}
+      : Spilling(c, s), o_(o), domain_(group_nodes(c).gpus_per_node) {}
 
  private:
   llep::Plan plan_of(const GroupStep& at) const override {
@@ -104,7 +104,7 @@ class UltraEp final : public Spilling {
 class Feplb final : public Spilling {
  public:
   Feplb(const PlacementContext& c, const SpillOptions& s, int dynamic)
-      : Spilling(c, s), dynamic_(dynamic), domain_(nvlink_domain(c.groups)) {
+      : Spilling(c, s), dynamic_(dynamic), domain_(group_nodes(c).gpus_per_node) {
     const int owned = c.experts / c.groups.size();
     if (dynamic > owned) {
       throw Unsuitable(fmt::format("{} dynamic experts of a rank, which owns {}", dynamic, owned),

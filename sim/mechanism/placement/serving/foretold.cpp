@@ -67,7 +67,7 @@ Assignment Foretold::assign(const GroupStep& at, Placement slots) {
 
 void Foretold::observe(const GroupStep& at) { newest_[at.cell] = eplb::loads_of(at.loads); }
 
-void Foretold::observe_all(const LayerRoutingNow& now) {
+void Foretold::observe_all(const LayerRoutingNow& now, bool) {
   if (foresight_ == Foresight::layer) adjacent_.observe(now);
 }
 

@@ -32,7 +32,7 @@ class Foretold : public Spilling {
   /// The true choices of an expert in the ratio of the plan; all at its owner if none was foreseen.
   Assignment assign(const GroupStep& at, Placement slots) override;
   void observe(const GroupStep& at) override;
-  void observe_all(const LayerRoutingNow& now) override;
+  void observe_all(const LayerRoutingNow& now, bool begins) override;
   std::vector<double> expected(const GroupStep& at) const;
 
   Foresight foresight_;

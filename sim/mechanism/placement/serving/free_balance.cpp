@@ -58,7 +58,7 @@ class Swaps {
 class FreeBalance final : public Foretold {
  public:
   FreeBalance(const PlacementContext& c, const SpillOptions& s, Foresight f, int swaps)
-      : Foretold(c, s, f), swaps_(swaps), domain_(nvlink_domain(c.groups)) {}
+      : Foretold(c, s, f), swaps_(swaps), domain_(group_nodes(c).gpus_per_node) {}
 
  private:
   llep::Plan plan_for(const std::vector<std::int64_t>& counts) const override {

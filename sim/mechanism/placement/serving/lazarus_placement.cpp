@@ -28,8 +28,8 @@ class Lazarus final : public Serving {
   static Room room(const PlacementContext& c, const LazarusOptions& o) {
     const int ranks = c.groups.size();
     const int once = (c.experts + ranks - 1) / ranks;
-    const int slots = slots_per_gpu(c, o.slots > 0 ? o.slots : once * o.least + 1, "lazarus");
-    const int together = o.nodes_fail ? group_nodes(c.groups, "lazarus").gpus_per_node : 1;
+    const int slots = slots_per_gpu(c, o.slots > 0 ? o.slots : once * o.least + 1);
+    const int together = o.nodes_fail ? group_nodes(c).gpus_per_node : 1;
     return {{ranks / together, slots * together}, together};
   }
 

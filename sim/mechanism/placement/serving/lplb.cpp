@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/id_vector.h"
 #include "sim/mechanism/placement/serving/eplb.h"
@@ -90,7 +91,15 @@ Layout place(std::span<const double> loads, const Wiring& wiring, int per_class,
              int gpus) {
   const auto group = static_cast<int>(wiring.size());
   if (group < 1 || per_class < 1 || gpus % group != 0) {
-    throw Error(fmt::format("LPLB cannot cut {} GPUs into groups of {}", gpus, group));
+    throw Error(fmt::format("LPLB cannot cut {} into groups of {}", counted(gpus, "GPU"), group));
+  }
+  for (int r = 0; r < group; ++r) {
+    if (std::ranges::find(wiring[static_cast<std::size_t>(r)], r) ==
+        wiring[static_cast<std::size_t>(r)].end())
+      continue;
+    throw Error(
+        fmt::format("LPLB's topology has rank {} of {} replicate its own experts", r, group),
+        "a topology of more ranks");
   }
   const auto experts = static_cast<int>(loads.size());
   Layout layout{wiring, per_class,

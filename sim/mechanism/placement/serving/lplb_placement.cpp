@@ -66,7 +66,7 @@ lplb::Wiring read_wiring(const YamlMap& params) {
 }
 
 std::unique_ptr<Placer> make_lplb(const PlacementContext& context, LplbOptions o) {
-  const GroupNodes shape = group_nodes(context.groups, "lplb");
+  const GroupNodes shape = group_nodes(context);
   if (o.wiring.empty()) o.wiring = lplb::ring(shape.gpus_per_node);
   const std::vector<double> even(static_cast<std::size_t>(context.experts), 1.0);
   const lplb::Layout initial = unless_unsuitable(

@@ -173,14 +173,17 @@ std::vector<double> inverse_loads(const Placement& placement, std::span<const Sl
 
 }  // namespace
 
-void Ema::add(const LoadMatrix& loads) {
+void FadingLoad::add(const LoadMatrix& loads, bool begins) {
   const std::vector<std::int64_t> counts = loads.per_expert();
-  if (load_.empty()) {
-    load_.assign(counts.begin(), counts.end());
-    return;
+  if (begins) {
+    before_ = load_;
+    newest_.assign(counts.size(), 0);
   }
+  for (std::size_t e = 0; e < counts.size(); ++e) newest_[e] += static_cast<double>(counts[e]);
+  load_ = newest_;
+  if (before_.empty()) return;
   for (std::size_t e = 0; e < load_.size(); ++e) {
-    load_[e] = beta_ * load_[e] + (1 - beta_) * static_cast<double>(counts[e]);
+    load_[e] = kept_ * before_[e] + added_ * newest_[e];
   }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replication by predicted load. No publication describes it: every step is our interpretation, the
-// closest being GRACE-MoE (arXiv 2509.25041) and MoE-GPS (arXiv 2506.07366). Predictors: Ema here,
-// expect_after (path_profile.h) from the adjacent layer, and, as an upper bound, the true loads.
+// closest being GRACE-MoE (arXiv 2509.25041) and MoE-GPS (arXiv 2506.07366). Predictors: FadingLoad
+// here, expect_after (path_profile.h) from the adjacent layer, and, as an upper bound, the true
+// loads.
 #pragma once
 
 #include <span>
@@ -12,18 +13,23 @@
 
 namespace moesim::prediction {
 
-/// Loads expected of the next step: beta x what was expected + (1 - beta) x what came; the first
-/// step counts whole. beta 0: the last step's loads.
-class Ema {
+/// Loads of experts, those of older steps fading: kept x what was before + added x those of a step;
+/// the first step counts whole. Expected of the next step are beta and 1 - beta (Ema; 0: the last
+/// step's loads), in TensorRT-LLM decay and 1.
+class FadingLoad {
  public:
-  explicit Ema(double beta = 0.9) : beta_(beta) {}
-  void add(const LoadMatrix& loads);
+  FadingLoad(double kept, double added) : kept_(kept), added_(added) {}
+  static FadingLoad ema(double beta) { return {beta, 1 - beta}; }
+  static FadingLoad decayed(double decay) { return {decay, 1}; }
+  /// `begins`: a step, else these are further loads of the newest one.
+  void add(const LoadMatrix& loads, bool begins = true);
   /// Empty before the first step.
   const std::vector<double>& load() const { return load_; }
 
  private:
-  double beta_;
-  std::vector<double> load_;
+  double kept_, added_;
+  std::vector<double> before_;  // the newest step; empty: it is the first
+  std::vector<double> newest_, load_;
 };
 
 /// Copies beyond the base placement.

@@ -30,7 +30,7 @@ class Predictive final : public Serving {
         o_(o),
         nodes_(nodes),
         base_(std::move(base)),
-        cells_(cells(), Cell{Window<LoadMatrix>(o.lag + 1), prediction::Ema(o.beta),
+        cells_(cells(), Cell{Window<LoadMatrix>(o.lag + 1), prediction::FadingLoad::ema(o.beta),
                              std::vector<double>(base_.size())}),
         adjacent_(c.layers, c.experts) {}
   bool reacts() const override { return o_.predictor == Predictor::oracle; }
@@ -57,17 +57,22 @@ class Predictive final : public Serving {
   }
   void observe(const GroupStep& at) override {
     Cell& mine = cells_[at.cell];
-    mine.newest.add(at.loads);
-    if (mine.newest.size() >= o_.lag) mine.ema.add(mine.newest.newest(o_.lag - 1));
+    mine.newest.add(at.loads, at.begins);
+    if (mine.newest.size() < o_.lag) return;
+    if (at.begins) {
+      mine.ema.add(mine.newest.newest(o_.lag - 1));
+    } else if (o_.lag == 1) {
+      mine.ema.add(at.loads, false);
+    }
   }
-  void observe_all(const LayerRoutingNow& now) override {
+  void observe_all(const LayerRoutingNow& now, bool) override {
     if (o_.predictor == Predictor::adjacent) adjacent_.observe(now);
   }
 
  private:
   struct Cell {
     Window<LoadMatrix> newest;
-    prediction::Ema ema;            // of all but the newest lag - 1
+    prediction::FadingLoad ema;     // of all but the newest lag - 1
     std::vector<double> gpu_loads;  // [rank] predicted
   };
 
@@ -76,8 +81,10 @@ class Predictive final : public Serving {
     const Cell& mine = cells_[at.cell];
     switch (o_.predictor) {
       case Predictor::oracle: {
-        const int step = context().first_step - context().warmup + at.steps;
-        return eplb::loads_of(groups().part(context().recorded(step, at.layer), at.group));
+        const std::vector<LoadMatrix> microbatches = context().recorded(at.step, at.layer);
+        LoadMatrix all = microbatches.front();
+        for (std::size_t m = 1; m < microbatches.size(); ++m) all += microbatches[m];
+        return eplb::loads_of(groups().part(all, at.group));
       }
       case Predictor::adjacent:
         if (at.layer > 0) {  // that layer has seen this step already: the newest is not for us
@@ -125,7 +132,7 @@ PlacementMaker read_predictive(const YamlMap& params) {
   }
   o.extra_slots = static_cast<int>(params.integer("extra_slots", {0, 4096}, 1));
   return [o](const PlacementContext& c) {
-    const GroupNodes nodes = group_nodes(c.groups, "predictive-replication");
+    const GroupNodes nodes = group_nodes(c);
     const int ranks = c.groups.size();
     SlotTable base =
         unless_unsuitable([&] { return contiguous_placement(c.experts, ranks, ranks).table(); });

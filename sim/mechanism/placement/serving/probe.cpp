@@ -15,7 +15,7 @@ namespace {
 class Probe final : public Foretold {
  public:
   Probe(const PlacementContext& c, const SpillOptions& s, Foresight f, const exact_load::Quota& q)
-      : Foretold(c, s, f), quota_(q), domain_(nvlink_domain(c.groups)) {}
+      : Foretold(c, s, f), quota_(q), domain_(group_nodes(c).gpus_per_node) {}
 
  private:
   llep::Plan plan_for(const std::vector<std::int64_t>& counts) const override {

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <set>
 
-#include "sim/mechanism/placement/replica_use.h"
-
 namespace moesim {
 namespace {
 
@@ -63,31 +61,21 @@ std::vector<std::vector<Choice>> choices_of(const GroupStep& at, GpuId rank, int
 
 }  // namespace
 
-GroupNodes group_nodes(const EpGroups& groups, const std::string& who) {
-  const int host = unless_unsuitable([&] { return gpus_per_host(groups, who); });
-  if (const auto nodes = groups.nodes()) return *nodes;
-  throw Unsuitable(
-      fmt::format("'{}' cannot spread EP groups of {} ranks evenly over hosts of {} GPUs", who,
-                  groups.size(), host),
-      "an ep that divides the GPUs of a host, or is a multiple of them");
-}
-
-int slots_per_gpu(const PlacementContext& context, int given, const std::string& who) {
+int slots_per_gpu(const PlacementContext& context, int given) {
   const int ranks = context.groups.size();
   const int slots = given > 0 ? given : (context.experts + ranks - 1) / ranks + 1;
   if (std::int64_t{slots} * ranks >= context.experts) return slots;
-  throw Unsuitable(fmt::format("'{}' cannot place {} experts in {} slots on each of {} ranks", who,
-                               context.experts, slots, ranks),
+  throw Unsuitable(fmt::format("'{}' cannot place {} experts in {} slots on each of {} ranks",
+                               context.who, context.experts, slots, ranks),
                    "more slots per GPU");
 }
 
-eplb::Shape eplb_shape(const PlacementContext& context, int slots, int groups,
-                       const std::string& who) {
-  const int per_gpu = slots_per_gpu(context, slots, who);
+eplb::Shape eplb_shape(const PlacementContext& context, int slots, int groups) {
+  const int per_gpu = slots_per_gpu(context, slots);
   const int ep = context.groups.size();
   const eplb::Shape shape{per_gpu * ep,
                           groups > 0 ? groups : std::max(context.model.gate_groups, 1),
-                          group_nodes(context.groups, who).nodes, ep};
+                          group_nodes(context).nodes, ep};
   const std::vector<double> even(static_cast<std::size_t>(context.experts), 1.0);
   unless_unsuitable([&] { return eplb::rebalance(even, shape); });
   return shape;
@@ -148,7 +136,7 @@ void hold_slots(LayerDecision& decision, const PlacementContext& context, bool w
 Serving::Serving(const PlacementContext& context, const PlanningOptions& options,
                  const SlotTable& initial, Keeps keeps)
     : GroupPlanner(context, options, initial, keeps) {
-  unless_unsuitable([&] { return gpus_per_host(context.groups, "migration"); });
+  gpus_per_host(context);
 }
 
 void Serving::finish(LayerDecision& decision, const SlotTable&, std::span<const StepSlots>) const {

@@ -15,18 +15,13 @@
 
 namespace moesim {
 
-/// Throws Unsuitable naming `who` unless hosts have equally many consecutive GPUs, and EP groups
-/// are whole ones or parts of one.
-GroupNodes group_nodes(const EpGroups& groups, const std::string& who);
-
 /// `given` slots, or when 0 one more than the experts of a rank rounded up; throws Unsuitable
-/// naming `who` when the experts do not fit.
-int slots_per_gpu(const PlacementContext& context, int given, const std::string& who);
+/// when the experts do not fit.
+int slots_per_gpu(const PlacementContext& context, int given);
 
 /// What EPLB balances in one EP group: slots as slots_per_gpu says, experts in `groups`, or when 0
-/// in those of the gate. Throws Unsuitable naming `who` when EPLB has no layout for it.
-eplb::Shape eplb_shape(const PlacementContext& context, int slots, int groups,
-                       const std::string& who);
+/// in those of the gate. Throws Unsuitable when EPLB has no layout for it.
+eplb::Shape eplb_shape(const PlacementContext& context, int slots, int groups);
 
 /// Slot p of an EP group, counted over its ranks, holds expert p modulo experts.
 SlotTable slots_in_turn(int experts, int ranks, int slots);

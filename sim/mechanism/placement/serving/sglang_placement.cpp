@@ -136,7 +136,7 @@ PlacementMaker read_sglang(const YamlMap& params) {
   o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
   o.dynamic = params.choice("replicas", {"static", "dynamic"}, 0) == 1;
   return [o](const PlacementContext& c) {
-    return std::make_unique<Sglang>(c, o, eplb_shape(c, o.slots, o.groups, "sglang"));
+    return std::make_unique<Sglang>(c, o, eplb_shape(c, o.slots, o.groups));
   };
 }
 

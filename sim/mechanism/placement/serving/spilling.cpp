@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/mechanism/placement/serving/spilling.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -101,22 +103,16 @@ SpillOptions read_spill_options(const YamlMap& params) {
   return o;
 }
 
-int nvlink_domain(const EpGroups& groups) {
-  const auto nodes = groups.nodes();
-  if (!nodes) {
-    throw Unsuitable("its NVLink domains have to be hosts of equally many consecutive GPUs");
-  }
-  return nodes->gpus_per_node;
-}
-
 llep::Plan native_plan(std::size_t experts, int gpus) {
   return llep::plan(std::vector<std::int64_t>(experts), gpus, {});
 }
 
 void check_native(const PlacementContext& context) {
-  unless_unsuitable([&] {
-    return native_plan(static_cast<std::size_t>(context.experts), context.groups.size());
-  });
+  const int experts = context.experts, ranks = context.groups.size();
+  if (experts > 0 && experts % ranks == 0) return;
+  throw Unsuitable(
+      fmt::format("'{}' cannot spread {} experts over {} GPUs", context.who, experts, ranks),
+      "the GPUs must divide the experts");
 }
 
 }  // namespace moesim

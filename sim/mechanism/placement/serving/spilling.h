@@ -44,9 +44,6 @@ class Spilling : public GroupPlanner {
 
 /// received: keep (default) or regather; planning_time (0 us).
 SpillOptions read_spill_options(const YamlMap& params);
-/// Ranks of an NVLink domain: hosts of an EP group are its domains. Throws Unsuitable if they have
-/// not equally many consecutive GPUs.
-int nvlink_domain(const EpGroups& groups);
 /// Everyone keeps its experts. Throws Error unless gpus divides the experts.
 llep::Plan native_plan(std::size_t experts, int gpus);
 /// As Unsuitable, for a mechanism that is made.

@@ -17,13 +17,6 @@ constexpr std::int64_t block_size = 1024;  // token-slots per thread block of th
 
 }  // namespace
 
-void DecayedLoad::add(const LoadMatrix& loads) {
-  const std::vector<std::int64_t> counts = loads.per_expert();
-  for (std::size_t e = 0; e < load_.size(); ++e) {
-    load_[e] = decay_ * load_[e] + static_cast<double>(counts[e]);
-  }
-}
-
 std::vector<int> replicate(std::span<const double> loads, int slots) {
   const auto experts = static_cast<int>(loads.size());
   if (experts < 1 || slots < experts) {

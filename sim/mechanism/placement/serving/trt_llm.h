@@ -1,29 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorRT-LLM's online balancer (moeLoadBalancer.cpp, moeLoadBalanceKernels.cu): a decayed load, a
-// replication and a placement that ignore topology, and layers updated in rotation.
+// TensorRT-LLM's online balancer (moeLoadBalancer.cpp, moeLoadBalanceKernels.cu): a replication and
+// a placement that ignore topology, and layers updated in rotation. Its load is
+// prediction::FadingLoad::decayed.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "sim/mechanism/loads.h"
 #include "sim/mechanism/placement/serving/replica_choice.h"
 
 namespace moesim::trt_llm {
-
-/// Loads of one layer's experts, older ones fading: F = decay x F + counts.
-class DecayedLoad {
- public:
-  explicit DecayedLoad(int experts, double decay = 0.9)
-      : decay_(decay), load_(static_cast<std::size_t>(experts)) {}
-  void add(const LoadMatrix& loads);
-  const std::vector<double>& load() const { return load_; }
-
- private:
-  double decay_;
-  std::vector<double> load_;
-};
 
 /// Copies per expert: one each, each further slot to the most load per copy (ties: higher id); all
 /// loads 0: even, the remainder to low ids. Throws Error when there are fewer slots than experts.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sim/mechanism/mechanisms.h"
+#include "sim/mechanism/placement/serving/prediction.h"
 #include "sim/mechanism/placement/serving/serving.h"
 #include "sim/mechanism/placement/serving/trt_llm.h"
 
@@ -37,7 +38,7 @@ class TrtLlm final : public Serving {
         o_(o),
         slots_(slots),
         rotation_(c.layers, std::max(o.updates, 1)),
-        loads_(cells(), trt_llm::DecayedLoad(c.experts, o.decay)) {}
+        loads_(cells(), prediction::FadingLoad::decayed(o.decay)) {}
   std::vector<FirstPlan> first_plans() const override {
     if (o_.updates == 0) return {};
     return Serving::first_plans();
@@ -58,33 +59,33 @@ class TrtLlm final : public Serving {
       return trt_llm::round_robin(choices, at.ids.top_k(), replicas, offset);
     });
   }
-  void observe(const GroupStep& at) override { loads_[at.cell].add(at.loads); }
+  void observe(const GroupStep& at) override { loads_[at.cell].add(at.loads, at.begins); }
   /// No cluster has a link to host memory: what every GPU writes is a kernel on its copy stream,
   /// after an exchange of the GPU with itself, and the time over the host's link counts as
   /// planning.
   void move(LayerDecision& decision, const SlotTable& before,
             const SlotTable& after) const override {
     const std::size_t gpus = after.size();
-    std::vector<std::int64_t> filled(gpus * gpus);
     std::vector<MemoryBound> written(gpus);
-    std::int64_t most = 0;
+    ByteMatrix filled(payload());
+    std::uint32_t most = 0;
     for (std::size_t g = 0; g < gpus; ++g) {
-      std::int64_t changed = 0;
+      std::uint32_t changed = 0;
       for (std::size_t s = 0; s < after[g].size(); ++s) changed += after[g][s] != before[g][s];
-      filled[g * gpus + g] = changed * payload().value;
-      written[g].written = Bytes(filled[g * gpus + g]);
-      most = std::max(most, filled[g * gpus + g]);
+      const ByteMatrix::Entry own{GpuId(static_cast<std::int64_t>(g)), changed};
+      filled.add_row({&own, changed > 0 ? 1u : 0u});
+      written[g].written = payload() * std::int64_t{changed};
+      most = std::max(most, changed);
     }
-    decision.migrate.push_back(
-        {"load", ByteMatrix::from_dense(static_cast<int>(gpus), filled), {}, written});
-    decision.planning += Bytes(most) / o_.host_bandwidth;
+    decision.migrate.push_back({"load", std::move(filled), {}, std::move(written)});
+    decision.planning += payload() * std::int64_t{most} / o_.host_bandwidth;
   }
 
  private:
   TrtLlmOptions o_;
   int slots_;
   trt_llm::Rotation rotation_;
-  std::vector<trt_llm::DecayedLoad> loads_;  // [cell]
+  std::vector<prediction::FadingLoad> loads_;  // [cell]
 };
 
 }  // namespace
@@ -110,7 +111,7 @@ PlacementMaker read_trt_llm(const YamlMap& params) {
   o.offset_by_rank = params.choice("offset", {"none", "rank"}, 1) == 1;
   o.host_bandwidth = params.bandwidth("host_bandwidth", BytesPerSecond(50e9));
   return [o](const PlacementContext& c) {
-    return std::make_unique<TrtLlm>(c, o, slots_per_gpu(c, o.slots, "trt-llm"));
+    return std::make_unique<TrtLlm>(c, o, slots_per_gpu(c, o.slots));
   };
 }
 

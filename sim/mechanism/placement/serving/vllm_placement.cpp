@@ -127,7 +127,7 @@ PlacementMaker read_vllm(const YamlMap& params) {
   }
   o.rule = static_cast<vllm::Rule>(params.choice("rule", {"place", "token-hash"}, 0));
   return [o](const PlacementContext& c) {
-    auto placer = std::make_unique<Vllm>(c, o, eplb_shape(c, o.slots, o.groups, "vllm"));
+    auto placer = std::make_unique<Vllm>(c, o, eplb_shape(c, o.slots, o.groups));
     placer->require_different_experts();
     return placer;
   };

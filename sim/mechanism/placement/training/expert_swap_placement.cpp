@@ -44,12 +44,13 @@ class ExpertSwapper final : public Permuting {
     return groups().part(next_[static_cast<std::size_t>(at.layer)].table, at.group);
   }
 
-  /// The step's routing decides; the swap waits for the next step. The depth is that of the slowest
-  /// EP group.
-  void observe_all(const LayerRoutingNow& now) override {
+  /// The step's routing decides, of several microbatches that of the last; the swap waits for the
+  /// next step. The depth is that of the slowest EP group.
+  void observe_all(const LayerRoutingNow& now, bool begins) override {
     Next& next = next_[static_cast<std::size_t>(now.layer)];
     next.table = slots(now.layer);
-    if (++next.steps % options_.when.interval == 0) next.table = after_swaps(next.table, now);
+    if (begins) ++next.steps;
+    if (next.steps % options_.when.interval == 0) next.table = after_swaps(next.table, now);
   }
 
   SlotTable after_swaps(const SlotTable& table, const LayerRoutingNow& now) const {

@@ -2,6 +2,8 @@
 // Hecate: every expert is sharded to one GPU, loaded ones are replicated for one step while the
 // dense part of the layer computes, and now and then the shards are dealt out anew. FSSDP,
 // arXiv 2502.02581; no public code.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "sim/base/unsuitable.h"
@@ -30,13 +32,14 @@ class Hecate final : public Copier {
   Hecate(const PlacementContext& context, const HecateSetting& setting)
       : Copier(context, {setting.how, setting.release}, when(setting)),
         setting_(setting),
-        node_size_(node_size(context, "hecate")),
+        node_size_(group_nodes(context).gpus_per_node),
         throughput_(throughput_of(setting.rates, context)),
         bandwidth_(bandwidth_of(setting.rates, context, CountedBytes::other_nodes)),
         dealt_(cells()) {
     if (!setting.dense && dense_time(context.model, throughput_, 1).value == 0) {
       throw Unsuitable(
-          "'hecate' hides transfers behind attention, which the model does not describe",
+          fmt::format("'{}' hides transfers behind attention, which the model does not describe",
+                      context.who),
           "give the placement its 'dense_time', or another model");
     }
   }
@@ -110,8 +113,8 @@ class Hecate final : public Copier {
 
   void move(LayerDecision& decision, const SlotTable& before,
             const SlotTable& after) const override {
-    const Bytes state(context().model.expert_parameters() *
-                      (size_of(context().model.weights) + context().state.optimizer));
+    const Bytes state = weight_bytes(context()) +
+                        Bytes(context().model.expert_parameters() * context().state.optimizer);
     std::vector<ExpertTransfer> moves;
     for (int g = 0; g < groups().count(); ++g) {
       const auto of_group =

@@ -17,7 +17,7 @@ class Janus final : public Copier {
       : Copier(context, {Broadcast::by_node}),
         centric_(centric),
         after_gate_(after_gate),
-        node_size_(node_size(context, "janus")),
+        node_size_(group_nodes(context).gpus_per_node),
         sizes_{context.model.row_bytes(), weight_bytes(context), gradient_bytes(context)} {}
 
   bool reacts() const override { return after_gate_; }

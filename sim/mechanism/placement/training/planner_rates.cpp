@@ -83,12 +83,4 @@ double mean_tokens(const Batch& batch) {
   return static_cast<double>(batch.tokens()) / static_cast<double>(batch.ranks.size());
 }
 
-int node_size(const PlacementContext& context, const std::string& who) {
-  if (const auto nodes = context.groups.nodes()) return nodes->gpus_per_node;
-  throw Unsuitable(
-      fmt::format("'{}' needs hosts of equally many consecutive GPUs, and EP groups of {} "
-                  "ranks that are whole hosts or parts of one; '{}' has not",
-                  who, context.groups.size(), context.groups.cluster()));
-}
-
 }  // namespace moesim

@@ -40,8 +40,4 @@ Seconds dense_time(const MoeModel& model, FlopsPerSecond throughput, double toke
 /// Mean tokens per rank of a batch.
 double mean_tokens(const Batch& batch);
 
-/// GPUs per node within an EP group. Throws Unsuitable naming `who` when hosts do not have
-/// equally many consecutive GPUs, or EP groups and hosts cut each other.
-int node_size(const PlacementContext& context, const std::string& who);
-
 }  // namespace moesim

@@ -18,7 +18,8 @@ TEST(ExpertCodecTest, FiftyTimesKeepsOnePercentOfFloats) {
 }
 
 TEST(ExpertCodecTest, HalfWidthValuesKeepFewer) {
-  const ExpertCodec codec{.ratio = 50, .value_bytes = 2, .index_bytes = 4, .parameters = 3000};
+  const ExpertCodec codec{
+      .ratio = 50, .values = DataType::bf16, .index_bytes = 4, .parameters = 3000};
   EXPECT_DOUBLE_EQ(codec.kept_fraction(), 2.0 / (50 * 6));
   EXPECT_EQ(codec.kept(), 20);
   EXPECT_EQ(codec.message(), Bytes(120));

@@ -24,9 +24,9 @@ LoadMatrix counts(std::vector<std::int64_t> of) {
 }
 
 TEST(PredictionTest, EmaStartsWithTheFirstStepAndLastForgets) {
-  prediction::Ema ema(0.9), last(0);
+  auto ema = prediction::FadingLoad::ema(0.9), last = prediction::FadingLoad::ema(0);
   EXPECT_TRUE(ema.load().empty());
-  for (prediction::Ema* predictor : {&ema, &last}) {
+  for (prediction::FadingLoad* predictor : {&ema, &last}) {
     predictor->add(counts({100, 0}));
     predictor->add(counts({0, 50}));
   }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "sim/base/error.h"
+#include "sim/mechanism/placement/serving/prediction.h"
 #include "tests/mechanism/placement/serving/slot_table.h"
 
 namespace moesim {
@@ -37,7 +38,7 @@ TEST(TrtLlmTest, SpreadsCopiesEvenlyWithoutLoads) {
 }
 
 TEST(TrtLlmTest, LoadsFade) {
-  trt_llm::DecayedLoad load(2);
+  auto load = prediction::FadingLoad::decayed(0.9);
   LoadMatrix counts(1, 2);
   counts.at(GpuId(0), ExpertId(1)) = 100;
   load.add(counts);
