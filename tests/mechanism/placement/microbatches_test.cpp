@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// Of several microbatches the last one decides which experts are swapped.
 TEST(MicrobatchesOfSwaps, CountAsOneStep) {
   const MoeModel model = toy_model(experts, top_k);
-  const std::string text = "{kind: expert-swap, interval: 2, pairs: 4}";
+  const std::string text = "{kind: expert-swap, depth: 2, interval: 2, pairs: 4}";
   TrainingPlay whole(text, model, ranks), parts(text, model, ranks);
   // Experts that tokens choose together are on both nodes, other ones in the first microbatch.
   std::vector<int> ids, before;

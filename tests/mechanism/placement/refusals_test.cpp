@@ -151,7 +151,7 @@ TEST(Refusals, WiringsAreSoundPermutations) {
 
 TEST(Refusals, NameThePolicy) {
   const MoeModel model = toy_model(6, 2);
-  PlacementContext context{EpGroups(two_nodes(), 4), model, model.experts, 1};
+  PlacementContext context{EpGroups(two_nodes(), 4), model, model.experts, 1, true, {}, 0, 0, {}};
   context.who = "mine";
   for (const std::string kind :
        {"llep", "moon-ep", "ultra-ep", "feplb", "free-balance", "probe", "occult"}) {
