@@ -65,7 +65,7 @@ class IterationComparison {
     for (const auto& held : results_.experts) {
       const Range whole{0, of_expert};
       compare_tensor(reference_.expert(held.layer, held.expert), whole, held.weights,
-                     held.gradients, whole, whole);
+                     held.gradients, held.summed, held.updated);
     }
     return found_;
   }

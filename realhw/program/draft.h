@@ -46,7 +46,7 @@ struct Draft {
     return step.iteration &&
            (key.kind == OpKind::stage_transfer || key.kind == OpKind::gradient_exchange ||
             key.kind == OpKind::weight_exchange || key.kind == OpKind::gradient_sum ||
-            key.kind == OpKind::tensor_exchange);
+            key.kind == OpKind::parameter_exchange || key.kind == OpKind::tensor_exchange);
   }
   /// Bytes of a row of a matrix.
   std::int64_t row_bytes(std::int64_t width) const {

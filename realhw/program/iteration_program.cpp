@@ -74,6 +74,9 @@ bool IterationProgram::add(RankStep& step) {
     case OpKind::gradient_sum:
       add_expert_gradients(step);
       return true;
+    case OpKind::parameter_exchange:
+      add_expert_weights(step);
+      return true;
     case OpKind::optimizer:
       add_update(step);
       return true;
@@ -151,8 +154,12 @@ void IterationProgram::add_update(RankStep& step) {
   const std::int64_t of_expert = shape.hidden * (shape.up() + shape.ffn);
   for (const auto& [layer, buffers] : draft_.experts) {
     const ExpertMoments& moments = parameters_->moments().at(layer);
-    add(buffers.gradients, moments.first, moments.second, buffers.parameters,
-        {0, std::ssize(buffers.experts) * of_expert});
+    for (std::size_t s = 0; s < buffers.experts.size(); ++s) {
+      const std::int64_t first = static_cast<std::int64_t>(s) * of_expert;
+      const auto [begin, end] = updated_part(layer, buffers.experts[s]);
+      add(buffers.gradients, moments.first, moments.second, buffers.parameters,
+          {first + begin, first + end});
+    }
   }
   step.before.emplace_back(DenseCall(std::move(update)));
   step.after.emplace_back(std::move(check));
@@ -201,8 +208,10 @@ void IterationProgram::add_results() {
   for (const auto& [layer, buffers] : draft_.experts) {
     for (std::size_t s = 0; s < buffers.experts.size(); ++s) {
       const std::int64_t first = static_cast<std::int64_t>(s) * of_expert;
+      const ElementRange all{0, of_expert}, own = updated_part(layer, buffers.experts[s]);
       results.experts.push_back({layer, buffers.experts[s], elements_at(buffers.parameters, first),
-                                 elements_at(buffers.gradients, first)});
+                                 elements_at(buffers.gradients, first), own,
+                                 held_.gathers_parameters ? own : all});
     }
   }
 }

@@ -34,7 +34,13 @@ class IterationProgram {
   RingCollective dense_ring(RingKind kind, const StagePart& part, BufferId DenseBuffers::*buffer);
   void add_gradients(RankStep& step);
   void add_weights(RankStep& step);
+  RingProgram expert_rings(RankStep& step, RingKind kind, BufferId ExpertBuffers::*buffer);
   void add_expert_gradients(RankStep& step);
+  void add_expert_weights(RankStep& step);
+  /// The elements of an expert that a holder sums and, with ZeRO, updates.
+  std::pair<std::int64_t, std::int64_t> expert_part(const std::vector<GpuId>& holders,
+                                                    GpuId holder) const;
+  std::pair<std::int64_t, std::int64_t> updated_part(int layer, ExpertId expert) const;
   std::vector<GpuId> holders_of(const RoutedLayer& routing, ExpertId expert) const;
   const RoutedLayer& routing_of(int layer) const;
   void add_undivided_gradients(RankStep& step);

@@ -27,7 +27,7 @@ struct IterationResults {
     int microbatch = 0;
     Place at;
   };
-  /// Elements from the first to one past the last of a part: all, or the rank's shard.
+  /// Elements from the first to one past the last of a part or an expert: all, or the rank's shard.
   struct Dense {
     StagePart part;
     Place weights, gradients;
@@ -37,6 +37,7 @@ struct IterationResults {
     int layer = 0;
     ExpertId expert;
     Place weights, gradients;
+    std::pair<std::int64_t, std::int64_t> summed, updated;
   };
 
   HeldPlace place;

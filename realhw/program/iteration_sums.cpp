@@ -73,27 +73,56 @@ std::vector<GpuId> IterationProgram::holders_of(const RoutedLayer& routing, Expe
   return holders;
 }
 
-void IterationProgram::add_expert_gradients(RankStep& step) {
+std::pair<std::int64_t, std::int64_t> IterationProgram::expert_part(
+    const std::vector<GpuId>& holders, GpuId holder) const {
+  const ExpertShape& shape = draft_.step.shape;
+  const std::int64_t elements = shape.hidden * (shape.up() + shape.ffn);
+  const std::int64_t n = std::ssize(holders);
+  const std::int64_t i = std::ranges::find(holders, holder) - holders.begin();
+  return {elements * i / n, elements * (i + 1) / n};
+}
+
+std::pair<std::int64_t, std::int64_t> IterationProgram::updated_part(int layer,
+                                                                     ExpertId expert) const {
+  const GpuId rank = draft_.program.rank;
+  if (held_.zero == 0) return expert_part({rank}, rank);
+  return expert_part(holders_of(routing_of(layer), expert), rank);
+}
+
+/// Of every expert that the rank holds, among all who hold it.
+RingProgram IterationProgram::expert_rings(RankStep& step, RingKind kind,
+                                           BufferId ExpertBuffers::*buffer) {
   const int layer = draft_.op(step).key.layer;
   const RoutedLayer& routing = routing_of(layer);
   const ExpertBuffers& buffers = draft_.experts.at(layer);
-  const ExpertShape& shape = draft_.step.shape;
-  const std::int64_t elements = shape.hidden * (shape.up() + shape.ffn);
+  const auto [first, elements] = expert_part({draft_.program.rank}, draft_.program.rank);
   RingProgram ring(draft_, step);
   for (ExpertId expert(0); expert.value < routing.placement.experts(); ++expert.value) {
     const auto slot = std::ranges::find(buffers.experts, expert) - buffers.experts.begin();
     if (slot == std::ssize(buffers.experts)) continue;
     const std::vector<GpuId> holders = holders_of(routing, expert);
-    ring.add({RingKind::all_reduce, {holders}, [=, &buffers](GpuId owner) {
-                const std::int64_t n = std::ssize(holders);
-                const std::int64_t i = std::ranges::find(holders, owner) - holders.begin();
-                const std::int64_t begin = elements * i / n, end = elements * (i + 1) / n;
-                return std::vector<Segment>{
-                    {elements_at(buffers.gradients, slot * elements + begin), end - begin}};
+    const std::int64_t at = slot * elements;
+    ring.add({kind, {holders}, [this, holders, at, in = buffers.*buffer](GpuId owner) {
+                const auto [begin, end] = expert_part(holders, owner);
+                return std::vector<Segment>{{elements_at(in, at + begin), end - begin}};
               }});
   }
-  ring.finish();
-  parameters_->moments().at(layer).ops.summed = step.op;
+  return ring;
+}
+
+void IterationProgram::add_expert_gradients(RankStep& step) {
+  const RingKind kind = held_.zero > 0 ? RingKind::reduce_scatter : RingKind::all_reduce;
+  expert_rings(step, kind, &ExpertBuffers::gradients).finish();
+  parameters_->moments().at(draft_.op(step).key.layer).ops.summed = step.op;
+}
+
+void IterationProgram::add_expert_weights(RankStep& step) {
+  expert_rings(step, RingKind::all_gather, &ExpertBuffers::parameters).finish();
+  if (held_.gathers_parameters) {
+    parameters_->moments().at(draft_.op(step).key.layer).ops.gathered = step.op;
+  } else {
+    gathers_.push_back(step.op);
+  }
 }
 
 /// Once the replicas have summed what each updates, the others' parts of it are of no use.

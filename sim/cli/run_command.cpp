@@ -28,6 +28,7 @@
 #include "sim/report/tolerance.h"
 #include "sim/run/engine_cases.h"
 #include "sim/run/engine_views.h"
+#include "sim/run/memory_views.h"
 #include "sim/run/result_file.h"
 #include "sim/run/simulate.h"
 #include "sim/run/worker_count.h"
@@ -181,6 +182,12 @@ void run(const RunOptions& options) {
 
 void compare(const RunOptions& options) {
   const Scenario scenario = options.scenario.read();
+  const bool other_tables = options.bounds || options.elasticities || options.intervals;
+  if (!scenario.engine_run && !other_tables) {
+    options.output.check_columns(Printout().add(
+        scenario.iteration ? head_of_iterations(scenario.serves(), memory_part_names())
+                           : head_of_layers()));
+  }
   run_cases(options, scenario, false);
 }
 

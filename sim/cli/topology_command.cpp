@@ -72,7 +72,7 @@ Cell range_cell(const Span<T>& span) {
   return span.least == span.most ? Cell(span.least) : Cell(range(span));
 }
 Cell range_cell(const Span<BytesPerSecond>& span) {
-  Cell cell(range(span));
+  Cell cell(range_text(span));
   if (span.least == span.most) cell = {cell.text, span.least.value, "B/s"};
   return cell;
 }

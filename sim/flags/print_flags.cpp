@@ -63,6 +63,13 @@ void PrintFlags::print(const Printout& printout, std::FILE* stream) const {
   }
 }
 
+void PrintFlags::check(const Printout& heads) const {
+  PrintStyle style;
+  style.columns = columns_;
+  style.sort = sort_;
+  require_columns(heads, style);
+}
+
 void PrintFlags::print_for_people(const Printout& printout) {
   width_of_pipe_ = 80;
   print(printout);

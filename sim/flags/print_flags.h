@@ -26,6 +26,8 @@ class PrintFlags {
   void print(const Printout& printout, std::FILE* stream = stdout) const;
   /// The same, for tables of names and sentences: in a pipe of 80 columns, as they are for people.
   void print_for_people(const Printout& printout);
+  /// Throws Error for a column that none of these tables has, before work is done for them.
+  void check(const Printout& heads) const;
   bool json() const { return format_ == "json"; }
 
  private:
@@ -47,6 +49,7 @@ class ResultOutput {
   /// `document` is asked for if it is wanted, as is `of_page`, if the page is made of another.
   void write(const std::function<std::string()>& document, const Printout& printout,
              const std::function<std::string()>& of_page = nullptr) const;
+  void check_columns(const Printout& heads) const { print_.check(heads); }
   bool page_asked() const { return page_.asked(); }
 
  private:

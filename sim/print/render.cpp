@@ -77,10 +77,7 @@ Table chosen_columns(const Table& table, const std::vector<std::string>& wanted)
 }
 
 Printout prepared(const Printout& printout, const PrintStyle& style) {
-  for (const std::string& word : style.columns) require_column(printout, "--columns", word);
-  if (!style.sort.empty()) {
-    require_column(printout, "--sort", style.sort.substr(style.sort.starts_with('-') ? 1 : 0));
-  }
+  require_columns(printout, style);
   Printout ready;
   for (const auto& part : printout.parts()) {
     if (const auto* line = std::get_if<std::string>(&part)) {
@@ -132,6 +129,13 @@ std::string as_text(const Printout& printout, const PrintStyle& style) {
 }
 
 }  // namespace
+
+void require_columns(const Printout& printout, const PrintStyle& style) {
+  for (const std::string& word : style.columns) require_column(printout, "--columns", word);
+  if (!style.sort.empty()) {
+    require_column(printout, "--sort", style.sort.substr(style.sort.starts_with('-') ? 1 : 0));
+  }
+}
 
 Rendered render(const Printout& printout, const PrintStyle& style) {
   const Printout ready = prepared(printout, style);

@@ -30,6 +30,9 @@ struct Rendered {
 /// Throws Error for a column that no table has.
 Rendered render(const Printout& printout, const PrintStyle& style);
 
+/// Throws Error for a column of the style that no table has.
+void require_columns(const Printout& printout, const PrintStyle& style);
+
 /// How a column is written on a command line: "load max/mean" is load-max-mean.
 std::string column_flag(const std::string& name);
 std::string column_flag(const TableColumn& column);

@@ -58,5 +58,7 @@ CaseColumns serving_rate_columns();
 /// Columns of training iterations: times and rates; the parts of the mean GPU's iteration; the
 /// memory of the fullest GPU, if it is known.
 std::vector<ColumnBlock> iteration_blocks(const std::vector<ShownCase>& cases);
+/// `memory`: the parts that it consists of.
+std::vector<ColumnBlock> iteration_blocks(bool serving, const std::vector<std::string>& memory);
 
 }  // namespace moesim

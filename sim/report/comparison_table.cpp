@@ -87,6 +87,21 @@ std::string lines_of_not_run(const std::vector<CaseResult>& cases) {
   return fmt::format("{}{}", fmt::join(lines, ""), fmt::join(hints, ""));
 }
 
+Table head_of(const char* noun, const std::vector<ColumnBlock>& blocks) {
+  Table table("cases", {});
+  for (const char* key : {"topology", "policy", "routing", "fidelity"}) {
+    table.columns.push_back({key, TableColumn::Kind::key});
+  }
+  table.columns.push_back({noun});
+  for (const ColumnBlock& block : blocks) {
+    for (const CaseColumn& c : block.columns) {
+      table.columns.push_back({c.name, TableColumn::Kind::figure, 0, true, c.id});
+    }
+  }
+  add_time_bounds(table, 0, {});
+  return table;
+}
+
 }  // namespace
 
 CaseColumns deciding_columns() {
@@ -101,6 +116,12 @@ CaseColumns deciding_columns() {
        [](const ShownCase& c) { return c.costs().dollars_per_million.has_value(); }},
       {joules_column, [](const ShownCase& c) { return joules_cell(c.costs()); },
        [](const ShownCase& c) { return c.costs().joules.has_value(); }}};
+}
+
+Table head_of_layers() { return head_of("step", layer_blocks()); }
+
+Table head_of_iterations(bool serves, const std::vector<std::string>& memory) {
+  return head_of(serves ? "step" : "iteration", iteration_blocks(serves, memory));
 }
 
 Printout comparison_table(const std::vector<CaseResult>& cases, bool bounds) {

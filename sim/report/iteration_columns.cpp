@@ -78,32 +78,39 @@ CaseColumns part_columns() {
   return columns;
 }
 
-CaseColumns memory_columns(const std::vector<ShownCase>& cases) {
+CaseColumns memory_columns(const std::vector<std::string>& parts) {
   CaseColumns columns;
   columns.push_back({"peak", [](const ShownCase& s) { return Cell(s.iteration().fullest.peak); }});
   columns.push_back(
       {"mean GPU", [](const ShownCase& s) { return Cell(s.iteration().fullest.mean); }});
-  for (std::size_t p = 0; p < cases.front().iteration().fullest.parts.size(); ++p) {
+  for (std::size_t p = 0; p < parts.size(); ++p) {
     const auto part = [p](const ShownCase& s) { return s.iteration().fullest.parts.at(p).bytes; };
-    columns.push_back({cases.front().iteration().fullest.parts[p].name,
-                       [part](const ShownCase& s) { return Cell(part(s)); },
+    columns.push_back({parts[p], [part](const ShownCase& s) { return Cell(part(s)); },
                        [part](const ShownCase& s) { return part(s).value > 0; },
-                       "memory " + cases.front().iteration().fullest.parts[p].name});
+                       "memory " + parts[p]});
   }
   return columns;
 }
 
 }  // namespace
 
-std::vector<ColumnBlock> iteration_blocks(const std::vector<ShownCase>& cases) {
-  const bool serving = cases.front().iteration().serving.has_value();
+std::vector<ColumnBlock> iteration_blocks(bool serving, const std::vector<std::string>& memory) {
   std::vector<ColumnBlock> blocks = {
       {"", serving ? serving_rate_columns() : rate_columns()},
       {serving ? "# the mean GPU's step" : "# the mean GPU's iteration", part_columns()}};
-  if (cases.front().iteration().fullest.peak.value > 0) {
-    blocks.push_back({"# memory of the fullest GPU at its fullest moment", memory_columns(cases)});
+  if (!memory.empty()) {
+    blocks.push_back({"# memory of the fullest GPU at its fullest moment", memory_columns(memory)});
   }
   return blocks;
+}
+
+std::vector<ColumnBlock> iteration_blocks(const std::vector<ShownCase>& cases) {
+  const IterationFigures& first = cases.front().iteration();
+  std::vector<std::string> memory;
+  if (first.fullest.peak.value > 0) {
+    for (const auto& part : first.fullest.parts) memory.push_back(part.name);
+  }
+  return iteration_blocks(first.serving.has_value(), memory);
 }
 
 }  // namespace moesim

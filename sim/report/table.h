@@ -16,6 +16,11 @@ namespace moesim {
 /// each topology and fidelity is the baseline of the speedup column.
 Printout comparison_table(const std::vector<CaseResult>& cases, bool bounds = false);
 
+/// Without rows: all columns that the table of MoE layers can have; of iterations, or of passes of
+/// serving if it `serves`, whose memory has these parts.
+Table head_of_layers();
+Table head_of_iterations(bool serves, const std::vector<std::string>& memory);
+
 /// One case that was run, per layer.
 Table layer_table(const CaseResult& c);
 /// A line that starts with #: what of an iteration has no layer of that table; else empty.

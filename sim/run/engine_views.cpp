@@ -151,7 +151,7 @@ std::string engine_header(const Scenario& scenario, const Inputs& inputs,
   }
   std::string text = engine_assumptions(scenario, inputs, version) +
                      requests_text(run, std::ssize(log.requests)) + prefix_text(run, log) +
-                     longest_text(inputs.model, longest) + sla_text(run);
+                     longest_text(inputs.model, longest, true) + sla_text(run);
   if (run.warmup > 0) {
     text += fmt::format("# the first {} requests are left out of percentiles\n", run.warmup);
   }

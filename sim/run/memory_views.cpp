@@ -22,6 +22,13 @@ std::string name_of_turn(const Turn& turn) {
 
 }  // namespace
 
+std::vector<std::string> memory_part_names() {
+  std::vector<std::string> names;
+  for (int p = 0; p < memory_part_count; ++p)
+    names.emplace_back(name_of(static_cast<MemoryPart>(p)));
+  return names;
+}
+
 FullestGpu peak_of(const StepMemory& memory, GpuId gpu, const GpuModels& gpus) {
   const MemoryPeak& peak = memory.peaks[gpu.index()];
   FullestGpu told{peak.use.total(), Bytes(0), gpus[gpu.index()]->memory, gpu, peak.when()};

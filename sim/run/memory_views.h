@@ -2,6 +2,7 @@
 // The memory of a planned step, as reports take it.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "sim/planner/iteration/step_memory.h"
@@ -10,6 +11,8 @@
 
 namespace moesim {
 
+/// What the memory of a GPU consists of, as reports call it.
+std::vector<std::string> memory_part_names();
 /// The fullest moment of a GPU; `mean` is left 0.
 FullestGpu peak_of(const StepMemory& memory, GpuId gpu, const GpuModels& gpus);
 /// Memory of the fullest GPU, with the mean of all.

@@ -213,6 +213,7 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
         microbatch_text(spec, shape, inputs.trace));
     text += domains_text(c.topology, shape.grid.groups(ParallelAxis::etp_ep));
   }
+  text += longest_text(model, spec.sequence, false);
   text += own_text(scenario);
   text += software_text(scenario, inputs);
   text += transport_text(inputs);

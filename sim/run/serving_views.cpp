@@ -149,12 +149,11 @@ std::int64_t longest_sequence(const ServingBatch& batch) {
 
 }  // namespace
 
-std::string longest_text(const MoeModel& model, std::int64_t longest) {
+std::string longest_text(const MoeModel& model, std::int64_t longest, bool serves) {
   if (model.longest == 0 || longest <= model.longest) return "";
-  return fmt::format(
-      "# sequences of up to {} tokens: more than the {} of the model's config; engines refuse them "
-      "unless told otherwise\n",
-      longest, model.longest);
+  return fmt::format("# sequences of up to {} tokens: more than the {} of the model's config{}\n",
+                     longest, model.longest,
+                     serves ? "; engines refuse them unless told otherwise" : "");
 }
 
 ServingFigures serving_figures(const Planner& planner, const MoeModel& model) {
@@ -221,7 +220,7 @@ std::string serving_header(const Scenario& scenario, const Inputs& inputs,
         fmt::format("# '{}' describes only its experts ({}): dense blocks and KV are left out\n",
                     model.name, model.missing_of_whole());
   }
-  if (!scenario.engine_run) text += longest_text(model, longest_sequence(serving.batch));
+  if (!scenario.engine_run) text += longest_text(model, longest_sequence(serving.batch), true);
   text += own_text(scenario) + graphs_text(scenario, inputs);
   text += software_text(scenario, inputs);
   text += transport_text(inputs);

@@ -23,7 +23,7 @@ std::int64_t free_cache_tokens(const Planner& planner, const StepMemory& memory,
                                const GpuModels& gpus, Bytes per_token);
 
 /// A line if sequences are longer than the model's config allows; else nothing.
-std::string longest_text(const MoeModel& model, std::int64_t longest);
+std::string longest_text(const MoeModel& model, std::int64_t longest, bool serves);
 
 /// The lines above a table of passes.
 std::string serving_header(const Scenario& scenario, const Inputs& inputs,

@@ -198,6 +198,16 @@ ClusterChanges changes_of(const WhatIf& what, const Topology& topology) {
     changes.failed.insert(part.gpus.begin(), part.gpus.end());
     changes.topology.failed.insert(part.links.begin(), part.links.end());
   }
+  for (const std::string& text : what.slow) {
+    const std::string target = named_factor("--slow", text).first;
+    const TargetPart part = Targets(topology, "--slow").find(target);
+    const auto fails = [](const auto& failed, const auto& parts) {
+      return std::ranges::all_of(parts, [&](auto each) { return failed.contains(each); });
+    };
+    if (fails(changes.failed, part.gpus) && fails(changes.topology.failed, part.links)) {
+      throw Error(fmt::format("--slow {}: it fails", text), "leave --slow or --fail out");
+    }
+  }
   return changes;
 }
 

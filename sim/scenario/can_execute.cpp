@@ -93,6 +93,14 @@ void check_rules(const std::vector<ExecutionRule>& rules) {
   }
 }
 
+/// Whether replicas gather updated weights: behind the update, or before anything else. Policies
+/// that gather copies of experts also sum their gradients.
+bool gathers_shards(const Plan& plan, const Op& op) {
+  return op.key.kind == OpKind::parameter_exchange && op.key.stage == Stage::gather &&
+         std::ranges::all_of(op.after,
+                             [&](OpId id) { return plan[id].key.kind == OpKind::optimizer; });
+}
+
 /// Experts' parameters that travel are patterns, with which no iteration can compute; `row`: bytes
 /// of a token's vector. Narrower ones are rounded, and what follows them in later layers, too.
 void refuse_exchanges(const Plan& plan, std::int64_t row) {
@@ -106,6 +114,7 @@ void refuse_exchanges(const Plan& plan, std::int64_t row) {
                       op.label.text(), op.key.layer));
     }
     if (op.key.kind != OpKind::parameter_exchange && op.key.kind != OpKind::encode) continue;
+    if (gathers_shards(plan, op)) continue;
     throw Unsuitable(fmt::format(
         "hardware cannot execute iterations whose experts' parameters travel yet: '{}' of layer {}",
         op.label.text(), op.key.layer));

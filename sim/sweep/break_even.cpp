@@ -58,6 +58,9 @@ class Trials {
 
   const Topology& topology() const { return run_.cluster.topology; }
 
+  /// Its time on the cluster as it is; infinite if only a trial would tell.
+  double unchanged() const { return steps_ ? unchanged_ : infinite; }
+
   /// What a change changes that plans or times depend on.
   ClusterChanges effect(const Changed& change) const {
     ClusterChanges changes = changes_of(what_if(change), topology());
@@ -123,6 +126,8 @@ class Pair {
   double ahead(const Changed& change) const {
     return slower_.time_on(change) - faster_.time_on(change);
   }
+  /// The same on unchanged clusters; infinite if it is not known.
+  double ahead_unchanged() const { return slower_.unchanged() - faster_.unchanged(); }
   /// Whether changes are as good as each other, so that one trial does for both.
   bool same(const Changed& a, const Changed& b) const {
     return faster_.effect(a) == faster_.effect(b) && slower_.effect(a) == slower_.effect(b);
@@ -144,11 +149,29 @@ class Pair {
 
 }  // namespace
 
-double crossing(const std::function<double(double factor)>& ahead, double end, double to) {
-  double near = 0, far = std::log(end);
-  while (std::abs(far - near) > to) {
+double crossing(const std::function<double(double factor)>& ahead, const CrossingEnds& ends,
+                double precision) {
+  double near = 0, far = std::log(ends.end);
+  double ahead_near = ends.ahead_at_one, ahead_far = ends.ahead_at_end;
+  const double whole = std::abs(far);
+  // What bisection leaves open after so many trials; a little less, because sums are rounded.
+  double left = precision;
+  while (left < whole) left *= 2;
+  left *= 0.5 * (1 - 1e-9);
+  for (double width = whole; width > precision; width = std::abs(far - near), left *= 0.5) {
     const double middle = 0.5 * (near + far);
-    (ahead(std::exp(middle)) > 0 ? near : far) = middle;
+    double at = middle;
+    if (std::isfinite(ahead_near) && std::isfinite(ahead_far)) {
+      const double straight = near + (far - near) * ahead_near / (ahead_near - ahead_far);
+      const double shift = 0.2 / whole * width * width;
+      const double to_middle = std::copysign(1.0, middle - straight);
+      at = shift < std::abs(middle - straight) ? straight + to_middle * shift : middle;
+      const double slack = std::max(0.0, left - 0.5 * width);
+      if (std::abs(at - middle) > slack) at = middle - to_middle * slack;
+    }
+    const double here = ahead(std::exp(at));
+    (here > 0 ? near : far) = at;
+    (here > 0 ? ahead_near : ahead_far) = here;
   }
   return std::exp(far);
 }
@@ -171,9 +194,10 @@ std::vector<BreakEven> break_even(const Scenario& faster, const Scenario& slower
     job_of.push_back(before < job_of.size() ? job_of[before] : jobs.size());
     if (job_of.back() < jobs.size()) continue;
     jobs.push_back({end.resource, [&pair, &stop, end](const JobProgress&) {
-                      if (stop() || !(pair.ahead(end) <= 0)) return infinite;
+                      const double there = stop() ? infinite : pair.ahead(end);
+                      if (!(there <= 0)) return infinite;
                       const auto at = [&](double f) { return pair.ahead({end.resource, f}); };
-                      return crossing(at, end.factor, precision);
+                      return crossing(at, {end.factor, pair.ahead_unchanged(), there}, precision);
                     }});
   }
   std::vector<BreakEven> found;

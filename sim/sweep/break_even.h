@@ -25,8 +25,15 @@ constexpr double farthest_factor = 4;
 std::vector<BreakEven> break_even(const Scenario& faster, const Scenario& slower, int workers,
                                   const std::function<bool()>& stop);
 
-/// The least |log(factor)| at which the sign of `ahead` changes between 1 and `end`, by bisection
-/// of the logarithm to `precision`; `ahead` is positive at 1 and not at `end`.
-double crossing(const std::function<double(double factor)>& ahead, double end, double precision);
+/// Where something that is positive at the factor 1 is not at `end`.
+struct CrossingEnds {
+  double end = 1;
+  double ahead_at_one = 0, ahead_at_end = 0;
+};
+/// A factor up to which `ahead`, which is not positive there, changes its sign within `precision`
+/// of the logarithm. By ITP (Oliveira & Takahashi, ACM TOMS 47:1, 2020): never more trials than
+/// bisection, and where times are smooth about half.
+double crossing(const std::function<double(double factor)>& ahead, const CrossingEnds& ends,
+                double precision);
 
 }  // namespace moesim

@@ -292,7 +292,7 @@ LinkLoads Topology::loads(const GroupTraffic& traffic) const {
     use.first = std::min(use.first, round) * traffic.rounds;
   }
   loads.latency = round * traffic.rounds;
-  if (traffic.rounds > 0) loads.overhead = overhead_of(traffic.matrix);  // else it continues
+  if (traffic.rounds > 0 && gpus.size() > 1) loads.overhead = overhead_of(traffic.matrix);
   return loads;
 }
 

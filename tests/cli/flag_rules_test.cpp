@@ -149,6 +149,19 @@ TEST(FlagRules, SomeAreOfSinglePassesOnly) {
   }
 }
 
+TEST(FlagRules, ColumnsAreKnownBeforeAComparisonRuns) {
+  for (const std::string line :
+       {"compare quickstart --columns polcy", "compare quickstart --sort -polcy",
+        "compare iteration --columns policy,iteraton"}) {
+    std::istringstream in(line);
+    const Outcome outcome = run_moesim({std::istream_iterator<std::string>(in), {}},
+                                       {.folder = "/tmp", .data = MOESIM_ROOT});
+    EXPECT_THAT(outcome.err, testing::HasSubstr("there is no column '")) << line;
+    EXPECT_THAT(outcome.err, testing::HasSubstr("hint: did you mean '")) << line;
+    EXPECT_EQ(outcome.out, "") << line;
+  }
+}
+
 // Else the list would take the argument behind its value.
 TEST(FlagRules, AnArgumentMayFollowAFlagThatIsAList) {
   for (const char* line :

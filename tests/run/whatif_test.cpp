@@ -61,6 +61,9 @@ TEST(Elasticities, AgreeWithClustersReadWithOtherFigures) {
     EXPECT_LE(e.after, e.before * (1 + 1e-9)) << resource;
   }
   EXPECT_LT(found(list, "nic.bandwidth").change(), -0.005);
+  // Classes that bind alike are worth something only together; latencies add up.
+  EXPECT_LE(found(list, "network.bandwidth").change(), found(list, "nic.bandwidth").change());
+  EXPECT_EQ(std::ranges::count(list, "network.latency", &Elasticity::resource), 0);
 }
 
 std::vector<WhatIfCase> cases_of(const Scenario& scenario, const WhatIf& what) {
@@ -174,6 +177,24 @@ TEST(WhatIf, SaysWhatWasMeant) {
   EXPECT_THAT(refused({.fail = {"device:node0.gpu3"}}), HasSubstr("say gpu:node0.gpu3"));
   EXPECT_THAT(refused({.fail = {"link:node0.gpu0--node0.nvswitc"}}),
               HasSubstr("did you mean 'node0.gpu0--node0.nvswitch'?"));
+}
+
+TEST(WhatIf, WhatFailsCannotBeSlow) {
+  EXPECT_THAT(refused({.slow = {"gpu:3=0.5"}, .fail = {"gpu:3"}}),
+              HasSubstr("--slow gpu:3=0.5: it fails\nhint: leave --slow or --fail out"));
+  EXPECT_THAT(refused({.slow = {"gpu:3=0.5"}, .fail = {"host:0"}}), HasSubstr("it fails"));
+  EXPECT_THAT(
+      refused({.slow = {"link:node0.nic3--rail3.leaf0=0.5"}, .fail = {"device:node0.nic3"}}),
+      HasSubstr("it fails"));
+  EXPECT_EQ(refused({.slow = {"host:0=0.5"}, .fail = {"gpu:3"}}, {{"ep", "1", "e"}}), "");
+}
+
+// The NIC of a GPU and its rail: what they carried takes other rails, over NVLink at both ends.
+TEST(WhatIf, ANicOfARailMayFail) {
+  const Scenario scenario = scenario_of("alltoall", {on_two_nodes, one_step});
+  const WhatIfCase c = cases_of(scenario, {.fail = {"device:node0.nic0"}}).at(0);
+  EXPECT_GT(c.after.time, c.before.time);
+  EXPECT_LT(c.after.time, c.before.time * 2.0);
 }
 
 TEST(WhatIf, FactorsMayBeAsSmallAndAsLargeAsIsSaid) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "sim/run/simulate.h"
@@ -15,8 +16,35 @@ namespace moesim {
 namespace {
 
 TEST(BreakEven, CrossingsAreFoundOnBothSides) {
-  EXPECT_NEAR(crossing([](double factor) { return factor - 0.7; }, 0.25, 1e-6), 0.7, 1e-5);
-  EXPECT_NEAR(crossing([](double factor) { return 3 - factor; }, 4, 1e-6), 3, 1e-5);
+  EXPECT_NEAR(crossing([](double factor) { return factor - 0.7; }, {0.25, 0.3, -0.45}, 1e-6), 0.7,
+              1e-5);
+  EXPECT_NEAR(crossing([](double factor) { return 3 - factor; }, {4, 2, -1}, 1e-6), 3, 1e-5);
+}
+
+TEST(BreakEven, CrossingsOfSmoothTimesTakeHalfTheTrialsOfBisection) {
+  constexpr double precision = 0.02;
+  const double bisected = std::ceil(std::log2(std::log(4) / precision));
+  const auto trials = [&](const std::function<double(double)>& ahead, double end) {
+    int count = 0;
+    double nearest = 0;  // logarithm of the farthest factor at which it is ahead
+    const auto counted = [&](double factor) {
+      ++count;
+      const double value = ahead(factor);
+      if (value > 0) nearest = std::max(nearest, std::abs(std::log(factor)));
+      return value;
+    };
+    const double found = crossing(counted, {end, ahead(1), ahead(end)}, precision);
+    EXPECT_LE(ahead(found), 0);
+    EXPECT_LE(std::abs(std::log(found)) - nearest, precision);
+    return count;
+  };
+  // Bytes by bandwidth and what does not depend on it; a step where another plan is made.
+  for (const double root : {1.1, 1.7, 2.5, 3.9}) {
+    EXPECT_LE(trials([&](double f) { return 1 / f - 1 / root; }, 4), 0.6 * bisected) << root;
+    EXPECT_LE(trials([&](double f) { return f - 1 / root; }, 0.25), 0.6 * bisected) << root;
+    EXPECT_LE(trials([&](double f) { return f < root ? 1e-6 : -1.0; }, 4), bisected) << root;
+    EXPECT_LE(trials([&](double f) { return f > 1 / root ? 1.0 : -HUGE_VAL; }, 0.25), bisected);
+  }
 }
 
 /// Two hosts with fast or with wide NICs.

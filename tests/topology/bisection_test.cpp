@@ -63,6 +63,15 @@ TEST(Bisection, DataCentersMeetOverTheirUplinks) {
   EXPECT_DOUBLE_EQ(b.bandwidth.value, 2 * giga);
 }
 
+TEST(Bisection, DataCentersOfAMeshUseAllTheirLinks) {
+  for (const std::string fabric : {"none", "switch", "rail"}) {
+    const Bisection b = bisection(nvswitch_nodes(1, 2, 2, "{kind: " + fabric + "}") +
+                                  "data_centers: 4\n"
+                                  "wan: {kind: mesh, bandwidth: 1 GB/s, latency: 1 ms}\n");
+    EXPECT_DOUBLE_EQ(b.bandwidth.value, 4 * giga) << fabric;
+  }
+}
+
 TEST(Bisection, OneNodeIsCutAtItsSockets) {
   const std::string text = testing::pcie_nodes(1, 1, "{kind: none}");
   const Bisection b = bisection(text);

@@ -312,6 +312,25 @@ TEST(Reader, FieldsWithoutEffectAreNamed) {
             "                  ^\n");
 }
 
+// With it NICs are at the GPU, without it at a socket, unless 'sockets' says where.
+TEST(Reader, SaysWhatNvlinkOfOneGpuDoes) {
+  const auto text = [](const std::string& nvlink, const std::string& sockets) {
+    return "nodes: 2\nnode:\n  gpu: x\n  gpus: 1\n" + nvlink +
+           "  pcie: {bandwidth: 50 GB/s, latency: 1 us" + sockets +
+           "}\n  nics: {count: 1, bandwidth: 50 GB/s, latency: 1 us}\nfabric: {kind: switch}\n";
+  };
+  const std::string nvlink = "  nvlink: {kind: switch, bandwidth: 400 GB/s, latency: 1 us}\n";
+  const auto hops = [&](const std::string& made) {
+    return parse(made).paths(GpuId(0), GpuId(1)).front().links.size();
+  };
+  EXPECT_THAT(
+      warnings(text(nvlink, "")),
+      ::testing::HasSubstr("joins nothing: a node has one GPU; it only keeps NICs at the GPU"));
+  EXPECT_LT(hops(text(nvlink, "")), hops(text("", "")));
+  EXPECT_THAT(warnings(text(nvlink, ", sockets: 1")), ::testing::HasSubstr("has no effect"));
+  EXPECT_EQ(hops(text(nvlink, ", sockets: 1")), hops(text("", "")));
+}
+
 TEST(Reader, OverridesChangeFields) {
   const TopologyFile file =
       parse_topology("nodes: 2\n" + node + "fabric: {kind: switch}\n", "t.yaml",

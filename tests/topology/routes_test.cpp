@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.h"
+#include "sim/topology/topology_changes.h"
 #include "tests/topology/clusters.h"
 #include "tests/topology/parse.h"
 
@@ -188,6 +189,50 @@ TEST(Routes, GatewaysCarryNothingWithinADataCenter) {
       EXPECT_EQ(wan, s / 4 == d / 4 ? 0 : 2);
     }
   }
+}
+
+TEST(Routes, GatewaysLimitNothing) {
+  const Topology t = parse(nvswitch_nodes(1, 4, 4, "{kind: switch}") +
+                           "data_centers: 4\n"
+                           "wan: {kind: mesh, bandwidth: 1 GB/s, latency: 1 ms}\n");
+  std::vector<std::int64_t> bytes(16 * 16, 0);
+  for (std::size_t from = 0; from < 4; ++from) {
+    for (std::size_t to = 4; to < 16; ++to) bytes[from * 16 + to] = 1'000'000;
+  }
+  Seconds longest;
+  for (const LinkUse& use : t.loads(ByteMatrix::from_dense(16, bytes)).uses) {
+    longest = std::max(longest, use.time);
+  }
+  EXPECT_NEAR(longest.value, 16e-3, 1e-9);  // 16 MB on each of the three links of a data center
+}
+
+// Rails meet nowhere: without a NIC on rail 0, node 0 reaches GPU 0 of node 1 by rail 1 and NVLink.
+// Node 2 still does by rail 0.
+TEST(Routes, TakeTheNearestNicThatIsReached) {
+  const Topology whole = parse(nvswitch_nodes(3, 2, 2, "{kind: rail}"));
+  TopologyChanges changes;
+  LinkId id(0);
+  for (const Link& link : whole.links()) {
+    for (const VertexId end : {link.from, link.to}) {
+      if (whole.vertices()[end.index()].name == "node0.nic0") changes.failed.insert(id);
+    }
+    ++id.value;
+  }
+  const Topology t = changed(whole, changes);
+  const auto passes = [&](int from, int to, const std::string& name) {
+    const auto paths = t.paths(GpuId(from), GpuId(to));
+    EXPECT_EQ(paths.size(), 1u);
+    return std::ranges::any_of(paths.front().links, [&](LinkId link) {
+      return t.vertices()[t.link(link).to.index()].name == name;
+    });
+  };
+  for (const int from : {0, 1}) {
+    EXPECT_TRUE(passes(from, 2, "node0.nic1"));
+    EXPECT_TRUE(passes(from, 2, "node1.nic1"));
+  }
+  EXPECT_TRUE(passes(2, 0, "node0.nic1"));
+  for (const int from : {4, 5}) EXPECT_TRUE(passes(from, 2, "node1.nic0"));
+  EXPECT_EQ(t.loads(one(t, 0, 2, 7)).uses.size(), t.paths(GpuId(0), GpuId(2)).front().links.size());
 }
 
 TEST(Routes, HostsJoinedBackToBackNeedNoSwitch) {

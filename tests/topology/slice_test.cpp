@@ -63,7 +63,9 @@ void check_slices(const Topology& whole, unsigned seed) {
     const Topology slice = whole.of_gpus(gpus);
     ASSERT_EQ(slice.gpu_count(), static_cast<int>(gpus.size()));
     const ByteMatrix traffic = testing::random_traffic(slice.gpu_count(), seed + 1);
-    expect_equal(slice.loads(traffic), whole.loads(of_whole(traffic, gpus, whole.gpu_count())));
+    if (gpus.size() > 1) {  // one rank exchanges nothing
+      expect_equal(slice.loads(traffic), whole.loads(of_whole(traffic, gpus, whole.gpu_count())));
+    }
 
     std::vector<int> hosts, hosts_in_whole;
     for (int rank = 0; rank < slice.gpu_count(); ++rank) {

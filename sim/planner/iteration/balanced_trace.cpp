@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/planner/iteration/balanced_trace.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,6 +12,7 @@
 #include <random>
 #include <utility>
 
+#include "sim/base/unsuitable.h"
 #include "sim/trace/memory_step.h"
 
 namespace moesim {
@@ -21,6 +24,17 @@ constexpr std::size_t most_tables = 4;
 // Of choices that are kept: 8 MB each.
 constexpr std::size_t most_kept = 16;
 constexpr std::int64_t most_kept_ids = 1 << 22;
+
+/// A gigabyte, and a minute to choose.
+constexpr std::int64_t most_choices = 1 << 30;
+
+void check_choices(const TraceInfo& info, std::int64_t tokens) {
+  if (info.top_k == 0 || tokens <= most_choices / info.top_k) return;
+  throw Unsuitable(fmt::format("balanced routing of {} tokens at once, {} choices each, is too "
+                               "much to draw",
+                               tokens, info.top_k),
+                   "shorter sequences, smaller micro batches or fewer replicas");
+}
 
 template <class Random>
 int below(Random& random, int end) {
@@ -199,6 +213,7 @@ RoutingTrace trace_of(TraceInfo info, std::vector<std::int32_t> lengths,
 
 RoutingTrace balanced_trace(TraceInfo info, std::vector<std::int32_t> lengths, GateGroups gate) {
   const auto tokens = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  check_choices(info, tokens);
   std::vector<SharedIds> tables;
   for (std::size_t i = 0; i < std::min(most_tables, info.layers.size()); ++i) {
     tables.push_back(shared_ids(info, tokens, gate, i));
@@ -213,6 +228,7 @@ RoutingTrace balanced_trace(TraceInfo info, std::int64_t tokens, std::int64_t se
 
 RoutingTrace balanced_trace(TraceInfo info, std::int64_t tokens, std::int64_t sequence,
                             GateGroups gate, const AlikeRanks& alike) {
+  check_choices(info, tokens);
   std::vector<SharedIds> tables;
   tables.push_back(std::make_shared<const IdArray>(alike_ids(info, tokens, sequence, gate, alike)));
   return trace_of(std::move(info), equal_sequences(tokens, sequence), std::move(tables));

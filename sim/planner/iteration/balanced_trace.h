@@ -37,7 +37,7 @@ struct AlikeRanks {
 /// --moe-router-force-load-balancing), whose random scores pass the gate's limit of groups: each
 /// kept group has one of the choices at least, because the best groups are those with the best
 /// experts (of 4 kept groups DeepSeek-V3's gate uses 3.97). `info` names experts, top_k and layers.
-/// Layers share few tables of choices.
+/// Layers share few tables of choices. Throws Unsuitable for more than a billion choices.
 RoutingTrace balanced_trace(TraceInfo info, std::vector<std::int32_t> lengths,
                             GateGroups gate = {});
 /// The same of `tokens` tokens in sequences of `sequence`.

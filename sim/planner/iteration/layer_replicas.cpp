@@ -39,10 +39,6 @@ LayerReplicas::LayerReplicas(std::vector<const StageSpace*> stages, const Topolo
   copies_.nodes = nodes_of(copies_.lists.front(), topology);
 }
 
-int LayerReplicas::expert_sharers() const {
-  return stage().sharers(ParallelAxis::edp) * static_cast<int>(stages_.size());
-}
-
 ByteMatrix LayerReplicas::from_stages(const ByteMatrix& all) const {
   std::vector<GpuId> members;
   for (const StageSpace* stage : stages_) {

@@ -19,10 +19,9 @@ class LayerReplicas {
   /// All alike but for their GPUs.
   const std::vector<const StageSpace*>& stages() const { return stages_; }
   const StageSpace& stage() const { return *stages_.front(); }
-  /// GPUs that share the state of dense parameters, and of experts, and GPUs of the same place in
-  /// every copy of that state.
+  /// GPUs that share the state of dense parameters, and GPUs of the same place in every copy of
+  /// that state.
   int dense_sharers() const { return sharers_.members(); }
-  int expert_sharers() const;
   int copies() const { return copies_.members(); }
   /// All GPUs, under the plan's numbers: the group of what all of them exchange.
   const Group& everybody() const { return everybody_; }

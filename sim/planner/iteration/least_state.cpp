@@ -62,7 +62,8 @@ std::string hint_of_memory(const Spec& spec, const Grid& grid, const MoeModel& m
     if (grid.stages() < model.layers) help.emplace_back("more pipeline stages");
     help.emplace_back("tensor-parallel GPUs");
   }
-  const bool shares = grid.size(ParallelAxis::dp_cp) > has.dp_replicate;
+  const bool shares =
+      grid.size(ParallelAxis::dp_cp) * stage_copies(has.pipeline) > has.dp_replicate;
   const bool whole = by_muon(spec) || has.pipeline == PipelineKind::dualpipe;
   if (shares && has.zero < (whole ? 1 : 3)) {
     help.push_back(fmt::format("zero: {}", has.zero == 0 ? "1" : has.zero == 1 ? "2 or 3" : "3"));
@@ -95,7 +96,7 @@ MemoryUse state_of_dense(std::int64_t parameters, std::int64_t replicas, const M
 std::vector<MemoryUse> least_state(const Spec& spec, const IterationShape& shape,
                                    const MoeModel& model, bool divides_experts) {
   const auto sharers = [&](ParallelAxis axis) {
-    return std::int64_t{shape.grid.size(axis) / spec.spec.dp_replicate};
+    return std::int64_t{shape.grid.size(axis) / spec.spec.dp_replicate * shape.pipeline.copies()};
   };
   const std::int64_t ranks = shape.grid.size(ParallelAxis::ep);
   const auto part = [&](std::int64_t bytes, int from) {  // rounded down: a mean of GPUs

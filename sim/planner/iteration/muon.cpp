@@ -8,6 +8,7 @@
 
 #include "sim/base/error.h"
 #include "sim/planner/iteration/block_memory.h"
+#include "sim/planner/layer/gradient_sum.h"
 
 namespace moesim {
 
@@ -85,10 +86,8 @@ void HeldMatrices::add_experts(const LayerWork& work) {
     throw Error("optimizer: muon, but a policy divides the state of every expert over GPUs",
                 "its updates need whole matrices: leave that policy out, or optimizer: adam");
   }
-  const Placement& placement = work.assignment().placement();
-  for (int g = 0; g < placement.gpus(); ++g) {
-    experts[static_cast<std::size_t>(g)] += placement.slots_on(GpuId(g));
-  }
+  const SlotTable homes = state_homes(work.decision);
+  for (std::size_t g = 0; g < homes.size(); ++g) experts[g] += std::ssize(homes[g]);
 }
 
 std::vector<Updated> updated_by_muon(const StageSpace& stage, const HeldMatrices& held, int copy,

@@ -35,9 +35,10 @@ std::array<GroupedGemm, 3> newton_schulz(const WeightMatrix& matrix, std::int64_
 struct HeldMatrices {
   std::vector<StagePart> parts;       // alike on all of them
   std::int64_t dense = 0;             // parameters of these parts
-  std::vector<std::int64_t> experts;  // [GPU] whole routed ones
+  std::vector<std::int64_t> experts;  // [GPU] whole routed ones with their state
 
-  /// Adds a layer's routed experts. Throws Error if GPUs hold parts of them.
+  /// Adds a layer's routed experts, without copies that have no state. Throws Error if GPUs hold
+  /// parts of them.
   void add_experts(const LayerWork& work);
 };
 /// What Adam keeps per parameter in addition to Muon's state, in fp32.

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "sim/base/rounding.h"
 #include "sim/base/sort_once.h"
 
 namespace moesim {
@@ -105,8 +106,7 @@ void OptimizerOps::require(OpChain& chain, WorkCell cell, const StageSpace& stag
 
 std::vector<OpId> OptimizerOps::sum_now(const StagePart& part, WorkCell cell,
                                         const std::vector<OpId>& after) {
-  const bool scatters = zero() > 1 || gathers_at_begin();
-  const auto ops = exchanges_.gradients(part, cell, scatters, after);
+  const auto ops = exchanges_.gradients(part, cell, after);
   // Those of a later microbatch follow on the same stream.
   if (zero() > 1 && !ops.empty()) sums_.clear();
   sums_.insert(sums_.end(), ops.begin(), ops.end());
@@ -138,16 +138,16 @@ std::int64_t OptimizerOps::updated_dense() const {
 std::vector<std::int64_t> OptimizerOps::expert_parameters() const {
   const LayerReplicas& replicas = exchanges_.replicas();
   const MoeModel& model = replicas.stage().expert_model();
-  const std::int64_t shards = zero() > 0 ? replicas.expert_sharers() : 1;
   std::vector<std::int64_t> experts(replicas.everybody().size());
   for (std::size_t s = 0; s < layers_.size(); ++s) {
     const StageSpace& stage = *replicas.stages()[s];
     for (int chunk = 0; chunk < layers_[s]->chunks(); ++chunk) {
       for (const LayerWork& work : layers_[s]->last(chunk).works) {
-        const auto memory = memory_of_experts(work, model, {});
+        const int shards = zero() > 0 ? stage.expert_sharers(work.decision.gradients) : 1;
+        const auto parameters = parameters_with_state(work, model, stage.options().state);
         for (const GpuId own : stage.everybody()) {
           experts[replicas.everybody().member(stage.gpus()->in_plan(own))] +=
-              memory[own.index()].weights.value / size_of(model.weights) / shards;
+              shared_by(parameters[own.index()], shards);
         }
       }
     }
@@ -250,7 +250,6 @@ void OptimizerOps::finish(const std::vector<const Mark*>& done) {
   if (replicas.dense_sharers() > 1 && dense_parameters() > 0) {
     exchanges_.all_dense_weights(dense_parameters(), {update});
   }
-  if (zero() < 2) return;  // new weights of experts went round with their gradients
   for (const StagePart& part : parts_) {
     exchanges_.expert_weights(part, {}, Pass::backward, {update});
   }

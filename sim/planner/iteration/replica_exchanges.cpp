@@ -86,7 +86,6 @@ std::optional<ParamExchange> ReplicaExchanges::ring_of(
 }
 
 std::vector<OpId> ReplicaExchanges::gradients(const StagePart& part, WorkCell cell,
-                                              bool scatter_experts,
                                               const std::vector<OpId>& after) {
   const Spec& options = replicas_.stage().options();
   std::vector<OpId> added;
@@ -96,7 +95,7 @@ std::vector<OpId> ReplicaExchanges::gradients(const StagePart& part, WorkCell ce
     const OpKey key = key_of(kind, Stage::reduce, Pass::backward, cell);
     added.push_back(add(name, key, part, Stream::dp, exchange, after, moved == Moved::sums));
   };
-  const ExpertRing ring{"sum-gradients", options.state.gradient, scatter_experts ? 1 : 2};
+  const ExpertRing ring{"sum-gradients", options.state.gradient, options.spec.zero > 0 ? 1 : 2};
   const ExpertRing between{"sum-copies", options.state.gradient, 2};
   for (const auto& [moved, of_experts] :
        {std::pair(Moved::gradients, ring), {Moved::sums, between}}) {

@@ -25,13 +25,10 @@ class ReplicaExchanges {
   /// Parameters of one GPU besides routed experts.
   std::int64_t dense_parameters(const StagePart& part) const;
 
-  /// Sums of a part's gradients, after `after`. Those of dense parameters are reduce-scattered
-  /// unless ZeRO is 0; those of experts if `scatter_experts`: else they are all-reduced, which
-  /// moves what a reduce-scatter of gradients and an all-gather of new weights of their size do.
-  /// Where state has copies, all of that is within each of them; then what each GPU holds of the
-  /// sums is all-reduced between copies.
-  std::vector<OpId> gradients(const StagePart& part, WorkCell cell, bool scatter_experts,
-                              const std::vector<OpId>& after);
+  /// Sums of a part's gradients, after `after`: all-reduced with ZeRO 0, else reduce-scattered. If
+  /// state has copies, that is within each of them; then what each GPU holds of the sums is
+  /// all-reduced between copies.
+  std::vector<OpId> gradients(const StagePart& part, WorkCell cell, const std::vector<OpId>& after);
   /// All-gathers of a part's weights: of experts, and of dense parameters.
   std::vector<OpId> expert_weights(const StagePart& part, WorkCell cell, Pass pass,
                                    const std::vector<OpId>& after);

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/planner/layer/expert_tensors.h"
+#include "sim/planner/pipeline/pipeline.h"
 
 namespace moesim {
 namespace {
@@ -127,7 +128,12 @@ GpuGroups StageSpace::groups(ParallelAxis axis) const {
 }
 
 int StageSpace::sharers(ParallelAxis axis) const {
-  return grid_.size(axis) / options_.spec.dp_replicate;
+  return grid_.size(axis) / options_.spec.dp_replicate * stage_copies(options_.spec.pipeline);
+}
+
+int StageSpace::expert_sharers(GradientLayout layout) const {
+  return layout == GradientLayout::summed ? stage_copies(options_.spec.pipeline)
+                                          : sharers(ParallelAxis::edp);
 }
 
 ByteMatrix StageSpace::in_cell(const Group& cell, ParallelAxis axis,

@@ -71,9 +71,11 @@ class StageSpace {
   GpuGroups groups(ParallelAxis axis) const;
   /// The nodes of the members of a tensor group: those of the first one.
   const MemberNodes& tensor_nodes() const { return tensor_nodes_; }
-  /// How many members of a group of an axis share state by ZeRO: all, or those of one of
-  /// `dp_replicate` copies.
+  /// How many GPUs share state by ZeRO: the members of a group of an axis, or those of one of its
+  /// `dp_replicate` copies, in all stages that hold the same layers.
   int sharers(ParallelAxis axis) const;
+  /// The same of experts, whose state a summed layout has divided among the replicas of a stage.
+  int expert_sharers(GradientLayout layout) const;
   /// Which of these copies a GPU is in, under its own number.
   const std::vector<int>& copies() const { return copies_; }
   /// The traffic among the members of a cell that the groups of an axis within it make: `of_group`

@@ -57,7 +57,9 @@ void StageMemory::add_muon(std::int64_t dense) {
     if (chunk->whole) held.parts.insert(held.parts.end(), chunk->parts.begin(), chunk->parts.end());
     for (const LayerWork& work : chunk->of(0).works) held.add_experts(work);
   }
-  const auto updated = updated_by_muon(stage_, held, 0, 1);
+  const int copies = pipeline_.copies();
+  const bool mirrored = copies > 1 && number_ >= pipeline_.stages() / copies;
+  const auto updated = updated_by_muon(stage_, held, mirrored ? 1 : 0, copies);
   second_moments_ = Bytes(updated.front().others * second_moment_bytes);
   for (std::size_t g = 0; g < state_.size(); ++g) {
     const std::int64_t own = updated[g].others + parameters_of(updated[g].matrices);
@@ -94,9 +96,7 @@ void StageMemory::add_experts(const LayerWork& work) {
   const Spec& options = stage_.options();
   const std::vector<ExpertMemory> memory =
       memory_of_experts(work, stage_.expert_model(), options.state);
-  // A summed layout is already divided among replicas.
-  const bool divided = work.decision.gradients == GradientLayout::summed;
-  const std::int64_t replicas = divided ? 1 : stage_.sharers(ParallelAxis::edp);
+  const std::int64_t replicas = stage_.expert_sharers(work.decision.gradients);
   const auto part = [&](Bytes bytes, int from) {
     return Bytes(shared_by(bytes.value, options.spec.zero >= from ? replicas : 1));
   };

@@ -25,8 +25,7 @@ std::vector<std::vector<int>> groups_by_part(const EpGroups& groups, const Tenso
 void add_homes(std::vector<Ring>::iterator rings, const PlacementContext& context,
                const LayerDecision& decision, const std::vector<int>& among, int first) {
   const EpGroups& groups = context.groups;
-  const SlotTable homes = decision.gradient_homes.empty() ? decision.assignment.placement().table()
-                                                          : decision.gradient_homes;
+  const SlotTable homes = state_homes(decision);
   for (const int group : among) {
     std::vector<GpuId> home(static_cast<std::size_t>(context.experts), GpuId(-1));
     for (int r = 0; r < groups.size(); ++r) {
@@ -110,6 +109,11 @@ Channels channels_of(const std::vector<Ring>& holders, const EpGroups& groups) {
 }
 
 }  // namespace
+
+SlotTable state_homes(const LayerDecision& decision) {
+  return decision.gradient_homes.empty() ? decision.assignment.placement().table()
+                                         : decision.gradient_homes;
+}
 
 std::optional<ParamExchange> expert_ring(const PlacementContext& context,
                                          const std::vector<const LayerDecision*>& copies,

@@ -23,6 +23,9 @@ struct ExpertRing {
   const std::vector<int>* copy_of = nullptr;  // [GPU]
 };
 
+/// [gpu] experts whose gradients and state it has, of a layout by homes.
+SlotTable state_homes(const LayerDecision& decision);
+
 /// A ring exchange of a layer's experts among all EP groups of all copies of the layer.
 /// - `copies` hold the same experts on different GPUs. GPU g of copy c has the number c x gpus + g
 ///   in the traffic.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/planner/layer/alike.h"
+#include "sim/planner/layer/gradient_sum.h"
 #include "sim/planner/layer/phase_exchange.h"
 
 namespace moesim {
@@ -199,6 +200,23 @@ std::vector<ExpertMemory> memory_of_experts(const LayerWork& work, const MoeMode
                                             const TrainingState& state) {
   if (!work.decision.memory.empty()) return work.decision.memory;
   return whole_experts(work.assignment().placement(), model, state);
+}
+
+std::vector<std::int64_t> parameters_with_state(const LayerWork& work, const MoeModel& model,
+                                                const TrainingState& state) {
+  std::vector<std::int64_t> parameters;
+  const bool whole = work.decision.gradients == GradientLayout::homes;
+  if (work.decision.memory.empty() || (whole && state.optimizer == 0)) {
+    for (const auto& own : state_homes(work.decision)) {
+      parameters.push_back(model.expert_parameters() * std::ssize(own));
+    }
+    return parameters;
+  }
+  for (const ExpertMemory& gpu : work.decision.memory) {
+    parameters.push_back(state.optimizer == 0 ? gpu.weights.value / size_of(model.weights)
+                                              : gpu.optimizer.value / state.optimizer);
+  }
+  return parameters;
 }
 
 }  // namespace moesim

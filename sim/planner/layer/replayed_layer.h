@@ -78,6 +78,11 @@ struct LayerWork {
 std::vector<ExpertMemory> memory_of_experts(const LayerWork& work, const MoeModel& model,
                                             const TrainingState& state);
 
+/// [gpu] parameters of experts whose optimizer state it has: those that it updates, or shares with
+/// its replicas.
+std::vector<std::int64_t> parameters_with_state(const LayerWork& work, const MoeModel& model,
+                                                const TrainingState& state);
+
 /// What the communicators of a phase move: [communicator].
 struct PhaseTraffic {
   std::vector<Group> groups;

@@ -26,6 +26,9 @@ const std::vector<std::string>& pipeline_kind_names();
 const std::string& name_of(PipelineKind kind);
 /// Whether positions go down the stages and up again, so that a stage holds two chunks.
 bool is_v(PipelineKind kind);
+/// Stages that hold the layers of each position: 2 in DualPipe, which sum their weight gradients
+/// and share what ZeRO divides; else 1.
+constexpr int stage_copies(PipelineKind kind) { return kind == PipelineKind::dualpipe ? 2 : 1; }
 /// Whether a stage awaits what it has sent before its next turn, as the published code of DualPipe
 /// and DualPipeV does: it posts sends and receives together and awaits them all
 /// (deepseek-ai/DualPipe, _commit_and_wait_comm).
@@ -96,9 +99,7 @@ class Pipeline {
   int positions() const;
   /// Model chunks per stage: 2 in DualPipe and in all kinds of a V.
   int chunks() const;
-  /// Stages that hold the layers of each position: 2 in DualPipe, which sum their weight gradients;
-  /// else 1.
-  int copies() const { return shape_.kind == PipelineKind::dualpipe ? 2 : 1; }
+  int copies() const { return stage_copies(shape_.kind); }
 
   /// DualPipe: the first half of the microbatches passes from stage 0 on, in chunks 0; the second
   /// half from the last stage on, in chunks 1.

@@ -7,31 +7,23 @@
 
 #include "sim/topology/generate/fabric_generators.h"
 #include "sim/topology/generate/size.h"
+#include "sim/topology/no_limit.h"
 
 namespace moesim {
 namespace {
 
-/// A data center's router toward the others; its links bind no earlier than the WAN's.
+/// A data center's router toward the others. Its links are in no file and limit nothing.
 int build_gateway(Builder& builder, const std::vector<int>& top, const std::vector<Nic>& nics,
-                  Wire uplink, const std::string& prefix) {
+                  const std::string& prefix) {
   const int router = builder.vertex(prefix + "wan", VertexKind::router);
   if (top.empty()) {
     for (const Nic& nic : nics) builder.attach(nic, router);
   }
   for (const int v : top) {
-    builder.cable(v, router, "gateway", Tier::fabric, {uplink.bandwidth, Seconds(0)},
+    builder.cable(v, router, "gateway", Tier::fabric, {unlimited_bandwidth, Seconds(0)},
                   cost::gateway);
   }
   return router;
-}
-
-/// The fastest WAN link of a data center.
-Wire fastest(const WanSpec& wan, int site) {
-  Wire best = wan.wire;
-  for (const WanSpec::Special& s : wan.special) {
-    if (s.a == site || s.b == site) best.bandwidth = std::max(best.bandwidth, s.wire.bandwidth);
-  }
-  return best;
 }
 
 }  // namespace
@@ -101,10 +93,7 @@ Topology::Parts build_cluster(const ClusterSpec& spec, const ClusterLimits& limi
     }
     if (!wide && site.fabric.kind == FabricKind::none) continue;
     const std::vector<int> top = build_fabric(builder, site.fabric, nics, node, prefix);
-    if (wide) {
-      routers.push_back(
-          build_gateway(builder, top, nics, fastest(spec.wan, static_cast<int>(s)), prefix));
-    }
+    if (wide) routers.push_back(build_gateway(builder, top, nics, prefix));
   }
   if (wide) build_wan(builder, spec.wan, routers);
   return builder.take(spec.name, spec.exchange_overhead, spec.peer_overhead);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "sim/base/data_files.h"
@@ -130,7 +131,6 @@ void read_nvlink(const YamlMap& map, NodeSpec& node) {
     map.value().error(fmt::format("{} GPUs make no NVLink pairs", node.gpus),
                       "an even number of GPUs, or nvlink of kind switch or mesh");
   }
-  if (node.gpus == 1) map.value().warning("'nvlink' has no effect: a node has one GPU");
 }
 
 void read_pcie(const YamlMap& map, NodeSpec& node) {
@@ -157,6 +157,21 @@ void read_pcie(const YamlMap& map, NodeSpec& node) {
     map.value().error(fmt::format("{} GPUs cannot be shared out evenly to {} {}", node.gpus, places,
                                   pcie.switches > 0 ? "PCIe switches" : "sockets"),
                       "a number of GPUs that it divides");
+  }
+}
+
+/// NVLink of a single GPU joins nothing, but NICs are at the GPU unless `pcie` says how many
+/// sockets there are.
+void warn_of_one_gpu(const YamlValue& nvlink, const NodeSpec& node,
+                     const std::optional<YamlValue>& pcie) {
+  const bool places_nics = pcie && node.nvlink != NvlinkKind::pairs && node.nics > 0 &&
+                           pcie->is_map() && !pcie->map().find("sockets");
+  const std::string what = fmt::format("'{}' ", nvlink.path());
+  if (places_nics) {
+    nvlink.warning(what + "joins nothing: a node has one GPU; it only keeps NICs at the GPU",
+                   "'sockets: 0' in 'pcie' says that without it");
+  } else {
+    nvlink.warning(what + "has no effect: a node has one GPU");
   }
 }
 
@@ -198,6 +213,9 @@ NodeSpec read_node(const YamlMap& map) {
   if (nics && pcie && nics->map().good({"bandwidth", "count"}) &&
       pcie->map().good({"bandwidth", "sockets"})) {
     warn_of_narrow_front(nics->map(), node);
+  }
+  if (const auto nvlink = map.find("nvlink"); nvlink && node.gpus == 1) {
+    warn_of_one_gpu(*nvlink, node, pcie);
   }
   const bool tree = node.nvlink == NvlinkKind::none || node.nvlink == NvlinkKind::pairs;
   if (!pcie && tree && node.gpus > 1 && !(node.nvlink == NvlinkKind::pairs && node.gpus == 2)) {

@@ -73,17 +73,6 @@ HostType make_type(HostDraft draft) {
     type.to_gpu.push_back(dag_toward(type.inside, distance));
     type.latency_to_gpu.push_back(
         longest_latency(type.inside, distance, std::vector<double>(distance.size(), 0)));
-    int least = unreachable;
-    for (const Port& port : type.down) {
-      least = std::min(least, distance[port.vertex]);
-    }
-    std::vector<int> nearest;
-    for (std::size_t i = 0; least < unreachable && i < type.down.size(); ++i) {
-      if (distance[type.down[i].vertex] == least) {
-        nearest.push_back(static_cast<int>(i));
-      }
-    }
-    type.nearest_down.push_back(std::move(nearest));
     for (const int other : type.gpus) {
       if (distance[other] == unreachable) type.connected = false;
     }

@@ -30,7 +30,6 @@ struct HostType {
   std::vector<std::vector<int>> distance_to_gpu;
   std::vector<std::vector<double>> latency_to_gpu;
   std::vector<std::vector<int>> distance_to_port;  // per port of `up`, to its vertex
-  std::vector<std::vector<int>> nearest_down;      // per GPU, the ports by which it is entered
   bool connected = true;                           // every GPU reaches every other one inside
 };
 

@@ -34,6 +34,7 @@ struct Entrance {
     int fabric_vertex;
     int cost;
     double latency;  // largest one from there to the GPU
+    int level = 0;   // how many ports are nearer, counted by their distances from the GPU
     auto operator<=>(const End&) const = default;
   };
   std::vector<End> ends;
@@ -84,11 +85,20 @@ class Routes {
   bool stays_inside(int from, int to) const;
 
  private:
-  void find_entrances();
+  /// `wide`: GPUs that hosts cannot reach by their nearest ports. The entrances of these have all
+  /// ports, and whoever reaches a nearer one takes that. Empty: none.
+  void find_entrances(const std::vector<bool>& wide);
+  Entrance entrance_to(int gpu, bool wide);
   /// Throws Error if distances to so many targets are too many.
   void check_pairs(std::size_t targets) const;
   void find_attachments();
+  /// Calls lacks(from, to) for all pairs of GPUs without a route.
+  template <class Lacks>
+  void for_unreachable(Lacks&& lacks) const;
+  /// [GPU] whether some other one does not reach it; empty: none.
+  std::vector<bool> unreached() const;
   void check_reachable(const Topology::Parts& parts) const;
+  void add_levels(Entrance& entrance, const std::map<int, std::vector<int>>& distances) const;
   void solve(Entrance& entrance, std::map<int, std::vector<int>>& distances) const;
   int egress_for(const Attachment& attachment, const Entrance& entrance,
                  std::map<std::pair<int, std::vector<int>>, int>& known);

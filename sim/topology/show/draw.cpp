@@ -99,8 +99,8 @@ std::string legend(const Topology& topology) {
     rows += fmt::format(
         "<TR><TD ALIGN=\"LEFT\"><FONT COLOR=\"{}\"><B>&#9473;&#9473; {}</B></FONT></TD>"
         "<TD ALIGN=\"RIGHT\">{}</TD><TD ALIGN=\"RIGHT\">{}</TD></TR>\n",
-        color_of(topology, static_cast<int>(c)), html(link_class.name), range(link_class.bandwidth),
-        range(link_class.latency));
+        color_of(topology, static_cast<int>(c)), html(link_class.name),
+        range_text(link_class.bandwidth), range(link_class.latency));
   }
   return fmt::format(
       "<<TABLE BORDER=\"0\" CELLBORDER=\"0\" CELLSPACING=\"3\">\n<TR><TD COLSPAN=\"3\"><B>{}</B>: "

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/base/units.h"
+#include "sim/topology/no_limit.h"
+
 namespace moesim {
 namespace {
 
@@ -52,6 +55,12 @@ Span<BytesPerSecond> summarize_nodes(const Topology& topology) {
 }
 
 }  // namespace
+
+std::string range_text(const Span<BytesPerSecond>& span) {
+  if (span.least >= unlimited_bandwidth) return "no limit";
+  if (span.least == span.most) return to_string(span.least);
+  return to_string(span.least) + " ... " + to_string(span.most);
+}
 
 std::vector<ClassSummary> classes_of(const Topology& topology) {
   std::vector<ClassSummary> out;

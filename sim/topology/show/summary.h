@@ -16,6 +16,9 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
+/// "50 GB/s", "25 GB/s ... 50 GB/s", or "no limit".
+std::string range_text(const Span<BytesPerSecond>& span);
+
 struct ClassSummary {
   std::string name;
   Tier tier;

@@ -114,6 +114,16 @@ TEST_F(MuonTest, KeepsOneMomentOfMatrices) {
   EXPECT_NEAR(optimizer(adam) - optimizer(muon(8, 1)), 4.0 * matrices, 2 * 8 * 12);
 }
 
+TEST_F(MuonTest, UpdatesExpertsWhereTheirStateIs) {
+  double all = 0;
+  for (const double each : flops(plan(muon(8, 1)))) all += each;
+  for (const char* policy : {"hybridep-exact", "moonep"}) {
+    double sum = 0;
+    for (const double each : flops(plan(muon(8, 1), policy))) sum += each;
+    EXPECT_NEAR(sum, all, 1) << policy;
+  }
+}
+
 TEST_F(MuonTest, NeedsWholeExperts) {
   EXPECT_THROW(plan(muon(8, 1), "fsep-flexmoe"), Error);
   EXPECT_NO_THROW(plan(muon(8, 1), "eplb"));

@@ -64,6 +64,81 @@ INSTANTIATE_TEST_SUITE_P(
                     UpdateCase{"all_in_bf16", 2, 4, 0, DataType::bf16, 8, 6}),
     [](const auto& each) { return each.param.name; });
 
+/// What the GPUs of an iteration update, by the bytes that Adam writes.
+std::int64_t updated_parameters(const Plan& plan, std::int64_t bytes) {
+  std::int64_t sum = 0;
+  for (const Op& op : plan.ops) {
+    if (op.key.kind != OpKind::optimizer) continue;
+    for (std::size_t m = 0; m < op.group.size(); ++m) {
+      sum += std::get<MemoryBound>(op.kernels()->of(m)).written.value / bytes;
+    }
+  }
+  return sum;
+}
+
+// Copies are there while a layer computes, or have weights only: who has the state updates.
+TEST_F(IterationMemoryTest, UpdatesOnlyWhatHasStateWhereExpertsHaveCopies) {
+  const MoeModel model = test::whole(3);
+  const auto trace = test::tokens_for(model, 8 * tokens_of_gpu, tokens_of_gpu);
+  const auto updated = [&](const std::string& policy, int ep, int zero, int optimizer) {
+    Spec o = options(PipelineKind::one_f_one_b, 1, 1, 1);
+    o.spec.parallel.ep = ep;
+    o.spec.zero = zero;
+    o.state.optimizer = optimizer;
+    Planner planner(test::policy(policy), topology_, model, trace, o);
+    return updated_parameters(planner.plan(0).plan, optimizer + 2);
+  };
+  for (const int optimizer : {12, 0}) {
+    for (const int zero : {0, 1}) {
+      const std::int64_t expected = updated("alltoall", 8, zero, optimizer);
+      for (const char* policy : {"hybridep", "hybridep-exact", "eplb", "moonep",
+                                 "ultraep-interpretation", "lplb", "fsdp-ep"}) {
+        EXPECT_EQ(updated(policy, 8, zero, optimizer), expected) << policy << " zero " << zero;
+      }
+    }
+  }
+  for (const int ep : {4, 2}) {
+    EXPECT_NEAR(static_cast<double>(updated("fsdp-ep", ep, 1, 12)),
+                static_cast<double>(updated("alltoall", ep, 1, 12)), 64)
+        << ep;
+  }
+}
+
+// The mirrored stages of DualPipe share what ZeRO divides: memory and update agree.
+TEST_F(IterationMemoryTest, HoldsTheStateThatItUpdatesInMirroredStages) {
+  const MoeModel model = test::whole(4);
+  const auto trace = test::tokens_for(model, 8 * tokens_of_gpu, tokens_of_gpu);
+  for (const OptimizerKind kind : {OptimizerKind::adam, OptimizerKind::muon}) {
+    for (const char* policy : {"alltoall", "fsdp-ep"}) {
+      if (kind == OptimizerKind::muon && policy == std::string("fsdp-ep")) continue;
+      Spec o = options(PipelineKind::dualpipe, 4, 1, 8);
+      o.spec.overlap.all_to_all = true;
+      o.spec.parallel.ep = 2;
+      o.spec.zero = 1;
+      o.spec.optimizer = kind;
+      o.state.optimizer = kind == OptimizerKind::muon ? 8 : 12;
+      Planner planner(test::policy(policy), topology_, model, trace, o);
+      const PlannedStep step = planner.plan(0);
+      std::int64_t held = 0, alone = 0;
+      for (const MemoryPeak& peak : step.memory.peaks) {
+        held += peak.use.of(MemoryPart::optimizer).value;
+      }
+      o.spec.zero = 0;
+      Planner whole(test::policy(policy), topology_, model, trace, o);
+      for (const MemoryPeak& peak : whole.plan(0).memory.peaks) {
+        alone += peak.use.of(MemoryPart::optimizer).value;
+      }
+      // Each part of the model is on four GPUs: two of each mirrored stage; experts on two.
+      EXPECT_LE(held, alone / 2 + 4096) << policy;
+      if (kind == OptimizerKind::adam) {
+        EXPECT_NEAR(static_cast<double>(held),
+                    12.0 * static_cast<double>(updated_parameters(step.plan, 14)), 4096)
+            << policy;
+      }
+    }
+  }
+}
+
 TEST_F(IterationMemoryTest, MuonMovesItsMomentumAndOrthogonalizesItInBf16) {
   Spec o = options(PipelineKind::one_f_one_b, 1, 1, 1);
   o.spec.zero = 0;

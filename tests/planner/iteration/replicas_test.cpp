@@ -87,7 +87,7 @@ TEST_F(ReplicasTest, SumOnceOverBothCopiesOfDualPipe) {
     const Moved& sum = moves[{OpKind::gradient_sum, Pass::backward}];
     if (layer == 0) continue;
     EXPECT_EQ(sum.ops, 1);
-    EXPECT_BYTES(sum.bytes, ring(expert_parameters(), 4, 2, 2));
+    EXPECT_BYTES(sum.bytes, ring(expert_parameters(), 4, 1, 2));
   }
   for (const Op& op : iteration.ops) {
     if (op.key.kind != OpKind::gradient_sum && op.key.kind != OpKind::optimizer) continue;
@@ -101,7 +101,7 @@ TEST_F(ReplicasTest, SumOnceOverBothCopiesOfDualPipe) {
 TEST_F(ReplicasTest, SumCopiesThatHaveNoOtherReplica) {
   const Plan iteration = plan(options(PipelineKind::dualpipe, 4, 4));
   EXPECT_BYTES((moves_of(iteration, 2)[{OpKind::gradient_sum, Pass::backward}].bytes),
-               ring(expert_parameters(), 2, 2, 2));
+               ring(expert_parameters(), 2, 1, 2));
 }
 
 TEST_F(ReplicasTest, ShareWhatZeroSays) {
@@ -126,8 +126,9 @@ TEST_F(ReplicasTest, ShareWhatZeroSays) {
 
   moved = moves(1, false);
   EXPECT_BYTES(moved[gradients].bytes, dense);
-  EXPECT_BYTES(moved[sums].bytes, 2 * expert);
-  EXPECT_EQ(moved.size(), 2u);  // new weights go round in one exchange of no layer
+  EXPECT_BYTES(moved[sums].bytes, expert);
+  EXPECT_BYTES(moved[gathers(Pass::backward)].bytes, expert);
+  EXPECT_EQ(moved.size(), 3u);  // new dense weights go round in one exchange of no layer
 
   moved = moves(1, true);
   EXPECT_BYTES(moved[gradients].bytes, dense);
@@ -174,9 +175,10 @@ TEST_F(ReplicasTest, ShareStateWithinCopiesAndSumBetweenThem) {
 
   auto moved = moves(1);
   EXPECT_BYTES(moved[gradients].bytes, dense + dense_between);
-  EXPECT_BYTES(moved[sums].bytes, 2 * expert + expert_between);
+  EXPECT_BYTES(moved[sums].bytes, expert + expert_between);
+  EXPECT_BYTES((moved[{OpKind::parameter_exchange, Pass::backward}].bytes), expert);
   EXPECT_EQ(moved[gradients].ops, 2);
-  EXPECT_EQ(moved.size(), 2u);
+  EXPECT_EQ(moved.size(), 3u);
 
   moved = moves(3);
   EXPECT_BYTES(moved[gradients].bytes, microbatches * (dense + dense_between));
@@ -346,6 +348,24 @@ TEST_F(ReplicasTest, UpdateTheirPartOfDenseParametersRoundedUp) {
       EXPECT_EQ(bytes.read, Bytes(own * 14)) << zero;     // bf16 gradient and state
       EXPECT_EQ(bytes.written, Bytes(own * 14)) << zero;  // the latter three, and the weight
     }
+  }
+}
+
+// Gradients of four bytes go to the shards, weights of two come back after the update.
+TEST_F(ReplicasTest, ShardsOfExpertsComeBackAsWeights) {
+  Spec o = options(PipelineKind::one_f_one_b, 2, 4);
+  o.spec.zero = 1;
+  o.state.gradient = 4;
+  const Plan iteration = plan(o);
+  auto moved = moves_of(iteration, 2);
+  EXPECT_BYTES((moved[{OpKind::gradient_sum, Pass::backward}].bytes),
+               ring(expert_parameters(), 2, 1, 4));
+  EXPECT_BYTES((moved[{OpKind::parameter_exchange, Pass::backward}].bytes),
+               ring(expert_parameters(), 2, 1, 2));
+  for (const Op& op : iteration.ops) {
+    if (op.key.kind != OpKind::parameter_exchange) continue;
+    ASSERT_EQ(op.after.size(), 1u);
+    EXPECT_EQ(iteration[op.after.front()].key.kind, OpKind::optimizer);
   }
 }
 

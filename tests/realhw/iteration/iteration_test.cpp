@@ -65,6 +65,10 @@ INSTANTIATE_TEST_SUITE_P(
         IterationOption{"zero_bubble", {{"pipeline", "zb1p"}, {"zero", "0"}}},
         IterationOption{"interleaved", {{"pipeline", "interleaved"}, {"parallel.vpp", "2"}}},
         IterationOption{"two_expert_groups", {{"parallel.ep", "2"}, {"zero", "0"}}},
+        IterationOption{"two_expert_groups_of_shards", {{"parallel.ep", "2"}}},
+        IterationOption{
+            "two_expert_groups_gathered_at_the_beginning",
+            {{"parallel.ep", "2"}, {"overlap.gradients", "true"}, {"overlap.parameters", "true"}}},
         IterationOption{"eight_replicas", {{"parallel.pp", "1"}}},
         IterationOption{
             "four_stages",
