@@ -10,9 +10,11 @@
 #include "sim/flags/commands_flag.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
+#include "sim/run/engine_views.h"
 #include "sim/run/result_file.h"
 #include "sim/run/simulate.h"
 #include "sim/run/whatif.h"
+#include "sim/run/whatif_engines.h"
 #include "sim/run/worker_count.h"
 
 namespace moesim {
@@ -34,14 +36,19 @@ void what_if(const WhatIfOptions& options) {
   const Inputs before = open_inputs(scenario);
   const Inputs after = open_changed_inputs(scenario, options.what);
   for (const Diagnostic& w : after.warnings) fmt::print(stderr, "{}", w.str());
-  const auto cases = simulate_whatif(scenario, before, after, worker_count(options.workers));
-  Printout printout;
-  printout.add(result_header(scenario, before, MOESIM_VERSION))
-      .add(fmt::format("# what if: {}\n", text_of(options.what)))
-      .add(whatif_table(cases));
-  options.output.write(
-      [&] { return whatif_document(scenario, before, options.what, cases, MOESIM_VERSION); },
-      printout);
+  Printout header;
+  header
+      .add(scenario.engine_run ? engine_header(scenario, before, MOESIM_VERSION)
+                               : result_header(scenario, before, MOESIM_VERSION))
+      .add(fmt::format("# what if: {}\n", text_of(options.what)));
+  const auto write = [&](const auto& cases) {
+    options.output.write(
+        [&] { return whatif_document(scenario, before, options.what, cases, MOESIM_VERSION); },
+        header.add(whatif_table(cases)));
+  };
+  const int workers = worker_count(options.workers);
+  if (scenario.engine_run) return write(run_whatif(scenario, before, after, workers));
+  write(simulate_whatif(scenario, before, after, workers));
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ std::vector<Cell> iteration_row(const JudgedTable& t, std::size_t f) {
   const std::string peak = predicted.there() ? peak_words(t, f) : "";
   return {t.table.name,
           figure.name,
-          predicted.there() ? Cell(Seconds(predicted.value)) : Cell("-"),
-          figure.published ? Cell(Seconds(*figure.published)) : Cell("-"),
+          predicted.there() ? Cell(Seconds(predicted.value)) : no_value("s"),
+          figure.published ? Cell(Seconds(*figure.published)) : no_value("s"),
           error ? Cell(signed_percent(*error), *error) : Cell("-"),
           figure.mark(),
           predicted.there() ? parts_words(t, f) : "-",

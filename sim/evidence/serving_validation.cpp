@@ -122,8 +122,18 @@ std::string place_of(const ServedBenchmark& b) {
   return b.line > 0 ? fmt::format("{}:{}", b.file, b.line) : b.file;
 }
 
-void add_notes(const ServedComparison& run, const BenchmarkLoad& load, const std::string& model,
-               ServingValidation& validation) {
+/// One of the presets that the name of a benchmark's backend begins with, as "sglang-oai" does;
+/// empty: an API that any engine may have.
+std::string engine_of_backend(const std::string& backend) {
+  const std::string name = letters_and_digits(backend);
+  for (const char* engine : {"vllm", "sglang", "trtllm"}) {
+    if (name.starts_with(engine)) return engine;
+  }
+  return name.starts_with("tensorrtllm") ? "trtllm" : "";
+}
+
+void add_notes(const ServedComparison& run, const BenchmarkLoad& load, const Scenario& scenario,
+               const std::string& model, ServingValidation& validation) {
   const ServedBenchmark& b = run.measured;
   const auto add = [&](const std::string& note) {
     const std::string text = fmt::format("{}: {}", place_of(b), note);
@@ -133,6 +143,11 @@ void add_notes(const ServedComparison& run, const BenchmarkLoad& load, const std
   const std::string its = letters_and_digits(b.model), ours = letters_and_digits(model);
   if (!its.empty() && its.find(ours) == its.npos && ours.find(its) == ours.npos) {
     add(fmt::format("is of {}, the scenario of {}", printable(b.model), model));
+  }
+  const std::string engine = engine_of_backend(b.backend);
+  const std::string preset = scenario.engine_run->engine.options.name;
+  if (!engine.empty() && !preset.empty() && !preset.starts_with(engine)) {
+    add(fmt::format("is of {}, the scenario of the engine {}", printable(b.backend), preset));
   }
   if (b.gpus > 0 && b.gpus != run.simulated.gpus) {
     add(fmt::format("ran on {}, the scenario has {}", counted(b.gpus, "GPU"), run.simulated.gpus));
@@ -243,7 +258,7 @@ ServingValidation validate_serving(const std::string& file, const std::vector<Ov
         {benchmark,
          load.in_flight ? fmt::format("{:.0f} in flight", load.of) : fmt::format("{}/s", load.of),
          result.cases.front().outcome});
-    add_notes(validation.runs.back(), load, inputs.model.name, validation);
+    add_notes(validation.runs.back(), load, scenario, inputs.model.name, validation);
   }
   return validation;
 }

@@ -70,7 +70,7 @@ Cell error_cell(Seconds measured, Seconds simulated) {
   return {signed_percent(error), error};
 }
 
-Cell time_cell(Seconds t) { return t > Seconds(0) ? Cell(t) : Cell("-"); }
+Cell time_cell(Seconds t) { return t > Seconds(0) ? Cell(t) : no_value("s"); }
 
 Table op_table(const ResultValidation& result) {
   Table table("ops", 4,

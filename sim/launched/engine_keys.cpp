@@ -39,16 +39,36 @@ void set_policy(const std::string& policy, const std::string& assumed, Launched&
   if (!assumed.empty()) launched.assume("policy: " + assumed);
 }
 
-void set_drafts(std::int64_t drafts, Launched& launched) {
+namespace {
+
+/// Whether layers of multi-token prediction, which a checkpoint has, draft: by default, or by an
+/// EAGLE or a draft model that is named like them.
+bool drafts_by_own_layers(const LaunchedDrafts& drafts) {
+  const std::string method = lower_case(drafts.method), model = lower_case(drafts.model);
+  const auto has = [](const std::string& word) {
+    return word.find("mtp") != word.npos || word.find("nextn") != word.npos;
+  };
+  return has(method) || has(model) || (model.empty() && (method.empty() || method == "eagle"));
+}
+
+}  // namespace
+
+void set_drafts(const LaunchedDrafts& drafts, Launched& launched) {
   constexpr double kept = 0.7;
   constexpr std::int64_t most = 15;
+  const std::int64_t tokens = std::min(drafts.tokens, most);
+  const std::int64_t depth = drafts.depth > 0 ? std::min(drafts.depth, tokens) : tokens;
   double accepted = 0;
-  for (std::int64_t draft = 1; draft <= std::min(drafts, most); ++draft) {
+  for (std::int64_t draft = 1; draft <= depth; ++draft) {
     accepted += std::pow(kept, static_cast<double>(draft));
   }
-  launched.set("serving.drafts", std::to_string(std::min(drafts, most)));
+  launched.set("serving.drafts", std::to_string(tokens));
   launched.set("serving.accepted", fmt::format("{:.2f}", accepted),
                "assumed: each draft is kept in 70 % of cases if the one before is");
+  if (drafts_by_own_layers(drafts)) return;
+  launched.assume(fmt::format(
+      "serving.drafts: by layers of multi-token prediction if the model has some, not by {}",
+      drafts.model.empty() ? drafts.method : drafts.model));
 }
 
 void set_rebalance(std::int64_t interval, Launched& launched) {
@@ -56,8 +76,16 @@ void set_rebalance(std::int64_t interval, Launched& launched) {
 }
 
 void set_kv_type(const std::string& type, Launched& launched) {
-  const bool eight = lower_case(type).find("fp8") != std::string::npos;
-  launched.set("serving.kv", eight ? "fp8" : "bf16");
+  const std::string word = lower_case(type);
+  const auto has = [&](const char* part) { return word.find(part) != word.npos; };
+  const bool eight = has("fp8"), small = !eight && (has("int8") || has("fp4") || has("int4"));
+  const bool sixteen = word == "auto" || has("bf16") || has("16") || word == "half";
+  launched.set("serving.kv", eight || small ? "fp8" : "bf16");
+  if (eight || sixteen) return;
+  launched.assume(fmt::format("serving.kv: {} in place of {}{}", small ? "fp8" : "bf16", type,
+                              has("int8") ? ", of its size"
+                              : has("4")  ? ", which takes half of that"
+                                          : ""));
 }
 
 void take_memory_share(const LaunchFile& launch, std::string_view names, const char* of,
@@ -85,11 +113,25 @@ bool set_weights(const std::string& quantization, Launched& launched) {
   return precision != nullptr;
 }
 
-void set_requests(std::int64_t ranks, std::int64_t most_tokens, std::int64_t most_prompt,
+void take_quantization(const NamedArgument& argument, Launched& launched) {
+  if (argument.text() == "false") return;
+  if (!set_weights(argument.text(), launched)) return launched.leave_out(argument);
+  const LaunchedKey* precision = launched.find("serving.precision");
+  if (precision == nullptr || precision->value != "int4") return;
+  launched.assume(fmt::format(
+      "serving.precision: attention and dense layers in bf16, which {} has in 4 bits, too",
+      argument.text()));
+}
+
+void set_requests(std::int64_t ranks, std::int64_t most_tokens, std::int64_t whole_prompts,
                   Launched& launched) {
   constexpr std::int64_t input = 1024, output = 256, per_rank = 16, least = 32;
   const std::int64_t at_once = std::max(per_rank * ranks, least);
-  launched.limits = {ranks, most_tokens, most_prompt};
+  launched.limits = {ranks, most_tokens, whole_prompts};
+  const LaunchedKey* drafts = launched.find("serving.drafts");
+  const std::int64_t of_decode = 1 + (drafts == nullptr ? 0 : std::stoll(drafts->value));
+  const std::int64_t most_prompt =
+      std::max(whole_prompts / 2, whole_prompts - at_once / ranks * of_decode);
   const std::int64_t most = most_tokens > 0 ? most_tokens : usual_request_tokens;
   const std::int64_t one = 1;
   const std::int64_t prompt = std::max(most * 3 / 4, one);

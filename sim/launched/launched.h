@@ -26,9 +26,9 @@ struct LaunchedSize {
 
 /// What a launch says of requests; 0: nothing.
 struct RequestLimits {
-  std::int64_t ranks = 1;   // of attention
-  std::int64_t tokens = 0;  // of a request at most
-  std::int64_t prompt = 0;  // of its prompt
+  std::int64_t ranks = 1;          // of attention
+  std::int64_t tokens = 0;         // of a request at most
+  std::int64_t whole_prompts = 0;  // of a pass that takes prompts whole
 };
 
 /// Instances that only decode; 0 GPUs: there are none, or as many.

@@ -154,7 +154,7 @@ void fit_requests(const MoeModel& model, Launched& launched) {
                     "unless told otherwise",
                     counted(limits.tokens, "token"), model.longest, model.name, launched.software));
   } else if (limits.tokens == 0 && model.longest < usual_request_tokens) {
-    set_requests(limits.ranks, model.longest, limits.prompt, launched);
+    set_requests(limits.ranks, model.longest, limits.whole_prompts, launched);
   }
 }
 

@@ -18,7 +18,7 @@ constexpr ArgumentRow sglang_rows[] = {
      "kv-cache-dtype quantization mem-fraction-static chunked-prefill-size max-running-requests "
      "context-length speculative-* disaggregation-mode ep-num-redundant-experts "
      "eplb-rebalance-num-iterations load-balance-method dtype moe-dense-tp-size cuda-graph-max-bs "
-     "attn-cp-size attention-context-parallel-size max-prefill-tokens",
+     "attn-cp-size attention-context-parallel-size max-prefill-tokens max-total-tokens",
      ArgumentUse::read},
     {"cuda-graph-bs", ArgumentUse::read, "", Takes::list},
     {"enable-dp-attention enable-eplb enable-two-batch-overlap enable-single-batch-overlap "
@@ -33,8 +33,8 @@ constexpr ArgumentRow sglang_rows[] = {
      "fusion disable-chunked-prefix-cache enable-piecewise-cuda-graph enable-pdmux",
      ArgumentUse::left_out, "", Takes::none},
     {"attention-backend prefill-attention-backend decode-attention-backend moe-runner-backend "
-     "fp8-gemm-backend schedule-policy schedule-conservativeness max-total-"
-     "tokens cpu-offload-gb init-expert-location ep-dispatch-algorithm tbo-token-distribution-"
+     "fp8-gemm-backend schedule-policy schedule-conservativeness "
+     "cpu-offload-gb init-expert-location ep-dispatch-algorithm tbo-token-distribution-"
      "threshold eplb-algorithm num-continuous-decode-steps stream-interval-off "
      "disaggregation-transfer-backend json-model-override-args",
      ArgumentUse::left_out, "0 auto fcfs lpm None 1.0 1 trivial 0.48 mooncake nixl {}"},
@@ -154,6 +154,9 @@ void take_limits(const LaunchFile& launch, const LaunchedDegrees& d, Launched& l
                  d.dp > 1 ? "max_sequences: of each rank of attention" : "");
   }
   take_memory_share(launch, "mem-fraction-static", "all", launched);
+  if (const auto tokens = count_of(launch, "max-total-tokens", 0)) {
+    launched.set("serving.kv_tokens", std::to_string(tokens));
+  }
 }
 
 /// Sizes that graphs are captured for, up to the largest.
@@ -185,9 +188,41 @@ void take_drafts_of_sglang(const LaunchFile& launch, Launched& launched) {
   const std::int64_t tokens = count_of(launch, "speculative-num-draft-tokens", 0);
   const std::int64_t steps = count_of(launch, "speculative-num-steps", 0);
   const std::int64_t drafts = tokens > 1 ? tokens - 1 : steps;
-  if (drafts > 0) set_drafts(drafts, launched);
+  if (drafts == 0) return;
+  set_drafts({drafts, steps, word_of(launch, "speculative-algorithm", ""),
+              word_of(launch, "speculative-draft-model-path speculative-draft-model", "")},
+             launched);
   const NamedArgument* topk = argument_of(launch, "speculative-eagle-topk");
-  if (topk != nullptr && topk->text() != "1") launched.leave_out(*topk);
+  if (topk == nullptr || topk->text() == "1" || topk->text() == "false") return;
+  launched.assume(
+      fmt::format("serving.accepted: of one path of a tree of drafts, without the others of {}",
+                  topk->written));
+}
+
+/// Who takes a request: ranks of attention, or instances (data_parallel_controller.py).
+void take_router_of_sglang(const LaunchFile& launch, Launched& launched) {
+  const NamedArgument* argument = argument_of(launch, "load-balance-method");
+  if (argument == nullptr) return;
+  const std::string method = word_of(launch, "load-balance-method", "auto");
+  const bool of_ranks = is_on(launch, "enable-dp-attention");
+  const char* key = of_ranks ? "serving.engine.router" : "serving.router";
+  if (method == "round_robin") return launched.set(key, "round-robin");
+  if (method == "shortest_queue" || method == "total_requests") {
+    return launched.set(key, "least-requests");
+  }
+  if (method == "minimum_tokens" || method == "total_tokens") {
+    return launched.set(key, "least-tokens");
+  }
+  if (method != "auto") launched.leave_out(*argument);
+}
+
+/// Degrees that only one other than attention's would change.
+void leave_out_degrees(const LaunchFile& launch, const LaunchedDegrees& d, Launched& launched) {
+  const auto unless = [&](const char* names, std::int64_t same) {
+    if (count_of(launch, names, same) != same) launched.leave_out(*argument_of(launch, names));
+  };
+  unless("attn-cp-size attention-context-parallel-size", 1);
+  unless("moe-dense-tp-size", d.tp);
 }
 
 }  // namespace
@@ -200,12 +235,12 @@ void read_sglang(const LaunchFile& launch, Launched& launched) {
   const LaunchedDegrees d = degrees_of_sglang(launch, launched);
   take_dispatch_of_sglang(launch, d, launched);
   set_degrees(d, launched);
+  leave_out_degrees(launch, d, launched);
+  take_router_of_sglang(launch, launched);
   take_balancer_of_sglang(launch, d, launched);
   take_limits(launch, d, launched);
   const NamedArgument* quantization = argument_of(launch, "quantization");
-  const bool known = quantization == nullptr || quantization->text() == "false" ||
-                     set_weights(quantization->text(), launched);
-  if (!known) launched.leave_out(*quantization);
+  if (quantization != nullptr) take_quantization(*quantization, launched);
   set_kv_type(word_of(launch, "kv-cache-dtype", "auto"), launched);
   take_graph_sizes(launch, launched);
   if (is_on(launch, "enable-two-batch-overlap")) launched.set("serving.overlap", "two-batch");

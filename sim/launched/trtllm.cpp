@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "sim/base/lower_case.h"
 #include "sim/launched/engine_keys.h"
 #include "sim/launched/options_file.h"
 #include "sim/launched/software_tables.h"
@@ -19,7 +20,8 @@ constexpr ArgumentRow trtllm_rows[] = {
      "kv-cache-free-gpu-memory-fraction free-gpu-memory-fraction "
      "kv-cache-config.free-gpu-memory-fraction kv-cache-config.dtype kv-cache-dtype "
      "moe-config.load-balancer.* cuda-graph-config.* speculative-config.* "
-     "cache-transceiver-config.* moe-tensor-parallel-size gpus-per-node",
+     "cache-transceiver-config.* moe-tensor-parallel-size gpus-per-node "
+     "kv-cache-config.max-tokens scheduler-config.capacity-scheduler-policy",
      ArgumentUse::read},
     {"enable-attention-dp", ArgumentUse::read, "", Takes::none},
     {"max-batch-size", ArgumentUse::count, "serving.engine.max_sequences"},
@@ -34,15 +36,16 @@ constexpr ArgumentRow trtllm_rows[] = {
      "moe-config.load-balancer attention-dp-config.* allreduce-strategy "
      "moe-cluster-parallel-size batching-wait-iters batch-wait-timeout-ms "
      "context-parallel-size cp-size kv-cache-config.host-cache-size enable-lm-head-tp-in-adp "
-     "sparse-attention-config.*",
-     ArgumentUse::left_out, "0 1 AUTO CUTLASS"},
+     "sparse-attention-config.* max-beam-width scheduler-config.* "
+     "kv-cache-config.max-attention-window kv-cache-config.sink-token-length",
+     ArgumentUse::left_out, "0 1 AUTO CUTLASS FIRST_COME_FIRST_SERVED"},
     {"torch-compile-config.* enable-min-latency enable-autotuner-off", ArgumentUse::left_out, "",
      Takes::none},
     {"trust-remote-code print-iter-log enable-iter-perf-stats enable-iter-req-stats",
      ArgumentUse::ignored, "", Takes::none},
     {"host port tokenizer backend log-level num-postprocess-workers reasoning-parser tool-parser "
-     "metadata-server-config-file server-role stream-interval max-beam-width max-input-len "
-     "num-workers served-model-name cluster-size build-config.* scheduler-config.* "
+     "metadata-server-config-file server-role stream-interval max-input-len "
+     "num-workers served-model-name cluster-size build-config.* "
      "perf-metrics-max-requests return-perf-metrics kv-cache-config.*",
      ArgumentUse::ignored},
 };
@@ -85,6 +88,28 @@ void take_graphs_of_trtllm(const LaunchFile& launch, Launched& launched) {
   launched.set("serving.engine.graph_sizes", fmt::format("[{}]", fmt::join(sizes, ", ")));
 }
 
+/// What the scheduler promises to requests that it has started (_torch/pyexecutor/scheduler.py).
+void take_scheduler_of_trtllm(const LaunchFile& launch, Launched& launched) {
+  const NamedArgument* argument = argument_of(launch, "scheduler-config.capacity-scheduler-policy");
+  if (argument == nullptr) return;
+  const std::string policy = lower_case(argument->text());
+  if (policy == "max_utilization") {
+    return launched.set("serving.engine.kv.reserve", "{initial: 0}",
+                        "requests that have started may be evicted");
+  }
+  if (policy != "guaranteed_no_evict") launched.leave_out(*argument);
+}
+
+LaunchedDrafts drafts_of_trtllm(const LaunchFile& launch) {
+  LaunchedDrafts drafts;
+  drafts.tokens = count_of(
+      launch, "speculative-config.num-nextn-predict-layers speculative-config.max-draft-len", 0);
+  drafts.method = word_of(launch, "speculative-config.decoding-type", "");
+  drafts.model = word_of(
+      launch, "speculative-config.speculative-model speculative-config.speculative-model-dir", "");
+  return drafts;
+}
+
 }  // namespace
 
 ArgumentTable trtllm_table() { return trtllm_rows; }
@@ -113,9 +138,12 @@ void read_trtllm(const LaunchFile& launch, Launched& launched) {
                     "free", launched);
   set_kv_type(word_of(launch, "kv-cache-config.dtype kv-cache-dtype", "auto"), launched);
   take_graphs_of_trtllm(launch, launched);
-  const std::int64_t drafts = count_of(
-      launch, "speculative-config.num-nextn-predict-layers speculative-config.max-draft-len", 0);
-  if (drafts > 0) set_drafts(drafts, launched);
+  if (const auto tokens = count_of(launch, "kv-cache-config.max-tokens", 0)) {
+    launched.set("serving.kv_tokens", std::to_string(tokens));
+  }
+  take_scheduler_of_trtllm(launch, launched);
+  const LaunchedDrafts drafts = drafts_of_trtllm(launch);
+  if (drafts.tokens > 0) set_drafts(drafts, launched);
   const std::string role = word_of(launch, "server-role", "");
   if (role == "CONTEXT" || role == "context") {
     set_pool("prompts", launched);
@@ -125,8 +153,8 @@ void read_trtllm(const LaunchFile& launch, Launched& launched) {
     launched.assume("one pool: the launch has a cache transceiver, but says not for which pool");
   }
   const bool chunks = is_on(launch, "enable-chunked-prefill enable-chunked-context");
-  set_requests(d.dp, count_of(launch, "max-seq-len", 0, 0),
-               chunks ? 0 : count_of(launch, "max-num-tokens", 8192), launched);
+  const std::int64_t pass = chunks ? 0 : count_of(launch, "max-num-tokens", 8192);
+  set_requests(d.dp, count_of(launch, "max-seq-len", 0, 0), pass, launched);
 }
 
 }  // namespace moesim

@@ -77,7 +77,8 @@ Launched pools_of(Launched prompts, const Launched& answers, const TwoServers& s
         fmt::format("generation_servers do not say {}: as context_servers", fmt::join(kept, ", ")));
   }
   if (answers.limits.ranks > prompts.limits.ranks) {
-    set_requests(answers.limits.ranks, prompts.limits.tokens, prompts.limits.prompt, prompts);
+    set_requests(answers.limits.ranks, prompts.limits.tokens, prompts.limits.whole_prompts,
+                 prompts);
   }
   for (const std::string& what : answers.assumed) prompts.assume("generation_servers: " + what);
   for (const std::string& what : answers.not_simulated) {

@@ -24,7 +24,7 @@ constexpr ArgumentRow vllm_rows[] = {
      "compilation-config cc O kv-transfer-config max-model-len gpu-memory-utilization "
      "eplb-config.* "
      "speculative-config.* compilation-config.* kv-transfer-config.* dtype config "
-     "dbo-decode-token-threshold dbo-prefill-token-threshold",
+     "dbo-decode-token-threshold dbo-prefill-token-threshold num-gpu-blocks-override",
      ArgumentUse::read},
     {"enable-expert-parallel ep enable-eplb enforce-eager no-enforce-eager enable-dbo",
      ArgumentUse::read, "", Takes::none},
@@ -43,7 +43,8 @@ constexpr ArgumentRow vllm_rows[] = {
     {"cpu-offload-gb swap-space", ArgumentUse::left_out, "0 4"},
     {"dbo-* attention-backend moe-backend prefill-context-parallel-size pcp "
      "max-num-partial-prefills scheduling-policy num-scheduler-steps kv-offloading-size "
-     "max-lora-rank ubatch-size long-prefill-token-threshold hf-overrides",
+     "max-lora-rank ubatch-size long-prefill-token-threshold hf-overrides hf-overrides.* "
+     "hf-config-path",
      ArgumentUse::left_out, "1 auto fcfs {}"},
     {"trust-remote-code disable-log-requests disable-log-stats enable-auto-tool-choice headless "
      "no-enable-log-requests enable-log-requests disable-uvicorn-access-log skip-tokenizer-init "
@@ -184,6 +185,23 @@ std::int64_t longest_of_vllm(const LaunchFile& launch, Launched& launched) {
   return pass;
 }
 
+void take_drafts_of_vllm(const LaunchFile& launch, Launched& launched) {
+  LaunchedDrafts drafts;
+  drafts.tokens = count_of(launch, "speculative-config.num-speculative-tokens", 0);
+  drafts.method = word_of(launch, "speculative-config.method", "");
+  drafts.model = word_of(launch, "speculative-config.model", "");
+  if (drafts.tokens > 0) set_drafts(drafts, launched);
+}
+
+void take_blocks_of_vllm(const LaunchFile& launch, Launched& launched) {
+  constexpr std::int64_t usual_block = 16;
+  const std::int64_t blocks = count_of(launch, "num-gpu-blocks-override", 0);
+  if (blocks == 0) return;
+  const std::int64_t block = count_of(launch, "block-size", usual_block);
+  launched.set("serving.kv_tokens", std::to_string(blocks * block),
+               fmt::format("{} of {}", counted(blocks, "block"), counted(block, "token")));
+}
+
 void take_pool_of_vllm(const LaunchFile& launch, Launched& launched) {
   const std::string role = word_of(launch, "kv-transfer-config.kv-role", "");
   if (role == "kv_producer") return set_pool("prompts", launched);
@@ -230,14 +248,13 @@ void read_vllm(const LaunchFile& launch, Launched& launched) {
   launched.set("serving.engine.preset", "vllm");
   take_memory_share(launch, "gpu-memory-utilization", "all", launched);
   const NamedArgument* quantization = argument_of(launch, "quantization q");
-  const bool known = quantization == nullptr || set_weights(quantization->text(), launched);
-  if (!known) launched.leave_out(*quantization);
+  if (quantization != nullptr) take_quantization(*quantization, launched);
+  take_blocks_of_vllm(launch, launched);
   set_kv_type(word_of(launch, "kv-cache-dtype", "auto"), launched);
   take_graphs_of_vllm(launch, launched);
   take_overlap_of_vllm(launch, launched);
   take_key_sharing_of_vllm(launch, d, launched);
-  const std::int64_t drafts = count_of(launch, "speculative-config.num-speculative-tokens", 0);
-  if (drafts > 0) set_drafts(drafts, launched);
+  take_drafts_of_vllm(launch, launched);
   take_pool_of_vllm(launch, launched);
   set_requests(d.dp, longest_of_vllm(launch, launched), 0, launched);
 }

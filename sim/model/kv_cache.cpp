@@ -2,6 +2,7 @@
 #include "sim/model/kv_cache.h"
 
 #include <algorithm>
+#include <map>
 
 #include "sim/base/rounding.h"
 #include "sim/model/mamba_shape.h"
@@ -78,20 +79,37 @@ Bytes cache_of_sequence(const MoeModel& model, std::int64_t tokens, const CacheS
   return cache_of_sequence(model, tokens, shard, 0, model.layers + shard.mtp);
 }
 
-Bytes cache_per_token(const MoeModel& model, const CacheShard& shard) {
+SequenceCache sequence_cache(const MoeModel& model, const CacheShard& shard) {
   require_whole(model);
-  Bytes sum;
+  SequenceCache cache;
+  std::map<std::int64_t, Bytes> windows;
   for (int layer = 0; layer < model.layers + shard.mtp; ++layer) {
-    if (!grows(model, layer)) continue;
-    const AttentionShape& shape = *model.attention->shape;
+    const auto mixer = blocks_of_layer(model, layer).mixer;
+    if (!mixer) continue;
     const int kind = kind_of_layer(model, layer);
-    const std::int64_t share = std::int64_t{shard.cp} * shape.ratio_of(kind);
-    sum += bytes_of(shared_by(token_width(shape, shard.tp), share), shard.type);
-    if (shape.has_indexer(kind)) {
-      sum += bytes_of(shared_by(shape.indexer->dim, share), DataType::fp8);
+    if (*mixer == BlockKind::mamba || model.attention->shape->is_linear(kind)) {
+      cache.fixed += of_layer(model, layer, 1, shard);
+      continue;
+    }
+    const AttentionShape& shape = *model.attention->shape;
+    const auto width = token_width(shape, shard.tp);
+    if (!grows(model, layer) || shape.compresses()) {
+      windows[shape.window] += bytes_of(shared_by(width, shard.cp), shard.type);
+    }
+    if (grows(model, layer)) {
+      const std::int64_t share = std::int64_t{shard.cp} * shape.ratio_of(kind);
+      cache.per_token += bytes_of(shared_by(width, share), shard.type);
+      if (shape.has_indexer(kind)) {
+        cache.per_token += bytes_of(shared_by(shape.indexer->dim, share), DataType::fp8);
+      }
     }
   }
-  return sum;
+  for (const auto& [tokens, per_token] : windows) cache.windows.push_back({tokens, per_token});
+  return cache;
+}
+
+Bytes cache_per_token(const MoeModel& model, const CacheShard& shard) {
+  return sequence_cache(model, shard).per_token;
 }
 
 }  // namespace moesim

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "sim/model/moe_model.h"
+#include "sim/model/sequence_cache.h"
 
 namespace moesim {
 
@@ -26,6 +27,10 @@ Bytes cache_of_sequence(const MoeModel& model, std::int64_t tokens, const CacheS
                         int first, int last);
 /// The same over all layers of the model, and those of multi-token prediction that have keys.
 Bytes cache_of_sequence(const MoeModel& model, std::int64_t tokens, const CacheShard& shard);
+
+/// The same for sequences of any length, but that parts of a compressed or shared token count as
+/// parts.
+SequenceCache sequence_cache(const MoeModel& model, const CacheShard& shard);
 
 /// Bytes that one more token takes in long sequences, over all these layers: without windows,
 /// states and convolutions, which do not grow.

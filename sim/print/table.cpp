@@ -18,6 +18,12 @@ Cell::Cell(Bytes bytes)
 Cell::Cell(std::int64_t number)
     : text(std::to_string(number)), value(static_cast<double>(number)) {}
 
+Cell no_value(const char* unit) {
+  Cell none("-");
+  none.of_unit = unit;
+  return none;
+}
+
 Cell percent_cell(double fraction, int digits) {
   return {fmt::format("{:.{}f} %", 100 * fraction, digits), fraction};
 }

@@ -31,6 +31,8 @@ struct Cell {
   bool operator==(const Cell& other) const { return text == other.text; }
 };
 
+/// "-", in a column whose values are of that unit.
+Cell no_value(const char* unit);
 /// "12.3 %" with `digits` behind the point; the value is the fraction.
 Cell percent_cell(double fraction, int digits);
 /// "1.44x".

@@ -50,8 +50,8 @@ Table rank_table(const ProfileReport& report) {
     table.rows.push_back(
         {Cell(report.read.profile.ranks[r].rank), time_cell(time.wall), time_cell(time.work_only),
          time_cell(time.traffic_only), time_cell(time.both), time_cell(time.idle),
-         time.launches_known ? time_cell(time.host) : Cell("-"),
-         time.waiting_known ? time_cell(waiting) : Cell("-"), Cell(time.kernels),
+         time.launches_known ? time_cell(time.host) : no_value("s"),
+         time.waiting_known ? time_cell(waiting) : no_value("s"), Cell(time.kernels),
          percent_cell(
              share_of(static_cast<double>(time.recognized()), static_cast<double>(time.time())),
              1)});
@@ -73,12 +73,13 @@ Table kind_table(const RankTime& sum, std::size_t ranks) {
     const RankTime::Kind& kind = sum.kinds[k];
     const auto time = static_cast<double>(kind.time);
     const bool waits = is_exchange(static_cast<KernelKind>(k)) && sum.waiting_known;
-    table.rows.push_back({Cell(kernel_kind_names()[k]), Cell(kind.kernels), time_cell(time * each),
-                          percent_cell(share_of(time, static_cast<double>(sum.time())), 1),
-                          time_cell(kind.exposed * each),
-                          percent_cell(share_of(kind.exposed, static_cast<double>(sum.wall)), 1),
-                          percent_cell(share_of(static_cast<double>(kind.overlapped), time), 1),
-                          waits ? time_cell(static_cast<double>(kind.waiting) * each) : Cell("-")});
+    table.rows.push_back(
+        {Cell(kernel_kind_names()[k]), Cell(kind.kernels), time_cell(time * each),
+         percent_cell(share_of(time, static_cast<double>(sum.time())), 1),
+         time_cell(kind.exposed * each),
+         percent_cell(share_of(kind.exposed, static_cast<double>(sum.wall)), 1),
+         percent_cell(share_of(static_cast<double>(kind.overlapped), time), 1),
+         waits ? time_cell(static_cast<double>(kind.waiting) * each) : no_value("s")});
   }
   return table;
 }

@@ -49,7 +49,7 @@ Cell error_cell(double measured, double simulated) {
 void add_times_row(Table& table, const std::string& name, double measured, double simulated,
                    bool known = true) {
   if (measured <= 0 && simulated <= 0) return;
-  table.rows.push_back({Cell(name), known ? Cell(Seconds(measured)) : Cell("-"),
+  table.rows.push_back({Cell(name), known ? Cell(Seconds(measured)) : no_value("s"),
                         Cell(Seconds(simulated)), error_cell(measured, simulated)});
 }
 
@@ -59,7 +59,7 @@ Table timer_table(const std::vector<TimerTimes>& timers) {
     const bool known = timer.simulated > 0;
     table.rows.push_back({Cell(timer.name), Cell(Seconds(timer.least)),
                           Cell(Seconds(timer.largest)),
-                          known ? Cell(Seconds(timer.simulated)) : Cell("-"),
+                          known ? Cell(Seconds(timer.simulated)) : no_value("s"),
                           known ? error_cell(timer.largest, timer.simulated) : Cell("-")});
   }
   return table;

@@ -38,13 +38,13 @@ EngineOutcome outcome_of_engine(const PolicyRun& run, Fidelity fidelity, const R
   if (!outcome.unsuitable.empty()) return outcome;
   try {
     const EngineRun& asked = *run.scenario.engine_run;
-    PoolPrices prices(run, fidelity, asked);
+    PoolPrices prices(run, fidelity, asked, true);
     const PoolInstances prompts{&prices, &asked.engine, asked.instances};
     std::optional<PoolInstances> decode;
     if (asked.decode_instances > 0) decode = {&prices, &asked.engine, asked.decode_instances};
     std::optional<OpenedPool> other;
     if (asked.decode) {
-      other.emplace(decode_scenario(run), run.routing);
+      other.emplace(decode_scenario(run), run.routing, true);
       decode = {&other->prices(), &other->engine_run().engine, asked.decode_instances};
     }
     return run_pools(asked, prompts, decode, log, progress);

@@ -20,6 +20,7 @@ struct EngineLosses {
   Seconds time{};              // of passes that broke, and of recoveries, of all instances
   /// Least tokens of a rank that experts of lost ones left; no_limit: all.
   std::int64_t kv_left = no_limit;
+  std::int64_t in_vain = 0;  // more losses, of which all ranks were lost already
 };
 
 /// How experts moved of a policy that places them by their loads.
@@ -48,6 +49,7 @@ struct EngineOutcome {
   /// none.
   std::string costs_not_stated = {};
   EngineBalancing balancing;
+  std::string kernels_note = {};  // of kernels that are not for passes as large
   std::string unsuitable = {};
 };
 

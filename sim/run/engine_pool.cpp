@@ -10,6 +10,7 @@
 #include "sim/base/unsuitable.h"
 #include "sim/planner/iteration/planner.h"
 #include "sim/run/kv_links.h"
+#include "sim/run/planning_notes.h"
 #include "sim/run/runs_on.h"
 #include "sim/serving/deployment/deployment.h"
 
@@ -18,11 +19,14 @@ namespace {
 
 constexpr std::size_t most_samples = 256;
 
-/// A pass as large as the engine allows, on every rank: what work takes of a GPU's memory.
+/// A pass as large as the engine allows, on every rank: what work takes of a GPU's memory. Engines
+/// measure that when they start, whatever requests come.
 ServingBatch largest_pass(const EngineOptions& engine, const RequestLog& log, int ranks) {
-  std::int64_t longest = 1;
-  for (const ServingRequest& request : log.requests) longest = std::max(longest, request.input);
-  const std::int64_t tokens = std::min(engine.max_tokens, longest);
+  std::int64_t tokens = engine.max_tokens;
+  if (tokens == no_limit) {
+    tokens = 1;
+    for (const ServingRequest& request : log.requests) tokens = std::max(tokens, request.input);
+  }
   return {std::vector<std::vector<SequenceStep>>(
       static_cast<std::size_t>(ranks),
       {SequenceStep{0, std::max<std::int64_t>(tokens, 1), 1, -1}})};
@@ -47,8 +51,7 @@ std::int64_t longest_request(const EngineOptions& engine, const RequestLog& log,
   for (const ServingRequest& request : log.requests) {
     longest = std::max(longest, request.input + (prompts_only ? 1 : request.output));
   }
-  const std::int64_t block = engine.kv.block;
-  return (longest + engine.drafts + block - 1) / block * block;
+  return engine.kv.blocks_of(longest + engine.drafts) * engine.kv.block;
 }
 
 /// Tokens that a rank has room for: what memory leaves, or what is stated, if it leaves so much.
@@ -57,6 +60,7 @@ void set_room(const PoolInstances& pool, const ServingBatch& largest, EngineOpti
   const EngineMemory memory = stated == no_limit ? pool.engine->memory : EngineMemory{1, false};
   const std::int64_t room = pool.prices->exact().cache_tokens(largest, memory);
   engine.experts = pool.prices->exact().served_experts(memory);
+  engine.kv.sequence = pool.prices->exact().sequence_cache();
   engine.kv.capacity = std::min(stated, room);
   if (room == no_limit || stated == no_limit) return;
   const Bytes token = engine.experts.per_token;
@@ -89,12 +93,18 @@ int sharing(const PoolPrices& pool) {
   return sizes.tp * sizes.cp;
 }
 
-/// The GPUs of a sequence send their parts at once, over as many links as both sides have for it.
-LinkTransfers::Link link_between(PoolPrices& prompts, const PoolPrices& decode,
-                                 const EngineRun& asked) {
+/// Each GPU that decodes a sequence fetches what it holds of it from those that computed its
+/// prompt (as NIXL and Mooncake do), over as many links as both sides have for it. What several of
+/// them hold, such as MLA's latent vectors, travels to each.
+LinkTransfers::Link link_between(PoolPrices& prompts, PoolPrices& decode, const EngineRun& asked) {
   const int both = std::min(sharing(prompts), sharing(decode));
   LinkTransfers::Link link;
-  link.per_token = prompts.exact().cache_per_token() * sharing(prompts);
+  const CacheShard computed = prompts.exact().shard();
+  CacheShard held = decode.exact().shard();
+  held.type = computed.type;
+  held.mtp = computed.mtp;
+  link.held = prompts.exact().sequence_cache(held);
+  link.receivers = sharing(decode);
   link.of_sender = std::max(1, prompts.gpus() / both);
   link.of_receiver = std::max(1, decode.gpus() / both);
   link.latency = asked.transfer_latency;
@@ -140,8 +150,16 @@ void add_costs(const PoolInstances& prompts, const std::optional<PoolInstances>&
   outcome.costs = TokenCosts::of(costs, outcome.gpus, 1, outcome.metrics.rates.output);
 }
 
-PriceTableOptions prices_of(const EngineRun& asked) {
+std::string note_of_kernels(const PoolInstances& prompts) {
+  const PolicyRun& run = prompts.prices->run();
+  const std::int64_t most = prompts.engine->for_ranks(prompts.prices->ranks()).max_tokens;
+  if (most == no_limit) return "";
+  return low_latency_note(run.system, run.inputs.model, most / run.scenario.iteration->parallel.tp);
+}
+
+PriceTableOptions prices_of(const EngineRun& asked, bool one_run) {
   PriceTableOptions options = asked.prices;
+  if (!one_run) options.exact_passes = 0;
   options.all_ranks_join = asked.engine.options.idle_passes;
   return options;
 }
@@ -154,21 +172,23 @@ const PolicyRun& run_of(const std::vector<PolicyRun>& runs, RoutingSource routin
 
 }  // namespace
 
-PoolPrices::PoolPrices(const PolicyRun& run, Fidelity fidelity, const EngineRun& asked)
+PoolPrices::PoolPrices(const PolicyRun& run, Fidelity fidelity, const EngineRun& asked,
+                       bool one_run)
     : run_(run),
       exact_(run, fidelity, asked.engine.options),
-      table_(exact_, prices_of(asked)),
+      table_(exact_, prices_of(asked, one_run)),
       exact_only_(asked.exact_prices),
       gpus_(run.cluster.topology.gpu_count()),
       ranks_(run.scenario.iteration->serving->attending(
           shape_of(*run.scenario.iteration, gpus_, run.inputs.model).grid.size(ParallelAxis::dp))) {
 }
 
-OpenedPool::OpenedPool(Scenario scenario, RoutingSource routing)
+OpenedPool::OpenedPool(Scenario scenario, RoutingSource routing, bool one_run)
     : scenario_(std::move(scenario)),
       inputs_(open_inputs(scenario_)),
       runs_(runs_on(scenario_, inputs_, 0)),
-      prices_(run_of(runs_, routing), scenario_.fidelities.front(), *scenario_.engine_run) {}
+      prices_(run_of(runs_, routing), scenario_.fidelities.front(), *scenario_.engine_run,
+              one_run) {}
 
 ServedPools serve(const EngineRun& asked, const PoolInstances& prompts,
                   const std::optional<PoolInstances>& decode, const RequestLog& log,
@@ -179,6 +199,7 @@ ServedPools serve(const EngineRun& asked, const PoolInstances& prompts,
                      &prompts.prices->prices()};
   deployment.router = asked.router;
   deployment.losses = asked.losses;
+  deployment.warmup = asked.warmup;
   deployment.loss_rate = asked.loss_rate;
   served.gpus = prompts.prices->gpus() * prompts.count;
   LinkTransfers::Link link;
@@ -208,6 +229,7 @@ EngineOutcome run_pools(const EngineRun& asked, const PoolInstances& prompts,
   outcome.gpus = served.gpus;
   outcome.kv_tokens = served.kv_tokens;
   outcome.balancing = served.balancing;
+  outcome.kernels_note = note_of_kernels(prompts);
   outcome.metrics = serving_metrics(served.run, asked.sla, asked.warmup, outcome.gpus);
   add_costs(prompts, decode, outcome);
   outcome.samples = thinned(served.run.samples, most_samples);
@@ -221,6 +243,7 @@ EngineOutcome run_pools(const EngineRun& asked, const PoolInstances& prompts,
   outcome.moved = served.moved;
   for (const InstanceSummary& instance : served.run.instances) {
     outcome.losses.losses += instance.counts.losses;
+    outcome.losses.in_vain += instance.counts.lost_in_vain;
     outcome.losses.restarted += instance.counts.restarted;
     outcome.losses.kv_tokens += instance.counts.lost_kv;
     outcome.losses.time += instance.counts.lost;

@@ -20,7 +20,7 @@ namespace moesim {
 class PoolPrices {
  public:
   /// The run must outlive it. Throws as PassPrices.
-  PoolPrices(const PolicyRun& run, Fidelity fidelity, const EngineRun& asked);
+  PoolPrices(const PolicyRun& run, Fidelity fidelity, const EngineRun& asked, bool one_run);
 
   StepPrices& prices() { return exact_only_ ? static_cast<StepPrices&>(exact_) : table_; }
   PassPrices& exact() { return exact_; }
@@ -44,8 +44,10 @@ class PoolPrices {
 /// need. It stays where it is.
 class OpenedPool {
  public:
-  /// `routing`: one that the scenario asks for. Throws as open_inputs and PoolPrices.
-  explicit OpenedPool(Scenario scenario, RoutingSource routing = RoutingSource::recorded);
+  /// `routing`: one that the scenario asks for; `one_run`: no other run reuses its prices, so that
+  /// its first passes may be exact. Throws as open_inputs and PoolPrices.
+  explicit OpenedPool(Scenario scenario, RoutingSource routing = RoutingSource::recorded,
+                      bool one_run = false);
   OpenedPool(const OpenedPool&) = delete;
   OpenedPool& operator=(const OpenedPool&) = delete;
 

@@ -113,6 +113,13 @@ std::string sla_text(const EngineRun& run) {
 }
 
 Json latency_json(const LatencyFigures& f) {
+  if (f.count == 0) {
+    Json none = {{"count", 0}};
+    for (const char* key : {"mean_s", "p50_s", "p90_s", "p95_s", "p99_s", "max_s"}) {
+      none[key] = nullptr;
+    }
+    return none;
+  }
   return {{"count", f.count}, {"mean_s", f.mean}, {"p50_s", f.p50}, {"p90_s", f.p90},
           {"p95_s", f.p95},   {"p99_s", f.p99},   {"max_s", f.most}};
 }

@@ -13,6 +13,9 @@ namespace moesim {
 
 /// Latencies and rates, then memory and queue, then where the time of passes goes.
 Printout engine_table(const Scenario& scenario, const std::vector<EngineCase>& cases);
+/// Of requests that come by themselves, how long engines still answer after the last one; nothing
+/// if that is short.
+std::string drain_note(const Scenario& scenario, const std::vector<const ServingMetrics*>& runs);
 /// What a run assumes: inputs, engine, what is not modelled.
 std::string engine_assumptions(const Scenario& scenario, const Inputs& inputs,
                                const std::string& version);

@@ -10,7 +10,6 @@
 
 #include "sim/base/units.h"
 #include "sim/base/unsuitable.h"
-#include "sim/model/kv_cache.h"
 #include "sim/run/backends.h"
 #include "sim/run/memory_views.h"
 
@@ -103,7 +102,28 @@ Timeline PassPrices::timeline(bool eager, const Plan& plan) {
 }
 
 StepPrice PassPrices::price(const ServingBatch& batch, bool eager) {
-  const Scenario pass = with_batch(batch);
+  return price_pass(with_batch(batch), eager);
+}
+
+bool PassPrices::splits(const ServingBatch& batch) const {
+  ServingSpec serving = *pass_.iteration->serving;
+  if (serving.parts_of_overlap() == 1) return false;
+  serving.batch = batch;
+  return serving.turns() > 1;
+}
+
+StepPrice PassPrices::price_of(const ServingBatch& batch, bool eager, bool splits) {
+  Scenario pass = with_batch(batch);
+  ServingSpec& serving = *pass.iteration->serving;
+  if (splits) {
+    serving.overlap_from = {};
+  } else if (serving.parts_of_overlap() > 1) {
+    serving.overlap = ServingOverlap::none;
+  }
+  return price_pass(pass, eager);
+}
+
+StepPrice PassPrices::price_pass(const Scenario& pass, bool eager) {
   PolicyPlanner settled = planner(pass, true);
   const PlannedStep planned = settled.plan(0);
   const Timeline timeline = this->timeline(eager, planned.plan);
@@ -140,10 +160,13 @@ PassPrices::Balancing PassPrices::balancing(const ServingBatch& batch, bool time
   return {true, true, std::max(Seconds(0), time(false) - time(true))};
 }
 
-Bytes PassPrices::cache_per_token() const {
-  const IterationSpec& spec = *run_.scenario.iteration;
-  if (!run_.inputs.model.missing_of_whole().empty()) return Bytes(0);
-  return moesim::cache_per_token(run_.inputs.model, cache_shard(spec, run_.inputs.model));
+CacheShard PassPrices::shard() const {
+  return cache_shard(*run_.scenario.iteration, run_.inputs.model);
+}
+
+SequenceCache PassPrices::sequence_cache(const CacheShard& shard) const {
+  if (!run_.inputs.model.missing_of_whole().empty()) return {};
+  return moesim::sequence_cache(run_.inputs.model, shard);
 }
 
 ServedExperts PassPrices::served_experts(const EngineMemory& memory) const {
@@ -155,13 +178,13 @@ ServedExperts PassPrices::served_experts(const EngineMemory& memory) const {
       model.experts * model.expert_parameters() * std::ssize(model.moe_layers), model.weights);
   experts.gpus = gpus;
   experts.holders = shape.grid.size(ParallelAxis::ep) * shape.grid.size(ParallelAxis::etp);
-  experts.per_token = cache_per_token();
+  experts.per_token = sequence_cache().per_token;
   experts.share = memory.of_free ? memory.share : 1;
   return experts;
 }
 
 std::int64_t PassPrices::cache_tokens(const ServingBatch& batch, const EngineMemory& memory) {
-  const Bytes per_token = cache_per_token();
+  const Bytes per_token = sequence_cache().per_token;
   if (per_token.value == 0) return no_limit;
   const Scenario pass = with_batch(batch);
   PolicyPlanner moving = planner(pass, false);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "sim/model/kv_cache.h"
 #include "sim/plan/backend.h"
 #include "sim/run/policy_run.h"
 #include "sim/serving/engine/engine_reader.h"
@@ -22,6 +23,8 @@ class PassPrices : public StepPrices {
   ~PassPrices() override;
 
   StepPrice price(const ServingBatch& batch, bool eager) override;
+  bool splits(const ServingBatch& batch) const override;
+  StepPrice price_of(const ServingBatch& batch, bool eager, bool splits) override;
   /// The same where the batch itself says whether a graph runs it.
   StepPrice price(const ServingBatch& batch) { return price(batch, runs_eagerly(batch)); }
   /// Tokens for whose keys and values the fullest GPU has room in the part of its memory that
@@ -38,10 +41,13 @@ class PassPrices : public StepPrices {
   };
   /// `moving` only if asked: two more plans and simulations.
   Balancing balancing(const ServingBatch& batch, bool times_moving);
-  /// Bytes of one token on one GPU, of all layers.
-  Bytes cache_per_token() const;
+  /// What a sequence takes on one GPU; all zero if the model does not say it.
+  SequenceCache sequence_cache() const { return sequence_cache(shard()); }
+  SequenceCache sequence_cache(const CacheShard& shard) const;
+  CacheShard shard() const;
 
  private:
+  StepPrice price_pass(const Scenario& pass, bool eager);
   Scenario with_batch(const ServingBatch& batch) const;
   Scenario at_step(Scenario pass, int step) const;
   bool runs_eagerly(const ServingBatch& batch) const;

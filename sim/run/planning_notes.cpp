@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/base/counted.h"
 #include "sim/base/units.h"
@@ -41,6 +42,13 @@ std::vector<std::string> iteration_notes(const Planner& planner, const ClusterIn
   if (const FullestGpu& gpu = figures.fullest; !gpu.fits()) {
     notes.push_back(fmt::format("does not fit (!): GPU {} has {} and needs {} {}", gpu.gpu.value,
                                 to_string(gpu.memory), to_string(gpu.peak), gpu.when));
+  } else if (const auto& serving = planner.spec().spec.serving) {
+    const Bytes share(std::llround(serving->kv_fraction * static_cast<double>(gpu.memory.value)));
+    if (gpu.peak > share) {
+      notes.push_back(fmt::format(
+          "an engine does not hold this pass: GPU {} needs {}, memory_fraction {:g} of it is {}",
+          gpu.gpu.value, to_string(gpu.peak), serving->kv_fraction, to_string(share)));
+    }
   }
   if (const int few = figures.simulated_gpus; few > 0) {
     notes.push_back(
@@ -64,6 +72,30 @@ std::vector<std::string> iteration_notes(const Planner& planner, const ClusterIn
                   planner.spec().serves() ? "steps" : "iterations",
                   late ? fmt::format(", and plans after {}", first->after) : ""));
   return notes;
+}
+
+/// Two halves of what is sent and received: a row per expert and token, without the counts
+/// (published: deepseek-ai/DeepEP, csrc/config.hpp LowLatencyLayout).
+std::string low_latency_note(const SystemSpec& system, const MoeModel& model, std::int64_t tokens) {
+  constexpr std::int64_t most = 256;  // published: its README, of a decoding engine
+  if (system.dispatch.name != "deepep-low-latency" || tokens <= most) return "";
+  constexpr std::int64_t halves = 2, of_scale = 128;
+  const std::int64_t row = 2 * model.hidden + 4 * (model.hidden / of_scale);
+  const Bytes buffers(halves * 2 * model.experts * tokens * row);
+  return fmt::format(
+      "takes kernels that are for at most {} tokens per GPU: vLLM cuts a pass of {} in chunks, "
+      "which "
+      "is not simulated, or buffers take {} of a GPU, which are not counted; deepep-normal is for "
+      "prompts",
+      most, tokens, to_string(buffers));
+}
+
+std::string low_latency_note(const SystemSpec& system, const MoeModel& model,
+                             const IterationSpec& spec) {
+  if (!spec.serving) return "";
+  std::int64_t most = 0;
+  for (const auto& list : spec.serving->batch.ranks) most = std::max(most, tokens_of(list));
+  return low_latency_note(system, model, most / spec.parallel.tp);
 }
 
 }  // namespace moesim

@@ -27,4 +27,11 @@ std::vector<std::string> planning_notes(const Planner& planner, const ClusterInp
 std::vector<std::string> iteration_notes(const Planner& planner, const ClusterInput& cluster,
                                          const IterationFigures& figures);
 
+/// Of passes of more tokens per rank than DeepEP's low-latency kernels are for; nothing if they are
+/// for so many, or if the policy has others.
+std::string low_latency_note(const SystemSpec& system, const MoeModel& model, std::int64_t tokens);
+/// The same of a pass of serving; nothing of other iterations.
+std::string low_latency_note(const SystemSpec& system, const MoeModel& model,
+                             const IterationSpec& spec);
+
 }  // namespace moesim

@@ -253,6 +253,9 @@ class Measuring {
     metrics.loss = planner().layer_planner().loss(change);
     if (!iterations()) return note_layers(metrics);
     metrics.notes = iteration_notes(planner(), run_.cluster, *metrics.iteration);
+    const std::string note =
+        low_latency_note(run_.system, run_.inputs.model, *run_.scenario.iteration);
+    if (!note.empty()) metrics.notes.push_back(note);
   }
 
   void note_layers(RunMetrics& metrics) const {

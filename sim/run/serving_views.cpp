@@ -17,6 +17,7 @@
 #include "sim/run/software_text.h"
 #include "sim/scenario/engine_run.h"
 #include "sim/scenario/policy_inputs.h"
+#include "sim/scenario/policy_planner.h"
 
 namespace moesim {
 namespace {
@@ -122,6 +123,12 @@ std::string tokens_text(const Scenario& scenario, const Inputs& inputs,
       repeat > 1
           ? fmt::format("; it is short: each recorded token is played up to {} times", repeat)
           : "");
+  const AskedSteps asked = asked_iterations(scenario);
+  if (const int steps = inputs.trace.step_count(); asked.first + asked.count > steps) {
+    text += fmt::format("# step {} is step {} of the trace, whose {} come again\n",
+                        asked.first + asked.count - 1, (asked.first + asked.count - 1) % steps,
+                        counted(steps, "step"));
+  }
   const bool recorded_decode = info.phase == Phase::decode || info.phase == Phase::mixed;
   if (any_decodes(scenario.iteration->serving->batch) && !recorded_decode) {
     text += "# the trace has no decode: decoding sequences take tokens of recorded ones\n";

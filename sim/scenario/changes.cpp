@@ -113,9 +113,13 @@ std::unique_ptr<YamlDocument> changed_document(const std::string& text, const st
     const auto below = std::ranges::find_if(
         changes, [&](const Override& change) { return change.path.starts_with(engine); });
     if (below != changes.end() && all.front().hint.empty()) {
+      const std::string key = below->path.substr(engine.size());
       all.front().hint =
-          fmt::format("a preset with other keys: --set 'serving.engine={{preset: vllm, {}: {}}}'",
-                      below->path.substr(engine.size()), below->value);
+          key == "preset"
+              ? fmt::format("only a preset: --set serving.engine={}", below->value)
+              : fmt::format(
+                    "a preset with other keys: --set 'serving.engine={{preset: vllm, {}: {}}}'",
+                    key, below->value);
     }
     throw NoSuchKey(all);
   }

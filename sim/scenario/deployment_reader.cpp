@@ -25,10 +25,14 @@ void read_instances(const YamlValue& value, EngineRun& run) {
   }
   run.decode_instances = static_cast<int>(map.integer("decode", {1, 4096}, 0));
   const bool pools = prompts || decode;
-  run.instances = static_cast<int>(prompts ? prompts->integer({1, 4096})
-                                   : pools ? 1
-                                           : map.integer("count", {1, 4096}));
-  if (const auto router = map.find("router")) run.router = read_router(*router, run.router);
+  const auto router = map.find("router"), count = map.find("count");
+  // Another key is a mistake of its own, perhaps a misspelt one of these.
+  const bool only_router = map.keys().size() == (router ? 1 : 0);
+  run.instances =
+      static_cast<int>(prompts                             ? prompts->integer({1, 4096})
+                       : pools || (!count && !only_router) ? 1
+                                                           : map.integer("count", {1, 4096}));
+  if (router) run.router = read_router(*router, run.router);
 }
 
 /// A list of losses, or the rate at which they come.

@@ -163,6 +163,7 @@ void read_prices(const YamlValue& value, EngineRun& run) {
   run.prices.per_octave =
       static_cast<int>(map.integer("per_octave", {1, 64}, run.prices.per_octave));
   run.prices.check_every = map.integer("check_every", {0, 1 << 30}, run.prices.check_every);
+  run.prices.exact_passes = map.integer("exact_passes", {0, 1 << 30}, run.prices.exact_passes);
 }
 
 }  // namespace
@@ -184,6 +185,7 @@ EngineRun read_engine_run(const YamlMap& scenario, const ServingSpec& pass, cons
   EngineRun run;
   run.router.kind = RouterOptions::Kind::least_requests;
   run.prices.decode_tokens = 1 + pass.drafts;
+  run.prices.exact_passes = 256;
   read_engine_of(serving, pass, file, software, run);
   read_requests(serving.find("requests")->map(), file, run);
   if (const auto value = serving.find("router")) {

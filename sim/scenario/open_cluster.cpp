@@ -72,13 +72,17 @@ std::string served_as(const std::string& name, const ClusterInput& cluster, Inpu
   return gpu.serves_as.empty() ? name : gpu.serves_as;
 }
 
-void open_gpus(const Scenario& scenario, ClusterInput& cluster, std::vector<Diagnostic>& warnings,
-               InputCache& cache) {
+/// A path is relative to the topology's file if nothing is there otherwise.
+void open_gpus(const Scenario& scenario, const std::string& topology_path, ClusterInput& cluster,
+               std::vector<Diagnostic>& warnings, InputCache& cache) {
   std::map<std::string, std::shared_ptr<const GpuModel>> models;
   for (int g = 0; g < cluster.topology.gpu_count(); ++g) {
-    const std::string& named = cluster.topology.gpu_model(GpuId(g));
-    auto& model = models[named];
+    const std::string& stated = cluster.topology.gpu_model(GpuId(g));
+    auto& model = models[stated];
     if (!model) {
+      const std::string named = stated.find('/') == stated.npos
+                                    ? stated
+                                    : as_named_in(topology_path, "models/gpu", stated);
       const std::string name = scenario.serves() ? served_as(named, cluster, cache) : named;
       const std::string path = gpu_file(name, cluster);
       const auto overrides = changes_of_gpu(scenario, name, cache);
@@ -162,7 +166,7 @@ ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
       {}};
   cluster.connections = std::move(file.connections);
   cluster.costs = file.costs;
-  open_gpus(scenario, cluster, warnings, cache);
+  open_gpus(scenario, path, cluster, warnings, cache);
   if (scenario.iteration) warn_of_mxfp8(cluster, *scenario.iteration, warnings);
   return cluster;
 }

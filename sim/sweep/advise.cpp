@@ -264,8 +264,8 @@ class Adviser {
       auto& cells = table.rows.emplace_back();
       for (const AxisPoint* point : port_.grid().points(id)) cells.emplace_back(point->text);
       cells.emplace_back(text_in(row, "lossy"));
-      cells.push_back(by_port_ ? Cell(Seconds(port_.time(id))) : Cell("-"));
-      cells.push_back(std::isnan(flow_.time(id)) ? Cell("-") : Cell(Seconds(flow_.time(id))));
+      cells.push_back(by_port_ ? Cell(Seconds(port_.time(id))) : no_value("s"));
+      cells.push_back(std::isnan(flow_.time(id)) ? no_value("s") : Cell(Seconds(flow_.time(id))));
       cells.emplace_back(Seconds(analytic_.time(id)));
       cells.emplace_back(Bytes(static_cast<std::int64_t>(memory_in(row))));
       cells.emplace_back(binding_in(row));

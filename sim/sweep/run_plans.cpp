@@ -71,7 +71,7 @@ Table plans_table(const std::vector<ServingInstanceKind>& kinds, const std::vect
   for (std::size_t i = 0; i < std::min(shown, plans.size()); ++i) {
     const EngineOutcome& o = plans[i].outcome;
     const bool ran = o.unsuitable.empty();
-    const auto cell = [&](const Cell& figure) { return ran ? figure : Cell("-"); };
+    const auto cell = [&](const Cell& figure) { return ran ? figure : no_value(figure.of_unit); };
     table.rows.push_back({plan_words(kinds, plans[i].rough.plan),
                           cell(static_cast<std::int64_t>(o.gpus)),
                           cell(Seconds(o.metrics.ttft.p95)), cell(Seconds(o.metrics.tpot.p95)),

@@ -230,6 +230,12 @@ class ServingAdvisor {
     text.add(not_tried(*scenario_.iteration->serving));
     text.add(priced_.left_out);
     text.add(plans_table(priced_.kinds, plans, static_cast<std::size_t>(options_.shown)));
+    std::vector<const ServingMetrics*> runs;
+    for (std::size_t i = 0; i < std::min(plans.size(), static_cast<std::size_t>(options_.shown));
+         ++i) {
+      if (plans[i].outcome.unsuitable.empty()) runs.push_back(&plans[i].outcome.metrics);
+    }
+    text.add(drain_note(scenario_, runs));
     text.add(plans.front().broken.empty()
                  ? launch_text(file_, flags_, priced_.kinds, plans.front().rough.plan)
                  : "# none of them meets the SLA\n");

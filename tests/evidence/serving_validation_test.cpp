@@ -100,6 +100,7 @@ TEST_F(ServingValidations, SayWhatABenchmarkLeavesOpen) {
   b.failed = 1;
   b.model = "mistralai/Mixtral-8x7B";
   b.gpus = 8;
+  b.backend = "sglang-oai-chat";
   b.rate = 100;
   b.burstiness = 4;
   ServedBenchmark other = benchmark(2);
@@ -107,6 +108,7 @@ TEST_F(ServingValidations, SayWhatABenchmarkLeavesOpen) {
   const ServingValidation validation = validated({b, other});
   const std::string text = serving_validation_text(validation).text();
   EXPECT_THAT(text, HasSubstr("is of mistralai/Mixtral-8x7B, the scenario of gpt-oss-20b"));
+  EXPECT_THAT(text, HasSubstr("is of sglang-oai-chat, the scenario of the engine vllm"));
   EXPECT_THAT(text, HasSubstr("ran on 8 GPUs, the scenario has 32"));
   EXPECT_THAT(text, HasSubstr("1 request failed"));
   EXPECT_THAT(text, HasSubstr("512 tokens in and 16 out"));

@@ -268,8 +268,8 @@ void expect_options(const Launched& launched) {
   EXPECT_EQ(launched.balancer, "kind: trt-llm, updates_per_iteration: 1");
   EXPECT_EQ(launched.slots, 288);
   EXPECT_THAT(launched.not_simulated, Contains("moe_config.backend: WIDEEP"));
-  EXPECT_THAT(value_in(launched, "serving.requests"), HasSubstr("most: 2048}"))
-      << "prompts are not cut";
+  EXPECT_THAT(value_in(launched, "serving.requests"), HasSubstr("most: 2016}"))
+      << "prompts are not cut, and a pass has room for 16 decodes of two tokens, too";
 }
 
 TEST(TrtllmOptions, OfAScriptOrAFile) {

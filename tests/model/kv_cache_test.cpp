@@ -44,6 +44,19 @@ TEST(KvCache, OfLinearAttentionIsAState) {
   EXPECT_EQ(one, cache_per_token(model, {}) + Bytes(states + seen));
 }
 
+TEST(KvCache, OfASequenceIsTheSameInParts) {
+  for (const char* name : {"deepseek-v3", "qwen3-235b-a22b", "gpt-oss-20b", "qwen3-next-80b-a3b",
+                           "nemotron-3-nano", "glm-5"}) {
+    const MoeModel model = shipped_model(name);
+    for (const CacheShard& shard : {CacheShard{}, CacheShard{DataType::fp8, 2, 1, model.mtp}}) {
+      const SequenceCache parts = sequence_cache(model, shard);
+      for (const std::int64_t tokens : {1, 100, 128, 129, 5000}) {
+        EXPECT_EQ(parts.of(tokens), cache_of_sequence(model, tokens, shard)) << name << tokens;
+      }
+    }
+  }
+}
+
 TEST(KvCache, OfAnIndexerGrowsByItsKeys) {
   const MoeModel model = shipped_model("glm-5");
   const Bytes one = cache_of_sequence(model, 1, {}), two = cache_of_sequence(model, 2, {});

@@ -125,6 +125,13 @@ TEST(Render, CsvHasFullNumbersAndAlwaysTheSameColumns) {
   EXPECT_EQ(csv.beside, "# header\n# note: one\n");
 }
 
+TEST(Render, CsvHasTheUnitsOfColumnsWithoutValues) {
+  Table table("cases", 1, {"policy", "TPOT"});
+  table.rows = {{"a", no_value("s")}};
+  EXPECT_EQ(render(Printout().add(table), {.format = PrintFormat::csv}).text,
+            "policy,TPOT [s]\na,-\n");
+}
+
 TEST(Render, JsonHasTablesByName) {
   const Rendered json = render(cases(), {.format = PrintFormat::json});
   const auto rows = nlohmann::json::parse(json.text)["cases"];

@@ -222,6 +222,16 @@ TEST(IterationNotes, SayWhatDoesNotFitAndWhatWasNotSimulated) {
                   "parts within 3 ms (--every-microbatch: all)"));
 }
 
+TEST(IterationNotes, NameWhatDeepEpsLowLatencyKernelsAreFor) {
+  const OpenedCase c = iteration_of("tiny-moe");
+  SystemSpec system = c.run.system;
+  EXPECT_EQ(low_latency_note(system, c.run.inputs.model, 8192), "");
+  system.dispatch.name = "deepep-low-latency";
+  EXPECT_EQ(low_latency_note(system, c.run.inputs.model, 256), "");
+  EXPECT_THAT(low_latency_note(system, c.run.inputs.model, 8192),
+              testing::HasSubstr("at most 256 tokens per GPU"));
+}
+
 TEST(PlanningNotes, SayThatAPolicyNeverPlannedOrBeganCold) {
   OpenedCase c(scenario_of("eplb"));  // plans after ten steps
   const auto notes = [&](int played, int replans) {

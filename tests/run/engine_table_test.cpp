@@ -267,11 +267,14 @@ TEST(EngineTable, SaysWhatWasNotRunAndHowFarPricesAreOff) {
   for (const auto& part : printout.parts()) {
     if (const auto* words = std::get_if<std::string>(&part)) text += *words;
   }
-  EXPECT_EQ(text,
-            "# one (recorded) on pair was not run: too small\n"
-            "# prices of passes are reused: 12 were simulated to check them, those with prompts "
-            "2.00 % off on average and 25.00 % at most, others 1.00 % off on average and 12.50 % "
-            "at most, in the case with the largest errors (serving.prices: exact simulates all)\n");
+  EXPECT_EQ(
+      text,
+      "# one (recorded) on pair was not run: too small\n"
+      "# prices of single passes are reused: 12 were simulated to check them, those with prompts "
+      "2.00 % off on average and 25.00 % at most, others 1.00 % off on average and 12.50 % "
+      "at most, in the case with the largest errors; percentiles of a run move more "
+      "(serving.prices: "
+      "exact simulates all)\n");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "sim/run/elasticities.h"
 #include "sim/run/simulate.h"
+#include "sim/run/whatif_engines.h"
 #include "tests/error_of.h"
 #include "tests/run/scenarios.h"
 
@@ -122,6 +123,29 @@ TEST(WhatIf, AStragglerIsOnThePath) {
   EXPECT_GT(c.after.time, c.before.time);
   EXPECT_EQ(std::ranges::max_element(c.after.path.gpus) - c.after.path.gpus.begin(), 7);
   EXPECT_GT(c.after.path.waited[7], c.before.path.waited[7]);
+}
+
+TEST(WhatIf, RunsEnginesOnBothClusters) {
+  const auto scenario_with = [](const std::string& more) {
+    return parse_scenario(
+        "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: alltoall\n"
+        "parallel: {tp: 1, ep: 8}\nset: [topology.nodes=1]\nsteps: 3:4\nserving:\n"
+        "  engine: vllm\n  requests: {count: 8, concurrency: 8, input: 64, output: 4}\n" +
+            more,
+        "engine.yaml", {});
+  };
+  const Scenario scenario = scenario_with("");
+  WhatIf faster;
+  faster.scale = {"gpu.memory_bandwidth=2"};
+  const Inputs before = open_inputs(scenario), after = open_changed_inputs(scenario, faster);
+  const auto cases = run_whatif(scenario, before, after, 0);
+  ASSERT_EQ(cases.size(), 1U);
+  EXPECT_LT(cases[0].after.outcome.metrics.tpot.p50, cases[0].before.outcome.metrics.tpot.p50);
+  EXPECT_THAT(whatif_table(cases).text(), HasSubstr("TPOT p50 change"));
+  EXPECT_THAT(whatif_document(scenario, before, faster, cases, "1"), HasSubstr("\"before\""));
+  const Scenario pools = scenario_with("  instances: {prefill: 1, decode: 1}\n");
+  EXPECT_THAT(error_of([&] { run_whatif(pools, before, after, 0); }),
+              HasSubstr("'whatif' of pools that are apart"));
 }
 
 TEST(WhatIf, SaysWhyAPolicyIsNotRunOnEitherSide) {

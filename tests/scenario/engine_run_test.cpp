@@ -100,14 +100,16 @@ TEST(EngineRuns, KeysChangeAPreset) {
 }
 
 TEST(EngineRuns, KeysBelowAPresetsNameAreAHint) {
-  const auto flagged = [] {
+  const auto flagged = [](const std::string& key, const std::string& value) {
     parse_scenario(
         "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\n"
         "policy: deepep-low-latency\nserving:\n  engine: vllm\n" +
             few_requests,
-        "engine.yaml", {{"serving.engine.max_tokens", "512", ""}});
+        "engine.yaml", {{"serving.engine." + key, value, ""}});
   };
-  EXPECT_THAT(error_of(flagged),
+  EXPECT_THAT(error_of([&] { flagged("preset", "sglang"); }),
+              HasSubstr("only a preset: --set serving.engine=sglang"));
+  EXPECT_THAT(error_of([&] { flagged("max_tokens", "512"); }),
               HasSubstr("--set 'serving.engine={preset: vllm, max_tokens: 512}'"));
 }
 
@@ -189,6 +191,9 @@ TEST(EngineRuns, PoolsComeInPairs) {
               testing::AllOf(HasSubstr("engine.yaml:7:24: error: 'serving.instances' has 'prefill' "
                                        "without 'decode'"),
                              HasSubstr("hint: {prefill: 1, decode: 1}; ")));
+  EXPECT_THAT(mistakes("instances: {prefil: 5}"),
+              testing::AllOf(HasSubstr("unknown key 'prefil'"), HasSubstr("'prefill'"),
+                             testing::Not(HasSubstr("lacks the key"))));
   EXPECT_THAT(mistakes("instances: {decode: 1}"),
               testing::AllOf(HasSubstr("has 'decode' without 'prefill'"),
                              testing::Not(HasSubstr("lacks the key"))));

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/base/data_files.h"
 #include "sim/base/error.h"
+#include "sim/base/files.h"
 #include "sim/base/temporary_folder.h"
 #include "sim/planner/iteration/spec.h"
 #include "sim/scenario/data_sheets.h"
@@ -217,6 +219,19 @@ TEST(OpenedInputs, WarnOfChangesThatReachNothingAndOfMixedLinks) {
       testing::ElementsAre("warning: dedup on ideal links and alltoall at measured rates: their "
                            "times do not compare\nhint: leave 'transport' out of a policy for that "
                            "of its dispatch, or say --transport ideal\n"));
+}
+
+TEST(OpenedInputs, HaveGpusNextToTheirTopology) {
+  const TemporaryFolder folder;
+  write_file(folder.path() + "/mine.yaml", read_file(data_file("models/gpu", "h100-sxm")));
+  std::string text = read_file(data_file("topologies", "h100-rail"));
+  const std::size_t at = text.find("gpu: "), end = text.find('\n', at);
+  text.replace(at, end - at, "gpu: ./mine.yaml");
+  write_file(folder.path() + "/topology.yaml", text);
+  EXPECT_EQ(mistakes_of_inputs("topology: " + folder.path() +
+                               "/topology.yaml\nmodel: tiny-moe\ntrace: tiny-moe-train\n"
+                               "tokens_per_rank: 8\npolicy: alltoall\n"),
+            "");
 }
 
 TEST(OpenedInputs, HaveTheFilesOfTheirTransports) {

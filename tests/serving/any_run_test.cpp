@@ -177,7 +177,7 @@ TEST_P(AnyRun, LosesNothingAndServesNothingTwice) {
   for (int i = 0; i < 25; ++i) {
     const auto seed = static_cast<std::uint64_t>(100 * GetParam() + i);
     SCOPED_TRACE(seed);
-    const LinkTransfers::Link link = {Bytes(1000), BytesPerSecond(1e5), Seconds(0.01)};
+    const LinkTransfers::Link link = {growing_by(1000), BytesPerSecond(1e5), Seconds(0.01)};
     FormulaPrices prices([](const ServingBatch& batch) { return 0.1 + 1e-3 * tokens_in(batch); });
     LinkTransfers transfers(link, 3, 3), same_transfers(link, 3, 3);
     AnyCase of = any_case(seed, prices, transfers);

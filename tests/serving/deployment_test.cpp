@@ -15,7 +15,7 @@ using namespace testing;
 using ::testing::HasSubstr;
 
 /// 100 tokens take a second, and half a second more to arrive.
-const LinkTransfers::Link slow_link = {Bytes(1'000'000), BytesPerSecond(100e6), Seconds(0.5)};
+const LinkTransfers::Link slow_link = {growing_by(1'000'000), BytesPerSecond(100e6), Seconds(0.5)};
 
 TEST(LinkTransfers, GoSideBySideOverTheLinksOfBothInstances) {
   LinkTransfers::Link link = slow_link;
@@ -66,7 +66,7 @@ TEST(Deployments, FirstTokensWaitForAPlaceToDecode) {
   one.max_sequences = 1;
   Deployment deployment = one_engine({}, prompts);
   deployment.decode = ServingPool{one, 1, &decodes};
-  LinkTransfers links({Bytes(1), BytesPerSecond(1e9), Seconds(0.5)}, 1, 1);
+  LinkTransfers links({growing_by(1), BytesPerSecond(1e9), Seconds(0.5)}, 1, 1);
   deployment.transfers = &links;
   const ServingRun run = run_serving(deployment, at_once({{100, 3}, {100, 3}}));
   EXPECT_NEAR(run.requests[0].first.value, 1.2 + 0.5, 1e-6);
@@ -140,7 +140,7 @@ TEST(Deployments, RoutersCountRequestsOnTheirWay) {
   Deployment deployment = one_engine({}, prompts);
   deployment.router.kind = RouterOptions::Kind::least_requests;
   deployment.decode = ServingPool{one, 2, &decodes};
-  LinkTransfers links({Bytes(1), BytesPerSecond(1e9), Seconds(0.5)}, 1, 2);
+  LinkTransfers links({growing_by(1), BytesPerSecond(1e9), Seconds(0.5)}, 1, 2);
   deployment.transfers = &links;
   // Both leave at once, when neither instance has work.
   const ServingRun run = run_serving(deployment, at_once({{100, 9}, {100, 9}}));
@@ -206,6 +206,18 @@ TEST(Deployments, RanksThatDoNotComeBackAreNamed) {
         throw;
       },
       Error);
+}
+
+TEST(Deployments, LossesOfLostRanksAreCountedApart) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.ranks = 2;
+  Deployment deployment = one_engine(engine, prices);
+  deployment.losses = {{Seconds(0.5), 0, 1, Seconds(1), Seconds(100)},
+                       {Seconds(0.7), 0, 1, Seconds(1), Seconds(100)}};
+  const ServingRun run = run_serving(deployment, at_once({{10, 5}}));
+  EXPECT_EQ(run.instances[0].counts.losses, 1);
+  EXPECT_EQ(run.instances[0].counts.lost_in_vain, 1);
 }
 
 TEST(Deployments, ALostRankCostsItsTokensAndNoRequest) {

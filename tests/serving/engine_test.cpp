@@ -128,9 +128,9 @@ TEST(Engines, PrefixesAreComputedOnce) {
   log.prefixes = {{1, 2}, {1, 3}, {1, 2}};
   const ServingRun run = run_serving(one_engine({}, prices), log);
   EXPECT_THAT(prices.asked[1].ranks[0],
-              ElementsAre(SequenceStep{32, 38, 1, 1}, SequenceStep{63, 1, 1, 2}))
-      << "the last token of a cached prompt is computed";
-  EXPECT_EQ(run.instances[0].ranks.cached_tokens, 32 + 63);
+              ElementsAre(SequenceStep{32, 38, 1, 1}, SequenceStep{48, 16, 1, 2}))
+      << "the last block of a cached prompt is computed, of 16 tokens";
+  EXPECT_EQ(run.instances[0].ranks.cached_tokens, 32 + 48);
 }
 
 /// Tokens per rank of the last pass, with three sequences on the first rank and one on the second.

@@ -29,6 +29,22 @@ TEST(KvCaches, SequencesTakeWholeBlocksAndGiveThemBack) {
   EXPECT_EQ(cache.free(), 10);
 }
 
+TEST(KvCaches, StatesAndWindowsTakeBlocksOfTheirBytes) {
+  KvOptions options;
+  options.capacity = 160;
+  // A state as large as 20 tokens, and a window of 32 tokens of half the size.
+  options.sequence = {Bytes(100), Bytes(2000), {{32, Bytes(50)}}};
+  KvCache cache(options, 0);
+  HeldKv a, b;
+  EXPECT_TRUE(cache.grow(a, 8));  // 8 + 20 + 4
+  EXPECT_EQ(cache.in_use(), 2);
+  EXPECT_TRUE(cache.grow(a, 64));  // 64 + 20 + 16
+  EXPECT_EQ(cache.in_use(), 7);
+  EXPECT_FALSE(cache.grow(b, 32));  // 32 + 20 + 16: 5 blocks, not the 2 of its tokens
+  EXPECT_TRUE(cache.grow(b, 16));
+  EXPECT_EQ(cache.available(), 0);
+}
+
 TEST(KvCaches, EqualPrefixesAreHeldOnce) {
   KvCache cache = ten_blocks();
   const Hashes first = {1, 2}, second = {1, 3};

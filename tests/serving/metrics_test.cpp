@@ -86,6 +86,10 @@ TEST(ServingFigures, GapsAreTheTimesBetweenTokens) {
   ASSERT_EQ(gaps.size(), 4U);
   EXPECT_NEAR(gaps[1], 1.001, 1e-9);
   EXPECT_NEAR(gaps[3], 1.002, 1e-9);
+  Deployment warm = one_engine({}, prices);
+  warm.warmup = 1;
+  EXPECT_EQ(serving_metrics(run_serving(warm, at_once({{100, 4}, {10, 2}})), {}, 1, 1).gap.count, 1)
+      << "the first request is left out";
 }
 
 TEST(ServingFigures, SharesAreOfTokensAndOfBusyTime) {

@@ -45,6 +45,26 @@ TEST(PriceTables, AtAPointOfTheGridThePriceIsExact) {
   EXPECT_EQ(exact.asked.size(), 1U) << "its price is reused";
 }
 
+/// Passes of 100 tokens or more take turns and last half as long.
+class HalvedPrices : public StepPrices {
+ public:
+  StepPrice price(const ServingBatch& batch, bool eager) override {
+    return price_of(batch, eager, splits(batch));
+  }
+  bool splits(const ServingBatch& batch) const override { return tokens_in(batch) >= 100; }
+  StepPrice price_of(const ServingBatch& batch, bool /*eager*/, bool splits) override {
+    return {Seconds((splits ? 0.5 : 1) * tokens_in(batch)), {}};
+  }
+};
+
+TEST(PriceTables, PassesWhosePartsTakeTurnsAreNotMixedWithOthers) {
+  HalvedPrices exact;
+  PriceTable table(exact, {.check_every = 0});
+  EXPECT_NEAR(table.price(decode_batch({49, 50}, 64), false).time.value, 99, 0.5)
+      << "a point of the grid has 128 tokens";
+  EXPECT_NEAR(table.price(decode_batch({50, 50}, 64), false).time.value, 50, 0.5) << "one has 96";
+}
+
 TEST(PriceTables, BetweenPointsSumsOfTheAxesAreExact) {
   FormulaPrices exact([](const ServingBatch& batch) {
     const BatchShape shape = shape_of(batch, 1);

@@ -30,6 +30,12 @@ std::string log_error(const std::string& text) {
   return error_of([&] { log_of(text); });
 }
 
+TEST(RequestLogs, MillisecondsInPlaceOfSecondsAreNamed) {
+  EXPECT_THAT(log_error("arrival,input,output\n1732000000000,9,9\n"),
+              HasSubstr("hint: times are in seconds, of Mooncake's `timestamp` in milliseconds"));
+  EXPECT_EQ(log_of("arrival,input,output\n1732000000,9,9\n").requests.size(), 1U);
+}
+
 TEST(RequestLogs, MooncakesLines) {
   const RequestLog log = log_of(
       R"({"timestamp": 500, "input_length": 1030, "output_length": 5, "hash_ids": [7, 8, 9]})"

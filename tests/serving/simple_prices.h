@@ -40,6 +40,13 @@ inline double tokens_in(const ServingBatch& batch) {
   return tokens;
 }
 
+/// Keys and values of so many bytes per token, and nothing else.
+inline SequenceCache growing_by(std::int64_t bytes) {
+  SequenceCache cache;
+  cache.per_token = Bytes(bytes);
+  return cache;
+}
+
 /// 1 s per pass and 1 ms per token.
 inline FormulaPrices second_per_pass() {
   return FormulaPrices([](const ServingBatch& batch) { return 1 + 1e-3 * tokens_in(batch); });

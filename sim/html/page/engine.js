@@ -172,7 +172,7 @@ function engineSections(id, result) {
   const rivals = result.ran.filter(shown => !result.several.routing || shown.routing !== "balanced");
   const most = (name, of) => rivals.length ? [name, engineLabel(rivals.reduce((best, shown) => of(shown) > of(best) ? shown : best), result)] : [name, "none"];
   const first = (key, text) => {
-    const [name, best] = most(text, shown => -shown.raw[key].p95_s), found = rivals.find(shown => engineLabel(shown, result) === best);
+    const [name, best] = most(text, shown => -(shown.raw[key].p95_s ?? Infinity)), found = rivals.find(shown => engineLabel(shown, result) === best);
     return [name, best, found ? `${seconds(found.raw[key].p95_s)} for 95 % of ${whole(found.raw.requests)} requests` : ""];
   };
   const [name, best] = most("most tokens per GPU", shown => shown.gpu), found = rivals.find(shown => engineLabel(shown, result) === best);

@@ -19,7 +19,7 @@ function digits(value) {
 /** 1 -> "1.00", 32.04 -> "32.0", 1234 -> "1,234": so that figures below each other compare. */
 const figure = value => Math.abs(value) >= 100 || value === 0 ? whole(value) : value.toPrecision(3);
 const inUnit = (value, [size, name]) => `${size === 1 && name === "B" ? whole(value) : figure(value / size)} ${name}`;
-const seconds = value => value === 0 ? "0 s" : inUnit(value, unitOf(value, TIME_UNITS));
+const seconds = value => value === null ? "none" : value === 0 ? "0 s" : inUnit(value, unitOf(value, TIME_UNITS));
 const bytes = value => inUnit(value, unitOf(value, BYTE_UNITS));
 const percent = (share, places = 0) => `${(100 * share).toFixed(places)} %`;
 const signedPercent = share => `${share > 0 ? "+" : share < 0 ? "−" : "±"}${Math.abs(100 * share).toFixed(1)} %`;

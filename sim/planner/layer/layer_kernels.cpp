@@ -141,8 +141,6 @@ void LayerOps::add_after_combine(const Step& s) {
   }
   if (forward) {
     add_latent(s, OpKind::latent_up);
-    s.chain.require(shared_apart_);
-    shared_apart_.clear();
     return;
   }
   add_latent_gradients(s, OpKind::latent_down, backward_roles());

@@ -79,13 +79,11 @@ std::vector<LayerOps::Step> LayerOps::chunk_steps(const Step& whole) {
 }
 
 void LayerOps::dispatch(int layer, Pass pass) {
-  if (chunks_results(layer)) {
-    chunk_chains_.clear();
-    return add_exchanges(step(layer, pass), Stage::dispatch);
-  }
-  begin_chunks(layer);
+  chunk_chains_.clear();
+  if (!chunks_results(layer)) begin_chunks(layer);
   for (const Step& s : chunk_steps(step(layer, pass))) add_exchanges(s, Stage::dispatch);
   join_chunks();
+  add_shared_behind_dispatch(step(layer, pass));
 }
 
 void LayerOps::combine(int layer, Pass pass) {

@@ -27,7 +27,8 @@ struct StashCopies {
 };
 
 /// Appends ops to a plan, piece by piece in the order that a schedule wants. Compute of a layer on
-/// one GPU: attention, gate, shared experts, permute | dispatch | sort, fc1, activation, fc2,
+/// one GPU: attention, gate, shared experts, permute | dispatch (of engines next to shared experts
+/// of few tokens) | sort, fc1, activation, fc2,
 /// reduce | combine | unpermute; backward mirrors it with data and weight gradients. Between the
 /// phases of a dispatch every GPU relays what it passes on. Kernels without work are left out; an
 /// exchange that would move nothing although its ranks hold tokens throws std::logic_error.
@@ -123,8 +124,9 @@ class LayerOps {
   std::span<const Role> backward_roles() const;
   void add_attention(const Step& s, std::span<const Role> roles);
   void add_shared_experts(const Step& s, std::span<const Role> roles);
-  bool runs_shared_apart(const Step& s) const;
-  void add_shared_apart(const Step& s, const KernelOf& fc1, const KernelOf& fc2);
+  bool has_shared_experts(const Step& s) const;
+  bool runs_shared_behind_dispatch(const Step& s) const;
+  void add_shared_behind_dispatch(const Step& s);
   void add_gate(const Step& s, std::span<const Role> roles);
   /// The projection into the latent, or out of it, if the model has one; forward, and gradients.
   void add_latent(const Step& s, OpKind kind);
@@ -191,7 +193,6 @@ class LayerOps {
   std::vector<OpId> parameters_;           // on their way, nobody waits yet
   std::vector<Mark> computed_;             // [layer] the end of its weight gradients
   std::vector<std::vector<OpId>> loaded_;  // [layer] copies that came back from the stash
-  std::vector<OpId> shared_apart_;         // kernels that the end of the layer waits for
 };
 
 /// The ops of MoE layers by themselves, in one microbatch on all GPUs of the plan.

@@ -36,8 +36,14 @@ struct LayerOps::Step {
   std::int64_t scores(const MoeModel& model) const {
     return work.gate_outputs > 0 ? work.gate_outputs : model.experts;
   }
+  /// Tokens that a GPU computes: those of all GPUs of its tensor group if these have all in common,
+  /// also if they are fewer than the GPUs.
   std::int64_t tokens(GpuId gpu) const {
-    return work.tokens_per_rank[gpu.index()] * cell.replicas_of_tokens;
+    const auto group = static_cast<std::size_t>(cell.replicas_of_tokens);
+    const std::size_t first = gpu.index() / group * group;
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < group; ++i) sum += work.tokens_per_rank[first + i];
+    return sum;
   }
   std::string suffix() const {
     return (again ? "-recompute" : pass == Pass::backward ? "-grad" : "") + wave_suffix();

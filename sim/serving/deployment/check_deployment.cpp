@@ -37,10 +37,14 @@ void check_engine(const EngineOptions& engine, const RequestLog& log) {
 
 void check_request(const EngineOptions& engine, const ServingRequest& request, std::size_t number) {
   const std::int64_t tokens = request.input + request.output + engine.drafts;
-  const std::int64_t blocks = (tokens + engine.kv.block - 1) / engine.kv.block;
+  const std::int64_t blocks = engine.kv.blocks_of(tokens);
   if (blocks > engine.kv.capacity / engine.kv.block) {
-    throw Error(fmt::format("request {} needs {} tokens of KV cache, but a rank holds {}", number,
-                            tokens, engine.kv.capacity),
+    const std::string states = blocks * engine.kv.block - tokens < engine.kv.block
+                                   ? ""
+                                   : fmt::format(" and states or windows as large as {} more",
+                                                 blocks * engine.kv.block - tokens);
+    throw Error(fmt::format("request {} needs {} tokens of KV cache{}, but a rank holds {}", number,
+                            tokens, states, engine.kv.capacity),
                 "give the KV cache more memory, use more GPUs per rank, or leave the request out");
   }
   // A sequence that was preempted computes its answer so far as a prompt. None is if blocks of all

@@ -203,7 +203,7 @@ class ServingLoop {
     }
     if (outcome.emitted == gain.tokens) {
       outcome.first = now_;
-    } else {
+    } else if (gain.request >= deployment_.warmup) {
       ++run_.gaps[(now_ - last_token_[number]).value];
     }
     last_token_[number] = now_;

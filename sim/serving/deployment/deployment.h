@@ -48,6 +48,7 @@ struct Deployment {
   KvTransfers* transfers = nullptr;
   std::vector<RankLoss> losses;
   std::optional<LossRate> loss_rate;  // more of them, drawn
+  std::int64_t warmup = 0;            // first requests of the log, whose gaps do not count
 };
 
 /// Runs until all requests are finished. `progress` gets the share of requests that are; it may

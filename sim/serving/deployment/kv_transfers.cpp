@@ -22,7 +22,7 @@ LinkTransfers::LinkTransfers(const Link& link, int senders, int receivers)
 Seconds LinkTransfers::arrival(Seconds now, std::int64_t tokens, int from, int to) {
   Seconds& sender = *std::ranges::min_element(sender_free_[static_cast<std::size_t>(from)]);
   Seconds& receiver = *std::ranges::min_element(receiver_free_[static_cast<std::size_t>(to)]);
-  const Bytes bytes = link_.per_token * tokens;
+  const Bytes bytes = link_.held.of(tokens) * link_.receivers;
   const Seconds end = std::max({now, sender, receiver}) + bytes / link_.bandwidth;
   sender = receiver = end;
   moved_ += bytes;

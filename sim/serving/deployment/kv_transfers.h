@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/base/types.h"
+#include "sim/model/sequence_cache.h"
 
 namespace moesim {
 
@@ -22,10 +23,11 @@ class KvTransfers {
 class LinkTransfers : public KvTransfers {
  public:
   struct Link {
-    Bytes per_token{};           // of all layers of one sequence
+    SequenceCache held{};        // of a sequence, by each GPU that receives a part of it
     BytesPerSecond bandwidth{};  // of the GPUs of one sequence together
     Seconds latency{};
     int of_sender = 1, of_receiver = 1;  // how many of an instance send or receive at once
+    int receivers = 1;  // GPUs of a sequence that hold a part; what several hold goes to each
   };
   LinkTransfers(const Link& link, int senders, int receivers);
   Seconds arrival(Seconds now, std::int64_t tokens, int from, int to) override;

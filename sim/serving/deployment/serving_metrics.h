@@ -59,8 +59,8 @@ struct PassTimes {
 /// - TPOT: from there to the last token, over the later tokens; requests of one token have none;
 /// - gap (ITL): between passes that gave tokens to a request;
 /// - latency: from arrival to the last token.
-/// Percentiles are of requests that finished, without the first `warmup` of the log; gaps are of
-/// all.
+/// Percentiles are of requests that finished, without the first `warmup` of the log; the run has
+/// left out their gaps.
 struct ServingMetrics {
   std::int64_t requests = 0, warmup = 0;
   LatencyFigures ttft, tpot, gap, latency;

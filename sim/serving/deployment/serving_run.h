@@ -43,7 +43,7 @@ InstanceSummary summary_of(const ServingInstance& instance, const EngineOptions&
 
 struct ServingRun {
   std::vector<RequestOutcome> requests;  // as in the log
-  /// Times between passes that gave tokens to a request, and how often each was.
+  /// Times between passes that gave tokens to a request, and how often each was; after the warm-up.
   std::map<double, std::int64_t> gaps;
   std::vector<ServingSample> samples;
   std::vector<InstanceSummary> instances;

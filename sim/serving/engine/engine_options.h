@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/base/types.h"
+#include "sim/model/sequence_cache.h"
 #include "sim/model/serving_batch.h"
 #include "sim/serving/engine/served_experts.h"
 
@@ -47,6 +48,16 @@ struct KvOptions {
   std::int64_t capacity = no_limit;  // tokens per rank
   bool prefix_cache = true;
   ReserveOptions reserve;
+  /// What a sequence takes of the memory that the capacity is; without: as many tokens as it has.
+  SequenceCache sequence;
+
+  /// Blocks of a sequence: states and windows take as many as their bytes, of which a token's in
+  /// layers without windows are the unit.
+  std::int64_t blocks_of(std::int64_t tokens) const {
+    const std::int64_t token = sequence.per_token.value;
+    if (token > 0 && tokens > 0) tokens += (sequence.bounded(tokens).value + token - 1) / token;
+    return (tokens + block - 1) / block;
+  }
 };
 
 /// What moves experts now and then.

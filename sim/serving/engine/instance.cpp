@@ -212,7 +212,10 @@ std::optional<std::vector<std::int64_t>> ServingInstance::lose(const LostRanks& 
     up_[at] = false;
     lost_by_[at] = lost.loss;
   }
-  if (gone.empty()) return std::nullopt;
+  if (gone.empty()) {
+    ++counts_.lost_in_vain;
+    return std::nullopt;
+  }
   ++counts_.losses;
   if (in_pass_) {
     in_pass_ = false;

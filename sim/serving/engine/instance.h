@@ -40,6 +40,7 @@ struct InstanceCounts {
   Seconds busy{}, stalled{};
   Seconds lost{};                   // passes that a lost rank ended, and the recovery after them
   std::int64_t losses = 0;          // of ranks at once
+  std::int64_t lost_in_vain = 0;    // more, of which all ranks were lost already
   std::int64_t restarted = 0;       // sequences that had keys and values on a lost rank
   std::int64_t lost_kv = 0;         // tokens of these
   std::int64_t kv_left = no_limit;  // least tokens of a rank that the experts of lost ones left

@@ -6,15 +6,11 @@
 namespace moesim {
 
 KvCache::KvCache(const KvOptions& options, std::int64_t chunk_tokens)
-    : block_(options.block),
+    : options_(options),
       capacity_(options.capacity / options.block),
       free_(capacity_),
       chunk_tokens_(options.prefix_cache ? chunk_tokens : 0),
       chunk_blocks_(chunk_tokens_ / options.block) {}
-
-std::int64_t KvCache::blocks_of(std::int64_t tokens) const {
-  return (tokens + block_ - 1) / block_;
-}
 
 std::int64_t KvCache::held_blocks(const HeldKv& held) const {
   return std::ssize(held.shared) * chunk_blocks_ + held.own_blocks;

@@ -43,7 +43,7 @@ class KvCache {
   /// Forgets all, as a rank that is lost does; no sequence holds anything.
   void clear();
 
-  std::int64_t blocks_of(std::int64_t tokens) const;
+  std::int64_t blocks_of(std::int64_t tokens) const { return options_.blocks_of(tokens); }
   /// Blocks that a sequence of so many tokens still takes from the available ones; shared
   /// chunks which only the cache keeps count.
   std::int64_t missing(std::span<const std::uint64_t> hashes, std::int64_t tokens) const;
@@ -62,7 +62,8 @@ class KvCache {
   void hold(std::uint64_t hash);
   void evict(std::int64_t blocks);
 
-  std::int64_t block_, capacity_, free_;
+  KvOptions options_;
+  std::int64_t capacity_, free_;
   std::int64_t idle_ = 0;  // blocks of chunks without holders
   std::int64_t chunk_tokens_, chunk_blocks_;
   std::unordered_map<std::uint64_t, Chunk> chunks_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 namespace moesim {
@@ -60,14 +61,16 @@ const StepPrice& PriceTable::price_at(const Point& point, std::size_t ranks) {
     }
     const ServingBatch batch =
         batch_of(shape, {ranks, options_.all_ranks_join}, options_.decode_tokens);
-    at->second = exact_.price(batch, point.back() == 1);
+    at->second = exact_.price_of(batch, point[shape_axes] == 1, point[shape_axes + 1] == 1);
   }
   return at->second;
 }
 
-StepPrice PriceTable::interpolated(const BatchShape& shape, std::size_t ranks, bool eager) {
+StepPrice PriceTable::interpolated(const BatchShape& shape, std::size_t ranks, bool eager,
+                                   bool splits) {
   Point point{};
-  point.back() = eager ? 1 : 0;
+  point[shape_axes] = eager ? 1 : 0;
+  point[shape_axes + 1] = splits ? 1 : 0;
   std::array<double, shape_axes> rest{};
   for (std::size_t axis = 0; axis < shape_axes; ++axis) {
     point[axis] = grid_number(axis, shape[axis]);
@@ -102,7 +105,11 @@ bool PriceTable::checks(std::int64_t pass) const {
 
 StepPrice PriceTable::price(const ServingBatch& batch, bool eager) {
   const BatchShape shape = shape_of(batch, options_.decode_tokens);
-  StepPrice price = interpolated(shape, batch.ranks.size(), eager);
+  if (exact_passes_ < options_.exact_passes) {
+    ++exact_passes_;
+    return exact_.price(batch, eager);
+  }
+  StepPrice price = interpolated(shape, batch.ranks.size(), eager, exact_.splits(batch));
   const bool prompts = shape[static_cast<std::size_t>(ShapeAxis::prompt_tokens)] > 0;
   if (checks(asked_[prompts ? 1 : 0]++)) {
     (prompts ? errors_.prompts : errors_.decodes)

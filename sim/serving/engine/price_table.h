@@ -20,6 +20,9 @@ struct PriceTableOptions {
   /// 0: never.
   std::int64_t check_every = 256;
   bool all_ranks_join = true;  // those without work compute one token
+  /// The first passes, which are not reused: short runs have no more, and would price about as many
+  /// points.
+  std::int64_t exact_passes = 0;
 };
 
 /// How far the table was from the exact prices where both were computed, relative to these.
@@ -48,7 +51,8 @@ struct PassErrors {
 /// A pass is priced as a mixture of at most eight grid points around its shape (linear on the
 /// simplices of Kuhn's triangulation: as many points as axes and one); each point is priced once,
 /// by a batch whose ranks are alike but for the fullest. Points of graphs and of eager passes are
-/// not mixed. What that leaves out: which contexts are on which rank, and whose tokens they are.
+/// not mixed, nor are those of passes whose parts take turns and of others. What that leaves out:
+/// which contexts are on which rank, and whose tokens they are.
 class PriceTable : public StepPrices {
  public:
   PriceTable(StepPrices& exact, const PriceTableOptions& options)
@@ -56,23 +60,26 @@ class PriceTable : public StepPrices {
 
   StepPrice price(const ServingBatch& batch, bool eager) override;
   const PassErrors& errors() const { return errors_; }
-  std::int64_t points() const { return static_cast<std::int64_t>(prices_.size()); }
+  /// Exact prices that were asked for, without checks.
+  std::int64_t points() const { return std::ssize(prices_) + exact_passes_; }
   std::int64_t asked() const { return asked_[0] + asked_[1]; }
 
  private:
   bool checks(std::int64_t pass) const;
-  /// The number of a grid value on each axis; the last one: 1 of an eager pass.
-  using Point = std::array<std::int32_t, shape_axes + 1>;
+  /// The number of a grid value on each axis; the last two: 1 of an eager pass, and of one whose
+  /// parts take turns.
+  using Point = std::array<std::int32_t, shape_axes + 2>;
   int steps_of(std::size_t axis) const;
   double grid_value(std::size_t axis, std::int32_t number) const;
   std::int32_t grid_number(std::size_t axis, double value) const;
   const StepPrice& price_at(const Point& point, std::size_t ranks);
-  StepPrice interpolated(const BatchShape& shape, std::size_t ranks, bool eager);
+  StepPrice interpolated(const BatchShape& shape, std::size_t ranks, bool eager, bool splits);
 
   StepPrices& exact_;
   PriceTableOptions options_;
   std::map<Point, StepPrice> prices_;
   std::array<std::int64_t, 2> asked_{};  // passes without prompts, and with some
+  std::int64_t exact_passes_ = 0;        // that were priced as such
   PassErrors errors_;
 };
 

@@ -113,8 +113,10 @@ void RankScheduler::admit() {
 bool RankScheduler::admit_first(std::int64_t& reserved) {
   ServingSequence& sequence = waiting_.front();
   const bool carried = sequence.carried > 0;
-  const std::int64_t found =
-      carried ? 0 : std::min(kv_.cached(sequence.hashes), sequence.known - 1);
+  // The last token is computed again, and in whole blocks what is with it.
+  const std::int64_t block = options_.kv.block;
+  const std::int64_t most_found = (sequence.known - 1) / block * block;
+  const std::int64_t found = carried ? 0 : std::min(kv_.cached(sequence.hashes), most_found);
   const std::int64_t done = carried ? sequence.carried : found;
   const std::int64_t whole = carried ? 1 + options_.drafts : sequence.known - done;
   const std::int64_t tokens = carried ? whole : std::min({whole, options_.chunk, budget()});

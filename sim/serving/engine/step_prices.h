@@ -28,6 +28,12 @@ class StepPrices {
   /// The pass that runs this batch; never called with a batch without tokens. `eager`: no graph
   /// runs it, the host issues each kernel.
   virtual StepPrice price(const ServingBatch& batch, bool eager) = 0;
+  /// Whether parts of that batch take turns.
+  virtual bool splits(const ServingBatch& /*batch*/) const { return false; }
+  /// The same pass where parts take turns, or none do, whatever its batch says.
+  virtual StepPrice price_of(const ServingBatch& batch, bool eager, bool /*splits*/) {
+    return price(batch, eager);
+  }
 };
 
 }  // namespace moesim

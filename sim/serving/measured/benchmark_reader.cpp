@@ -169,6 +169,7 @@ ServedBenchmark result_of(BenchmarkFigures figures, const ResultPlace& place) {
   result.tool = tool_of(figures);
   result.model = figures.text({"modelid", "inputconfig.endpoint.modelnames",
                                "inputconfig.modelnames", "engine.model", "model"});
+  result.backend = figures.text({"backend", "endpointtype"});
   add_load(figures, result, place);
   add_lengths(figures, result, place);
   result.input =

@@ -18,6 +18,7 @@ struct ServedBenchmark {
   std::string file, tool;
   int line = 0;               // of the file; 0: all of it
   std::string model;          // as the benchmark names it; empty: it does not
+  std::string backend = {};   // the engine that answered, likewise
   std::int64_t requests = 0;  // that were answered
   std::int64_t failed = 0;
   /// How requests came: so many per second, or so many in flight. Neither: all at once.

@@ -30,6 +30,9 @@ struct LogForm {
 constexpr LogForm mooncake{512, 1e-3};
 constexpr LogForm bailian{16, 1};  // Qwen's on Alibaba Cloud, whose lines name their chat
 
+/// In seconds since 1970: what is later is in milliseconds.
+constexpr double latest = 1e11;
+
 /// Longer than any context: a length above it is a time or an id in the wrong column.
 constexpr std::int64_t most_tokens = 1'000'000'000;
 constexpr const char* log_hint =
@@ -47,6 +50,12 @@ class RequestSink {
 
   void add(double seconds, double input, double output) {
     if (!std::isfinite(seconds) || seconds < 0) fail("the time is not a number of 0 or more");
+    if (seconds > latest) {
+      fail(
+          fmt::format("the time is {:.6g} s, in thousands of years", seconds),
+          "times are in seconds, of Mooncake's `timestamp` in milliseconds: divide milliseconds by "
+          "1000");
+    }
     if (!log_.requests.empty() && seconds < last_) {
       fail(fmt::format("the time {} s is before that of the request before, {} s", seconds, last_),
            "sort the log by time");

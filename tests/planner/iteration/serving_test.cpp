@@ -85,14 +85,14 @@ TEST(ServingPlan, OfOneGpuTakesTheSumOfItsKernels) {
     Seconds kernels;
     for (const Op& op : step.plan.ops) {
       ASSERT_EQ(op.key.pass, Pass::forward);
-      if (op.stream != Stream::compute) continue;  // shared experts take less than routed ones
+      ASSERT_EQ(op.stream, Stream::compute);
       if (op.kernels() != nullptr) kernels += gpu.time(op.kernels()->of(0), op.key.type());
     }
     EXPECT_NEAR(simulated(step, topology).makespan.value, kernels.value, 1e-9 * kernels.value);
   }
 }
 
-TEST(ServingPlan, SharedExpertsOfFewTokensRunNextToTheOthers) {
+TEST(ServingPlan, SharedExpertsOfFewTokensRunNextToTheDispatch) {
   MoeModel model = test::whole(4);
   model.shared_experts = 1;
   model.shared_ffn = 64;
@@ -102,13 +102,19 @@ TEST(ServingPlan, SharedExpertsOfFewTokensRunNextToTheOthers) {
     Planner planner(test::policy("deepep-low-latency"), topology, model, trace,
                     serving({{{.context = 0, .tokens = tokens, .count = 1}}}, {.ep = 8, .etp = 1}));
     const PlannedStep step = planner.plan(0);
-    int apart = 0, others = 0;
+    // In the order of the compute stream they are behind the launch of the dispatch, or before it.
+    int behind = 0, before = 0;
+    bool dispatched = false;
     for (const Op& op : step.plan.ops) {
+      if (op.key.kind == OpKind::gate) dispatched = false;
+      if (op.key.kind == OpKind::token_exchange) dispatched = true;
       if (op.key.kind != OpKind::shared_fc1 && op.key.kind != OpKind::shared_fc2) continue;
-      ++(op.stream == Stream::copy ? apart : others);
+      EXPECT_EQ(op.stream, Stream::compute) << "they share the GPU with the routed experts";
+      EXPECT_TRUE(op.after.empty() || !dispatched);
+      ++(dispatched ? behind : before);
     }
-    EXPECT_EQ(tokens == 256 ? others : apart, 0);
-    EXPECT_GT(tokens == 256 ? apart : others, 0);
+    EXPECT_EQ(tokens == 256 ? before : behind, 0);
+    EXPECT_GT(tokens == 256 ? behind : before, 0);
   }
 }
 
