@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts how pages read: long sentences, long lines, and words that plain English does without.
+"""Counts what makes pages hard to read: long sentences, long lines, and words to avoid.
 
-Sentences are those of paragraphs and lists. Code, tables, headings and quoted names are left out of them; words to avoid are
-looked for in tables and headings, too.
+Sentences are those of paragraphs and lists. Code, tables, headings and quoted names do not count; words to avoid
+count in tables and headings, too.
 """
 import re
 
@@ -27,7 +27,7 @@ WORD = re.compile(r"\S*\w\S*")
 
 
 def plain_text(text):
-    """The page with as many lines, without code, targets of links and quoted names ("x" stands for one)."""
+    """The page without code, link targets and quoted names (each becomes "x"); line numbers stay."""
     def blank(match):
         return "\n" * match[0].count("\n")
     text = COMMENT.sub(blank, FENCED.sub(blank, text))
@@ -66,7 +66,7 @@ def avoided(text):
 
 
 def long_lines(text):
-    """(line number, characters) of long lines that are prose: neither code nor a table, and not what a program has written."""
+    """(line number, characters) of long lines of prose: no code, no table, nothing that a program wrote."""
     def blank(match):
         return "\n" * match[0].count("\n")
     for number, line in enumerate(FENCED.sub(blank, WRITTEN.sub(blank, text)).splitlines(), 1):

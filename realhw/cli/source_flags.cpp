@@ -57,7 +57,7 @@ void check_ranks(const std::string& cluster, int gpus, int ranks) {
   if (gpus == ranks) return;
   throw Error(fmt::format("{} has {} GPUs, but {} process{}", cluster, gpus, ranks,
                           ranks == 1 ? " runs" : "es run"),
-              fmt::format("start {} ranks (docs/realhw.md), or take another cluster by --set "
+              fmt::format("start {} ranks (docs/realhw.md), or resize the cluster with --set "
                           "topology.nodes=...",
                           gpus));
 }

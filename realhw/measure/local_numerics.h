@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Are the numbers right? All ranks of the steps in this process, on the CPU, without any time.
+// Checks the numbers of steps: runs all ranks in this process on the CPU and measures no times.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace moesim {
 
 struct Numerics {
   std::string policy;
-  std::string unsuitable;  // why it cannot run; empty: it did
+  std::string unsuitable;  // why it cannot run; empty: it ran
   int steps = 0;
   Comparison compared;  // over all ranks and steps
 };
@@ -21,7 +21,7 @@ struct Numerics {
 /// Runs every step of a policy once and compares it with the reference.
 Numerics local_numerics(StepSource& source, std::size_t policy, const CompareOptions& options);
 
-/// One line a policy: steps, elements compared, elements wrong.
+/// One line per policy: steps, elements compared, elements wrong.
 std::string numerics_table(const std::vector<Numerics>& cases);
 
 }  // namespace moesim

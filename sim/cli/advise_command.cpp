@@ -119,20 +119,20 @@ void add_advise_command(CommandLine& app) {
       .separated_by(',')
       .one_value_each();
   command.add_option("--sla", flags->sla,
-                     "of --ask serving: METRIC FIGURE < TIME by commas; ttft, tpot, gap, latency; "
-                     "mean, p50, p90, p95, p99");
-  command.add_option("--budget", flags->budget, "time to take at most (default 10min)");
+                     "for --ask serving: METRIC FIGURE < TIME; several: a,b; METRIC: ttft, tpot, "
+                     "gap, latency; FIGURE: mean, p50, p90, p95, p99");
+  command.add_option("--budget", flags->budget, "longest time of the search (default 10min)");
   command
       .add_option("--top", flags->shown,
-                  "candidates to show (default 5); 1: not what the next would need")
+                  "candidates to show (default 5); 1: no comparison with the second")
       .range(1, 1 << 20);
   command.add_option("--finals", flags->finals, "the best N are simulated at flow (default 3)")
       .range(0, 1 << 20);
   command
       .add_option(
           "--part", flags->part,
-          "of the candidates that can be: simulated at port, at most (default 0.2, but 12 of "
-          "them)")
+          "largest part of the possible candidates to simulate at port (default 0.2, but at least "
+          "12 of them)")
       .range(0.0, 1.0);
   command.add_option("-j,--workers", flags->workers, "processes to use (default: all cores)")
       .range(1, 1024);

@@ -265,7 +265,7 @@ void write_new(NewScenario scenario) {
 void add_new_command(CommandLine& app) {
   const auto scenario = std::make_shared<NewScenario>();
   CommandLine command = app.add_subcommand(
-      "new", "Writes a commented scenario after four questions, which flags answer, too");
+      "new", "Writes a commented scenario after four questions; flags may answer them");
   command.add_option("FILE", scenario->file, "where it goes (default scenario.yaml)");
   command.add_option("--topology", scenario->topology,
                      "cluster: a name of `moesim list topologies` or a file");

@@ -201,28 +201,30 @@ CommandLine add(CommandLine& app, const std::string& name, const std::string& de
                              return report_page({{"", document}}, MOESIM_VERSION, lossy->allowed());
                            });
   command.add_flag("--pictures", options->pictures,
-                   "adds to --json what 'moesim report' draws next to bars and table");
+                   "adds to --json what 'moesim report' draws: timelines, clusters, loads");
   command.add_option("--workers", options->workers, "processes to use (default: all cores)")
       .range(1, 1024);
   command.add_flag("--bounds", options->bounds,
-                   "adds tables of what no such plan can beat, and of only the token exchanges");
+                   "adds tables of lower bounds: of the whole step, and of its token exchanges");
   command.add_flag("--elasticities", options->elasticities,
-                   "adds what 10 % more of each resource is worth, by simulating again");
+                   "adds what 10 % more of each resource gains, by simulating again");
   command.add_flag("--every-gpu", options->every_gpu,
-                   "simulates every GPU, also where balanced ones do the same and one would do");
+                   "simulates every GPU, even if balanced ones do the same and one would suffice");
   command.add_flag("--every-microbatch", options->every_microbatch,
-                   "simulates every microbatch, also where the steady state of few would do");
+                   "simulates every microbatch, even if the steady state of a few would suffice");
   const auto keep_timeline = [options](const std::string& path) {
     claim_output(path);
     options->timeline = path;
   };
   command.add_option("--timeline", keep_timeline,
-                     "writes what ran when as trace events, which ui.perfetto.dev opens");
+                     "writes a timeline as trace events, for ui.perfetto.dev");
   command.add_option(
       "--timeline-ranks", options->timeline_ranks,
-      fmt::format("ranks in it: all, or 0,8-15 (default: {}, the first of its pipeline stages)",
+      fmt::format("ranks in the timeline: all, or 0,8-15 (default: {}, the first of each stage)",
                   default_ranks));
-  command.add_option("--timeline-steps", options->timeline_steps, "its steps: the first N (1)")
+  command
+      .add_option("--timeline-steps", options->timeline_steps,
+                  "steps in the timeline: the first N (default 1)")
       .range(1, 1 << 20);
   add_allow_commands(command);
   command.callback([options, callback] { callback(*options); });

@@ -86,10 +86,11 @@ void add_trace_import(CommandLine& trace) {
       .add_option("--layers", flags->layers, "model layer numbers: FIRST:COUNT, or a list 0,7,15")
       .separated_by(',');
   command.add_option("--phase", flags->phase, "training, prefill, decode or mixed");
-  command.add_option("--passes", flags->passes, "takes only passes of one kind, if the files tell")
+  command
+      .add_option("--passes", flags->passes, "takes only passes of one kind, if the files say it")
       .one_of({"prefill", "decode"});
   command.add_option("--step-tokens", options.step_tokens,
-                     "fills steps up to so many tokens (default: one pass, or 131072 of requests)");
+                     "tokens that fill a step (default: one pass, or 131072 of requests)");
   command.add_option("--ids", options.ids, "npz: the array of expert ids");
   command.add_option("--lengths", options.lengths, "npz: the array of sequence lengths");
   command.add_option("--weights", options.weights, "npz: the array of gate weights");
@@ -99,9 +100,9 @@ void add_trace_import(CommandLine& trace) {
       .one_of({"tlk", "ltk"});
   command
       .add_option("--map", options.map,
-                  "table: which field says what, as token=token_idx,experts=topk_ids; of request, "
-                  "step, rank, token, layer, slot, experts, weights, count, phase (default: by "
-                  "their usual names)")
+                  "table: names of fields, as token=token_idx,experts=topk_ids; for request, "
+                  "step, rank, token, layer, slot, experts, weights, count, phase (default: "
+                  "usual names)")
       .separated_by(',');
   command
       .add_option("--numbering", options.numbering,
@@ -111,8 +112,8 @@ void add_trace_import(CommandLine& trace) {
       .one_of({"from-0", "from-1", "moe"});
   command.add_option("--micro-batch", options.micro_batch,
                      "router-lists, megatron-trace, trace-v1, flame: sequences whose tokens "
-                     "alternate in a microbatch (default: as the choices show)");
-  command.add_option("--weight-scale", options.weight_scale, "npz: one unit of the weights");
+                     "alternate in a microbatch (default: guessed from choices)");
+  command.add_option("--weight-scale", options.weight_scale, "npz: value of one unit of weight");
   command.callback([flags] { run_import(*flags); });
 }
 

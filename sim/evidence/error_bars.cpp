@@ -24,8 +24,8 @@ std::vector<double> numbers(const std::vector<Seconds>& steps) {
   return values;
 }
 
-/// Half of the interval of a mean of n for the mean of n others; what a bootstrap over the values
-/// comes to, but for the quantile of few values.
+/// Half of the 90 % interval for the mean of n other values. A bootstrap gives the same, except for
+/// the larger quantile of few values.
 double half_interval(const std::vector<double>& values) {
   const double n = static_cast<double>(values.size());
   const double variance = sum_of_squares(values, mean(values)) / (n - 1);
@@ -38,7 +38,7 @@ double half_interval(const std::vector<double>& values) {
 double student_95(int degrees_of_freedom) {
   constexpr double exact[] = {6.3138, 2.9200, 2.3534, 2.1318};
   if (degrees_of_freedom <= 4) return exact[std::max(1, degrees_of_freedom) - 1];
-  // Cornish-Fisher expansion around the normal quantile; right to 1e-3 from 5 on.
+  // Cornish-Fisher expansion around the normal quantile; within 1e-3 from 5 degrees on.
   constexpr double z = 1.6448536;
   const double d = degrees_of_freedom;
   const double z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
@@ -70,14 +70,14 @@ std::optional<Sampled> sampled_speedup(const std::vector<Seconds>& base,
   if (steps.size() < 2 || base.size() != steps.size()) return std::nullopt;
   const std::vector<double> b = numbers(base), s = numbers(steps);
   const double middle = mean(s), ratio = mean(b) / middle;
-  std::vector<double> moves;  // of the ratio by one step, to the first order
+  std::vector<double> moves;  // by which each step changes the ratio, to the first order
   for (std::size_t i = 0; i < s.size(); ++i) moves.push_back((b[i] - ratio * s[i]) / middle);
   return Sampled{ratio, half_interval(moves)};
 }
 
 std::optional<std::int64_t> steps_to_tell(const Sampled& speedup, std::int64_t steps) {
   const double off = std::abs(speedup.value - 1);
-  // Beyond this the two are the same for all that is worth knowing.
+  // Closer to 1 than this, the two count as equal.
   constexpr double least = 1e-3;
   if (off < least) return std::nullopt;
   const double part = speedup.half / off;

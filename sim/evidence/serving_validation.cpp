@@ -73,13 +73,6 @@ std::vector<ServedFigure> figures_of(const ServedComparison& run) {
   return figures;
 }
 
-/// Those of vLLM and SGLang are one process; others share their requests out.
-ClientTimes client_of(const ServedBenchmark& benchmark) {
-  const bool one =
-      benchmark.tool.ends_with("bench_serving") || benchmark.tool == "vllm bench serve";
-  return one ? benchmark_client : ClientTimes{};
-}
-
 /// Requests as a benchmark sent them.
 RequestLog log_of(const ServedBenchmark& benchmark, const BenchmarkLoad& load) {
   const bool each = !benchmark.inputs.empty();
@@ -90,7 +83,7 @@ RequestLog log_of(const ServedBenchmark& benchmark, const BenchmarkLoad& load) {
   draw.output.mean = std::round(benchmark.output);
   if (load.in_flight) {
     draw.concurrency = std::llround(load.of);
-    draw.client = client_of(benchmark);
+    draw.client = benchmark.client;
   } else {
     draw.arrivals.rate = load.of;
     draw.arrivals.kind = ArrivalLaw::Kind::gamma;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion of commands, flags and names in shells. CLI11 has none, and generators of other
-// languages (shtab, clap_complete) read only command lines of their own libraries.
+// Completion of commands, flags and names in shells. CLI11 cannot write it, and generators
+// of other languages (shtab, clap_complete) read only command lines of their own libraries.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace moesim {
 
-/// A script for bash, zsh or fish. It asks the program for the names that are there:
-/// `PROGRAM completion names SECTION` prints one a line.
+/// A script for bash, zsh or fish. It asks the program for names:
+/// `PROGRAM completion names SECTION` prints one per line.
 std::string completion_script(const CommandInfo& program, const std::string& shell);
 
 }  // namespace moesim

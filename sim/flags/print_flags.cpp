@@ -21,11 +21,11 @@ void PrintFlags::add_to(CommandLine& command) {
   };
   command.group("Output");
   command.add_option("--format", keep,
-                     "table (default), csv, json or markdown; csv and json have full numbers in "
-                     "SI units");
+                     "table (default), csv, json or markdown; csv and json have unrounded numbers "
+                     "in SI units");
   command
       .add_option("--columns", columns_,
-                  "only these columns, in this order: a,b; spaces in names as dashes")
+                  "only these columns, in this order: a,b; write dashes for spaces in names")
       .separated_by(',')
       .one_value_each();
   command.add_flag("--wide", wide_, "all columns, however narrow the terminal");
@@ -56,7 +56,7 @@ void PrintFlags::print(const Printout& printout, std::FILE* stream) const {
   style.sort = sort_;
   try {
     put();
-  } catch (const Error&) {  // results of minutes are not lost over a misspelt column
+  } catch (const Error&) {  // a misspelt column does not lose results of minutes
     style = style_for(stream);
     put();
     throw;

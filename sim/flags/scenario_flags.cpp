@@ -118,16 +118,16 @@ void ScenarioFlags::add_steps(CommandLine& command) {
       command, "--p2p-order", "p2p_order", true,
       "at flow and simgrid: all-at-once (default), or nccl: 8 peers at a time in NCCL's order");
   add_text(command, "--ep", "ep", false,
-           "expert-parallel degree: ranks of an EP group (default: as large as fits, the cluster "
-           "for policies of fsep; of iterations 1)");
+           "expert-parallel degree: ranks of an EP group (default: as large as fits, for policies "
+           "of fsep the cluster; for iterations 1)");
   add_text(command, "--tokens-per-rank", "tokens_per_rank", false,
-           "tokens of a rank in a step (default: the largest number that every rank has)");
+           "tokens of a rank in a step (default: as many as every rank has)");
   add_text(command, "--repeat", "repeat", false,
            "how often every recorded step is played (default 1)");
   add_text(command, "--steps", "steps", true,
            "all (default), one step, or a range: 0:10 is the first ten");
   add_text(command, "--warmup", "warmup", false,
-           "steps before these that planners see and no figure counts (default 0)");
+           "earlier steps that planners see but no figure counts (default 0)");
   command.add_option("--layers", layers_, "all (default), recorded, or model layer numbers 1,2,3")
       .separated_by(',')
       .one_value_each();
@@ -141,9 +141,10 @@ void ScenarioFlags::add_steps(CommandLine& command) {
   add_text(command, "--accumulate", "accumulate", false,
            "N: sums expert gradients over the EP groups every N-th step (default 1); or never");
   add_text(command, "--gradient-bytes", "gradient_bytes", false,
-           "bytes of the gradient of an expert parameter (default 2)");
+           "bytes of the gradient of an expert parameter (default 2; iterations: by software)");
   add_text(command, "--optimizer-bytes", "optimizer_bytes", false,
-           "bytes of the optimizer state of an expert parameter (default 12)");
+           "bytes of the optimizer state of an expert parameter (default 12; iterations: by "
+           "software)");
 }
 
 void ScenarioFlags::add_changes(CommandLine& command) {
@@ -158,14 +159,14 @@ void ScenarioFlags::add_changes(CommandLine& command) {
 
 void ScenarioFlags::add_iteration(CommandLine& command) {
   add_text(command, "--tp", "parallel.tp", false,
-           "tensor-parallel degree (default 1); those without a flag: --set "
+           "tensor-parallel degree (default 1); for sizes without a flag: --set "
            "parallel.KEY=VALUE");
   add_text(command, "--cp", "parallel.cp", false, "context-parallel degree (default 1)");
   add_text(command, "--pp", "parallel.pp", false, "pipeline stages (default 1)");
   add_text(command, "--vpp", "parallel.vpp", false, "chunks of layers per stage (default 1)");
   add_text(command, "--etp", "parallel.etp", false,
            "tensor-parallel degree of experts (default: tp)");
-  add_text(command, "--global-batch", "batch.global", false, "its sequences");
+  add_text(command, "--global-batch", "batch.global", false, "sequences of an iteration");
   add_text(command, "--micro-batch", "batch.micro", false, "sequences of a microbatch (default 1)");
   add_text(command, "--sequence", "batch.sequence", false, "tokens of a sequence");
   add_text(command, "--pipeline", "pipeline", true,
@@ -178,14 +179,14 @@ void ScenarioFlags::add_iteration(CommandLine& command) {
                               fmt::join(recompute_module_names(), ", ")))
       .one_value_each();
   add_text(command, "--software", "software", true,
-           "iteration: what trains: a name of `moesim list software` or a file (default: "
+           "training program: a name of `moesim list software` or a file (default: "
            "megatron-core)");
   add_text(command, "--zero", "zero", false,
-           "what replicas share: 0 nothing, 1 (default) optimizer state, 2 gradients "
-           "too, 3 parameters too");
+           "what replicas share: 0 nothing, 1 optimizer state, 2 gradients too, 3 parameters "
+           "too (default: by software, mostly 1)");
   command
       .add_option("--routing", routing_,
-                  "recorded (default), or balanced: as many tokens for every expert; "
+                  "recorded (default), or balanced: equally many tokens for every expert; "
                   "several: a,b")
       .one_value_each();
 }

@@ -10,11 +10,11 @@
 
 namespace moesim {
 
-/// The scenario of a command whose input is something else: `--scenario FILE` and `--set`, by which
-/// `policy=laer` changes a key, and `topology.nodes=4` is as in any command.
+/// The scenario of a command whose input is something else: `--scenario FILE` and `--set`, where
+/// `policy=laer` changes a key of the scenario and `topology.nodes=4` an input.
 class NamedScenario {
  public:
-  /// The command's flags must outlive the app.
+  /// This object must outlive the command line.
   void add_to(CommandLine& command, const std::string& about);
   const std::string& file() const { return file_; }
   std::vector<Override> overrides() const;
@@ -27,7 +27,7 @@ class NamedScenario {
 /// What the flags said; flags win over the file.
 class ScenarioFlags {
  public:
-  /// Adds the positional SCENARIO and one flag per key; the command's flags must outlive the app.
+  /// Adds the positional SCENARIO and one flag per key. This object must outlive the command line.
   void add_to(CommandLine& command);
   Scenario read() const;
   /// What read() reads: the positional argument, and what the flags say.
@@ -35,7 +35,7 @@ class ScenarioFlags {
   std::vector<Override> overrides() const;
 
  private:
-  /// A flag that changes one key of the scenario; text that YAML must not interpret is quoted.
+  /// A flag that changes one key of the scenario; `quoted`: as text that YAML does not interpret.
   void add_text(CommandLine& command, const std::string& flag, const std::string& key, bool quoted,
                 const std::string& description);
   void add_changes(CommandLine& command);

@@ -1,28 +1,28 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the page of reports together and writes it as a C++ source.
+"""Assembles the report page from its parts and writes it as a C++ source.
 
 usage: assemble.py OUTPUT TEMPLATE PART...
 
 In the template `/*STYLE*/` stands for the parts that end in .css, `/*LIBRARY*/` for those in .min.js, `/*SCRIPT*/`
-for the other scripts, in the order of the command line, and `/*RESULTS*/` for what moesim fills in. A template NAME
-without results becomes the text NAME_page.
+for the other scripts, in the order of the command line, and `/*RESULTS*/` for what moesim fills in. A template
+NAME.html without /*RESULTS*/ becomes the variable NAME_page.
 """
 import pathlib
 import sys
 
-CHUNK = 12000  # letters of a literal: compilers need not take longer ones
+CHUNK = 12000  # characters of a literal: compilers need not accept longer ones
 DELIMITER = "moesim"
 
 
 def filled(template, parts):
-    """The template with all parts, cut where the results go: (one text or two, whether it has charts)."""
+    """(the template with all parts, in two pieces if results go between them; whether it has charts)."""
     texts = {name: [] for name in ("STYLE", "LIBRARY", "SCRIPT")}
     for part in parts:
         kind = "STYLE" if part.suffix == ".css" else "LIBRARY" if part.name.endswith(".min.js") else "SCRIPT"
         text = part.read_text(encoding="utf-8")
         if "</script" in text or "</style" in text or f'){DELIMITER}"' in text:
-            sys.exit(f"{part}: would end the element or the literal that holds it")
+            sys.exit(f"{part}: has text that would end its HTML element or its literal")
         texts[kind].append(text)
     for name, of_kind in texts.items():
         template = template.replace(f"/*{name}*/", "\n".join(of_kind))

@@ -31,8 +31,8 @@ struct Source {
   }
 };
 
-/// By name. Nothing is read before it is known to be needed: in addition to the ids recorders keep
-/// texts and other objects that are not arrays of numbers.
+/// By name. Only arrays that are needed are read: recorders also save texts and other objects that
+/// are not arrays of numbers.
 using Sources = std::map<std::string, Source>;
 
 Sources find_sources(const std::vector<std::string>& inputs) {
@@ -97,7 +97,7 @@ const std::vector<std::string> usual_ids = {"ids", "expert_ids", "topk_ids", "in
 const std::vector<std::string> usual_weights = {"weights", "gate_weights", "topk_weights",
                                                 "gate_w1e4"};
 
-/// Arrays of ids per layer, if none holds those of all.
+/// Finds one array of ids per layer, if no array holds the ids of all layers.
 std::optional<LayerArrays> find_layers(const Sources& sources, const ImportOptions& options) {
   const bool usual = std::ranges::any_of(
       usual_ids, [&](const std::string& name) { return sources.contains(name); });
@@ -113,7 +113,7 @@ void read_layers(const Sources& sources, const LayerArrays& layers, const Import
   for (const std::string& name : layers.names) arrays.ids.push_back(sources.at(name).read());
   if (!options.weights.empty()) {
     throw Error("--weights names one array, but ids have one per layer",
-                "weights whose names have the numbers of the layers are found without it");
+                "leave it out: weights with layer numbers in their names are found");
   }
   const auto weights =
       find_layer_arrays(names_of(sources), ArrayRole::weights, layers.names.size());

@@ -8,16 +8,15 @@
 namespace moesim {
 
 struct Launch {
-  std::string id;  // of the launch: no other one has it, not even a requeued job
+  std::string id;  // unique to the launch, even if its job is requeued
   int rank = 0, size = 1;
 };
 
-/// What the launcher has put into the environment; nothing if this is the only process. Open MPI
-/// and whatever speaks PMIx, and Slurm's srun. The processes need no MPI library: what they share
-/// is a folder.
+/// What Open MPI's launcher (PMIx) or Slurm's srun put into the environment; nothing if this is the
+/// only process. The processes need no MPI library: they only share a folder.
 std::optional<Launch> launch_of_environment();
 
-/// How many to use of those asked for; 0: all cores, or one for each process of a launch.
+/// Workers of this process: as many as asked; for 0 all cores, or one in a launch.
 int workers_of(const std::optional<Launch>& launch, int asked);
 
 }  // namespace moesim

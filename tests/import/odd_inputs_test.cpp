@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs that are unusual, and still say what they mean: of many types, widths and neighbours.
+// Inputs that are unusual but clear: rare element types, alternating tokens, files of other kinds.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -25,7 +25,7 @@ std::string raw_bytes(T value) {
   return bytes;
 }
 
-/// One element of a type, or what is wrong with its file.
+/// Reads a file with one element of `dtype`; returns the element as text, or the error.
 std::string element_of(const std::string& dtype, const std::string& data,
                        const std::string& more = "") {
   const ScratchFolder scratch;
@@ -87,7 +87,7 @@ TEST(SafetensorsOf, NoHeaderAreRefused) {
   EXPECT_EQ(error_of([&] { Safetensors(scratch / "a"); }), "");
 }
 
-/// Rows of `top_k` different ids of a type, with more tokens than are copied at once.
+/// Imports rows of `top_k` different ids of type T; more tokens than are copied at once.
 template <class T>
 void expect_narrowed(int top_k, int experts) {
   constexpr std::int64_t tokens = 300;
@@ -137,7 +137,7 @@ TEST(IdsOfEveryType, AreNarrowedInAnyNumber) {
   }
 }
 
-/// Tokens of two choices, the same in four layers.
+/// Alternating sequences found in tokens with two choices, the same in four layers.
 int sequences_of(std::int64_t tokens, const std::function<std::int32_t(std::int64_t, int)>& id) {
   std::vector<NpyArray> layers;
   for (int l = 0; l < 4; ++l) {
@@ -150,18 +150,18 @@ int sequences_of(std::int64_t tokens, const std::function<std::int32_t(std::int6
 
 TEST(AlternatingTokens, ShareMoreThanTheirNeighbours) {
   const auto own = [](std::int64_t t) { return static_cast<std::int32_t>(1000 + t); };
-  // One choice in turn of two: half of the choices at every even lag.
+  // The first choice repeats every 2 tokens: at even lags half of the choices are equal.
   EXPECT_EQ(
       sequences_of(
           2102, [&](auto t, int k) { return k == 0 ? static_cast<std::int32_t>(t % 2) : own(t); }),
       2);
-  // The other in turn of five: as many at lag 5, next to twice two.
+  // The second repeats every 5 tokens: lag 5 has as many equal choices as its neighbour, lag 4.
   EXPECT_EQ(sequences_of(2102,
                          [&](auto t, int k) {
                            return static_cast<std::int32_t>(k == 0 ? t % 2 : 10 + t % 5);
                          }),
             1);
-  // Of one token in 30, whose choice comes again at even lags: 1.7 %, less than a rhythm makes.
+  // A choice comes again in 3 of 30 tokens: 1.7 % at lag 4, less than a language's rhythm makes.
   EXPECT_EQ(sequences_of(2400,
                          [&](auto t, int k) {
                            return k == 0 && t % 30 < 6 && t % 2 == 0
@@ -201,7 +201,7 @@ TEST(ManifestsOfTraceV1, HaveNumbersInTheirRange) {
   }
 }
 
-/// A folder of formats.py with one more file, or without one.
+/// A copy of a folder that formats.py wrote, with the file `more` and without the file `without`.
 std::string changed_folder(const ScratchFolder& scratch, const std::string& kind,
                            const std::string& more, const std::string& without) {
   fs::copy(formats() + "/" + kind, scratch / "in", fs::copy_options::recursive);
@@ -231,7 +231,7 @@ TEST(FoldersOfFormats, ThatLackTheirExpertsNeedThem) {
   }
 }
 
-/// What the table reader makes of a file, or the Error.
+/// Ids that the table reader finds in a file, by layer, or the error.
 std::string imported_table(const std::string& text, std::vector<int> layers = {}) {
   const ScratchFolder scratch;
   write_bytes(scratch / "in/a", text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures and words of an advice that follow from its table.
+// Figures and words that advise derives from its table.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ struct AdviceParts {
   Table table{"none", 0, {}};
 };
 
-/// About 16 GPUs that run one layer of a small trace, all candidates of it at port.
+/// Advice for 16 GPUs and one layer of a small trace; all candidates are simulated at port.
 AdviceParts advice_parts(
     const std::string& more, int finals = 0, double budget = 600,
     const std::function<bool()>& stop = [] { return false; }) {
@@ -73,7 +73,7 @@ TEST(AdviceWords, TellWhichOfTheShownLoseAnything) {
   EXPECT_TRUE(lossy("[alltoall, switch]"));
 }
 
-/// Goes on until so many children have ended, then sleeps.
+/// A `stop` that never stops, but sleeps once when so many child processes have ended.
 class SleepsAfterChildren {
  public:
   SleepsAfterChildren(int children, std::chrono::milliseconds time)
@@ -83,7 +83,7 @@ class SleepsAfterChildren {
     if (before != faults_ && --left_ == 0) std::this_thread::sleep_for(time_);
     return false;
   }
-  /// Whether they have ended.
+  /// Whether these children have ended.
   bool done() {
     (*this)();
     return left_ <= 0;
@@ -103,7 +103,7 @@ class SleepsAfterChildren {
 TEST(AdviceWords, SayThatTheTimeWasOver) {
   const std::string two = "policy: [alltoall, dedup]\n", over = "# the time was over\n";
   EXPECT_THAT(advice_parts(two).text, Not(HasSubstr("the time was over")));
-  // The workers of both fidelities are through.
+  // Two children: the workers of both fidelities.
   const SleepsAfterChildren sleeps(2, std::chrono::milliseconds(2050));
   EXPECT_THAT(advice_parts(two, 0, 2, sleeps).text, HasSubstr(over));
 }

@@ -12,6 +12,7 @@
 #include "sim/serving/deployment/closed_loop.h"
 #include "sim/serving/deployment/drawn_losses.h"
 #include "sim/serving/deployment/serving_event.h"
+#include "sim/serving/deployment/serving_place.h"
 
 namespace moesim {
 namespace {
@@ -37,11 +38,8 @@ class ServingLoop {
     const std::int64_t count = std::ssize(log_.requests);
     const std::int64_t at_first = log_.concurrency > 0 ? std::min(log_.concurrency, count) : count;
     for (; next_ < at_first; ++next_) {
-      if (log_.concurrency > 0) {
-        send(client_.first(next_), next_);
-      } else {
-        add(request(next_).arrival, EventKind::arrival, next_);
-      }
+      const Seconds stated = request(next_).arrival;
+      send(log_.concurrency > 0 ? client_.first(next_) : ClosedLoop::Sent{stated, stated}, next_);
     }
     for (const RankLoss& loss : deployment_.losses) add_loss(loss);
     if (const auto loss = drawn_.next()) add_loss(*loss);
@@ -61,15 +59,6 @@ class ServingLoop {
   }
 
  private:
-  struct Place {
-    std::unique_ptr<ServingInstance> instance;
-    std::int64_t recovering = 0;  // losses that it has not recovered from
-    std::int64_t serial = 0, kv_most = 0;
-    std::int64_t coming = 0;         // requests whose keys and values move to it
-    std::set<std::int64_t> unshown;  // requests that came with keys and values and did not run yet
-    bool busy() const { return recovering > 0 || instance->in_pass(); }
-  };
-
   void add_pool(const ServingPool& pool) {
     for (int i = 0; i < pool.instances; ++i) {
       places_.emplace_back().instance =
@@ -149,7 +138,7 @@ class ServingLoop {
   }
 
   void begin_pass(std::size_t at) {
-    Place& place = places_[at];
+    ServingPlace& place = places_[at];
     if (place.busy() || !place.instance->begin(now_)) return;
     show_first_tokens(place);
     sample(at);  // with what the pass takes in
@@ -158,7 +147,7 @@ class ServingLoop {
   }
 
   /// Instances that decode give clients the first token, too: when they take a request in.
-  void show_first_tokens(Place& place) {
+  void show_first_tokens(ServingPlace& place) {
     if (place.unshown.empty()) return;
     for (const RankScheduler& rank : place.instance->ranks()) {
       for (const ServingSequence& sequence : rank.running()) {
@@ -250,13 +239,13 @@ class ServingLoop {
   std::size_t index_of(const RankLoss& loss) const {
     return static_cast<std::size_t>(loss.instance) + (loss.decodes ? prompt_places() : 0);
   }
-  Place& place_of(const RankLoss& loss) { return places_[index_of(loss)]; }
+  ServingPlace& place_of(const RankLoss& loss) { return places_[index_of(loss)]; }
 
   void lose(std::int64_t which) {
     const RankLoss loss = losses_[static_cast<std::size_t>(which)];
     const bool last = which + 1 == std::ssize(losses_);
     if (const auto next = last ? drawn_.next() : std::nullopt) add_loss(*next);
-    Place& place = place_of(loss);
+    ServingPlace& place = place_of(loss);
     const auto broken = place.instance->lose({which, loss.rank, loss.ranks, loss.recovery}, now_);
     if (!broken) return;
     ++place.serial;
@@ -287,7 +276,7 @@ class ServingLoop {
   const RequestLog& log_;
   Router router_, decode_router_;
   ClosedLoop client_;
-  std::vector<Place> places_;  // those of the pool for prompts first
+  std::vector<ServingPlace> places_;  // those of the pool for prompts first
   std::priority_queue<ServingEvent, std::vector<ServingEvent>, std::greater<>> events_;
   std::map<std::int64_t, MovingRequest> moving_;
   std::set<std::int64_t> unsent_;  // lost before clients had the first token

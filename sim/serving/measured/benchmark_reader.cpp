@@ -91,6 +91,11 @@ std::string tool_of(const BenchmarkFigures& figures) {
   return sglang ? "SGLang bench_serving" : "vllm bench serve";
 }
 
+/// Those of vLLM and SGLang are one process.
+ClientTimes client_of(const std::string& tool) {
+  return tool == "trtllm-bench" || tool == "AIPerf" ? ClientTimes{} : benchmark_client;
+}
+
 /// A place that errors name.
 struct ResultPlace {
   const std::string& file;
@@ -167,6 +172,7 @@ ServedBenchmark result_of(BenchmarkFigures figures, const ResultPlace& place) {
   result.failed = std::llround(
       figures.number({"failed", "failedrequests", "errorrequestcount.avg"}).value_or(0));
   result.tool = tool_of(figures);
+  result.client = client_of(result.tool);
   result.model = figures.text({"modelid", "inputconfig.endpoint.modelnames",
                                "inputconfig.modelnames", "engine.model", "model"});
   result.backend = figures.text({"backend", "endpointtype"});

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/serving/requests/request_log.h"
+
 namespace moesim {
 
 /// Times over requests as a benchmark states them, in seconds; absent: it states none.
@@ -24,6 +26,7 @@ struct ServedBenchmark {
   /// How requests came: so many per second, or so many in flight. Neither: all at once.
   std::optional<double> rate, in_flight;
   bool in_flight_is_mean = false;  // it was measured, not set
+  ClientTimes client;              // of one process; none where several send
   double burstiness = 1;           // vLLM's: the shape of gamma gaps; 1: Poisson
   double input = 0, output = 0;    // tokens of a request, means
   /// [request] tokens; empty: only means are known.

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t most_vertices_in_full = 64;
 
-/// The generators' classes keep their colours in every drawing; others take the spare ones.
+/// Link classes of generated clusters keep their colours in every drawing; others take spare ones.
 const std::map<std::string, std::string> class_colors = {
     {"nvlink", "#1b7f5c"}, {"pcie", "#b4552d"},       {"socket", "#8e44a0"},
     {"nic", "#2f6db5"},    {"leaf-spine", "#17527a"}, {"spine-core", "#0b2f4f"},
@@ -33,7 +33,7 @@ constexpr std::array spare_colors = {"#5b5b5b", "#8a8a2b", "#3d8f8f", "#9c5c5c",
 struct Look {
   const char* fill;
   const char* shape;
-  int height;  // above the GPUs: the layers of the drawing
+  int height;  // layer of the drawing, from NVLink switches up
 };
 
 Look look_of(VertexKind kind) {
@@ -110,7 +110,7 @@ std::string legend(const Topology& topology) {
       counted(topology.host_count(), "host"), rows);
 }
 
-/// Cables among look-alikes are written in the label.
+/// The label names cables between the vertices that this node stands for.
 std::string node_line(const Topology& topology, const Sketch& sketch, std::size_t n) {
   const Sketch::Node& node = sketch.nodes[n];
   const Look look = look_of(node.kind);
@@ -124,7 +124,7 @@ std::string node_line(const Topology& topology, const Sketch& sketch, std::size_
                      look.fill, node.count > 1 ? ", penwidth=2.2" : "");
 }
 
-/// How many cables each look-alike has, if that is not one.
+/// Cables per vertex of the lower node; empty for one cable, and inside a host.
 std::string edge_label(const Sketch& sketch, const Sketch::Edge& edge) {
   const auto node = [&](int n) { return sketch.nodes[n]; };
   if (node(edge.a).host >= 0 && node(edge.b).host >= 0) return "";
@@ -148,7 +148,7 @@ std::string edge_line(const Topology& topology, const Sketch& sketch, const Sket
                      color_of(topology, edge.link_class), extra);
 }
 
-/// GPUs of a host side by side, in their order.
+/// A host as a Graphviz cluster, its GPUs side by side in their order.
 std::string cluster(const Topology& topology, const Sketch& sketch, std::size_t h) {
   std::string out = fmt::format(
       "  subgraph cluster_{} {{\n  label=\"{}\"; style=\"rounded,filled\"; color=\"#b8b8b8\"; "
@@ -197,7 +197,7 @@ void draw(const Topology& topology, const std::string& file) {
     throw Error("drawing SVG needs the program 'dot'",
                 "install the Debian package graphviz, or draw to a .dot file");
   }
-  // In a folder that nobody else could have made, as 'dot' follows links.
+  // 'dot' follows links: it writes into a folder that nobody else could have prepared.
   const TemporaryFolder folder(file);
   const std::string source = folder.path() + "/source.dot",
                     drawing = folder.path() + "/drawing.svg";

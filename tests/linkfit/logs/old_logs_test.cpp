@@ -18,8 +18,7 @@ std::string old_ranks(const char* form) {
   return text + "#\n";
 }
 
-// The deviation of sums is not a number of wrong elements.
-/// A line of NCCL.
+/// A log line of NCCL that says the host of a rank.
 std::string line_of_rank(int rank, int host) {
   return fmt::format("node{}:4000:4100 [0] NCCL INFO comm 0x1 rank {} nranks 16 cudaDev 0\n", host,
                      rank);
@@ -62,6 +61,7 @@ TEST(OldLog, HasTheHostsOfTheRanksThatAreThere) {
   }
 }
 
+// The deviation of sums is not a number of wrong elements.
 TEST(OldTable, HasDeviations) {
   const std::string text =
       old_ranks("#   Rank {:2d} Pid   3000 on   v100-{} device  0 [0x1a] Tesla V100-PCIE-32GB\n") +
@@ -96,7 +96,7 @@ TEST(OldTable, HasABlankRedop) {
   EXPECT_EQ(read_made(text).what, "alltoall, 4 ranks, between 4 hosts");
 }
 
-// Versions of 2018: milliseconds, "bytes" and "N", no processes.
+// Versions of 2018: milliseconds, columns "bytes" and "N", no process ids.
 TEST(OldTable, HasMilliseconds) {
   const std::string text = old_ranks("#   Rank {:2d} on   v100-{} device  0 [0x1a] Tesla V100\n") +
                            "#      bytes             N    type      time  algbw  busbw      res    "
@@ -125,7 +125,7 @@ TEST(NewTable, HasMoreColumns) {
   EXPECT_EQ(log.date, "2026-01-02");
 }
 
-// Times of seven digits keep two: the bandwidth has the others.
+// Times above 1e7 us are printed with two digits; the bandwidth gives more.
 TEST(NewTable, HasTimesWithExponents) {
   const Log log =
       read_made(MadeLog{}.header() + MadeLog::columns() +
@@ -141,7 +141,7 @@ TEST(NewTable, HasNoEndlessTimes) {
               HasSubstr("a time is not above 0"));
 }
 
-// Columns and bandwidths say what a table is of, unless two collectives look the same.
+// Columns and bandwidths tell the collective of a table, unless two look the same.
 TEST(UnnamedTable, IsKnownByItsFigures) {
   MadeLog made;
   made.program = "";
@@ -183,7 +183,7 @@ TEST(TableWithoutRanks, AsksForThem) {
   EXPECT_EQ(log.samples.at(0).bytes, Bytes((1 << 20) / 16 * 12));
 }
 
-// NCCL says it, too.
+// NCCL's own log lines say ranks and hosts, too.
 TEST(TableWithoutRanks, HasThoseThatNcclNames) {
   MadeLog made;
   made.preamble = false;
@@ -239,7 +239,7 @@ TEST(Domain, IsARackOfTrays) {
   EXPECT_EQ(trays.what, "alltoall, 8 ranks, between 2 hosts");
   EXPECT_EQ(trays.samples.at(0).bytes, half);
   EXPECT_THAT(trays.notes, ElementsAre());
-  // Other GPUs are joined so only if somebody says it.
+  // Hosts with other GPUs form a domain only if --domain or NCCL says so.
   made.gpu = "NVIDIA Graphics Device";
   EXPECT_EQ(read_made(made.text()).samples.at(0).bytes, half);
   choice.domain = 36;
