@@ -301,12 +301,14 @@ TEST(Headers, OfAnEngineSayTheLawsOfItsRequests) {
                       .seed = 3,
                       .arrivals = {Arrivals::poisson, 2},
                       .input = {LengthLaw::Kind::lognormal, 300, 50},
-                      .output = {LengthLaw::Kind::fixed, 7}}),
+                      .output = {LengthLaw::Kind::fixed, 7},
+                      .client = {}}),
             " drawn (seed 3): 300 +- 50 (lognormal) tokens in, 7 out, 2 per second (Poisson)");
   EXPECT_EQ(requests({.count = 2,
                       .arrivals = {Arrivals::even, 0.5},
                       .input = {},
-                      .output = {LengthLaw::Kind::uniform, 9, 2}}),
+                      .output = {LengthLaw::Kind::uniform, 9, 2},
+                      .client = {}}),
             " drawn (seed 0): 1 tokens in, 9 +- 2 (uniform) out, 0.5 per second (evenly)");
 }
 

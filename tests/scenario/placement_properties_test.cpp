@@ -93,9 +93,12 @@ bool reacts(const std::string& policy, const std::string& cluster) {
   const Topology& topology = shipped_topology(cluster);
   static const MoeModel model = read_moe_model(data_file("models/moe", "gpt-oss-20b"));
   const int ep = default_ep(topology.gpu_count(), model.experts);
-  const auto none = [&](int, int) { return LoadMatrix(topology.gpu_count(), model.experts); };
+  const auto none = [&](int, int) {
+    return std::vector{LoadMatrix(topology.gpu_count(), model.experts)};
+  };
   return read_system(data_file("models/system", policy))
-      .placement.make({EpGroups(topology, ep), model, model.experts, 2, true, {}, 0, 1, none})
+      .placement
+      .make({EpGroups(topology, ep), model, model.experts, 2, true, {}, 0, 1, none, {}, policy})
       ->reacts();
 }
 
