@@ -85,7 +85,7 @@ TEST(PlanCommand, SavesThePoliciesThatCanRun) {
                       {"--save", scratch.file("a"), "--set",
                        "policy:megatron.placement={kind: lazarus, slots_per_gpu: 1}"}));
   };
-  const auto why = HasSubstr("'lazarus' cannot place 4 experts in 1 slots on each of 2 ranks");
+  const auto why = HasSubstr("'megatron' cannot place 4 experts in 1 slots on each of 2 ranks");
   const Outcome both = saved({"megatron", "dedup"});
   EXPECT_EQ(both.out, "dedup: 2 steps for 2 GPUs\n");
   EXPECT_THAT(both.err, AllOf(StartsWith("megatron: "), why));

@@ -87,8 +87,8 @@ TEST(HelpText, IsWrappedAtAHundredColumns) {
   EXPECT_THAT(help, HasSubstr("\n  --workers INT:INT in [1 - 1024]\n" + column +
                               "processes to use (default: all cores)\n"));
   EXPECT_THAT(help,
-              HasSubstr("\n  --bounds                    adds tables of what no such plan can "
-                        "beat, and of only the token\n" +
+              HasSubstr("\n  --bounds                    adds tables of lower bounds: of the whole "
+                        "step, and of its token\n" +
                         column + "exchanges\n"));
   EXPECT_THAT(help, HasSubstr("\nOutput:\n"));
   std::istringstream lines(help);

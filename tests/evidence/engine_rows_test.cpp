@@ -272,7 +272,7 @@ TEST(EngineRows, ArePredictedAsTheMeansOfARunOfTheirPool) {
   std::string why;
   OpenedPool pool(read_scenario("", pool_of(row, table, false, why)->flags));
   RequestDraw draw;
-  draw.count = 20, draw.concurrency = 2;
+  draw.count = 20, draw.concurrency = 2, draw.client = benchmark_client;
   draw.input.mean = 64, draw.output.mean = 4;
   const PoolInstances one{&pool.prices(), &pool.engine_run().engine, 1};
   const ServedPools served =
@@ -301,7 +301,7 @@ TEST(EngineRows, OfPoolsApartArePredictedAsARunOfBoth) {
   };
   const auto prompts = open(false), decode = open(true);
   RequestDraw draw;
-  draw.count = 20, draw.concurrency = 2;
+  draw.count = 20, draw.concurrency = 2, draw.client = benchmark_client;
   draw.input.mean = 64, draw.output.mean = 4;
   const ServedPools served =
       serve(prompts->engine_run(), {&prompts->prices(), &prompts->engine_run().engine, 1},

@@ -251,7 +251,7 @@ void OptimizerOps::finish(const std::vector<const Mark*>& done) {
     exchanges_.all_dense_weights(dense_parameters(), {update});
   }
   for (const StagePart& part : parts_) {
-    exchanges_.expert_weights(part, {}, Pass::backward, {update});
+    exchanges_.new_expert_weights(part, update);
   }
 }
 

@@ -118,11 +118,20 @@ std::vector<OpId> ReplicaExchanges::gradients(const StagePart& part, WorkCell ce
 
 std::vector<OpId> ReplicaExchanges::expert_weights(const StagePart& part, WorkCell cell, Pass pass,
                                                    const std::vector<OpId>& after) {
+  return gather_experts(part, cell, pass, Stream::param, after);
+}
+
+std::vector<OpId> ReplicaExchanges::new_expert_weights(const StagePart& part, OpId update) {
+  return gather_experts(part, {}, Pass::backward, Stream::dp, {update});
+}
+
+std::vector<OpId> ReplicaExchanges::gather_experts(const StagePart& part, WorkCell cell, Pass pass,
+                                                   Stream stream, const std::vector<OpId>& after) {
   const ExpertRing ring{"gather-experts", size_of(replicas_.stage().model().weights), 1};
   const Exchange* moves = experts(part, Moved::weights, ring);
   if (moves == nullptr) return {};
   const OpKey key = key_of(OpKind::parameter_exchange, Stage::gather, pass, cell);
-  return {add(ring.name, key, part, Stream::param, *moves, after)};
+  return {add(ring.name, key, part, stream, *moves, after)};
 }
 
 std::vector<OpId> ReplicaExchanges::dense_weights(const StagePart& part, WorkCell cell, Pass pass,

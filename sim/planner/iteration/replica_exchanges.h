@@ -40,12 +40,16 @@ class ReplicaExchanges {
                                         const std::vector<OpId>& after);
   /// Gathers all dense parameters of a GPU, updated at the end of the iteration.
   OpId all_dense_weights(std::int64_t parameters, const std::vector<OpId>& after);
+  /// Likewise a part's experts.
+  std::vector<OpId> new_expert_weights(const StagePart& part, OpId update);
 
  private:
   enum class Moved { gradients, sums, weights };
   using Known = std::tuple<StagePartKind, int, Moved>;
   OpId add(std::string label, OpKey key, const StagePart& part, Stream stream, Exchange exchange,
            const std::vector<OpId>& after, bool between_copies = false);
+  std::vector<OpId> gather_experts(const StagePart& part, WorkCell cell, Pass pass, Stream stream,
+                                   const std::vector<OpId>& after);
   Exchange gather_of(std::int64_t parameters) const;
   Exchange sum_of(Bytes gradients) const;
   Exchange sum_between_copies(Bytes gradients) const;
