@@ -9,7 +9,7 @@
 #include "sim/topology/import/import.h"
 #include "sim/topology/read/foreign.h"
 #include "sim/topology/reader.h"
-#include "tests/error_of.h"
+#include "tests/topology/import/imported.h"
 
 namespace moesim {
 namespace {
@@ -50,10 +50,6 @@ std::string amd_topology(const std::string& text, const std::string& gpu = "") {
   return topology;
 }
 
-std::string amd_mistake(const std::string& text) {
-  return error_of([&] { topology_text({parse_facts(text, "f")}, ""); });
-}
-
 TEST(AmdSmi, XgmiBetweenAllPairsIsAMesh) {
   EXPECT_EQ(
       amd_topology(weights + rocm_table(8, 8)),
@@ -90,7 +86,7 @@ TEST(AmdSmi, MachinesOfOneOutputAreHosts) {
   const std::string one = rocm_table(8, 8, "n1: "), two = rocm_table(8, 8, "n2: ");
   EXPECT_THAT(amd_topology(one + two), HasSubstr("nodes: 2  # read: f\n"));
   EXPECT_THAT(
-      amd_mistake(one + rocm_table(8, 1, "n2: ")),
+      import_mistake(one + rocm_table(8, 1, "n2: ")),
       HasSubstr("f: error: its machines differ: 8 GPUs of 1 NVLinks and 0 NICs, 8 of 0 and 0"));
 }
 
@@ -125,15 +121,15 @@ TEST(AmdSmi, JsonOfBothTools) {
 
 TEST(AmdSmi, WhatIsCutOffIsRefused) {
   std::string table = rocm_table(8, 8);
-  EXPECT_THAT(amd_mistake(table.substr(0, table.find("GPU7   "))),
+  EXPECT_THAT(import_mistake(table.substr(0, table.find("GPU7   "))),
               HasSubstr("f: error: rows of 7 GPUs for 8 columns"));
-  EXPECT_THAT(amd_mistake(table.substr(0, table.find("GPU7   ") + 20)),
+  EXPECT_THAT(import_mistake(table.substr(0, table.find("GPU7   ") + 20)),
               HasSubstr("f:10: error: GPU7 has 2 cells for 8 columns"));
-  EXPECT_THAT(amd_mistake(weights), HasSubstr("f: error: has no table of link types"));
-  EXPECT_THAT(amd_mistake(R"([{"gpu": 0, "links": [{"gpu": 1, "link_type": "XGMI"},
+  EXPECT_THAT(import_mistake(weights), HasSubstr("f: error: has no table of link types"));
+  EXPECT_THAT(import_mistake(R"([{"gpu": 0, "links": [{"gpu": 1, "link_type": "XGMI"},
 {"gpu": 2, "link_type": "XGMI"}]}])"),
               HasSubstr("f: error: 2 links for 3 GPUs"));
-  EXPECT_THAT(amd_mistake(R"([{"gpu": 0, "links": [{"gpu": 1, "link_type": )"),
+  EXPECT_THAT(import_mistake(R"([{"gpu": 0, "links": [{"gpu": 1, "link_type": )"),
               HasSubstr("f: error: no JSON of link types as AMD's tools write it"));
   EXPECT_EQ(name_of(foreign_form(table)), "what AMD's tools say of links");
 }

@@ -9,7 +9,7 @@
 
 #include "sim/topology/import/import.h"
 #include "sim/topology/reader.h"
-#include "tests/error_of.h"
+#include "tests/topology/import/imported.h"
 
 namespace moesim {
 namespace {
@@ -20,10 +20,6 @@ using ::testing::Not;
 
 std::string posted_topology(const std::string& text, const std::string& gpu = "") {
   return topology_text({parse_facts(text, "f")}, gpu);
-}
-
-std::string posted_mistake(const std::string& text) {
-  return error_of([&] { topology_text({parse_facts(text, "f")}, ""); });
 }
 
 TEST(PostedTopology, UpperSwitchesThatRepeatHostsAreNotLeaves) {
@@ -189,7 +185,7 @@ TEST(PostedTopology, SixLinksToSomePairsAreOfAV100) {
 
 TEST(PostedTopology, AnswersOnPeerAccessAreRefused) {
   for (const char* answer : {"OK", "NS", "CNS"}) {
-    EXPECT_EQ(posted_mistake(fmt::format(" \tGPU0\tGPU1\n GPU0\tX\t{0}\n GPU1\t{0}\tX\n", answer)),
+    EXPECT_EQ(import_mistake(fmt::format(" \tGPU0\tGPU1\n GPU0\tX\t{0}\n GPU1\t{0}\tX\n", answer)),
               "f:2: error: is of nvidia-smi topo -p2p, which does not say how GPUs are joined\n"
               "hint: nvidia-smi topo -m does\n");
   }
