@@ -53,7 +53,7 @@ ExchangePrice price(const Topology& topology, const GroupTraffic& traffic, const
 ExchangePrice price(const Topology& topology, const GroupTraffic& traffic, LinkLoads loads,
                     const Carrier& carrier) {
   PricedExchange exchange{std::move(loads), {}};
-  if (carrier.transport != nullptr && traffic.matrix.ranks() > 1) {
+  if (carrier.transport != nullptr) {
     carry(*carrier.transport, carrier.goes_on, topology, traffic, {}, exchange.loads);
   }
   exchange.alone = exchange_time(exchange.loads);

@@ -162,7 +162,6 @@ std::vector<ExchangePrice> price_kernel(const Plan& plan, const Topology& topolo
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     const auto& [transport, goes_on] = carriers[kernel[i].index()];
     for (std::size_t c = 0; c < loads[i].size(); ++c) {
-      if (moves[i][c].matrix.ranks() == 1) continue;
       carry(*transport, goes_on, topology, moves[i][c].traffic(), bytes, loads[i][c]);
     }
     add_prices(plan[kernel[i]], std::move(loads[i]), prices);

@@ -253,6 +253,7 @@ const std::string& Topology::measured_with() const { return impl_->cluster->part
 double Topology::overhead_factor() const { return impl_->cluster->overheads().overhead_factor; }
 
 Seconds Topology::overhead_of(const ByteMatrix& traffic) const {
+  if (traffic.ranks() == 1) return {};
   if (peer_overhead() == Seconds(0)) return exchange_overhead();
   return exchange_overhead() + peer_overhead() * most_peers(traffic);
 }
@@ -292,7 +293,7 @@ LinkLoads Topology::loads(const GroupTraffic& traffic) const {
     use.first = std::min(use.first, round) * traffic.rounds;
   }
   loads.latency = round * traffic.rounds;
-  if (traffic.rounds > 0 && gpus.size() > 1) loads.overhead = overhead_of(traffic.matrix);
+  if (traffic.rounds > 0) loads.overhead = overhead_of(traffic.matrix);
   return loads;
 }
 

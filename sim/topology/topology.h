@@ -167,7 +167,8 @@ class Topology {
   const std::string& measured_with() const;
   double overhead_factor() const;
   /// What a round of an exchange takes besides latency and bytes: exchange_overhead() +
-  /// peer_overhead() x the largest number of other GPUs that one GPU sends to, or receives from.
+  /// peer_overhead() x the largest number of other GPUs that one GPU sends to, or receives from;
+  /// nothing of one GPU by itself.
   Seconds overhead_of(const ByteMatrix& traffic) const;
 
   /// All equal-cost paths between two different GPUs, in a fixed order (lowest link ids first).

@@ -132,7 +132,7 @@ Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandw
 void carry(const Transport& transport, bool goes_on, const Topology& topology,
            const GroupTraffic& traffic, std::span<const std::int64_t> kernel_bytes,
            LinkLoads& loads) {
-  if (!topology.measured_with().empty()) return;
+  if (!topology.measured_with().empty() || traffic.matrix.ranks() == 1) return;
   const Tier tier = farthest_tier(topology, loads);
   if (goes_on || traffic.rounds == 0) {
     loads.overhead = Seconds(0);

@@ -78,7 +78,7 @@ Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandw
 ///    the part of the group's GPUs that are as far away from a GPU, if that is most. The longer one
 ///    counts.
 /// What was measured stays: links with a table, and all of a topology that says what it was
-/// measured with.
+/// measured with. So does an exchange of one GPU with itself, which no transport carries.
 void carry(const Transport& transport, bool goes_on, const Topology& topology,
            const GroupTraffic& traffic, std::span<const std::int64_t> kernel_bytes,
            LinkLoads& loads);
