@@ -2,11 +2,11 @@
 #include "sim/import/dump_names.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <filesystem>
 
 #include "sim/base/parse_integer.h"
+#include "sim/import/table_values.h"
 
 namespace moesim {
 namespace {
@@ -39,11 +39,9 @@ std::optional<std::int64_t> rank_in_name(const std::string& path) {
 
 std::optional<std::int64_t> layer_of_file(const std::string& path) {
   const std::string name = std::filesystem::path(path).stem().string();
-  const auto digits =
-      std::ranges::count_if(name, [](unsigned char c) { return std::isdigit(c) != 0; });
   const auto layer = number_after<std::int64_t>("layer", path);
-  const bool only = layer && std::to_string(*layer).size() == static_cast<std::size_t>(digits);
-  return only && name.find("layers") == std::string::npos ? layer : std::nullopt;
+  const bool only = layer == layer_in_name(name) && name.find("layers") == std::string::npos;
+  return only ? layer : std::nullopt;
 }
 
 std::vector<std::string> in_order_of_time(std::vector<std::string> paths) {

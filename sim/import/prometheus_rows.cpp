@@ -84,12 +84,12 @@ class MetricsPage {
       for (std::size_t i = 0; i < scrape.size(); ++i) {
         if (grow && its.begins[i] && first && all.size() > 1) continue;
         const double count = grow ? its.counts[i] : scrape[i]->value;
-        const TableRow row = row_of(*scrape[i], count, its.scrape);
-        const auto use_row = [&use, row] {
-          TableRow own = row;
-          use(own);
-        };
-        grow&& its.scrape == 0 ? counters.hold(rank, use_row) : use_row();
+        TableRow row = row_of(*scrape[i], count, its.scrape);
+        if (grow && its.scrape == 0) {
+          counters.hold(rank, [&use, row]() mutable { use(row); });
+        } else {
+          use(row);
+        }
       }
       first = false;
     }

@@ -79,7 +79,7 @@ void set_kv_type(const std::string& type, Launched& launched) {
   const std::string word = lower_case(type);
   const auto has = [&](const char* part) { return word.find(part) != word.npos; };
   const bool eight = has("fp8"), small = !eight && (has("int8") || has("fp4") || has("int4"));
-  const bool sixteen = word == "auto" || has("bf16") || has("16") || word == "half";
+  const bool sixteen = word == "auto" || has("16") || word == "half";
   launched.set("serving.kv", eight || small ? "fp8" : "bf16");
   if (eight || sixteen) return;
   launched.assume(fmt::format("serving.kv: {} in place of {}{}", small ? "fp8" : "bf16", type,

@@ -36,7 +36,7 @@ std::vector<std::pair<std::string, MoeModel>> shipped_models() {
   return models;
 }
 
-/// Of models whose sizes fit, the first of those that also have most of the other sizes.
+/// Of models whose sizes fit, the first that also has most of the other sizes.
 std::string model_by_sizes(Launched& launched) {
   const auto models = shipped_models();
   std::vector<const std::pair<std::string, MoeModel>*> fitting;

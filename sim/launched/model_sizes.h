@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes that a launch states next to those of our models.
+// Compares the sizes that a launch states with our models.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace moesim {
 
-/// Sizes that differ, as "layers 48 (the launch: 32)": those that tell models apart, or the others.
+/// Sizes that differ, as "layers 48 (the launch: 32)": of the sizes that tell models apart, or of
+/// the others.
 std::vector<std::string> size_differences(const MoeModel& model, const Launched& launched,
                                           bool telling_apart);
 

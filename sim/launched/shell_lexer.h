@@ -20,8 +20,8 @@ struct RawCommand {
 };
 
 /// Comments, and backslashes that end a line, are left out; also those with blanks behind them, at
-/// which a shell would end the command. Throws Error for a quote or
-/// parenthesis that nothing closes. `file` is the name in messages.
+/// which a shell would end the command. Throws Error for a quote or parenthesis that nothing
+/// closes. `file` is the name in messages.
 std::vector<RawCommand> raw_commands(const LinedText& script, const std::string& file);
 
 /// What a shell may read otherwise than meant: blanks behind a backslash, a command "--flag".

@@ -87,9 +87,7 @@ const Json& text_part(const Json& root) {
   return root;
 }
 
-const HfNames dtype_key = {"torch_dtype", "dtype"};
-std::string type_of_rows(const HfKeys& keys, const HfKeys& outer) {
-  const std::string named = text_of(keys, outer, dtype_key);
+std::string type_of_rows(const std::string& named) {
   if (named.find("float16") != std::string::npos && named.find("bfloat16") == std::string::npos) {
     return "fp16";
   }
@@ -229,12 +227,12 @@ std::string model_of(HfKeys& keys, const HfKeys& outer, const HfArchitecture& is
   const std::string type(is.type.empty() ? "model" : is.type);
   const std::int64_t layers = hf_layer_count(keys, is);
   const std::int64_t hidden = keys.need({"hidden_size", "d_model"});
-  const std::string rows = type_of_rows(keys, outer);
+  const std::string stated = text_of(keys, outer, {"torch_dtype", "dtype"});
+  const std::string rows = type_of_rows(stated);
   std::string model = fmt::format(
       "source: config.json of Hugging Face\nhidden: {0}\nlayers: {1}\n"
       "activations: {2}{3}\nweights: {2}{3}\n",
-      hidden, layers, rows,
-      text_of(keys, outer, dtype_key).empty() ? "  # assumed: no torch_dtype" : "");
+      hidden, layers, rows, stated.empty() ? "  # assumed: no torch_dtype" : "");
   if (const std::string served = hf_checkpoint(keys, outer); !served.empty()) {
     model += fmt::format("checkpoint: {}\n", served);
     if (served == "mxfp4-mxfp8") model += "checkpoint_others: fp8\n";

@@ -93,7 +93,7 @@ int sharing(const PoolPrices& pool) {
   return sizes.tp * sizes.cp;
 }
 
-/// Each GPU that decodes a sequence fetches what it holds of it from those that computed its
+/// Each GPU that decodes a sequence fetches what it holds of it from the GPUs that computed its
 /// prompt (as NIXL and Mooncake do), over as many links as both sides have for it. What several of
 /// them hold, such as MLA's latent vectors, travels to each.
 LinkTransfers::Link link_between(PoolPrices& prompts, PoolPrices& decode, const EngineRun& asked) {

@@ -84,9 +84,8 @@ std::string low_latency_note(const SystemSpec& system, const MoeModel& model, st
   const Bytes buffers(halves * 2 * model.experts * tokens * row);
   return fmt::format(
       "takes kernels that are for at most {} tokens per GPU: vLLM cuts a pass of {} in chunks, "
-      "which "
-      "is not simulated, or buffers take {} of a GPU, which are not counted; deepep-normal is for "
-      "prompts",
+      "which is not simulated, or buffers take {} of a GPU, which are not counted; deepep-normal "
+      "is for prompts",
       most, tokens, to_string(buffers));
 }
 

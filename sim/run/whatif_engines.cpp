@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
+#include "sim/report/case_columns.h"
 #include "sim/run/engine_views.h"
 #include "sim/run/result_file.h"
 #include "sim/scenario/engine_run.h"
@@ -17,14 +19,13 @@ namespace {
 void add_figures(std::vector<Cell>& row, double before, double after, bool is_time) {
   const auto cell = [is_time](double value) {
     if (!(value > 0)) return no_value(is_time ? "s" : "");
-    return is_time ? Cell(Seconds(value))
-                   : Cell(fmt::format("{:.{}f}", value, value < 10 ? 2 : 0), value);
+    return is_time ? Cell(Seconds(value)) : number_cell(value, value < 10 ? 2 : 0);
   };
   row.push_back(cell(before));
   row.push_back(cell(after));
   if (!(before > 0 && after > 0)) return row.push_back("-");
   const double change = after / before - 1;
-  row.push_back({fmt::format("{:+.1f} %", 100 * change), change});
+  row.push_back({signed_percent(change), change});
 }
 
 }  // namespace

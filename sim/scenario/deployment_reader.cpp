@@ -26,12 +26,15 @@ void read_instances(const YamlValue& value, EngineRun& run) {
   run.decode_instances = static_cast<int>(map.integer("decode", {1, 4096}, 0));
   const bool pools = prompts || decode;
   const auto router = map.find("router"), count = map.find("count");
-  // Another key is a mistake of its own, perhaps a misspelt one of these.
-  const bool only_router = map.keys().size() == (router ? 1 : 0);
-  run.instances =
-      static_cast<int>(prompts                             ? prompts->integer({1, 4096})
-                       : pools || (!count && !only_router) ? 1
-                                                           : map.integer("count", {1, 4096}));
+  // Without a count another key is a mistake of its own, perhaps a misspelt one of these.
+  const bool misspelt = !count && map.keys().size() > (router ? 1 : 0);
+  std::int64_t instances = 1;
+  if (prompts) {
+    instances = prompts->integer({1, 4096});
+  } else if (!pools && !misspelt) {
+    instances = map.integer("count", {1, 4096});
+  }
+  run.instances = static_cast<int>(instances);
   if (router) run.router = read_router(*router, run.router);
 }
 

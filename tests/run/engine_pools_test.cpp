@@ -104,7 +104,7 @@ TEST(EnginePools, ThatDecodeOnATopologyOfTheirOwnServeCasesOnAll) {
   EXPECT_EQ(all[3].outcome.metrics.ttft.p50, last[0].outcome.metrics.ttft.p50);
 }
 
-/// Eight prompts on eight ranks: drawn ranks meet, those that go round do not.
+/// Eight prompts on eight ranks: if ranks are drawn, some get two; in turn each gets one.
 TEST(EnginePools, OfPromptsMayHaveARouterOfTheirOwn) {
   const auto first_token = [](const std::string& engine, const std::string& pools) {
     return pools_cases(pools_scenario("  prices: exact\n  engine: " + engine + pools +

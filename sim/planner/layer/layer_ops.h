@@ -27,11 +27,11 @@ struct StashCopies {
 };
 
 /// Appends ops to a plan, piece by piece in the order that a schedule wants. Compute of a layer on
-/// one GPU: attention, gate, shared experts, permute | dispatch (of engines next to shared experts
-/// of few tokens) | sort, fc1, activation, fc2,
-/// reduce | combine | unpermute; backward mirrors it with data and weight gradients. Between the
-/// phases of a dispatch every GPU relays what it passes on. Kernels without work are left out; an
-/// exchange that would move nothing although its ranks hold tokens throws std::logic_error.
+/// one GPU: attention, gate, shared experts, permute | dispatch (in engines beside shared experts
+/// of few tokens) | sort, fc1, activation, fc2, reduce | combine | unpermute; backward mirrors it
+/// with data and weight gradients. Between the phases of a dispatch every GPU relays what it passes
+/// on. Kernels without work are left out; an exchange that would move nothing although its ranks
+/// hold tokens throws std::logic_error.
 class LayerOps {
  public:
   /// Which of the iteration's work the ops belong to, whether weight gradients wait until they are
@@ -125,6 +125,9 @@ class LayerOps {
   void add_attention(const Step& s, std::span<const Role> roles);
   void add_shared_experts(const Step& s, std::span<const Role> roles);
   bool has_shared_experts(const Step& s) const;
+  /// k -> n of all tokens of a GPU.
+  KernelOf shared_gemm(const Step& s, std::int64_t n, std::int64_t k,
+                       Role role = Role::plain) const;
   bool runs_shared_behind_dispatch(const Step& s) const;
   void add_shared_behind_dispatch(const Step& s);
   void add_gate(const Step& s, std::span<const Role> roles);

@@ -14,13 +14,18 @@ constexpr std::int64_t most_behind_dispatch = 256;
 
 }  // namespace
 
+LayerOps::KernelOf LayerOps::shared_gemm(const Step& s, std::int64_t n, std::int64_t k,
+                                         Role role) const {
+  const DataType type = gemm_type(GemmPart::shared, s, role);
+  return [&s, n, k, type](GpuId gpu) { return GroupedGemm{{s.tokens(gpu)}, n, k, type}; };
+}
+
 void LayerOps::add_shared_experts(const Step& s, std::span<const Role> roles) {
   if (!has_shared_experts(s) || runs_shared_behind_dispatch(s)) return;
   const std::int64_t shared = shared_width();
   const std::int64_t up = shared * (model_.expert_matrices - 1);
   const auto gemm = [&](std::int64_t n, std::int64_t k, Role role = Role::plain) {
-    const DataType type = gemm_type(GemmPart::shared, s, role);
-    return [&s, n, k, type](GpuId gpu) { return GroupedGemm{{s.tokens(gpu)}, n, k, type}; };
+    return shared_gemm(s, n, k, role);
   };
   if (s.pass == Pass::forward) {
     add_compute(s, s.key(OpKind::shared_fc1, Stage::other), gemm(up, model_.hidden));
@@ -38,8 +43,8 @@ bool LayerOps::has_shared_experts(const Step& s) const {
   return shared_width() > 0 && !s.work.decision.shared_routed;
 }
 
-/// Engines run shared experts of few tokens on a stream of their own, next to all that brings the
-/// routed ones their tokens. Next to the products of these they would take as long as one after the
+/// Engines run shared experts of few tokens on a stream of their own, beside all that brings the
+/// routed ones their tokens. Beside the products of these they would take as long as one after the
 /// other: both are bound by the same memory and the same cores.
 bool LayerOps::runs_shared_behind_dispatch(const Step& s) const {
   const auto& tokens = s.work.tokens_per_rank;
@@ -52,14 +57,10 @@ bool LayerOps::runs_shared_behind_dispatch(const Step& s) const {
 void LayerOps::add_shared_behind_dispatch(const Step& s) {
   if (!has_shared_experts(s) || !runs_shared_behind_dispatch(s)) return;
   const std::int64_t shared = shared_width(), up = shared * (model_.expert_matrices - 1);
-  const DataType type = gemm_type(GemmPart::shared, s, Role::plain);
   const auto add = [&](OpKind kind, std::int64_t n, std::int64_t k) {
     const OpKey key = s.key(kind, Stage::other);
     Op op{name_of(key.type()), key, Stream::compute, {}, {}, {}};
-    const bool any = set_kernels(s, op, [&](GpuId gpu) {
-      return GroupedGemm{{s.tokens(gpu)}, n, k, type};
-    });
-    if (any) s.chain.kernel(std::move(op));
+    if (set_kernels(s, op, shared_gemm(s, n, k))) s.chain.kernel(std::move(op));
   };
   add(OpKind::shared_fc1, up, model_.hidden);
   add(OpKind::shared_fc2, model_.hidden, shared);

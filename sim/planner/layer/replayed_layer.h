@@ -78,7 +78,7 @@ struct LayerWork {
 std::vector<ExpertMemory> memory_of_experts(const LayerWork& work, const MoeModel& model,
                                             const TrainingState& state);
 
-/// [gpu] parameters of experts whose optimizer state it has: those that it updates, or shares with
+/// [gpu] parameters of experts whose optimizer state it has: it updates them, or shares them with
 /// its replicas.
 std::vector<std::int64_t> parameters_with_state(const LayerWork& work, const MoeModel& model,
                                                 const TrainingState& state);

@@ -104,11 +104,11 @@ bool PriceTable::checks(std::int64_t pass) const {
 }
 
 StepPrice PriceTable::price(const ServingBatch& batch, bool eager) {
-  const BatchShape shape = shape_of(batch, options_.decode_tokens);
   if (exact_passes_ < options_.exact_passes) {
     ++exact_passes_;
     return exact_.price(batch, eager);
   }
+  const BatchShape shape = shape_of(batch, options_.decode_tokens);
   StepPrice price = interpolated(shape, batch.ranks.size(), eager, exact_.splits(batch));
   const bool prompts = shape[static_cast<std::size_t>(ShapeAxis::prompt_tokens)] > 0;
   if (checks(asked_[prompts ? 1 : 0]++)) {

@@ -131,7 +131,7 @@ class DiscoveredFabric {
   std::vector<HostLink> links_;                  // by adapter
   std::set<std::string> adapters_;               // that have a block
   std::map<std::string, std::string> hosts_;     // by adapter
-  std::map<std::string, std::string> products_;  // the same of those that name no host
+  std::map<std::string, std::string> products_;  // what adapters without a host are
   std::string current_;                          // the switch whose ports follow
 };
 

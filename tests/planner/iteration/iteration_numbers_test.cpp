@@ -17,7 +17,7 @@ struct Told {
   int first = 0, steps = 0;
   std::vector<std::tuple<int, bool>> decisions;  // step, begins
   std::vector<std::size_t> microbatches;         // that recorded() has
-  bool same_loads = true;                        // recorded() has those that decisions get
+  bool same_loads = true;                        // recorded() has what decisions get
 };
 
 class Listens final : public Placer {

@@ -94,9 +94,7 @@ Layout place(std::span<const double> loads, const Wiring& wiring, int per_class,
     throw Error(fmt::format("LPLB cannot cut {} into groups of {}", counted(gpus, "GPU"), group));
   }
   for (int r = 0; r < group; ++r) {
-    if (std::ranges::find(wiring[static_cast<std::size_t>(r)], r) ==
-        wiring[static_cast<std::size_t>(r)].end())
-      continue;
+    if (std::ranges::count(wiring[static_cast<std::size_t>(r)], r) == 0) continue;
     throw Error(
         fmt::format("LPLB's topology has rank {} of {} replicate its own experts", r, group),
         "a topology of more ranks");
