@@ -160,6 +160,9 @@ TEST(RowsOfTables, MayBeOfTheLayerOfTheirFile) {
   EXPECT_EQ(told_of("table", {{"router_layer_1.csv", "token,expert_0,expert_1\n0,3,4\n"},
                               {"router_layer_2.csv", "token,expert_0,expert_1\n0,5,6\n"}}),
             "top 2 [1] 1: 3 4 2: 5 6");
+  EXPECT_EQ(told_of("table", {{"layer_01.csv", "token,expert_0,expert_1\n0,3,4\n"},
+                              {"layer_02.csv", "token,expert_0,expert_1\n0,5,6\n"}}),
+            "top 2 [1] 1: 3 4 2: 5 6");
 }
 
 TEST(RequestsOfTables, OfOtherLayersLackNothing) {
