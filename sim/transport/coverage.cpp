@@ -30,12 +30,16 @@ bool is_near(BytesPerSecond a, BytesPerSecond b) { return std::abs(std::log(a / 
 std::string class_text(const Transport& transport, const Topology& topology, const LinkClass& c,
                        const Link& link) {
   if (link.table) return "as measured";
+  const std::string network = rated_network(transport, c.name, topology.network());
+  if (network != topology.network()) {
+    return fmt::format("assumed as on {} ({} not measured)", network, topology.network());
+  }
   std::vector<std::string> from;
   bool of_class = false;
   for (const LinkRates& rates : transport.links) {
     if (rates.link_class != c.name) continue;
     of_class = true;
-    if (!rates.network.empty() && rates.network != topology.network()) continue;
+    if (!rates.network.empty() && rates.network != network) continue;
     if (is_near(rates.of, link.bandwidth)) return rates.assumed ? "assumed" : "calibrated";
     from.push_back(to_string(rates.of));
   }
@@ -43,10 +47,7 @@ std::string class_text(const Transport& transport, const Topology& topology, con
     return fmt::format("of {} from measurements at {}", to_string(link.bandwidth),
                        fmt::join(from, " and "));
   }
-  const std::string why = !of_class                    ? "not measured"
-                          : topology.network().empty() ? "no network is stated"
-                                                       : topology.network() + " not measured";
-  return fmt::format("by data sheet ({})", why);
+  return fmt::format("by data sheet ({})", of_class ? "no network is stated" : "not measured");
 }
 
 /// Whether a transport has rates of these links that are fit to be counted.

@@ -9,8 +9,8 @@
 
 namespace moesim {
 
-/// "nvlink, nic calibrated", "nvlink calibrated, nic by data sheet (efa not measured)", ...: a
-/// line, empty if the transport is ideal.
+/// "nvlink, nic calibrated", "nvlink calibrated, nic assumed as on infiniband (roce not measured)",
+/// ...: a line, empty if the transport is ideal.
 std::string coverage_of(const Transport& transport, const Topology& topology);
 
 /// The classes of links between GPUs that it was not measured on: "nvlink", "nic (efa)". NICs count
@@ -18,8 +18,8 @@ std::string coverage_of(const Transport& transport, const Topology& topology);
 /// transport, or by an ideal one, all of them are by data sheet.
 std::vector<std::string> unmeasured_links(const Transport* transport, const Topology& topology);
 
-/// The same classes, by index, but for those whose rates somebody assumed: nothing is taken off
-/// what their data sheets say.
+/// The same classes, by index, but for those whose rates a file assumes: they go by data sheets, or
+/// by the rates of another network.
 std::vector<std::size_t> classes_by_data_sheet(const Transport* transport,
                                                const Topology& topology);
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <string_view>
 
 namespace moesim {
 namespace {
@@ -22,9 +24,11 @@ std::vector<std::vector<const LinkRates*>> rates_of(const Transport& transport,
                                                     const Topology& topology) {
   std::vector<std::vector<const LinkRates*>> result(topology.classes().size());
   for (std::size_t c = 0; c < result.size(); ++c) {
+    const std::string& link_class = topology.classes()[c].name;
+    const std::string network = rated_network(transport, link_class, topology.network());
     for (const LinkRates& rates : transport.links) {
-      if (rates.link_class != topology.classes()[c].name) continue;
-      if (rates.network.empty() || rates.network == topology.network()) result[c].push_back(&rates);
+      if (rates.link_class != link_class) continue;
+      if (rates.network.empty() || rates.network == network) result[c].push_back(&rates);
     }
   }
   return result;
@@ -78,6 +82,9 @@ double part_beyond(const Topology& topology, const GroupTraffic& traffic, Tier t
   return 1 - std::ranges::min(gpus_by_host(topology, traffic)) / all;
 }
 
+/// "efa" of "efa-v3".
+std::string_view family(std::string_view network) { return network.substr(0, network.find('-')); }
+
 /// The measured links between which one of some bandwidth is, the same one if it is below or above
 /// all, and how near it is to the faster.
 struct Between {
@@ -120,6 +127,23 @@ void slow(LinkUse& use, const Link& link, const std::vector<const LinkRates*>& r
 bool Transport::ideal() const {
   return !start_up && !host && !combine && !fused && sms == 0 && links.empty() &&
          per_row == TierTimes{} && others.empty();
+}
+
+std::string rated_network(const Transport& transport, const std::string& link_class,
+                          const std::string& network) {
+  std::set<std::string> rated;
+  for (const LinkRates& rates : transport.links) {
+    if (rates.link_class == link_class && !rates.network.empty()) rated.insert(rates.network);
+  }
+  if (network.empty() || rated.empty() || rated.contains(network)) return network;
+  std::string oldest, before;
+  for (const std::string& other : rated) {
+    if (family(other) != family(network)) continue;
+    if (oldest.empty()) oldest = other;
+    if (other < network) before = other;
+  }
+  if (!oldest.empty()) return before.empty() ? oldest : before;
+  return rated.contains("infiniband") ? "infiniband" : *rated.begin();
 }
 
 Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandwidth, Bytes bytes) {

@@ -18,7 +18,7 @@ namespace moesim {
 /// What a transport yields on one kind of link: measured, by the bytes that an exchange puts on it.
 struct LinkRates {
   std::string link_class;                       // "nvlink", "nic", ...
-  std::string network;                          // the topology's; empty: any
+  std::string network;                          // of the measured link; empty: any
   BytesPerSecond of;                            // of the measured link, by its data sheet
   std::shared_ptr<const BandwidthTable> rates;  // none above `of`
   Seconds per_message = {};                     // besides, for each row on the link; between two
@@ -55,6 +55,13 @@ struct Transport {
   /// Whether it takes everything as the topology states it, other exchanges included.
   bool ideal() const;
 };
+
+/// The network whose rates a transport takes for links of a class: `network`, else its nearest kin,
+/// so that no network is faster for want of a measurement: of the same family (the name before
+/// '-') the last that is not newer, or the oldest; else InfiniBand; else the first. Empty if
+/// `network` is, or if the rates are of any network.
+std::string rated_network(const Transport& transport, const std::string& link_class,
+                          const std::string& network);
 
 /// The time that a link of this bandwidth needs for so many bytes of one exchange. `rates` are of
 /// its class and network, by ascending `of`, at least one. With the curve T(bytes) measured on a

@@ -85,12 +85,29 @@ TEST(Coverage, TellsOfEveryClassWhereItsTimesComeFrom) {
   const Transport both = with_links(std::string(nvlink_100) + efa_10);
   EXPECT_EQ(coverage_of(both, small_cluster(2, "network: efa\n")), "nvlink, nic calibrated");
   EXPECT_EQ(coverage_of(both, small_cluster(2, "network: ib\n")),
-            "nvlink calibrated, nic by data sheet (ib not measured)");
+            "nvlink calibrated, nic assumed as on efa (ib not measured)");
   EXPECT_EQ(coverage_of(both, small_cluster(2)),
             "nvlink calibrated, nic by data sheet (no network is stated)");
   EXPECT_EQ(coverage_of(both, with_table(1)).substr(0, 18), "nvlink as measured");
   EXPECT_EQ(coverage_of(with_links(nic_10), small_cluster(2)),
             "nvlink by data sheet (not measured), nic calibrated");
+}
+
+// A network that nobody measured is not faster than its kin.
+TEST(RatedNetwork, IsTheNearestOfKin) {
+  const auto rates = [](const std::string& network) {
+    return "  - {class: nic, network: " + network + ", of: 10 GB/s, efficiency: 0.5}\n";
+  };
+  const Transport all = with_links(rates("efa-v2") + rates("efa-v4") + rates("infiniband")),
+                  ethernet = with_links(rates("ethernet") + rates("zeta")),
+                  any = with_links(nic_10);
+  EXPECT_EQ(rated_network(all, "nic", "efa-v4"), "efa-v4");
+  EXPECT_EQ(rated_network(all, "nic", "efa-v3"), "efa-v2");
+  EXPECT_EQ(rated_network(all, "nic", "efa"), "efa-v2");
+  EXPECT_EQ(rated_network(all, "nic", "roce"), "infiniband");
+  EXPECT_EQ(rated_network(ethernet, "nic", "roce"), "ethernet");
+  EXPECT_EQ(rated_network(any, "nic", "roce"), "roce");
+  EXPECT_EQ(rated_network(all, "nic", ""), "");
 }
 
 TEST(Coverage, RatesOfOtherLinksAreNamedOnlyWhereNoneIsNear) {

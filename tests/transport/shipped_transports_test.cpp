@@ -35,7 +35,7 @@ TEST(ShippedTransports, SayWhatTheyWereNotMeasuredOn) {
   EXPECT_EQ(coverage("nccl-p2p", "h100-rail"), "nvlink, nic calibrated");
   EXPECT_EQ(coverage("nccl-p2p", "h100-efa"), "nvlink, nic calibrated");
   EXPECT_EQ(coverage("nccl-p2p", "b200-efa"),
-            "nvlink calibrated, nic by data sheet (efa-v4 not measured)");
+            "nvlink calibrated, nic assumed as on efa (efa-v4 not measured)");
   EXPECT_EQ(coverage("nccl-p2p", "a100-rail"),
             "nvlink calibrated, nic of 25 GB/s from measurements at 50 GB/s");
   EXPECT_EQ(coverage("deepep-normal", "h100-nccl"),
