@@ -41,14 +41,18 @@ void what_if(const WhatIfOptions& options) {
       .add(scenario.engine_run ? engine_header(scenario, before, MOESIM_VERSION)
                                : result_header(scenario, before, MOESIM_VERSION))
       .add(fmt::format("# what if: {}\n", text_of(options.what)));
-  const auto write = [&](const auto& cases) {
+  const auto write = [&](const auto& cases, const Printout& table) {
     options.output.write(
         [&] { return whatif_document(scenario, before, options.what, cases, MOESIM_VERSION); },
-        header.add(whatif_table(cases)));
+        header.add(table));
   };
   const int workers = worker_count(options.workers);
-  if (scenario.engine_run) return write(run_whatif(scenario, before, after, workers));
-  write(simulate_whatif(scenario, before, after, workers));
+  if (scenario.engine_run) {
+    const auto cases = run_whatif(scenario, before, after, workers);
+    return write(cases, whatif_table(scenario, cases));
+  }
+  const auto cases = simulate_whatif(scenario, before, after, workers);
+  write(cases, whatif_table(cases));
 }
 
 }  // namespace

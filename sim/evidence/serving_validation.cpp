@@ -10,11 +10,13 @@
 
 #include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/base/lower_case.h"
 #include "sim/base/stop_signals.h"
 #include "sim/base/temporary_folder.h"
 #include "sim/base/text.h"
+#include "sim/evidence/served_figures.h"
 #include "sim/run/engine_cases.h"
 #include "sim/run/engine_views.h"
 #include "sim/scenario/engine_run.h"
@@ -22,56 +24,6 @@
 
 namespace moesim {
 namespace {
-
-/// A figure that both have.
-struct ServedFigure {
-  std::string name;
-  double measured, simulated;
-  bool is_time = true;
-
-  double error() const { return simulated / measured - 1; }
-};
-
-struct StatisticPair {
-  const char* name;
-  std::optional<double> StatedLatency::*stated;
-  double LatencyFigures::*simulated;
-};
-constexpr StatisticPair statistics[] = {{"mean", &StatedLatency::mean, &LatencyFigures::mean},
-                                        {"p50", &StatedLatency::p50, &LatencyFigures::p50},
-                                        {"p90", &StatedLatency::p90, &LatencyFigures::p90},
-                                        {"p95", &StatedLatency::p95, &LatencyFigures::p95},
-                                        {"p99", &StatedLatency::p99, &LatencyFigures::p99}};
-
-struct LatencyPair {
-  const char* name;
-  StatedLatency ServedBenchmark::*stated;
-  LatencyFigures ServingMetrics::*simulated;
-};
-constexpr LatencyPair latencies[] = {
-    {"TTFT", &ServedBenchmark::ttft, &ServingMetrics::ttft},
-    {"TPOT", &ServedBenchmark::tpot, &ServingMetrics::tpot},
-    {"gap", &ServedBenchmark::gap, &ServingMetrics::gap},
-    {"latency", &ServedBenchmark::latency, &ServingMetrics::latency}};
-
-std::vector<ServedFigure> figures_of(const ServedComparison& run) {
-  std::vector<ServedFigure> figures;
-  const ServingMetrics& metrics = run.simulated.metrics;
-  for (const LatencyPair& latency : latencies) {
-    for (const StatisticPair& statistic : statistics) {
-      const auto stated = run.measured.*latency.stated.*statistic.stated;
-      const double simulated = metrics.*latency.simulated.*statistic.simulated;
-      if (!stated || *stated <= 0 || simulated <= 0) continue;
-      figures.push_back({fmt::format("{} {}", latency.name, statistic.name), *stated, simulated});
-    }
-  }
-  const auto add_rate = [&](const char* name, std::optional<double> stated, double simulated) {
-    if (stated && *stated > 0) figures.push_back({name, *stated, simulated, false});
-  };
-  add_rate("tokens/s", run.measured.output_rate, metrics.rates.output);
-  add_rate("requests/s", run.measured.request_rate, metrics.rates.requests);
-  return figures;
-}
 
 /// Requests as a benchmark sent them.
 RequestLog log_of(const ServedBenchmark& benchmark, const BenchmarkLoad& load) {
@@ -171,7 +123,7 @@ Table error_table(const std::vector<std::pair<std::string, std::vector<double>>>
     for (const double error : list) absolute += std::abs(error), sum += error;
     const auto n = static_cast<double>(list.size());
     table.rows.push_back({Cell(name), Cell(std::ssize(list)), percent_cell(absolute / n, 1),
-                          Cell(fmt::format("{:+.1f} %", 100 * sum / n), sum / n)});
+                          Cell(signed_percent(sum / n), sum / n)});
   }
   return table;
 }
@@ -269,7 +221,7 @@ Printout serving_validation_text(const ServingValidation& validation) {
       table.rows.push_back({Cell(place_of(run.measured)), Cell(run.load), Cell(figure.name),
                             figure_cell(figure, figure.measured),
                             figure_cell(figure, figure.simulated),
-                            Cell(fmt::format("{:+.1f} %", 100 * figure.error()), figure.error())});
+                            Cell(signed_percent(figure.error()), figure.error())});
       auto at = std::ranges::find(errors, figure.name, &decltype(errors)::value_type::first);
       if (at == errors.end()) at = errors.insert(at, {figure.name, {}});
       at->second.push_back(figure.error());

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -111,6 +113,18 @@ Rendered as_csv(const Printout& printout) {
   return rendered;
 }
 
+/// A count is shown as it is; a share or a ratio that happens to be whole is not.
+nlohmann::ordered_json number_json(const Cell& cell) {
+  constexpr double most = 1e15;  // below, a double holds every whole number
+  if (std::abs(*cell.value) < most) {
+    const auto whole = static_cast<std::int64_t>(*cell.value);
+    if (cell.text == std::to_string(whole) && static_cast<double>(whole) == *cell.value) {
+      return whole;
+    }
+  }
+  return *cell.value;
+}
+
 Rendered as_json(const Printout& printout) {
   Rendered rendered;
   nlohmann::ordered_json document = nlohmann::ordered_json::object();
@@ -126,7 +140,7 @@ Rendered as_json(const Printout& printout) {
       for (std::size_t i = 0; i < row.size(); ++i) {
         auto& value = entry[name_with_unit(table, i)];
         if (row[i].value) {
-          value = *row[i].value;
+          value = number_json(row[i]);
         } else {
           value = row[i].text;
         }

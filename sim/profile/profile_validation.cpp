@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/linkfit/robust.h"
 #include "sim/profile/breakdown.h"
@@ -42,7 +43,7 @@ const std::vector<KindGroup>& kind_groups() {
 Cell error_cell(double measured, double simulated) {
   if (measured <= 0) return "-";
   const double error = simulated / measured - 1;
-  return Cell(fmt::format("{:+.1f} %", 100 * error), error);
+  return Cell(signed_percent(error), error);
 }
 
 /// Where a profile has no kernels, `measured` is not 0 but unknown.

@@ -4,6 +4,7 @@
 
 #include <iterator>
 
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/report/case_columns.h"
 #include "sim/report/path_report.h"
@@ -31,7 +32,7 @@ CaseColumns rate_columns() {
       {"over balanced",
        [](const ShownCase& s) {
          const auto& over = s.against.over_balanced;
-         return over ? Cell(fmt::format("{:+.1f} %", 100 * *over), *over) : Cell("-");
+         return over ? Cell(signed_percent(*over), *over) : Cell("-");
        },
        [](const ShownCase& s) { return s.against.over_balanced.has_value(); }},
       {"tokens/s/GPU", [](const ShownCase& s) { return number_cell(s.of.tokens_per_second(), 0); }},

@@ -2,6 +2,7 @@
 // The columns of passes of a serving engine.
 #include <fmt/format.h>
 
+#include "sim/base/figures.h"
 #include "sim/report/case_columns.h"
 #include "sim/report/path_report.h"
 
@@ -21,7 +22,7 @@ Cell memory_cell(const ShownCase& s) {
 
 Cell over_balanced_cell(const ShownCase& s) {
   const auto& over = s.against.over_balanced;
-  return over ? Cell(fmt::format("{:+.1f} %", 100 * *over), *over) : Cell("-");
+  return over ? Cell(signed_percent(*over), *over) : Cell("-");
 }
 
 /// Where a part is a share of the pass.

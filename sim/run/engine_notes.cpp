@@ -117,27 +117,32 @@ std::string loss_note(const Scenario& scenario, const std::vector<const EngineCa
                      to_string(std::ranges::max(ran | std::views::transform(time))));
 }
 
-}  // namespace
-
-std::string drain_note(const Scenario& scenario, const std::vector<const ServingMetrics*>& runs) {
+/// Of requests that come by themselves, how long engines still answer after the last one; nothing
+/// if that is short.
+std::string drain_note(const Scenario& scenario, const std::vector<const EngineCase*>& ran) {
   constexpr double little = 0.1;
-  if (runs.empty() || scenario.engine_run->draw.concurrency > 0) return "";
-  const auto after = [](const ServingMetrics* m) { return m->time - m->last_arrival; };
-  const ServingMetrics& longest = **std::ranges::max_element(runs, {}, after);
+  if (ran.empty() || scenario.engine_run->draw.concurrency > 0) return "";
+  const auto after = [](const EngineCase* c) {
+    return c->outcome.metrics.time - c->outcome.metrics.last_arrival;
+  };
+  const ServingMetrics& longest = (*std::ranges::max_element(ran, {}, after))->outcome.metrics;
   const Seconds last = longest.last_arrival;  // 0: all come at once
   if (last == Seconds(0) || longest.time <= last * (1 + little)) return "";
   return fmt::format("# rates are over the whole run: requests came until {}, answers until {}\n",
                      to_string(last), to_string(longest.time));
 }
 
+}  // namespace
+
+std::string figure_notes(const Scenario& scenario, const std::vector<const EngineCase*>& ran) {
+  return kernels_note(ran) + drain_note(scenario, ran) + price_note(ran);
+}
+
 std::string engine_notes(const Scenario& scenario, const std::vector<const EngineCase*>& ran) {
   std::string text;
   for (const EngineCase* c : ran) text += balancing_note(*c);
-  text += rebalance_note(scenario, ran) + kernels_note(ran) + costs_note(ran);
-  text += loss_note(scenario, ran);
-  std::vector<const ServingMetrics*> runs;
-  for (const EngineCase* c : ran) runs.push_back(&c->outcome.metrics);
-  return text + drain_note(scenario, runs) + price_note(ran);
+  text += rebalance_note(scenario, ran) + costs_note(ran);
+  return text + loss_note(scenario, ran) + figure_notes(scenario, ran);
 }
 
 }  // namespace moesim

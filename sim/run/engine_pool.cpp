@@ -37,7 +37,7 @@ EngineBalancing balance(EngineOptions& engine, PassPrices& prices) {
   const ServingBatch small{{static_cast<std::size_t>(engine.ranks), {SequenceStep{0, 1, 1, -1}}}};
   const bool times_moving = engine.rebalance.interval > 0 && !engine.rebalance.stall;
   const PassPrices::Balancing found = prices.balancing(small, times_moving);
-  if (!found.from_loads) engine.rebalance = {};
+  if (!found.planned) engine.rebalance = {};  // what nobody plans does not move
   const bool stated = engine.rebalance.stall.has_value();
   if (!stated) engine.rebalance.stall = found.moving;
   return {found.from_loads, found.planned, engine.rebalance.interval, *engine.rebalance.stall,
@@ -107,7 +107,7 @@ LinkTransfers::Link link_between(PoolPrices& prompts, PoolPrices& decode, const 
   link.receivers = sharing(decode);
   link.of_sender = std::max(1, prompts.gpus() / both);
   link.of_receiver = std::max(1, decode.gpus() / both);
-  link.latency = asked.transfer_latency;
+  link.latency = asked.transfer_latency.value_or(EngineRun::usual_latency);
   if (asked.transfer_bandwidth) {
     link.bandwidth = *asked.transfer_bandwidth * both;
     return link;
@@ -115,7 +115,7 @@ LinkTransfers::Link link_between(PoolPrices& prompts, PoolPrices& decode, const 
   const KvLink all = kv_link(prompts.run().scenario, prompts.gpus(), decode.gpus());
   link.bandwidth =
       all.bandwidth * (static_cast<double>(both) / std::min(prompts.gpus(), decode.gpus()));
-  link.latency = all.latency;
+  if (!asked.transfer_latency) link.latency = all.latency;
   return link;
 }
 

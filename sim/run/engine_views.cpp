@@ -11,6 +11,7 @@
 #include "sim/run/result_file.h"
 #include "sim/run/serving_views.h"
 #include "sim/scenario/engine_run.h"
+#include "sim/scenario/scenario_text.h"
 #include "sim/serving/requests/request_log.h"
 
 namespace moesim {
@@ -18,10 +19,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// "500 (lognormal, standard deviation 200, at most 400)".
 std::string lengths_text(const LengthLaw& law) {
-  if (law.kind == LengthLaw::Kind::fixed) return fmt::format("{:.0f}", law.mean);
-  return fmt::format("{:.0f} +- {:.0f} ({})", law.mean, law.spread,
-                     law.kind == LengthLaw::Kind::uniform ? "uniform" : "lognormal");
+  const LengthLaw unbound;
+  std::string text;
+  if (law.kind == LengthLaw::Kind::lognormal) {
+    text = fmt::format("lognormal, standard deviation {:.0f}", law.spread);
+  } else if (law.kind == LengthLaw::Kind::uniform) {
+    text = fmt::format("uniform, {:.0f} to {:.0f}", law.mean - law.spread, law.mean + law.spread);
+  }
+  const auto add = [&text](const std::string& bound) {
+    text += (text.empty() ? "" : ", ") + bound;
+  };
+  if (law.least != unbound.least) add(fmt::format("at least {}", law.least));
+  if (law.most != unbound.most) add(fmt::format("at most {}", law.most));
+  return text.empty() ? fmt::format("{:.0f}", law.mean)
+                      : fmt::format("{:.0f} ({})", law.mean, text);
 }
 
 /// What the scenario asks of a log, if that has as many.
@@ -73,6 +86,12 @@ std::string limits_text(const EngineRun& run) {
   return text + fmt::format(", {} tokens of all ranks", run.engine.tokens_of_all_ranks);
 }
 
+std::string transfer_text(const EngineRun& run) {
+  return (run.transfer_bandwidth ? fmt::format("at {} per GPU", to_string(*run.transfer_bandwidth))
+                                 : "over the cluster's links") +
+         (run.transfer_latency ? fmt::format(" after {}", to_string(*run.transfer_latency)) : "");
+}
+
 std::string engine_text(const EngineRun& run, const EngineOptions& engine) {
   std::string text =
       fmt::format("# engine {}{}: {}, {}, {}, router {}\n",
@@ -82,12 +101,10 @@ std::string engine_text(const EngineRun& run, const EngineOptions& engine) {
                   engine.mixed ? "prompts with answers" : "passes of prompts first",
                   router_names[static_cast<std::size_t>(engine.router.kind)]);
   if (run.decode_instances > 0) {
-    text += fmt::format("# {} compute{} prompts, {} decode{}; keys and values move {}\n",
-                        counted(run.instances, "instance"), run.instances == 1 ? "s" : "",
-                        run.decode_instances, run.decode_instances == 1 ? "s" : "",
-                        run.transfer_bandwidth
-                            ? fmt::format("at {} per GPU", to_string(*run.transfer_bandwidth))
-                            : "over the cluster's links");
+    text +=
+        fmt::format("# {} compute{} prompts, {} decode{}; keys and values move {}\n",
+                    counted(run.instances, "instance"), run.instances == 1 ? "s" : "",
+                    run.decode_instances, run.decode_instances == 1 ? "s" : "", transfer_text(run));
   } else if (run.instances > 1) {
     text += fmt::format("# {} behind a router ({})\n", counted(run.instances, "instance"),
                         router_names[static_cast<std::size_t>(run.router.kind)]);
@@ -165,6 +182,13 @@ std::string engine_header(const Scenario& scenario, const Inputs& inputs,
   return text;
 }
 
+void add_pass_keys(Json& document, const Scenario& scenario) {
+  const Json asked = Json::parse(scenario_line(scenario));
+  for (const char* key : {"parallel", "steps", "warmup"}) {
+    if (asked.contains(key)) document[key] = asked[key];
+  }
+}
+
 Json engine_case_json(const EngineCase& c) {
   Json json = {{"topology", c.name.topology},
                {"policy", c.name.policy},
@@ -236,6 +260,7 @@ std::string engine_json(const Scenario& scenario, const Inputs& inputs,
   Json document = document_of_cases("moesim-result", scenario, inputs, version);
   document["format_version"] = 2;
   document["step"] = "engine";
+  add_pass_keys(document, scenario);
   Json keys = Json::object();
   for (const auto& [key, json] : scenario.engine_run->text) keys[key] = Json::parse(json);
   document["serving"] = std::move(keys);

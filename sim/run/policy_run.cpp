@@ -212,8 +212,10 @@ class Measuring {
     }
     const FullestGpu fullest = fullest_of(step.planned.memory, run_.cluster.gpus);
     if (figures.serving) {
-      figures.serving->free_cache_tokens = free_cache_tokens(
+      std::int64_t& free = figures.serving->free_cache_tokens;
+      const std::int64_t of_step = free_cache_tokens(
           planner(), step.planned.memory, run_.cluster.gpus, figures.serving->cache_per_token);
+      free = metrics.steps.empty() ? of_step : std::min(free, of_step);
     }
     if (figures.fullest.peak < fullest.peak) figures.fullest = fullest;
     const bool hosts = hosts_take_time(run_.cluster.gpus);

@@ -17,6 +17,7 @@
 #include "sim/run/software_text.h"
 #include "sim/scenario/open_cluster.h"
 #include "sim/scenario/policy_inputs.h"
+#include "sim/scenario/policy_planner.h"
 #include "sim/transport/coverage.h"
 
 namespace moesim {
@@ -122,8 +123,20 @@ std::string grid_text(const IterationSpec& spec, const IterationShape& shape,
                             spec.fused_grouped_mlp ? ", fused grouped MLP" : "");
 }
 
-std::string microbatch_text(const IterationSpec& spec, const IterationShape& shape,
+/// Of iterations for which the trace has no microbatches of their own.
+std::string again_text(const Scenario& scenario, const Microbatches& microbatches) {
+  const AskedSteps asked = asked_iterations(scenario);
+  const auto there = std::ssize(microbatches.recorded);
+  if (asked.first == 0 || (asked.first + asked.count) * microbatches.per_iteration <= there) {
+    return "";
+  }
+  return fmt::format("; iterations from {} on take the {} of the trace again",
+                     there / microbatches.per_iteration, counted(there, "microbatch"));
+}
+
+std::string microbatch_text(const Scenario& scenario, const IterationShape& shape,
                             const RoutingTrace& trace) {
+  const IterationSpec& spec = *scenario.iteration;
   std::string text =
       fmt::format("{} of {} in {} per replica", counted(spec.global_batch, "sequence"),
                   counted(spec.sequence, "token"), counted(shape.microbatches, "microbatch"));
@@ -132,12 +145,13 @@ std::string microbatch_text(const IterationSpec& spec, const IterationShape& sha
   }
   const bool recorded =
       trace.step_count() > 0 && std::ranges::count(spec.routing, RoutingSource::recorded) > 0;
-  const int repeat = recorded ? make_microbatches(trace, shape, spec).repeat : 1;
-  if (repeat > 1) {
+  if (!recorded) return text;
+  const Microbatches microbatches = make_microbatches(trace, shape, spec);
+  if (microbatches.repeat > 1) {
     text += fmt::format("; the trace is short: each recorded step is played {}",
-                        counted(repeat, "time"));
+                        counted(microbatches.repeat, "time"));
   }
-  return text;
+  return text + again_text(scenario, microbatches);
 }
 
 std::string layers_header(const Scenario& scenario, const Inputs& inputs,
@@ -210,7 +224,7 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
     text += fmt::format(
         "# {}: {} on {}: {}\n#   {}\n", c.topology.name(), counted(c.topology.gpu_count(), "GPU"),
         counted(c.topology.host_count(), "host"), grid_text(spec, shape, c, model.experts > 0),
-        microbatch_text(spec, shape, inputs.trace));
+        microbatch_text(scenario, shape, inputs.trace));
     text += domains_text(c.topology, shape.grid.groups(ParallelAxis::etp_ep));
   }
   text += longest_text(model, spec.sequence, false);

@@ -87,7 +87,8 @@ std::string engine_text(const IterationSpec& spec, const MoeModel& model, bool o
                   graph_text(serving, one_pass), overlap_text(serving, one_pass));
   if (serving.dcp > 1) text += fmt::format(", keys over {} GPUs each", serving.dcp);
   if (serving.drafts > 0) {
-    text += fmt::format(", {} drafts, {} kept on average", serving.drafts, serving.accepted);
+    text +=
+        fmt::format(", {}, {} kept on average", counted(serving.drafts, "draft"), serving.accepted);
     if (drafting_layers(spec, model) == 0) {
       text += ", drafting left out (the model has no layer of multi-token prediction)";
     }

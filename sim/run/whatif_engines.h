@@ -21,8 +21,8 @@ struct WhatIfEngine {
 std::vector<WhatIfEngine> run_whatif(const Scenario& scenario, const Inputs& before,
                                      const Inputs& after, int workers);
 
-/// TTFT, TPOT and tokens per second and GPU, before and after.
-Printout whatif_table(const std::vector<WhatIfEngine>& cases);
+/// TTFT, TPOT and tokens per second and GPU, before and after, and what these need to be read.
+Printout whatif_table(const Scenario& scenario, const std::vector<WhatIfEngine>& cases);
 
 /// The JSON document that --json writes.
 std::string whatif_document(const Scenario& scenario, const Inputs& before, const WhatIf& what,

@@ -140,8 +140,8 @@ void read_deployment(const YamlMap& scenario, const YamlMap& serving, EngineRun&
   if (const auto value = serving.find("decode")) read_decode_keys(scenario, *value, run);
   if (const auto value = serving.find("transfer")) {
     const YamlMap map = value->map();
-    run.transfer_bandwidth = map.bandwidth("bandwidth");
-    run.transfer_latency = map.seconds("latency", run.transfer_latency);
+    if (const auto of = map.find("bandwidth")) run.transfer_bandwidth = of->bandwidth();
+    if (const auto of = map.find("latency")) run.transfer_latency = of->seconds();
     need_decoding_instances(*value, run);
   }
   if (const auto value = serving.find("losses")) read_losses(*value, run);

@@ -35,6 +35,11 @@ LengthLaw read_lengths(const YamlMap& map, const std::string& key) {
   law.spread = of.number("spread", non_negative, 0);
   law.kind = static_cast<LengthLaw::Kind>(
       of.choice("law", length_laws, static_cast<int>(LengthLaw::Kind::lognormal)));
+  const auto spread = of.find("spread");
+  if (spread && law.kind == LengthLaw::Kind::fixed && of.good({"law"})) {
+    spread->error(fmt::format("'{}' has no effect: the law is fixed", spread->path()),
+                  "law: lognormal or uniform, or take it away");
+  }
   law.least = of.integer("least", whole, law.least);
   law.most = of.integer("most", whole, law.most);
   if (law.least > law.most && of.good({"least", "most"})) {
@@ -139,7 +144,8 @@ void read_engine_of(const YamlMap& serving, const ServingSpec& pass, const std::
   EngineOptions& options = run.engine.options;
   options.drafts = pass.drafts;
   options.gained = gained_on_average(pass.drafts, pass.accepted);
-  if (serving.find("memory_fraction")) run.engine.memory = {pass.kv_fraction, false};
+  run.states_memory = serving.find("memory_fraction").has_value();
+  if (run.states_memory) run.engine.memory = {pass.kv_fraction, false};
   if (!pass.pad.empty()) options.graph_sizes = pass.pad;
   if (!pass.graphs) options.graph_sizes.clear();
   if (value->is_map()) {

@@ -29,6 +29,7 @@ struct EngineRun {
   std::string engine_file;         // of its preset; empty: it has none
   bool states_gained = false;      // engine.drafts, not an average of accepted ones
   bool states_rebalance = false;   // next to its preset
+  bool states_memory = false;      // serving.memory_fraction; else the engine's rules
   std::string request_file;        // a recorded log; empty: they are drawn
   std::int64_t most_requests = 0;  // of the log; 0: all
   RequestDraw draw;                // of a log only the concurrency
@@ -42,7 +43,9 @@ struct EngineRun {
   RouterOptions router;                    // between instances
   /// Of keys and values, per GPU; absent: what the cluster's links carry.
   std::optional<BytesPerSecond> transfer_bandwidth;
-  Seconds transfer_latency{10e-6};
+  /// Absent: that of the links, or usual_latency where the bandwidth is stated.
+  std::optional<Seconds> transfer_latency;
+  static constexpr Seconds usual_latency{10e-6};
   std::vector<RankLoss> losses;
   std::optional<LossRate> loss_rate;
   bool exact_prices = false;  // every pass is simulated

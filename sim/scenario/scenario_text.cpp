@@ -191,6 +191,7 @@ Json to_json(const Scenario& s) {
   if (s.iteration) add_iteration(json, *s.iteration);
   if (s.engine_run) {
     json["serving"].erase("batch");
+    if (!s.engine_run->states_memory) json["serving"].erase("memory_fraction");
     for (const auto& [key, text] : s.engine_run->text) json["serving"][key] = Json::parse(text);
   }
   if (!s.set.empty()) json["set"] = set;

@@ -98,6 +98,10 @@ void read_graphs(const YamlMap& map, ServingSpec& serving) {
     serving.graphs = value->boolean();
     return;
   }
+  if (value->list().empty()) {
+    value->error(fmt::format("'{}' is an empty list", value->path()),
+                 "true: graphs of any size; false: none; or sizes such as [1, 2, 4, 8, 16]");
+  }
   for (const YamlValue& item : value->list()) serving.pad.push_back(item.integer(some_tokens));
   if (!std::ranges::is_sorted(serving.pad) && map.good({"graphs"})) {
     value->error(fmt::format("'{}' does not ascend", value->path()), "[1, 2, 4, 8, 16]");

@@ -23,17 +23,23 @@ Cell figure_cell(double figure) {
 }  // namespace
 
 EngineOutcome outcome_of(const std::string& file, const std::vector<Override>& flags,
-                         const std::vector<ServingInstanceKind>& kinds, const ServingPlan& plan,
+                         const std::vector<ServingInstanceKind>& kinds, const AskedPlan& asked,
                          const RequestLog& log, const JobProgress& progress) {
   EngineOutcome outcome;
+  const auto& [plan, as_run] = asked;
   try {
-    OpenedPool prompts(scenario_of_kind(file, flags, kinds[plan.prompts]));
+    OpenedPool prompts(scenario_of_kind(file, flags, kinds[plan.prompts]), RoutingSource::recorded,
+                       as_run);
     const PoolInstances of_prompts{&prompts.prices(), &prompts.engine_run().engine,
                                    plan.prompt_instances};
     std::unique_ptr<OpenedPool> other;
     std::optional<PoolInstances> decode;
-    if (plan.decode_instances > 0) {
-      other = std::make_unique<OpenedPool>(scenario_of_kind(file, flags, kinds[plan.decode]));
+    if (plan.decode_instances > 0 && plan.decode == plan.prompts) {
+      decode = of_prompts;
+      decode->count = plan.decode_instances;
+    } else if (plan.decode_instances > 0) {
+      other = std::make_unique<OpenedPool>(scenario_of_kind(file, flags, kinds[plan.decode]),
+                                           RoutingSource::recorded, as_run);
       decode = {&other->prices(), &other->engine_run().engine, plan.decode_instances};
     }
     return run_pools(prompts.engine_run(), of_prompts, decode, log, progress);

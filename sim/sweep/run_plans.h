@@ -17,7 +17,14 @@ namespace moesim {
 struct RunPlan {
   RoughPlan rough;
   EngineOutcome outcome;
-  std::string broken;  // what of the SLA; empty: nothing
+  std::string broken;   // what of the SLA; empty: nothing
+  bool as_run = false;  // as of AskedPlan
+};
+
+/// A plan to run; as_run: with the figures of `moesim run`, else all prices are reused.
+struct AskedPlan {
+  const ServingPlan& plan;
+  bool as_run = false;
 };
 
 /// "2 x 8 GPUs tp8 ep8 megatron-allgather", pools with a bar between them.
@@ -25,7 +32,7 @@ std::string plan_words(const std::vector<ServingInstanceKind>& kinds, const Serv
 
 /// Answers the log with instances of the scenario in `file`.
 EngineOutcome outcome_of(const std::string& file, const std::vector<Override>& flags,
-                         const std::vector<ServingInstanceKind>& kinds, const ServingPlan& plan,
+                         const std::vector<ServingInstanceKind>& kinds, const AskedPlan& asked,
                          const RequestLog& log, const JobProgress& progress);
 
 /// Which bounds it does not keep, or why it did not run.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <tuple>
 
@@ -17,43 +18,16 @@
 #include "sim/print/formats.h"
 #include "sim/report/cost_columns.h"
 #include "sim/run/engine_cases.h"
+#include "sim/run/engine_notes.h"
 #include "sim/run/engine_pool.h"
 #include "sim/run/engine_views.h"
-#include "sim/serving/engine/launch_line.h"
 #include "sim/sweep/priced_kinds.h"
 #include "sim/sweep/run_plans.h"
+#include "sim/sweep/serving_launch.h"
 #include "sim/sweep/serving_variants.h"
 
 namespace moesim {
 namespace {
-
-std::string launch_text(const std::string& file, const std::vector<Override>& flags,
-                        const std::vector<ServingInstanceKind>& kinds, const ServingPlan& plan) {
-  std::string text;
-  const auto add = [&](std::size_t at, int count, LaunchFacts::Pool pool) {
-    const ServingInstanceKind& kind = kinds[at];
-    const Scenario scenario = scenario_of_kind(file, flags, kind);
-    const Inputs inputs = open_inputs(scenario);
-    const ServingSpec& pass = *scenario.iteration->serving;
-    const LaunchFacts facts = {
-        scenario.model, kind.gpus,
-        kind.tp,        kind.dp(),
-        kind.ep,        inputs.systems.front().dispatch.name,
-        pool,           serving_overlap_names[static_cast<std::size_t>(pass.overlap)],
-        pass.dcp,       pass.drafts};
-    const EngineModel& engine = scenario.engine_run->engine;
-    const std::string line = launch_line(engine, facts), more = left_out_of_line(engine, facts);
-    if (!line.empty()) text += fmt::format("# {} x {}\n", count, line);
-    if (!line.empty() && !more.empty()) {
-      text += fmt::format("# that line leaves out what has no flag: {}\n", more);
-    }
-  };
-  const bool apart = plan.decode_instances > 0;
-  add(plan.prompts, plan.prompt_instances,
-      apart ? LaunchFacts::Pool::prompts : LaunchFacts::Pool::all);
-  if (apart) add(plan.decode, plan.decode_instances, LaunchFacts::Pool::decode);
-  return text;
-}
 
 Scenario checked(const std::string& file, const std::vector<Override>& flags) {
   Scenario scenario = read_scenario(file, flags);
@@ -129,6 +103,7 @@ class ServingAdvisor {
     }
     sort(plans);
     climb(rough, plans);
+    run_shown(plans);
     return printout(rough.size(), plans);
   }
 
@@ -179,6 +154,25 @@ class ServingAdvisor {
     }
   }
 
+  /// Runs the shown ones as `moesim run` does, with exact prices at first. Others come to be shown
+  /// where these break the SLA, and run so as well.
+  void run_shown(std::vector<RunPlan>& plans) const {
+    for (;;) {
+      std::vector<RoughPlan> chosen;
+      for (const RunPlan& plan : plans | std::views::take(options_.shown)) {
+        if (!plan.as_run && plan.outcome.unsuitable.empty()) chosen.push_back(plan.rough);
+      }
+      if (chosen.empty() || options_.stop()) return;
+      const std::vector<RunPlan> done = run(chosen, true);
+      if (options_.stop()) return;
+      for (const RunPlan& plan : done) {
+        *std::ranges::find(plans, plan.rough.plan, [](const RunPlan& p) { return p.rough.plan; }) =
+            plan;
+      }
+      sort(plans);
+    }
+  }
+
   static bool has(const std::vector<RunPlan>& known, const ServingPlan& plan) {
     return std::ranges::any_of(known, [&](const RunPlan& k) { return k.rough.plan == plan; });
   }
@@ -201,22 +195,23 @@ class ServingAdvisor {
     });
   }
 
-  std::vector<RunPlan> run(const std::vector<RoughPlan>& chosen) const {
+  std::vector<RunPlan> run(const std::vector<RoughPlan>& chosen, bool as_run = false) const {
     std::vector<WorkerJob<EngineOutcome>> runs;
     for (const RoughPlan& plan : chosen) {
-      runs.push_back({plan_words(priced_.kinds, plan.plan), [&](const JobProgress& progress) {
-                        const JobProgress asked{[&](double step, int steps) {
-                                                  check_time(options_.stop);
-                                                  progress(step, steps);
-                                                },
-                                                progress.note};
-                        return outcome_of(file_, flags_, priced_.kinds, plan.plan, log_, asked);
-                      }});
+      runs.push_back(
+          {plan_words(priced_.kinds, plan.plan), [&, as_run](const JobProgress& progress) {
+             const JobProgress asked{[&](double step, int steps) {
+                                       check_time(options_.stop);
+                                       progress(step, steps);
+                                     },
+                                     progress.note};
+             return outcome_of(file_, flags_, priced_.kinds, {plan.plan, as_run}, log_, asked);
+           }});
     }
     const auto outcomes = run_jobs(runs, options_.workers);
     std::vector<RunPlan> plans;
     for (std::size_t i = 0; i < chosen.size(); ++i) {
-      plans.push_back({chosen[i], outcomes[i], broken_of(outcomes[i], bounds_)});
+      plans.push_back({chosen[i], outcomes[i], broken_of(outcomes[i], bounds_), as_run});
     }
     return plans;
   }
@@ -230,15 +225,32 @@ class ServingAdvisor {
     text.add(not_tried(*scenario_.iteration->serving));
     text.add(priced_.left_out);
     text.add(plans_table(priced_.kinds, plans, static_cast<std::size_t>(options_.shown)));
-    std::vector<const ServingMetrics*> runs;
-    for (std::size_t i = 0; i < std::min(plans.size(), static_cast<std::size_t>(options_.shown));
-         ++i) {
-      if (plans[i].outcome.unsuitable.empty()) runs.push_back(&plans[i].outcome.metrics);
-    }
-    text.add(drain_note(scenario_, runs));
+    text.add(notes(plans));
     text.add(plans.front().broken.empty()
                  ? launch_text(file_, flags_, priced_.kinds, plans.front().rough.plan)
                  : "# none of them meets the SLA\n");
+    return text;
+  }
+
+  /// What figures of the shown ones need to be read.
+  std::string notes(const std::vector<RunPlan>& plans) const {
+    std::vector<EngineCase> cases;
+    std::int64_t rough = 0;
+    for (const RunPlan& plan : plans | std::views::take(options_.shown)) {
+      if (!plan.outcome.unsuitable.empty()) continue;
+      EngineCase& c = cases.emplace_back();
+      c.name.policy = priced_.kinds[plan.rough.plan.prompts].policy;
+      c.outcome = plan.outcome;
+      rough += plan.as_run ? 0 : 1;
+    }
+    std::vector<const EngineCase*> ran;
+    for (const EngineCase& c : cases) ran.push_back(&c);
+    std::string text = figure_notes(scenario_, ran);
+    if (rough > 0) {
+      text +=
+          fmt::format("# the time was over: all prices of {} are reused, 'moesim run' may differ\n",
+                      counted(rough, "deployment"));
+    }
     return text;
   }
 

@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using Json = nlohmann::ordered_json;
 
 ServedBenchmark benchmark(std::int64_t requests) {
@@ -75,10 +76,11 @@ TEST_F(ServingValidations, OfThePerfectEngineHasNoErrors) {
   b.outputs = {16, 3, 9};
   const ServingMetrics first = validated({b}).runs[0].simulated.metrics;
   EXPECT_EQ(first.requests, 3);
-  b.ttft = {first.ttft.mean, first.ttft.p50, first.ttft.p90, first.ttft.p95, first.ttft.p99};
+  const Percentiles& ttft = first.ttft.linear;  // as its tool finds them
+  b.ttft = {first.ttft.mean, ttft.p50, ttft.p90, ttft.p95, ttft.p99};
   b.tpot.mean = first.tpot.mean;
-  b.gap.p99 = first.gap.p99;
-  b.latency.p50 = 2 * first.latency.p50;
+  b.gap.p99 = first.gap.linear.p99;
+  b.latency.p50 = 2 * first.latency.linear.p50;
   b.output_rate = first.rates.output;
   b.request_rate = first.rates.requests;
   EXPECT_NEAR(first.rates.output / first.rates.requests, 28.0 / 3, 1e-9) << "its own lengths";
@@ -93,6 +95,14 @@ TEST_F(ServingValidations, OfThePerfectEngineHasNoErrors) {
   }
   EXPECT_THAT(again.notes, IsEmpty());
   EXPECT_THAT(serving_validation_text(again).text(), HasSubstr("-50.0 %"));
+  EXPECT_THAT(serving_validation_text(again).text(), Not(HasSubstr("-0.0 %")));
+
+  b.tool = "trtllm-bench";
+  b.ttft = b.tpot = b.gap = {};
+  b.latency = {{}, first.latency.floor.p50, {}, {}, first.latency.floor.p99};
+  const Json other = Json::parse(serving_validation_json(validated({b}), "test"));
+  EXPECT_EQ(other["runs"][0]["figures"]["latency p50"]["error"], 0);
+  EXPECT_EQ(other["runs"][0]["figures"]["latency p99"]["error"], 0);
 }
 
 TEST_F(ServingValidations, SayWhatABenchmarkLeavesOpen) {

@@ -63,6 +63,15 @@ class EngineRuns(ReportTest):
                     for part, share in ((part, case["parts"][part]) for part in ("attention", "experts", "exchange", "wait", "other")) if share > 0]
         self.assertEqual(shares, expected)
         self.assertEqual(self.count("#r1-cases tbody tr"), len(self.cases))
+        self.assertIn("the mean GPU's time in passes", " ".join(self.texts("#r1-time")))
+
+    def test_cases_and_inputs_name_what_decides(self):
+        heads = " ".join(self.texts("#r1-cases thead"))
+        self.assertEqual("goodput/s" in heads, "sla" in self.result["serving"])
+        self.assertEqual("$/Mtoken" in heads, "usd_per_million_tokens" in self.cases[0])
+        page = " ".join(self.texts("body"))
+        self.assertIn("parallel sizes", page)
+        self.assertIn(f"ep {self.result['parallel']['ep']}", page)
 
     def test_texts_do_not_cover_each_other(self):
         for section in ("users", "latencies", "load", "time"):

@@ -117,6 +117,21 @@ TEST(EngineCases, APassTellsWhatCacheATokenTakesAndForHowManyThereIsRoom) {
   EXPECT_NEAR(static_cast<double>(figures.serving->free_cache_tokens), free / per_token, 1);
 }
 
+TEST(EngineCases, TheFullestStepSaysForHowManyTokensThereIsRoom) {
+  const auto room = [](int first, int last) {
+    Scenario scenario = on_a_node("  batch: {context: 300, sequences: 1}\n");
+    scenario.steps = {first, last};
+    const Inputs inputs = open_inputs(scenario);
+    return simulate(scenario, inputs, {.workers = 0})
+        .cases.at(0)
+        .metrics.iteration->serving->free_cache_tokens;
+  };
+  std::int64_t least = room(2, 3);
+  for (int step = 3; step < 8; ++step) least = std::min(least, room(step, step + 1));
+  EXPECT_EQ(room(2, 8), least);
+  EXPECT_LT(least, std::max(room(2, 3), room(7, 8)));
+}
+
 TEST(EngineCases, ADocumentHasEveryFigure) {
   const Scenario scenario = on_a_node(
       "  engine: vllm\n  sla: {ttft: 1 s}\n"

@@ -193,16 +193,18 @@ TEST(EnginePools, AreRoutedToAsTheirInstancesAskFor) {
 }
 
 TEST(EnginePools, StallOnlyForABalancer) {
-  const auto stalls = [](const std::string& policy) {
-    return pools_cases(
-               pools_scenario("  engine: {preset: vllm, rebalance: {interval: 2, stall: 1 s}}\n" +
-                                  requests_of_tokens(2, 30, 9),
-                              "h100-rail", policy))
-        .at(0)
-        .outcome.metrics.passes.stall_share;
+  const auto stalls = [](const std::string& policy, int warmup) {
+    Scenario scenario =
+        pools_scenario("  engine: {preset: vllm, rebalance: {interval: 2, stall: 1 s}}\n" +
+                           requests_of_tokens(2, 30, 9),
+                       "h100-rail", policy);
+    scenario.steps = {12, 13};
+    scenario.warmup = warmup;
+    return pools_cases(scenario).at(0).outcome.metrics.passes.stall_share;
   };
-  EXPECT_EQ(stalls("deepep-low-latency"), 0);
-  EXPECT_GT(stalls("eplb"), 0.5);
+  EXPECT_EQ(stalls("deepep-low-latency", 12), 0);
+  EXPECT_GT(stalls("eplb", 12), 0.5);
+  EXPECT_EQ(stalls("eplb", 0), 0) << "it has never planned";
 }
 
 TEST(EnginePools, SayThatNoRankWasLostOrNoExpertMoved) {

@@ -76,6 +76,16 @@ TEST(Headers, OfAnIterationSayHowOftenAShortTraceIsPlayed) {
   EXPECT_THAT(lines("none"), Not(HasSubstr("is short")));
 }
 
+// Four replicas of 512 tokens: 81,920 tokens are 40 microbatches, of which an iteration takes four.
+TEST(Headers, OfAnIterationBeyondTheTraceSaySo) {
+  const auto lines = [](const std::string& steps) {
+    return iteration_lines({{"parallel", "{pp: 2, ep: 4}", "g"}, {"steps", steps, "s"}});
+  };
+  EXPECT_THAT(lines("9:10"), Not(HasSubstr("again")));
+  EXPECT_THAT(lines("9:11"),
+              HasSubstr("; iterations from 10 on take the 40 microbatches of the trace again\n"));
+}
+
 TEST(Headers, OfBalancedIterationsDoNotSayHowATraceIsPlayed) {
   const auto with = [](const std::string& routing) {
     return iteration_lines(
@@ -245,7 +255,7 @@ TEST(Headers, OfAnEngineSayItsLimitsPoolsAndRequests) {
   });
   EXPECT_THAT(shared, HasSubstr(" tokens per pass and rank, 8192 tokens of all ranks, "));
   EXPECT_THAT(shared, HasSubstr("# not modelled: tokenizer, sampling"));
-  EXPECT_THAT(one, HasSubstr("# 8 requests drawn (seed 5): 300 +- 100 (uniform) tokens in, "
+  EXPECT_THAT(one, HasSubstr("# 8 requests drawn (seed 5): 300 (uniform, 200 to 400) tokens in, "
                              "20 out, 4 in flight\n"));
   for (const char* absent : {"compute prompts", "behind a router", "SLA", "percentiles"}) {
     EXPECT_THAT(one, Not(HasSubstr(absent)));
@@ -297,19 +307,31 @@ TEST(Headers, OfAnEngineSayTheLawsOfItsRequests) {
     return text.substr(begin, text.find('\n', begin) - begin);
   };
   using Arrivals = ArrivalLaw::Kind;
-  EXPECT_EQ(requests({.count = 1,
-                      .seed = 3,
-                      .arrivals = {Arrivals::poisson, 2},
-                      .input = {LengthLaw::Kind::lognormal, 300, 50},
-                      .output = {LengthLaw::Kind::fixed, 7},
-                      .client = {}}),
-            " drawn (seed 3): 300 +- 50 (lognormal) tokens in, 7 out, 2 per second (Poisson)");
+  EXPECT_EQ(
+      requests({.count = 1,
+                .seed = 3,
+                .arrivals = {Arrivals::poisson, 2},
+                .input = {LengthLaw::Kind::lognormal, 300, 50},
+                .output = {LengthLaw::Kind::fixed, 7},
+                .client = {}}),
+      " drawn (seed 3): 300 (lognormal, standard deviation 50) tokens in, 7 out, 2 per second "
+      "(Poisson)");
+  LengthLaw bounded{LengthLaw::Kind::lognormal, 500, 200};
+  bounded.least = 2;
+  bounded.most = 400;
+  EXPECT_THAT(requests({.count = 2,
+                        .arrivals = {Arrivals::even, 1},
+                        .input = bounded,
+                        .output = {LengthLaw::Kind::fixed, 7},
+                        .client = {}}),
+              HasSubstr(": 500 (lognormal, standard deviation 200, at least 2, at most 400) tokens "
+                        "in, "));
   EXPECT_EQ(requests({.count = 2,
                       .arrivals = {Arrivals::even, 0.5},
                       .input = {},
                       .output = {LengthLaw::Kind::uniform, 9, 2},
                       .client = {}}),
-            " drawn (seed 0): 1 tokens in, 9 +- 2 (uniform) out, 0.5 per second (evenly)");
+            " drawn (seed 0): 1 tokens in, 9 (uniform, 7 to 11) out, 0.5 per second (evenly)");
 }
 
 TEST(Headers, OfAnEngineSayHowItBatchesAndMoves) {

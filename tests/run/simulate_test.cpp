@@ -266,16 +266,16 @@ TEST(ResultDocument, SaysHowOftenGradientsAreSummedAndWhatIsMissing) {
     const auto whole = nlohmann::json::parse(result_json(scenario, inputs, cases, "1"));
     EXPECT_EQ(whole.at("accumulate").dump(), text);
     EXPECT_FALSE(whole.contains("software")) << "only of iterations";
-    for (const auto& [key, value] : std::map<std::string, std::string>{
-             {"format", "\"moesim-result\""},
-             {"format_version", "2"},
-             {"moesim", "\"1\""},
-             {"step", "\"layers\""},
-             {"repeat", "1"},
-             {"pass", "\"forward+backward\""},
-             {"layers", "[0,1,2,3]"},
-             {"set", "[\"topology.nodes=1\"]"},
-             {"warnings", "[\"'fabric' has no effect: there is one node\"]"}}) {
+    for (const auto& [key, value] :
+         std::map<std::string, std::string>{{"format", "\"moesim-result\""},
+                                            {"format_version", "2"},
+                                            {"moesim", "\"1\""},
+                                            {"step", "\"layers\""},
+                                            {"repeat", "1"},
+                                            {"pass", "\"forward+backward\""},
+                                            {"layers", "[0,1,2,3]"},
+                                            {"set", "[\"topology.nodes=1\"]"},
+                                            {"warnings", "[]"}}) {
       EXPECT_EQ(whole.at(key).dump(), value) << key;
     }
     const auto& cluster = whole.at("clusters").at(0);

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "sim/run/elasticities.h"
 #include "sim/run/simulate.h"
 #include "sim/run/whatif_engines.h"
@@ -141,8 +143,20 @@ TEST(WhatIf, RunsEnginesOnBothClusters) {
   const auto cases = run_whatif(scenario, before, after, 0);
   ASSERT_EQ(cases.size(), 1U);
   EXPECT_LT(cases[0].after.outcome.metrics.tpot.p50, cases[0].before.outcome.metrics.tpot.p50);
-  EXPECT_THAT(whatif_table(cases).text(), HasSubstr("TPOT p50 change"));
-  EXPECT_THAT(whatif_document(scenario, before, faster, cases, "1"), HasSubstr("\"before\""));
+  EXPECT_THAT(whatif_table(scenario, cases).text(), HasSubstr("TPOT p50 change"));
+  const auto document =
+      nlohmann::json::parse(whatif_document(scenario, before, faster, cases, "1"));
+  const auto& both = document["cases"][0];
+  EXPECT_NEAR(
+      both["change"]["tpot_p50"].get<double>(),
+      both["after"]["tpot"]["p50_s"].get<double>() / both["before"]["tpot"]["p50_s"].get<double>() -
+          1,
+      1e-12);
+  EXPECT_EQ(document["parallel"]["ep"], 8);
+  EXPECT_EQ(document["steps"], "3:4");
+  const Scenario reused = scenario_with("  prices: {exact_passes: 0, check_every: 1}\n");
+  EXPECT_THAT(whatif_table(reused, run_whatif(reused, before, after, 0)).text(),
+              HasSubstr("# prices of single passes are reused"));
   const Scenario pools = scenario_with("  instances: {prefill: 1, decode: 1}\n");
   EXPECT_THAT(error_of([&] { run_whatif(pools, before, after, 0); }),
               HasSubstr("'whatif' of pools that are apart"));

@@ -129,6 +129,38 @@ TEST(EngineRuns, OnlyGammaArrivalsVary) {
               HasSubstr("variation' has no effect: arrivals are poisson"));
 }
 
+TEST(EngineRuns, FixedLengthsHaveNoSpread) {
+  EXPECT_THAT(engine_mistakes("  engine: vllm\n  requests: {count: 1, concurrency: 1, output: 4, "
+                              "input: {mean: 9, law: fixed, spread: 3}}\n"),
+              HasSubstr("input.spread' has no effect: the law is fixed"));
+}
+
+TEST(EngineRuns, ATransferMayStateOneOfBandwidthAndLatency) {
+  const auto transfer = [](const std::string& keys) {
+    const EngineRun run =
+        *engine_scenario("  engine: vllm\n" + few_requests +
+                         "  instances: {prefill: 1, decode: 1}\n  transfer: {" + keys + "}\n")
+             .engine_run;
+    return std::pair(run.transfer_bandwidth, run.transfer_latency);
+  };
+  EXPECT_EQ(transfer("latency: 1 ms"),
+            std::pair(std::optional<BytesPerSecond>(), std::optional(Seconds(1e-3))));
+  EXPECT_EQ(transfer("bandwidth: 1 GB/s"),
+            std::pair(std::optional(BytesPerSecond(1e9)), std::optional<Seconds>()));
+}
+
+TEST(EngineRuns, AWrittenScenarioStatesNoMemoryThatThePresetRules) {
+  const auto memory = [](const std::string& keys) {
+    const Scenario scenario = engine_scenario("  engine: vllm\n" + few_requests + keys);
+    const std::string text = to_text(scenario);
+    const EngineMemory again = parse_scenario(text, "again.yaml", {}).engine_run->engine.memory;
+    EXPECT_EQ(again.share, scenario.engine_run->engine.memory.share);
+    return std::pair(again.share, text.find("memory_fraction") != std::string::npos);
+  };
+  EXPECT_EQ(memory(""), std::pair(0.92, false));
+  EXPECT_EQ(memory("  memory_fraction: 0.8\n"), std::pair(0.8, true));
+}
+
 TEST(EngineRuns, RequestsOfAFileAreAsManyAsItHasOrFewer) {
   const TemporaryFolder folder;
   write_file(folder.path() + "/log.jsonl", "{}\n");
@@ -166,7 +198,7 @@ TEST(EngineRuns, PoolsAndLosses) {
   EXPECT_EQ(run.instances, 2);
   EXPECT_EQ(run.decode_instances, 3);
   EXPECT_EQ(run.transfer_bandwidth, BytesPerSecond(25e9));
-  EXPECT_EQ(run.transfer_latency, Seconds(10e-6));
+  EXPECT_EQ(run.transfer_latency, std::nullopt);
   ASSERT_EQ(run.losses.size(), 1U);
   EXPECT_EQ(run.losses[0].back, Seconds(9));
 }

@@ -179,6 +179,19 @@ TEST(Serving, ListsMustFitTheRanks) {
   }
 }
 
+TEST(Serving, ListsAreCountedBeforeAnyIsRead) {
+  const Scenario scenario = parsed(
+      "parallel: {ep: 32}\nserving: {batch: [[{context: 8, sequences: 1}], [{context: 8, "
+      "sequences: 1}]]}\n");
+  EXPECT_THAT(error_of([&] { open_inputs(scenario); }),
+              HasSubstr("serving.batch has lists of 2 ranks, the cluster 32 ranks of attention"));
+}
+
+TEST(Serving, GraphsNeedASize) {
+  EXPECT_THAT(serving_mistakes("serving: {batch: {context: 8, sequences: 1}, graphs: []}\n"),
+              HasSubstr("'serving.graphs' is an empty list"));
+}
+
 TEST(Serving, KeysAreSharedByGpusThatHoldTheSame) {
   const auto mistake = [](int tp, int dcp, const std::string& model) -> std::string {
     const Scenario scenario = parsed("parallel: {tp: " + std::to_string(tp) +

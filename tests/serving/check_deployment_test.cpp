@@ -52,6 +52,18 @@ TEST(DeploymentChecks, SomethingIsDoneBetweenLosses) {
                                                 "4 of an instance\nhint: ranks: 2; "));
 }
 
+TEST(DeploymentChecks, ABlockFitsIntoTheCache) {
+  FormulaPrices prices = second_per_pass();
+  Deployment deployment = two_of_four(prices);
+  deployment.pool.engine.kv.capacity = 64;
+  deployment.pool.engine.kv.block = 64;
+  EXPECT_EQ(refusal_of(deployment), "");
+  deployment.pool.engine.kv.block = 65;
+  EXPECT_THAT(refusal_of(deployment),
+              HasSubstr("a block of 65 tokens is larger than the KV cache "
+                        "of a rank, which holds 64\nhint: kv: {block: 16}"));
+}
+
 TEST(DeploymentChecks, APassHoldsASequenceWithItsDrafts) {
   FormulaPrices prices = second_per_pass();
   Deployment deployment = two_of_four(prices);
@@ -61,7 +73,7 @@ TEST(DeploymentChecks, APassHoldsASequenceWithItsDrafts) {
   EXPECT_EQ(refusal_of(deployment), "");
   deployment.pool.engine.max_tokens = 1;
   EXPECT_THAT(refusal_of(deployment),
-              HasSubstr("a pass of 1 tokens holds no sequence with 1 drafts"));
+              HasSubstr("a pass of 1 token holds no sequence with 1 draft"));
   deployment.pool.engine.gained = {0.5, 0.4};
   EXPECT_THAT(refusal_of(deployment), HasSubstr("sum to 0.9, not to 1"));
   deployment.decode = deployment.pool;

@@ -214,7 +214,7 @@ TEST(Deployments, WhatCannotRunIsSaidBefore) {
   EXPECT_EQ(serving_error(engine, at_once({{45, 6}})), "") << "it is never preempted";
   engine = {};
   engine.drafts = 1;
-  EXPECT_THAT(serving_error(engine, at_once({{60, 1}})), HasSubstr("need 2 shares"));
+  EXPECT_THAT(serving_error(engine, at_once({{60, 1}})), HasSubstr("1 draft: 2 shares"));
   engine.gained = {0.5, 0.6};
   EXPECT_THAT(serving_error(engine, at_once({{60, 1}})), HasSubstr("sum to 1.1"));
   engine = {};

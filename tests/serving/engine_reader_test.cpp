@@ -147,5 +147,14 @@ TEST(EngineFiles, MistakesAreSaidTogether) {
   EXPECT_THAT(text, HasSubstr("nearest"));
 }
 
+TEST(EngineFiles, RangesOfSizesRiseAndAreNotEndless) {
+  EXPECT_THAT(mistakes_in("graph_sizes: [{from: 8, to: 1, step: 1}]\n"),
+              HasSubstr("'graph_sizes.0' falls from 8 to 1"));
+  EXPECT_THAT(mistakes_in("graph_sizes: [{from: 1, to: 4097, step: 1}]\n"),
+              HasSubstr("'graph_sizes' has more than 4096 sizes"));
+  EXPECT_EQ(model_of("graph_sizes: [{from: 1, to: 4096, step: 1}]\n").options.graph_sizes.size(),
+            4096U);
+}
+
 }  // namespace
 }  // namespace moesim

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include "sim/serving/deployment/serving_metrics.h"
 #include "sim/serving/engine/instance.h"
 #include "tests/serving/simple_prices.h"
 
@@ -131,6 +132,32 @@ TEST(Engines, PrefixesAreComputedOnce) {
               ElementsAre(SequenceStep{32, 38, 1, 1}, SequenceStep{48, 16, 1, 2}))
       << "the last block of a cached prompt is computed, of 16 tokens";
   EXPECT_EQ(run.instances[0].ranks.cached_tokens, 32 + 48);
+  EXPECT_EQ(run.instances[0].ranks.asked_tokens, 64 + 70 + 64);
+  EXPECT_EQ(run.instances[0].ranks.hit_tokens, 32 + 48);
+}
+
+TEST(Engines, WhatAPreemptedSequenceFindsOfItselfIsNoHit) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.kv.capacity = 64;
+  RequestLog log = at_once({{16, 20}, {16, 20}});
+  log.prefix_tokens = 16;
+  log.prefixes = {{1}, {2}};
+  const RankCounts counts = run_serving(one_engine(engine, prices), log).instances[0].ranks;
+  EXPECT_EQ(counts.preemptions, 1);
+  EXPECT_EQ(counts.asked_tokens, 32);
+  EXPECT_EQ(counts.hit_tokens, 0);
+}
+
+TEST(Engines, TheFullestRankSaysHowMuchRoomIsLeft) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.ranks = 4;
+  engine.kv.capacity = 128;
+  const ServingRun run = run_serving(one_engine(engine, prices), at_once({{100, 2}}));
+  EXPECT_EQ(run.instances[0].kv_tokens_most, 112);
+  EXPECT_EQ(serving_metrics(run, {}, 0, 4).load.kv_most, 112.0 / 128);
+  EXPECT_LT(serving_metrics(run, {}, 0, 4).load.kv_mean, 0.25) << "of four ranks one has some";
 }
 
 /// Tokens per rank of the last pass, with three sequences on the first rank and one on the second.

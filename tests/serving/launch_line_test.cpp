@@ -22,6 +22,16 @@ const std::map<std::string, Flags> documented = {
       {"--data-parallel-size", {}},
       {"--max-num-batched-tokens", {}},
       {"--gpu-memory-utilization", {}},
+      {"--max-num-seqs", {}},
+      {"--long-prefill-token-threshold", {}},
+      {"--no-enable-chunked-prefill", {}},
+      {"--no-async-scheduling", {}},
+      {"--enforce-eager", {}},
+      {"--kv-cache-dtype", {"auto", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"}},
+      {"--block-size", {}},
+      {"--no-enable-prefix-caching", {}},
+      {"--dbo-decode-token-threshold", {}},
+      {"--dbo-prefill-token-threshold", {}},
       {"--enable-expert-parallel", {}},
       {"--kv-transfer-config", {}},
       {"--enable-dbo", {}},
@@ -37,6 +47,14 @@ const std::map<std::string, Flags> documented = {
       {"--enable-dp-attention", {}},
       {"--chunked-prefill-size", {}},
       {"--mem-fraction-static", {}},
+      {"--max-running-requests", {}},
+      {"--enable-mixed-chunk", {}},
+      {"--disable-overlap-schedule", {}},
+      {"--disable-cuda-graph", {}},
+      {"--kv-cache-dtype", {"auto", "fp8_e5m2", "fp8_e4m3", "bfloat16"}},
+      {"--page-size", {}},
+      {"--max-total-tokens", {}},
+      {"--disable-radix-cache", {}},
       {"--disaggregation-mode", {"null", "prefill", "decode"}},
       {"--moe-a2a-backend", {"none", "deepep", "mooncake", "nixl", "mori", "flashinfer"}},
       {"--deepep-mode", {"normal", "low_latency", "auto"}},
@@ -50,6 +68,7 @@ const std::map<std::string, Flags> documented = {
      {{"--tp_size", {}},
       {"--ep_size", {}},
       {"--max_num_tokens", {}},
+      {"--max_batch_size", {}},
       {"--kv_cache_free_gpu_memory_fraction", {}},
       {"--extra_llm_api_options", {}}}}};
 
@@ -78,7 +97,65 @@ std::vector<std::string> all_lines(const EngineModel& engine) {
     lines.push_back(
         launch_line(engine, {"some/model", 8, 4, 2, 8, "alltoall", Pool::all, overlap, 4, 3}));
   }
+  LaunchFacts changed{"some/model", 8, 4, 2, 8, "alltoall", Pool::all};
+  const std::vector<LaunchSetting> settings = {{"max_sequences", "8"},
+                                               {"chunk", "512"},
+                                               {"chunked_prefill", "false"},
+                                               {"mixed", "true"},
+                                               {"plans_ahead", "false"},
+                                               {"graphs", "false"},
+                                               {"kv", "fp8"},
+                                               {"kv.block", "32"},
+                                               {"kv.tokens", "4096"},
+                                               {"router", "random"},
+                                               {"kv.prefix_cache", "false"},
+                                               {"overlap_from.decode", "16"},
+                                               {"overlap_from.prompts", "64"}};
+  for (const LaunchSetting& setting : settings) {
+    changed.settings = {setting};
+    lines.push_back(launch_line(engine, changed));
+  }
+  changed.settings = settings;
+  lines.push_back(launch_line(engine, changed));
   return lines;
+}
+
+TEST(LaunchLines, SayWhatAPresetDoesNot) {
+  EngineModel preset, engine;
+  preset.launch.line = "run";
+  preset.launch.settings = {{"max_sequences", "--most {value} --of-all {of_ranks}"},
+                            {"kv.prefix_cache=false", "--no-prefixes"}};
+  preset.launch.file = {"--file",
+                        {},
+                        {},
+                        {},
+                        {},
+                        {{"kv.block", "kv: {share: {memory}, block: {value}}"},
+                         {"kv", "kv: {share: {memory}, type: {value}}"}}};
+  engine = preset;
+  EXPECT_TRUE(settings_of(engine, preset).empty());
+  engine.options.max_sequences = 8;
+  engine.options.kv.block = 32;
+  engine.options.kv.prefix_cache = false;
+  engine.options.chunked_prefill = false;
+  engine.options.intake = Seconds(1);
+  LaunchFacts facts{"m", 4, 1, 4, 1, "", LaunchFacts::Pool::all};
+  facts.settings = settings_of(engine, preset);
+  facts.settings.push_back({"kv", "fp8"});
+  EXPECT_EQ(launch_line(engine, facts),
+            "run --most 8 --of-all 32 --no-prefixes --file <(printf '%s\\n' 'kv: {share: 0.90, "
+            "block: 32, type: fp8}')");
+  EXPECT_EQ(left_out_of_line(engine, facts), "chunked_prefill: false");
+}
+
+TEST(LaunchLines, TokensOfAllRanksAreFewerIfARankMayHaveFewer) {
+  EngineModel engine;
+  engine.launch.line = "{tokens}";
+  engine.tokens_of_all_ranks = 8192;
+  const LaunchFacts facts{"m", 4, 1, 4, 1, "", LaunchFacts::Pool::all};
+  EXPECT_EQ(launch_line(engine, facts), "8192");
+  engine.options.max_tokens = 512;
+  EXPECT_EQ(launch_line(engine, facts), "2048");
 }
 
 TEST(LaunchLines, PartsAreThereIfThereIsMoreThanOne) {
@@ -163,6 +240,8 @@ TEST(LaunchLines, CountTokensAsThePresetDoes) {
   };
   EXPECT_EQ(line(), "run 100 0.88");
   engine.tokens_of_all_ranks = 800;
+  EXPECT_EQ(line(), "run 100 0.88");
+  engine.options.max_tokens = no_limit;
   EXPECT_EQ(line(), "run 800 0.88");
 }
 

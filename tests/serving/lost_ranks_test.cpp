@@ -26,6 +26,39 @@ TEST(LostRanks, RanksThatDoNotComeBackAreNamed) {
       Error);
 }
 
+TEST(LostRanks, AnInstanceWithoutRanksLeavesItsRequestsToTheOthers) {
+  FormulaPrices prices = second_per_pass();
+  EngineOptions engine;
+  engine.plans_ahead = true;  // so that some wait where its scheduler has not looked yet
+  Deployment deployment = one_engine(engine, prices);
+  deployment.pool.instances = 2;
+  deployment.losses = {{Seconds(0.5), 1, 0, Seconds(0.1), {}}};
+  RequestLog log = at_once({{10, 3}, {10, 3}, {10, 3}, {10, 3}, {10, 3}});
+  for (std::size_t i = 2; i < 5; ++i) log.requests[i].arrival = Seconds(0.2 * double(i));
+  const ServingRun run = run_serving(deployment, log);
+  for (const RequestOutcome& request : run.requests) EXPECT_EQ(request.finishes, 1);
+  EXPECT_EQ(run.instances[1].counts.passes, 0) << "its only pass was broken";
+  deployment.losses.push_back({Seconds(0.5), 0, 0, Seconds(0.1), {}});
+  EXPECT_THROW(run_serving(deployment, log), Error) << "none is up";
+}
+
+TEST(LostRanks, KeysThatComeToALostInstanceAreComputedAgainOnAnother) {
+  FormulaPrices prompts = second_per_pass(), decodes = second_per_pass();
+  Deployment deployment = one_engine({}, prompts);
+  deployment.decode = ServingPool{{}, 2, &decodes};
+  LinkTransfers links({growing_by(1), BytesPerSecond(1e9), Seconds(5)}, 1, 2);
+  deployment.transfers = &links;
+  // The first pass of prompts ends within two seconds; their keys are there after five more.
+  deployment.losses = {{Seconds(3), 0, 0, Seconds(0.1), {}, 1, true}};
+  const ServingRun run = run_serving(deployment, at_once({{100, 3}, {100, 3}}));
+  EXPECT_EQ(run.broken_transfers, 1);
+  EXPECT_EQ(run.broken_tokens, 100);
+  EXPECT_EQ(run.instances[1].counts.passes, 0);
+  for (const RequestOutcome& request : run.requests) EXPECT_EQ(request.finishes, 1);
+  ASSERT_FALSE(decodes.asked.empty());
+  EXPECT_THAT(decodes.asked.front().ranks[0], ::testing::Contains(SequenceStep{0, 101, 1, 0}));
+}
+
 TEST(LostRanks, LossesOfLostRanksAreCountedApart) {
   FormulaPrices prices = second_per_pass();
   EngineOptions engine;

@@ -77,6 +77,26 @@ TEST(ServingFigures, PercentilesAreTheNearestRanks) {
   EXPECT_EQ(nearest_rank({}, 50), 0);
 }
 
+// numpy.percentile([1, 2, 4, 4], [0, 50, 90]) and sorted values at int(4 * p).
+TEST(ServingFigures, PercentilesOfBenchmarksAreThoseOfTheirTools) {
+  const std::map<double, std::int64_t> counts = {{1, 1}, {2, 1}, {4, 2}};
+  const auto at = [&](double percent, PercentileRule rule) {
+    return percentile(counts, percent, rule);
+  };
+  EXPECT_EQ(at(50, PercentileRule::nearest_rank), 2);
+  EXPECT_EQ(at(0, PercentileRule::linear), 1);
+  EXPECT_EQ(at(50, PercentileRule::linear), 3);
+  EXPECT_EQ(at(90, PercentileRule::linear), 4);
+  EXPECT_EQ(at(100, PercentileRule::linear), 4);
+  EXPECT_NEAR(at(10, PercentileRule::linear), 1.3, 1e-12);
+  EXPECT_EQ(at(50, PercentileRule::floor), 4);
+  EXPECT_EQ(at(49, PercentileRule::floor), 2);
+  EXPECT_EQ(at(100, PercentileRule::floor), 4);
+  EXPECT_EQ(percentile({}, 50, PercentileRule::linear), 0);
+  EXPECT_EQ(latency_figures(counts).linear.p50, 3);
+  EXPECT_EQ(latency_figures(counts).floor.p50, 4);
+}
+
 TEST(ServingFigures, GapsAreTheTimesBetweenTokens) {
   FormulaPrices prices = second_per_pass();
   const ServingRun run = run_serving(one_engine({}, prices), at_once({{100, 4}, {10, 2}}));
@@ -101,7 +121,8 @@ TEST(ServingFigures, SharesAreOfTokensAndOfBusyTime) {
   instance.counts.parts = {Seconds(1), Seconds(2)};
   instance.counts.padding = 5;
   instance.ranks.prompt_tokens = 9;
-  instance.ranks.cached_tokens = 3;
+  instance.ranks.asked_tokens = 12;
+  instance.ranks.hit_tokens = 3;
   instance.ranks.decode_tokens = 6;
   const ServingMetrics metrics = serving_metrics(run, {}, 0, 1);
   EXPECT_DOUBLE_EQ(metrics.passes.padding_share, 0.25);
@@ -126,7 +147,7 @@ TEST(ServingFigures, OfARunWithoutTokensAreNone) {
   run.end = Seconds(0);
   EXPECT_EQ(serving_metrics(run, {}, 0, 1).load.waiting_mean, 0);
   EXPECT_EQ(serving_metrics(run, {}, 0, 1).rates.output, 0);
-  run.instances[0].ranks.cached_tokens = 1;
+  run.instances[0].ranks.asked_tokens = run.instances[0].ranks.hit_tokens = 1;
   EXPECT_EQ(serving_metrics(run, {}, 0, 1).load.cached_share, 1) << "of a single token";
 }
 
@@ -215,6 +236,9 @@ TEST(ServingFigures, SamplesAreWeighedByTime) {
   EXPECT_NEAR(metrics.load.running_mean, (2 * 2 + 6 * 1) / 10.0, 1e-12);
   EXPECT_EQ(metrics.load.waiting_most, 4);
   EXPECT_EQ(metrics.load.kv_most, 0.8);
+  run.instances[0].rank_count = 2;
+  EXPECT_NEAR(serving_metrics(run, {}, 0, 1).load.kv_mean, (2 * 0.4 + 6 * 0.1) / 10, 1e-12)
+      << "samples are of both ranks, the capacity of one";
 }
 
 TEST(ServingFigures, ThinnedSamplesEndWithTheLast) {

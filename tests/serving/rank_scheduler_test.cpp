@@ -119,14 +119,16 @@ TEST(RankSchedulers, ALostRankHasNothing) {
 }
 
 TEST(RankSchedulers, CountsOfRanksAddUp) {
-  RankCounts counts{1, 2, 3, 4, 5, 6};
-  counts += {10, 20, 30, 40, 50, 60};
+  RankCounts counts{1, 2, 3, 4, 5, 6, 7, 8};
+  counts += {10, 20, 30, 40, 50, 60, 70, 80};
   EXPECT_EQ(counts.prompt_tokens, 11);
   EXPECT_EQ(counts.cached_tokens, 22);
   EXPECT_EQ(counts.decode_tokens, 33);
   EXPECT_EQ(counts.gained_tokens, 44);
   EXPECT_EQ(counts.preemptions, 55);
   EXPECT_EQ(counts.lost_tokens, 66);
+  EXPECT_EQ(counts.asked_tokens, 77);
+  EXPECT_EQ(counts.hit_tokens, 88);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 namespace moesim {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -108,6 +109,33 @@ TEST(RequestLogs, LinesOfOtherServices) {
   EXPECT_THAT(log.requests,
               ElementsAre(ServingRequest{Seconds(0), 20, 4}, ServingRequest{Seconds(60), 3, 1}));
   EXPECT_EQ(log.prefix_tokens, 16);
+}
+
+TEST(RequestLogs, TheUnitOfATimeIsThatOfItsName) {
+  const auto second = [](const std::string& name, const std::string& more = "") {
+    const auto line = [&](const char* time) {
+      return "{\"" + name + "\": " + time + more + ", \"input\": 2, \"output\": 2}\n";
+    };
+    return log_of(line("0") + line("500")).requests[1].arrival;
+  };
+  EXPECT_EQ(second("timestamp"), Seconds(0.5));
+  EXPECT_EQ(second("Timestamp"), Seconds(0.5));
+  EXPECT_EQ(second("arrival"), Seconds(500));
+  EXPECT_EQ(second("TimeStamp", ", \"Parent-Chat-ID\": -1"), Seconds(500));
+  EXPECT_THAT(log_error(R"({"timestamp": 5, "arrival": 1, "input": 2, "output": 2})"),
+              AllOf(HasSubstr(":1: error: has two times, 'arrival' and 'timestamp'\n"),
+                    HasSubstr("hint: leave one of them out")));
+  EXPECT_THAT(log_error(R"({"timestamp": 5, "Timestamp": 5, "input": 2, "output": 2})"),
+              HasSubstr("has both 'timestamp' and 'Timestamp'"));
+  EXPECT_THAT(log_of(R"({"arrival": 0, "input": 512, "output": 1, "Hash_IDs": [7]})").prefixes[0],
+              ElementsAre(7));
+}
+
+TEST(RequestLogs, FieldsMayBeQuoted) {
+  EXPECT_THAT(log_of("\"arrival\",\"input\",\"text\",\"output\"\n"
+                     "\"0\",\"12\",\"a, \"\"b\"\"\",\"34\"\n")
+                  .requests,
+              ElementsAre(ServingRequest{Seconds(0), 12, 34}));
 }
 
 TEST(RequestLogs, WhatIsPackedIsReadAndOnlyAsMuchAsIsAskedFor) {

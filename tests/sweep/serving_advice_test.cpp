@@ -114,6 +114,33 @@ TEST(ServingAdvice, StartsTheBestOne) {
   EXPECT_THAT(all.text, Not(HasSubstr("none of them meets")));
 }
 
+TEST(ServingAdvice, ShowsWhatARunGives) {
+  const std::vector<Override> many = {
+      {"serving.requests",
+       "{count: 24, concurrency: 8, seed: 1, input: {mean: 300, spread: 200}, output: {mean: 24, "
+       "spread: 12}}",
+       "serving.requests"}};
+  const ServingAdvice advice = advice_for("tpot p95 < 10 s", 1, 4, many);
+  ASSERT_EQ(advice.rows.size(), 1U);
+  ServingAdvice again =
+      advice_for("tpot p95 < 10 s", 1, 4, {many[0], {"serving.prices", "exact", "serving.prices"}});
+  ASSERT_EQ(again.rows.at(0)[0].text, advice.rows[0][0].text);
+  for (const std::size_t figure : {2U, 3U, 4U}) {  // fewer passes than are exact at first
+    EXPECT_EQ(advice.rows[0][figure].value, again.rows[0][figure].value) << figure;
+  }
+}
+
+TEST(ServingAdvice, LaunchLinesHaveWhatWasSet) {
+  const ServingAdvice advice = advice_for(
+      "tpot p95 < 10 s", 1, 1,
+      {{"serving.engine", "{preset: vllm, max_sequences: 8, kv: {block: 32, prefix_cache: false}}",
+        "serving.engine"},
+       {"serving.kv", "fp8", "serving.kv"}});
+  EXPECT_THAT(advice.text, HasSubstr(" --max-num-seqs 8 --block-size 32 "
+                                     "--no-enable-prefix-caching --kv-cache-dtype fp8"));
+  EXPECT_THAT(advice.text, Not(HasSubstr("leaves out")));
+}
+
 TEST(ServingAdvice, SaysWhatBreaksTheSla) {
   const ServingAdvice none = advice_for("ttft p95 < 1 us, tpot p95 < 1 us");
   EXPECT_THAT(none.text,

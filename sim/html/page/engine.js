@@ -28,8 +28,10 @@ function enginesOf(name, document) {
   const differ = key => new Set(cases.map(shown => shown[key])).size > 1;
   const several = {topology: differ("topology"), fidelity: differ("fidelity"), routing: differ("routing")};
   const asked = Object.entries(document.serving || {}).map(([key, value]) => `${key}: ${JSON.stringify(value)}`);
+  const pass = Object.entries(document.parallel || {}).map(([key, value]) => `${key} ${Array.isArray(value) ? value.join(" ") : value}`);
+  const played = [["parallel sizes", pass], ["steps", document.steps], ["warm-up steps", document.warmup]];
   return {kind: "engines", unit: "run", name, document, cases, ran, several, setting: settingOf(document),
-    inputs: [...inputsOf(document, name), ["serving", asked]].filter(([, text]) => text.length)};
+    inputs: [...inputsOf(document, name), ...played, ["serving", asked]].filter(([, text]) => Array.isArray(text) ? text.length : text)};
 }
 
 const engineLabel = (shown, {several}) => [shown.policy, several.topology && shown.topology, several.routing && shown.routing, several.fidelity && shown.fidelity]
@@ -148,17 +150,21 @@ function passSection(id, result) {
     row.append("text").attr("class", "soft").attr("x", scale(1) + 10).attr("y", 16).text(`${percent(shown.raw.busy)} busy`);
   });
   const legend = element("ul", {class: "legend"}, ENGINE_PARTS.map(part => element("li", {}, swatch(part), part.name)));
-  return section(id, "Time", "Where does the time of passes go?", "Of the chain that decides when a pass ends. Busy: the part of the run in which the engine had a pass.",
+  return section(id, "Time", "Where does the time of passes go?", "Parts of the mean GPU's time in passes. Busy: the part of the run in which the engine had a pass.",
     element("div", {class: "chart"}, element("figure", {}, legend, svg.node())));
 }
 
 function engineTable(id, result) {
   const figure = (name, value, text) => ({name, value: shown => shown.ran ? value(shown.raw) : null, text});
   const label = key => ({name: key, left: true, value: shown => shown[key], text: value => value});
+  const stated = key => result.ran.some(({raw}) => raw[key] !== undefined);
+  const costs = [["$/Mtoken", "usd_per_million_tokens"], ["J/token", "joules_per_token"]].filter(([, key]) => stated(key));
+  const sla = (result.document.serving || {}).sla;
   const columns = [label("policy"), ...["topology", "routing", "fidelity"].filter(key => result.several[key]).map(label),
     ...LATENCIES.flatMap(([key, name]) => [figure(`${name} p50`, raw => raw[key].p50_s, seconds), figure(`${name} p95`, raw => raw[key].p95_s, seconds)]),
     figure("tokens/s/GPU", raw => raw.tokens_per_s_per_gpu, digits), figure("tokens/s/user", raw => raw.tokens_per_s_per_user, digits),
-    figure("requests/s", raw => raw.requests_per_s, digits), figure("SLA met", raw => raw.sla_met, value => percent(value, 1)),
+    ...costs.map(([name, key]) => figure(name, raw => raw[key] ?? null, digits)), figure("requests/s", raw => raw.requests_per_s, digits),
+    ...(sla ? [figure("goodput/s", raw => raw.goodput_per_s, digits), figure("SLA met", raw => raw.sla_met, value => percent(value, 1))] : []),
     figure("KV use, most", raw => raw.kv.tokens_per_rank === null ? null : raw.kv.max, value => percent(value, 1)),
     figure("waiting, mean", raw => raw.waiting.mean, digits), figure("preempted", raw => raw.kv.preemptions, whole)];
   const {fill, save, table} = sortingTable(columns, () => result.cases, {label: "all cases", file: "moesim-cases.csv", row: rowOf});

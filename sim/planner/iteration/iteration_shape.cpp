@@ -137,7 +137,9 @@ void check_can_plan(const IterationSpec& spec) {
 
 std::int64_t tokens_of(const IterationSpec& spec, int gpus) {
   if (!spec.serving) return std::int64_t{spec.global_batch} * spec.sequence;
-  return tokens_of(*spec.serving, Grid(spec.parallel, gpus).size(ParallelAxis::dp));
+  const Grid grid(spec.parallel, gpus);
+  said_at(spec.places, spec.places.batch, [&] { check_ranks(*spec.serving, grid); });
+  return tokens_of(*spec.serving, grid.size(ParallelAxis::dp));
 }
 
 namespace {

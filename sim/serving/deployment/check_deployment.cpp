@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/units.h"
 
@@ -22,17 +23,26 @@ void check_engine(const EngineOptions& engine, const RequestLog& log) {
                     log.prefix_tokens));
   }
   if (std::ssize(engine.gained) != engine.drafts + 1) {
-    throw Error(fmt::format("{} drafts need {} shares of tokens gained per pass, not {}",
-                            engine.drafts, engine.drafts + 1, engine.gained.size()));
+    throw Error(fmt::format("{}: {} shares of tokens gained per pass, not {}",
+                            counted(engine.drafts, "draft"), engine.drafts + 1,
+                            engine.gained.size()));
   }
   const double sum = std::accumulate(engine.gained.begin(), engine.gained.end(), 0.0);
   if (std::abs(sum - 1) > 1e-6) {
     throw Error(fmt::format("the shares of tokens gained per pass sum to {}, not to 1", sum));
   }
   if (engine.max_tokens < 1 + engine.drafts) {
-    throw Error(fmt::format("a pass of {} tokens holds no sequence with {} drafts",
-                            engine.max_tokens, engine.drafts));
+    throw Error(fmt::format("a pass of {} holds no sequence with {}",
+                            counted(engine.max_tokens, "token"), counted(engine.drafts, "draft")));
   }
+}
+
+void check_block(const KvOptions& kv) {
+  if (kv.block <= kv.capacity) return;
+  throw Error(
+      fmt::format("a block of {} tokens is larger than the KV cache of a rank, which holds {}",
+                  kv.block, kv.capacity),
+      "kv: {block: 16}");
 }
 
 void check_request(const EngineOptions& engine, const ServingRequest& request, std::size_t number) {
@@ -61,6 +71,7 @@ void check_request(const EngineOptions& engine, const ServingRequest& request, s
 /// `prompts_only`: another pool gives all tokens but the first.
 void check_pool(const ServingPool& pool, const RequestLog& log, bool prompts_only) {
   check_engine(pool.engine, log);
+  check_block(pool.engine.kv);
   for (std::size_t i = 0; i < log.requests.size(); ++i) {
     ServingRequest request = log.requests[i];
     if (prompts_only) request.output = 1;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace moesim {
 namespace {
@@ -78,7 +79,7 @@ void add_samples(const ServingRun& run, ServingMetrics& metrics) {
   for (const InstanceSummary& instance : run.instances) {
     if (instance.kv_capacity == no_limit) continue;
     const auto own = static_cast<double>(instance.kv_capacity);
-    capacity += own;
+    capacity += own * instance.rank_count;
     metrics.load.kv_most =
         std::max(metrics.load.kv_most, static_cast<double>(instance.kv_tokens_most) / own);
   }
@@ -105,11 +106,10 @@ void add_instances(const ServingRun& run, ServingMetrics& metrics) {
     metrics.passes.passes += instance.counts.passes;
   }
   metrics.load.preemptions = ranks.preemptions;
-  const std::int64_t prompts = ranks.prompt_tokens + ranks.cached_tokens;
   const std::int64_t tokens = ranks.prompt_tokens + ranks.decode_tokens + padding;
-  if (prompts > 0) {
+  if (ranks.asked_tokens > 0) {
     metrics.load.cached_share =
-        static_cast<double>(ranks.cached_tokens) / static_cast<double>(prompts);
+        static_cast<double>(ranks.hit_tokens) / static_cast<double>(ranks.asked_tokens);
   }
   if (tokens > 0) {
     metrics.passes.padding_share = static_cast<double>(padding) / static_cast<double>(tokens);
@@ -135,6 +135,32 @@ double nearest_rank(const Counts& counts, double percent) {
   return 0;
 }
 
+double percentile(const Counts& counts, double percent, PercentileRule rule) {
+  if (rule == PercentileRule::nearest_rank || counts.empty()) return nearest_rank(counts, percent);
+  const auto count = static_cast<double>(count_of(counts));
+  const double of = rule == PercentileRule::linear ? count - 1 : count;
+  const double place = percent * of / 100, below = std::floor(place * (1 + 1e-12));
+  std::int64_t before = 0;
+  for (auto at = counts.begin(); at != counts.end(); ++at) {
+    before += at->second;
+    if (static_cast<double>(before) <= below && std::next(at) != counts.end()) continue;
+    const bool last_of_these = static_cast<double>(before) <= below + 1;
+    const double rest = rule == PercentileRule::linear ? std::max(0.0, place - below) : 0;
+    if (rest == 0 || !last_of_these || std::next(at) == counts.end()) return at->first;
+    return at->first + rest * (std::next(at)->first - at->first);
+  }
+  return 0;
+}
+
+namespace {
+
+Percentiles percentiles(const Counts& counts, PercentileRule rule) {
+  return {percentile(counts, 50, rule), percentile(counts, 90, rule), percentile(counts, 95, rule),
+          percentile(counts, 99, rule)};
+}
+
+}  // namespace
+
 LatencyFigures latency_figures(const Counts& counts) {
   LatencyFigures figures;
   figures.count = count_of(counts);
@@ -146,6 +172,8 @@ LatencyFigures latency_figures(const Counts& counts) {
   figures.p95 = nearest_rank(counts, 95);
   figures.p99 = nearest_rank(counts, 99);
   figures.most = counts.rbegin()->first;
+  figures.linear = percentiles(counts, PercentileRule::linear);
+  figures.floor = percentiles(counts, PercentileRule::floor);
   return figures;
 }
 

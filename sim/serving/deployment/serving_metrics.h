@@ -17,9 +17,23 @@ namespace moesim {
 /// many equal values count one by one: `counts` is value -> how often. 0 if there is none.
 double nearest_rank(const std::map<double, std::int64_t>& counts, double percent);
 
+/// How tools find a percentile p of n sorted values: nearest_rank; numpy's default, between the
+/// two around place p (n - 1) / 100 in their proportion; TensorRT-LLM's, the one at place p n / 100
+/// rounded down. Places count from 0.
+enum class PercentileRule { nearest_rank, linear, floor };
+
+/// By that rule; 0 if there is no value.
+double percentile(const std::map<double, std::int64_t>& counts, double percent,
+                  PercentileRule rule);
+
+struct Percentiles {
+  double p50 = 0, p90 = 0, p95 = 0, p99 = 0;  // s
+};
+
 struct LatencyFigures {
   std::int64_t count = 0;
-  double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0, most = 0;  // s
+  double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0, most = 0;  // s, by nearest rank
+  Percentiles linear = {}, floor = {};                            // for benchmarks that do so
 };
 LatencyFigures latency_figures(const std::map<double, std::int64_t>& counts);
 
@@ -40,10 +54,12 @@ struct ServingRates {
 
 /// Means are over the time of the run.
 struct ServingLoad {
-  double kv_mean = 0, kv_most = 0;            // share of the capacity; 0 without bound
+  /// Shares of a rank's capacity, 0 without bound: of the mean rank, and of the fullest at its
+  /// most.
+  double kv_mean = 0, kv_most = 0;
   double waiting_mean = 0, running_mean = 0;  // requests
   std::int64_t waiting_most = 0;
-  double cached_share = 0;  // of prompt tokens: found in the prefix cache
+  double cached_share = 0;  // of prompt tokens: in the prefix cache when first admitted
   std::int64_t preemptions = 0;
 };
 

@@ -7,8 +7,8 @@ InstanceSummary summary_of(const ServingInstance& instance, const EngineOptions&
   InstanceSummary of;
   of.counts = instance.counts();
   of.kv_left = instance.kv_blocks_in_use();
-  const std::int64_t capacity = engine.kv.capacity;
-  of.kv_capacity = capacity == no_limit ? no_limit : capacity * engine.ranks;
+  of.kv_capacity = engine.kv.capacity;
+  of.rank_count = engine.ranks;
   for (const RankScheduler& rank : instance.ranks()) of.ranks += rank.counts();
   return of;
 }

@@ -33,9 +33,10 @@ struct InstanceSummary {
   bool decodes_only = false;  // of a disaggregated deployment
   InstanceCounts counts;
   RankCounts ranks;                 // of all ranks
-  std::int64_t kv_tokens_most = 0;  // in use at the end of a pass
-  std::int64_t kv_capacity = 0;     // tokens; no_limit: without bound
-  std::int64_t kv_left = 0;         // blocks that are in use after the run: none
+  std::int64_t kv_tokens_most = 0;  // in use on its fullest rank
+  std::int64_t kv_capacity = 0;     // tokens of a rank; no_limit: without bound
+  int rank_count = 1;
+  std::int64_t kv_left = 0;  // blocks that are in use after the run: none
 };
 
 /// Of an instance whose place among others is filled in later.

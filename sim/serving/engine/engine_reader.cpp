@@ -14,6 +14,7 @@ namespace {
 
 constexpr Range counted{1, 1 << 30};
 constexpr Range shares{0, 1};
+constexpr std::size_t most_sizes = 4096;
 
 void read_count(const YamlMap& map, const char* key, std::int64_t& count) {
   if (const auto value = map.find(key)) count = value->integer(counted);
@@ -35,9 +36,17 @@ std::vector<std::int64_t> read_sizes(const YamlValue& value) {
     const std::int64_t from = range.integer("from", counted), to = range.integer("to", counted);
     const std::int64_t step = range.integer("step", counted);
     if (!range.good({"from", "to", "step"})) return {};
-    for (std::int64_t size = from; size <= to && sizes.size() < 4096; size += step) {
+    if (from > to) {
+      item.error(fmt::format("'{}' falls from {} to {}", item.path(), from, to),
+                 "{from: 8, to: 256, step: 8}");
+    }
+    for (std::int64_t size = from; size <= to && sizes.size() <= most_sizes; size += step) {
       sizes.push_back(size);
     }
+  }
+  if (sizes.size() > most_sizes) {
+    value.error(fmt::format("'{}' has more than {} sizes", value.path(), most_sizes),
+                "engines capture a graph for each");
   }
   if (!std::ranges::is_sorted(sizes)) {
     value.error(fmt::format("'{}' does not ascend", value.path()), "[1, 2, 4, 8, 16]");
@@ -121,9 +130,11 @@ void read_launch(const YamlMap& map, LaunchTexts& launch) {
     };
     launch.file = {file.string("flag"), lines("spread"), lines("prompts"), lines("decode"),
                    lines("drafts")};
+    read_texts(file, "settings", launch.file.settings);
   }
   read_texts(map, "dispatch", launch.dispatch);
   read_texts(map, "overlap", launch.overlaps);
+  read_texts(map, "settings", launch.settings);
 }
 
 }  // namespace

@@ -30,11 +30,15 @@ struct LaunchTexts {
   std::vector<std::pair<std::string, std::string>> dispatch;  // by kind of dispatch
   std::vector<std::pair<std::string, std::string>> overlaps;  // by kind of overlap
   std::string dcp, drafts;  // several GPUs share keys; drafts of multi-token prediction
+  /// By "key=value" or key of a LaunchSetting: flags, with {value} and, for all ranks together,
+  /// {of_ranks}.
+  std::vector<std::pair<std::string, std::string>> settings;
   /// Lines of a configuration file, which the shell writes, and the flag that names it; for what
   /// has no flag.
   struct File {
     std::string flag;
     std::vector<std::string> spread, prompts, decode, drafts;
+    std::vector<std::pair<std::string, std::string>> settings = {};  // lines, likewise
   } file;
 };
 

@@ -244,9 +244,17 @@ void ServingInstance::restore(std::int64_t loss) {
   for (ServingSequence& sequence : std::exchange(stranded_, {})) hand_to_rank(std::move(sequence));
 }
 
+std::vector<ServingSequence> ServingInstance::take_waiting() {
+  std::vector<ServingSequence> waiting = std::exchange(stranded_, {});
+  for (Newcomer& newcomer : std::exchange(unseen_, {})) {
+    waiting.push_back(std::move(newcomer.sequence));
+  }
+  return waiting;
+}
+
 TargetLoad ServingInstance::load(std::span<const std::uint64_t> hashes) const {
   TargetLoad all;
-  all.up = std::ranges::find(up_, true) != up_.end();
+  all.up = is_up();
   all.waiting = std::ssize(unseen_) + std::ssize(stranded_);
   for (const Newcomer& newcomer : unseen_) {
     all.tokens += newcomer.sequence.known + newcomer.sequence.remaining();
@@ -259,6 +267,12 @@ TargetLoad ServingInstance::load(std::span<const std::uint64_t> hashes) const {
     all.cached = std::max(all.cached, load.cached);
   }
   return all;
+}
+
+std::int64_t ServingInstance::most_kv_blocks() const {
+  std::int64_t most = 0;
+  for (const RankScheduler& rank : ranks_) most = std::max(most, rank.kv().in_use());
+  return most;
 }
 
 std::int64_t ServingInstance::kv_blocks_in_use() const {

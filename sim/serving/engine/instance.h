@@ -2,6 +2,7 @@
 // One engine: its ranks run passes together, one after the other.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -72,11 +73,16 @@ class ServingInstance {
   /// Those that this loss took are back.
   void restore(std::int64_t loss);
 
+  bool is_up() const { return std::ranges::find(up_, true) != up_.end(); }  // some rank
+  /// Of an instance that is not: the sequences that wait, which others may take.
+  std::vector<ServingSequence> take_waiting();
+
   /// All ranks together, as a router of instances sees them; `cached` of the best rank.
   TargetLoad load(std::span<const std::uint64_t> hashes) const;
   const std::vector<RankScheduler>& ranks() const { return ranks_; }
   const InstanceCounts& counts() const { return counts_; }
-  std::int64_t kv_blocks_in_use() const;
+  std::int64_t kv_blocks_in_use() const;  // of all ranks
+  std::int64_t most_kv_blocks() const;    // of the fullest
   /// Tokens that a rank has room for, next to the experts of lost ones.
   std::int64_t kv_tokens() const;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "sim/trace/synth/random.h"
 
@@ -15,6 +16,8 @@ RankCounts& RankCounts::operator+=(const RankCounts& other) {
   gained_tokens += other.gained_tokens;
   preemptions += other.preemptions;
   lost_tokens += other.lost_tokens;
+  asked_tokens += other.asked_tokens;
+  hit_tokens += other.hit_tokens;
   return *this;
 }
 
@@ -133,6 +136,11 @@ bool RankScheduler::admit_first(std::int64_t& reserved) {
     return false;
   }
   reserved += std::max<std::int64_t>(kept - (before - kv_.available()), 0);
+  // What it computed itself before a preemption is no hit, nor is what another instance computed.
+  if (!std::exchange(sequence.admitted, true) && sequence.emitted == 0) {
+    counts_.asked_tokens += sequence.known;
+    counts_.hit_tokens += found;
+  }
   counts_.cached_tokens += found;
   sequence.computed = done;
   const std::size_t place = running_.size();

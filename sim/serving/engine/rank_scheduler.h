@@ -30,11 +30,13 @@ struct PassGain {
 /// What a rank did in all.
 struct RankCounts {
   std::int64_t prompt_tokens = 0;  // computed, repeated ones included
-  std::int64_t cached_tokens = 0;  // of prompts: found in the cache
+  std::int64_t cached_tokens = 0;  // of prompts: found in the cache, also after a preemption
   std::int64_t decode_tokens = 0;  // computed, drafts included
   std::int64_t gained_tokens = 0;  // generated
   std::int64_t preemptions = 0;
-  std::int64_t lost_tokens = 0;  // whose keys and values went by preemption or with a rank
+  std::int64_t lost_tokens = 0;   // whose keys and values went by preemption or with a rank
+  std::int64_t asked_tokens = 0;  // of prompts, each when it is first admitted
+  std::int64_t hit_tokens = 0;    // of these, found in the cache
 
   RankCounts& operator+=(const RankCounts& other);
 };

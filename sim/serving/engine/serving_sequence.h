@@ -18,6 +18,7 @@ struct ServingSequence {
   std::int64_t emitted = 0;   // of them, generated ones
   std::int64_t carried = 0;   // tokens whose keys and values come from another instance
   bool hands_over = false;    // another instance continues: blocks stay until they are copied
+  bool admitted = false;      // at least once
   HeldKv kv;
 
   /// Whether the next pass computes prompt tokens, or tokens that were computed before.

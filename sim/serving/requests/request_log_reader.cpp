@@ -22,13 +22,14 @@
 namespace moesim {
 namespace {
 
-/// Tokens of a hash, and seconds of a unit of `timestamp`.
+/// Tokens of a hash, and seconds of a unit of `timestamp`; other names of times are in seconds.
 struct LogForm {
   std::int64_t block;
   double unit;
 };
 constexpr LogForm mooncake{512, 1e-3};
 constexpr LogForm bailian{16, 1};  // Qwen's on Alibaba Cloud, whose lines name their chat
+constexpr std::string_view timestamp_name = "timestamp";
 
 /// In seconds since 1970: what is later is in milliseconds.
 constexpr double latest = 1e11;
@@ -91,32 +92,79 @@ const std::array<std::vector<std::string_view>, 3> column_names = {
 
 enum Quantity { arrival, input, output };
 
-/// The number of a line that has one of the names of a quantity; `missing`: the name that it lacks.
-double number_member(const nlohmann::ordered_json& item, Quantity quantity, const char* missing,
-                     const RequestSink& sink) {
-  for (const std::string_view name : column_names[quantity]) {
-    for (const auto& [key, value] : item.items()) {
-      if (letters_and_digits(key) != name) continue;
-      if (!value.is_number()) sink.fail(fmt::format("{} is not a number", key));
-      return value.get<double>();
-    }
+using Item = nlohmann::ordered_json;
+
+/// An object of a log; `names`: of its keys, without case and marks.
+struct LogLine {
+  const Item& item;
+  const RequestSink& sink;
+  std::vector<std::string> names = {};
+
+  LogLine(const Item& of, const RequestSink& at) : item(of), sink(at) {
+    for (const auto& [key, value] : item.items()) names.push_back(letters_and_digits(key));
   }
-  sink.fail(fmt::format("has no {}", missing));
+
+  /// The key of that name; null: none has it.
+  const std::string* key_named(std::string_view name) const {
+    const std::string* found = nullptr;
+    auto at = names.begin();
+    for (const auto& [key, value] : item.items()) {
+      if (*at++ != name) continue;
+      if (found != nullptr) sink.fail(fmt::format("has both '{}' and '{}'", *found, key));
+      found = &key;
+    }
+    return found;
+  }
+
+  double number(const std::string& key) const {
+    const Item& value = item.at(key);
+    if (!value.is_number()) sink.fail(fmt::format("{} is not a number", key));
+    return value.get<double>();
+  }
+};
+
+/// A key of a line and which name it has.
+struct NamedKey {
+  std::string_view name;
+  const std::string& key;
+};
+
+/// That of a quantity; `missing`: the name that the line lacks.
+NamedKey key_of(const LogLine& line, Quantity quantity, const char* missing) {
+  for (const std::string_view name : column_names[quantity]) {
+    if (const std::string* key = line.key_named(name)) return {name, *key};
+  }
+  line.sink.fail(fmt::format("has no {}", missing));
 }
 
-void read_json_line(const std::string& line, const LineFile& lines, RequestSink& sink,
+/// Seconds. Two times of a line may have different units and beginnings: which one counts is not
+/// for the reader to say.
+double time_of(const LogLine& line, const LogForm& form) {
+  const NamedKey time = key_of(line, arrival, "timestamp");
+  for (const std::string_view name : column_names[arrival]) {
+    const std::string* other = name == time.name ? nullptr : line.key_named(name);
+    if (other == nullptr) continue;
+    line.sink.fail(fmt::format("has two times, '{}' and '{}'", time.key, *other),
+                   "leave one of them out; `timestamp` is in milliseconds, others in seconds");
+  }
+  return line.number(time.key) * (time.name == timestamp_name ? form.unit : 1);
+}
+
+void read_json_line(const std::string& text, const LineFile& lines, RequestSink& sink,
                     RequestLog& log) {
-  const auto item = parse_json(line, {lines.path(), lines.line_number(), log_hint});
+  const auto item = parse_json(text, {lines.path(), lines.line_number(), log_hint});
   if (!item.is_object()) sink.fail("is not an object");
-  const LogForm form = item.contains("parent_chat_id") ? bailian : mooncake;
-  const double unit = item.contains("timestamp") ? form.unit : 1;
-  sink.add(number_member(item, arrival, "timestamp", sink) * unit,
-           number_member(item, input, "input_length", sink),
-           number_member(item, output, "output_length", sink));
+  const LogLine line(item, sink);
+  const LogForm form = line.key_named("parentchatid") != nullptr ? bailian : mooncake;
+  const auto length = [&](Quantity quantity, const char* name) {
+    return line.number(key_of(line, quantity, name).key);
+  };
+  sink.add(time_of(line, form), length(input, "input_length"), length(output, "output_length"));
   std::vector<std::uint64_t> hashes;
-  if (const auto at = item.find("hash_ids"); at != item.end()) {
-    if (!at->is_array()) sink.fail("hash_ids is not a list");
-    for (const auto& hash : *at) {
+  if (const std::string* key = line.key_named("hashids")) {
+    const Item& list = item.at(*key);
+    if (!list.is_array()) sink.fail("hash_ids is not a list");
+    for (const auto& hash : list) {
       if (!hash.is_number_integer()) sink.fail("hash_ids holds what is not a whole number");
       hashes.push_back(static_cast<std::uint64_t>(hash.get<std::int64_t>()));
     }
@@ -128,20 +176,6 @@ void read_json_line(const std::string& line, const LineFile& lines, RequestSink&
     log.prefix_tokens = form.block;
   }
   log.prefixes.add_row(hashes);
-}
-
-std::vector<std::string_view> fields_of(std::string_view line) {
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  std::vector<std::string_view> fields;
-  for (;;) {
-    const auto comma = line.find(',');
-    std::string_view field = line.substr(0, comma);
-    while (field.starts_with(' ')) field.remove_prefix(1);
-    while (field.ends_with(' ')) field.remove_suffix(1);
-    fields.push_back(field);
-    if (comma == std::string_view::npos) return fields;
-    line.remove_prefix(comma + 1);
-  }
 }
 
 /// Where time, input and output are among the columns.
@@ -161,7 +195,7 @@ std::string shown_columns(const std::string& heading) {
 }
 
 RequestColumns columns_of(const std::string& heading, const RequestSink& sink) {
-  const auto fields = fields_of(heading);
+  const auto fields = cells_of(heading, ',');
   RequestColumns columns{};
   for (std::size_t i = 0; i < column_names.size(); ++i) {
     auto found = fields.end();
@@ -179,7 +213,7 @@ RequestColumns columns_of(const std::string& heading, const RequestSink& sink) {
 }
 
 void read_row(const std::string& line, const RequestColumns& columns, RequestSink& sink) {
-  const auto fields = fields_of(line);
+  const auto fields = cells_of(line, ',');
   std::array<double, 3> values{};
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (columns[i] >= fields.size()) sink.fail("has too few columns");

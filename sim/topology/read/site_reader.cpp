@@ -44,6 +44,16 @@ void check_joined(const YamlValue& pairs, const WanSpec& wan, int data_centers) 
 
 }  // namespace
 
+namespace {
+
+/// Whoever asks for one node of a file of several knows that nothing joins it.
+bool count_is_changed(const YamlMap& map) {
+  const auto nodes = map.find("nodes");
+  return nodes && nodes->line() == 0;
+}
+
+}  // namespace
+
 SiteSpec read_site(const YamlMap& map, bool alone) {
   SiteSpec site;
   read_groups(map, site);
@@ -55,12 +65,13 @@ SiteSpec read_site(const YamlMap& map, bool alone) {
     (fabric ? *fabric : map.value())
         .error(fmt::format("nothing joins the {} nodes", site.nodes()),
                "add 'fabric', such as fabric: {kind: switch}");
-  } else if (joined && alone && site.nodes() == 1) {
+  } else if (joined && alone && site.nodes() == 1 && !count_is_changed(map)) {
     fabric->warning("'" + fabric->path() + "' has no effect: there is one node");
   }
   if (alone && site.nodes() == 1) {
     const auto node = map.find("node");
-    if (node && !joined) warn_without_effect(node->map(), "nics", "there is one node");
+    if (node && !joined && !count_is_changed(map))
+      warn_without_effect(node->map(), "nics", "there is one node");
     return site;
   }
   for (const NodeGroup& group : site.groups) {
