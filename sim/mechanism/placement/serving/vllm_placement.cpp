@@ -43,16 +43,8 @@ class Vllm final : public Serving {
                                  shape_.slots / shape_.gpus, context().experts),
                      "at most as many slots per GPU as experts");
   }
-  std::vector<FirstPlan> first_plans() const override {
-    if (policy_ != VllmPolicy::eplb) return Serving::first_plans();
-    return {{.after = vllm::first_rebalance(options().interval)}};
-  }
 
  protected:
-  bool due(const GroupLayer& at) const override {
-    if (policy_ != VllmPolicy::eplb) return options().due(at.steps);
-    return vllm::rebalances_after(at.steps, options().interval);
-  }
   std::optional<SlotTable> plan(const GroupLayer& at) override {
     if (policy_ == VllmPolicy::swift_balancer) return plan_swift(at);
     if (policy_ == VllmPolicy::flash_lb) return plan_flash(at);
@@ -133,6 +125,7 @@ PlacementMaker read_vllm(const YamlMap& params) {
   o.when = read_transfer_options(params, weights_at_leisure());
   o.says_interval = params.find("interval").has_value();
   o.when.interval = static_cast<int>(params.integer("interval", steps, 3000));
+  o.when.first = vllm::first_rebalance(o.when.interval);
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
   o.policy = static_cast<VllmPolicy>(params.choice("policy", policy_names, 0));
   const bool ascend = o.policy != VllmPolicy::eplb;

@@ -18,8 +18,8 @@ class Janus final : public Copier {
         centric_(centric),
         after_gate_(after_gate),
         node_size_(group_nodes(context).gpus_per_node),
-        sizes_{context.model.row_bytes(), weight_bytes(context), gradient_bytes(context),
-               context.backward ? 2 : 1} {}
+        sizes_{context.model.row_bytes(), weight_bytes(context),
+               context.backward ? gradient_bytes(context) : Bytes(0), context.backward ? 2 : 1} {}
 
   bool reacts() const override { return after_gate_; }
   bool looks() const override { return after_gate_; }

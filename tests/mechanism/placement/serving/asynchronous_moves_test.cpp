@@ -97,7 +97,7 @@ TEST(AsynchronousMoves, CyclesSeeTheirFirstSteps) {
 
 TEST(AsynchronousMoves, LoadsMayBeOldForAnyPlanner) {
   for (const std::string kind : {"eplb", "lplb", "vllm"}) {
-    const std::string when = kind == "vllm" ? ", interval: 4" : ", first: 3, interval: 100";
+    const std::string when = kind == "vllm" ? ", interval: 12" : ", first: 3, interval: 100";
     const std::string lplb = kind == "lplb" ? ", topology: ring" : ", slots_per_gpu: 3";
     for (const int lag : {1, 3}) {
       ServingPlay play(fmt::format("{{kind: {}, window: 1, lag: {}{}{}}}", kind, lag, when, lplb),

@@ -15,8 +15,10 @@ Topology unequal_hosts() {
     return "  - nodes: 1\n    node: {gpu: h100-sxm, gpus: " + gpus +
            ", nics: {count: 1, bandwidth: 50 GB/s, latency: 0 us}}\n";
   };
-  return parse_topology("name: t\nsource: test\ngroups:\n" + host("1, pcie: {bandwidth: 50 GB/s}") +
-                            host("3, nvlink: {kind: switch, bandwidth: 400 GB/s, latency: 0 us}") +
+  return parse_topology("name: t\nsource: test\ngroups:\n" +
+                            host("1, pcie: {bandwidth: 50 GB/s, latency: 0 us}") +
+                            host("3, pcie: {bandwidth: 50 GB/s, latency: 0 us}, nvlink: {kind: "
+                                 "switch, bandwidth: 400 GB/s, latency: 0 us}") +
                             "fabric: {kind: switch}\n",
                         "t.yaml")
       .topology;
@@ -40,8 +42,7 @@ TEST(UnequalHosts, SuitBalancersThatSpreadOverGpus) {
         "{kind: vllm, interval: 2, window: 2}",
         "{kind: vllm, policy: swift-balancer, window: 1, lag: 1}",
         "{kind: vllm, policy: flash-lb, window: 1, lag: 1}", "{kind: sglang, interval: 1}",
-        "{kind: lazarus, interval: 1, first: 1}", "predictive-replication",
-        "{kind: expert-swap, depth: 1}", "smart-moe"}) {
+        "{kind: lazarus, interval: 1, first: 1}", "predictive-replication", "smart-moe"}) {
     SCOPED_TRACE(text);
     const MoeModel model = model_of();
     Play play(text, cluster, model, 4, 1, false);
@@ -54,7 +55,7 @@ TEST(UnequalHosts, SuitBalancersThatSpreadOverGpus) {
 TEST(UnequalHosts, DoNotSuitGroupsOnNodes) {
   const MoeModel model = model_of(2);
   EXPECT_EQ(error_of([&] { Play("eplb", unequal_hosts(), model, 4, 1, false); }),
-            "error: '' needs hosts of equally many consecutive GPUs, which 't' has not\n");
+            "error: 'placement' needs hosts of equally many consecutive GPUs, which 't' has not\n");
   Play("{kind: eplb, groups: 1}", unequal_hosts(), model, 4, 1, false);
 }
 
