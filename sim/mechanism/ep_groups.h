@@ -73,6 +73,7 @@ class EpGroups {
   /// The most consecutive GPUs that tile all hosts and all groups.
   int equal_blocks() const;
 
+  int host_of(GpuId gpu) const { return topology_->host_of(gpu); }
   /// The GPU of a group's rank.
   GpuId gpu(int group, GpuId rank) const { return GpuId(first(group) + rank.value); }
   int group_of(GpuId gpu) const { return gpu.value / size_; }

@@ -18,20 +18,18 @@ std::vector<ExpertMemory> whole_experts(const Placement& placement, const MoeMod
   return memory;
 }
 
-int gpus_per_host(const PlacementContext& context) {
-  const EpGroups& groups = context.groups;
-  if (groups.gpus_per_host() > 0) return groups.gpus_per_host();
-  throw Unsuitable(
-      fmt::format("'{}' needs hosts of equally many consecutive GPUs, which '{}' has not",
-                  context.who, groups.cluster()));
-}
-
 GroupNodes group_nodes(const PlacementContext& context) {
-  const int host = gpus_per_host(context);
-  if (const auto nodes = context.groups.nodes()) return *nodes;
+  const EpGroups& groups = context.groups;
+  if (const auto nodes = groups.nodes()) return *nodes;
+  const int host = groups.gpus_per_host();
+  if (host == 0) {
+    throw Unsuitable(
+        fmt::format("'{}' needs hosts of equally many consecutive GPUs, which '{}' has not",
+                    context.who, groups.cluster()));
+  }
   throw Unsuitable(
       fmt::format("'{}' cannot spread EP groups of {} ranks evenly over hosts of {} GPUs",
-                  context.who, context.groups.size(), host),
+                  context.who, groups.size(), host),
       "an ep that divides the GPUs of a host, or is a multiple of them");
 }
 

@@ -117,10 +117,8 @@ struct PlacementContext {
   }
 };
 
-/// GPUs of a host. Throws Unsuitable unless all hosts have equally many consecutive ones.
-int gpus_per_host(const PlacementContext& context);
-/// The nodes of EP groups. Throws Unsuitable unless hosts are so, and EP groups are whole ones or
-/// parts of one.
+/// The nodes of EP groups. Throws Unsuitable unless all hosts have equally many consecutive GPUs,
+/// and EP groups are whole hosts or parts of one.
 GroupNodes group_nodes(const PlacementContext& context);
 
 /// Something that a planner decides from the loads of earlier steps, over and over.

@@ -229,20 +229,19 @@ TEST(Simulate, AddsUpStepsAndIterationsAndExplainsTheFirst) {
 }
 
 TEST(Simulate, SaysOnceWhyNoCaseCanRunAndWhatMayHelp) {
-  const Scenario scenario =
-      scenario_of("feplb-interpretation",
-                  {{"fidelity", "[port, analytic]", "f"}, {"set", "topology.nodes=2", "n"}});
+  const Scenario scenario = scenario_of(
+      "moonep", {{"fidelity", "[port, analytic]", "f"}, {"set", "topology.nodes=2", "n"}});
   const Inputs inputs = open_inputs(scenario);
   EXPECT_THAT([&] { simulate(scenario, inputs, {.workers = 0}); },
               testing::ThrowsMessage<Error>(
-                  "error: feplb-interpretation on h100-rail was not run: 4 dynamic experts of a "
-                  "rank, which owns 2\nhint: dynamic: 2 or less\nerror: no case of the comparison "
-                  "can run\n"));
+                  "error: moonep on h100-rail was not run: its ranks fetch experts over NVLink, an "
+                  "EP group has 2 hosts\nhint: ep: 8 or less\nerror: no case of the comparison can "
+                  "run\n"));
   ComparisonOptions options;
   options.may_run_none = true;
   const auto cases = simulate(scenario, inputs, options).cases;
   ASSERT_EQ(cases.size(), 2u);
-  EXPECT_EQ(cases[1].hint, "dynamic: 2 or less");
+  EXPECT_EQ(cases[1].hint, "ep: 8 or less");
 }
 
 TEST(Simulate, KeepsFinishedCasesAndTheSignalThatEndedIt) {

@@ -163,12 +163,12 @@ TEST(WhatIf, RunsEnginesOnBothClusters) {
 }
 
 TEST(WhatIf, SaysWhyAPolicyIsNotRunOnEitherSide) {
-  const Scenario scenario =
-      scenario_of("[alltoall, feplb-interpretation]", {on_two_nodes, one_step});
+  const Scenario scenario = scenario_of("[alltoall, moonep]", {on_two_nodes, one_step});
   const auto cases = cases_of(scenario, {.scale = {"nic.bandwidth=2"}});
   ASSERT_EQ(cases.size(), 2u);
   EXPECT_EQ(cases[0].after.unsuitable, "");
-  EXPECT_EQ(cases[1].before.unsuitable, "4 dynamic experts of a rank, which owns 2");
+  EXPECT_EQ(cases[1].before.unsuitable,
+            "its ranks fetch experts over NVLink, an EP group has 2 hosts");
   EXPECT_EQ(cases[1].after.unsuitable, cases[1].before.unsuitable);
   EXPECT_EQ(cases[1].after.time, Seconds(0));
 }

@@ -8,10 +8,14 @@
 
 namespace moesim {
 
+std::unique_ptr<Dispatch> flat_alltoall(const DispatchContext& context) {
+  return in_every_group(context, [](const RankSpace& ranks) { return Flat<false>(ranks); });
+}
+
 // metadata: see read_metadata. Without it nothing but rows moves.
 DispatchMaker read_alltoall(const YamlMap& params) {
   return [metadata = read_metadata(params)](const DispatchContext& c) {
-    auto dispatch = in_every_group(c, [](const RankSpace& ranks) { return Flat<false>(ranks); });
+    auto dispatch = flat_alltoall(c);
     add_metadata(*dispatch, metadata, c, false);
     return dispatch;
   };

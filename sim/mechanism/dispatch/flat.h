@@ -2,6 +2,8 @@
 // The mechanism of dispatches that go straight to the target GPU in one phase.
 #pragma once
 
+#include <memory>
+
 #include "sim/mechanism/evaluate.h"
 
 namespace moesim {
@@ -37,5 +39,8 @@ class Flat {
  private:
   Communicators all_;
 };
+
+/// A copy per token and choice.
+std::unique_ptr<Dispatch> flat_alltoall(const DispatchContext& context);
 
 }  // namespace moesim

@@ -11,10 +11,6 @@
 namespace moesim {
 namespace {
 
-std::unique_ptr<Dispatch> flat_alltoall(const DispatchContext& context) {
-  return in_every_group(context, [](const RankSpace& ranks) { return Flat<false>(ranks); });
-}
-
 Seconds predicted(const Dispatch& dispatch, const EpGroups& groups, Bytes row,
                   const LayerTokens& tokens) {
   return exchange_time(dispatch.count(tokens), dispatch.shape(), groups, row);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // 2DH of Tutel (microsoft/tutel at 82af7aa, Hwang et al., arXiv 2206.03382): its native collective
 // goes inside the node first, its Python one (PrimAllToAll2D) across nodes first. DeepSpeed-MoE's
-// hierarchical all-to-all (Rajbhandari et al., arXiv 2201.05596) is the former.
+// hierarchical all-to-all (Rajbhandari et al., arXiv 2201.05596) is the former. Tutel exchanges
+// linearly if there is one node, or one GPU per node.
 #include "sim/mechanism/dispatch/two_hop.h"
 
 #include <fmt/format.h>
 
 #include "sim/base/counted.h"
 #include "sim/base/unsuitable.h"
+#include "sim/mechanism/dispatch/flat.h"
 #include "sim/mechanism/dispatch/metadata.h"
 #include "sim/mechanism/dispatch/padding.h"
 #include "sim/mechanism/evaluate.h"
@@ -59,9 +61,11 @@ bool has_two_hops(const DispatchContext& context) {
 }
 
 std::unique_ptr<Dispatch> two_hops(const DispatchContext& context, HopOrder order, bool padded) {
-  if (!has_two_hops(context)) {
+  const RankSpace nodes = context.groups.ranks(0).by_hosts();
+  if (nodes.depth() == 1) return flat_alltoall(context);
+  if (!nodes.uniform()) {
     throw Unsuitable(
-        fmt::format("'two-hop' needs nodes of equal size: the {} on '{}' do not nest so",
+        fmt::format("'two-hop' needs nodes of equally many ranks: those of {} on '{}' differ",
                     counted(context.groups.size(), "rank"), context.groups.cluster()),
         "moesim topology show prints the levels");
   }

@@ -14,8 +14,8 @@ enum class HopOrder { intra_first, inter_first };
 
 /// Whether a dispatch's ranks form several nodes of equal size, more than a GPU each.
 bool has_two_hops(const DispatchContext& context);
-/// Two hops; `padded`: with the copies that bring equal parts into the order of a hop. Throws
-/// Unsuitable unless has_two_hops().
+/// Two hops; `padded`: with the copies that bring equal parts into the order of a hop. On one node,
+/// or on nodes of a GPU each, the flat exchange, as upstream. Throws Unsuitable if nodes differ.
 std::unique_ptr<Dispatch> two_hops(const DispatchContext& context, HopOrder order, bool padded);
 
 }  // namespace moesim

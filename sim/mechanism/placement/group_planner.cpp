@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/id_vector.h"
 #include "sim/base/unsuitable.h"
 #include "sim/mechanism/placement/moves.h"
 #include "sim/mechanism/placement/replica_use.h"
@@ -23,7 +24,7 @@ GroupPlanner::GroupPlanner(const PlacementContext& context, const PlanningOption
   const SlotTable all = groups().in_every_group(initial);
   layers_.assign(static_cast<std::size_t>(context.layers), {all, 0});
   windows_.assign(layers_.size() * static_cast<std::size_t>(groups().count()),
-                  Window<LoadMatrix>(options.window));
+                  Window<LoadMatrix>(options.window, options.lag));
 }
 
 void GroupPlanner::start_with(int layer, const SlotTable& initial) {
@@ -32,7 +33,7 @@ void GroupPlanner::start_with(int layer, const SlotTable& initial) {
 
 std::vector<FirstPlan> GroupPlanner::first_plans() const {
   if (!looks()) return {};
-  return {{.after = reacts() ? 0 : options_.first}};
+  return {{.after = reacts() ? 0 : options_.first_plan()}};
 }
 
 GroupLayer GroupPlanner::at(const LayerRoutingNow& now, int group, const Batch& batch,
@@ -52,7 +53,7 @@ GroupLayer GroupPlanner::at(const LayerRoutingNow& now, int group, const Batch& 
 
 std::optional<SlotTable> GroupPlanner::planned_slots(const LayerRoutingNow& now) {
   const Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
-  if (layer.steps == 0 || moves_.pending(now.layer)) return std::nullopt;
+  if (layer.steps < options_.lag || moves_.pending(now.layer)) return std::nullopt;
   SlotTable next;
   bool planned = false;
   for (int g = 0; g < groups().count(); ++g) {
@@ -107,7 +108,7 @@ LayerDecision GroupPlanner::decide(const LayerRoutingNow& now) {
 
 void GroupPlanner::move_behind(LayerDecision& decision, int layer, std::optional<SlotTable> wanted,
                                bool begins) {
-  if (wanted && *wanted != slots(layer)) {
+  if (wanted) {
     auto moves = nearest_moves(context(), slots(layer), *wanted, payload());
     moves_.plan(layer, std::move(*wanted), std::move(moves));
   }
@@ -167,8 +168,10 @@ void append(SlotTable& table, SlotTable more) {
 
 std::vector<ExpertTransfer> nearest_moves(const PlacementContext& context, const SlotTable& before,
                                           const SlotTable& after, Bytes bytes) {
+  std::vector<int> hosts;
+  for (const GpuId gpu : ids_of<GpuId>(after)) hosts.push_back(context.groups.host_of(gpu));
   std::vector<ExpertTransfer> moves;
-  for (const WeightMove& move : weight_moves(before, after, gpus_per_host(context))) {
+  for (const WeightMove& move : weight_moves(before, after, hosts)) {
     moves.push_back({move.expert, move.from, move.to, bytes});
   }
   return moves;

@@ -67,7 +67,7 @@ class GroupPlanner : public Placer {
   /// The slots of one layer in every EP group before the first plan, if layers differ.
   void start_with(int layer, const SlotTable& initial);
 
-  /// Asked from the second step of a layer on; by default the times of the options.
+  /// Asked once loads of a layer are known; by default the times of the options.
   virtual bool due(const GroupLayer& at) const { return options_.due(at.steps); }
   /// The slots from now on; nothing: they stay, and nothing was planned.
   virtual std::optional<SlotTable> plan(const GroupLayer&) { return std::nullopt; }
@@ -96,7 +96,7 @@ class GroupPlanner : public Placer {
   std::size_t cell(int layer, int group) const {
     return static_cast<std::size_t>(layer * groups().count() + group);
   }
-  /// The loads of the newest steps.
+  /// The loads of the newest steps that are known.
   const Window<LoadMatrix>& seen(std::size_t cell) const { return windows_[cell]; }
   /// The choices per expert over these steps.
   std::vector<std::int64_t> loads_seen(std::size_t cell) const;

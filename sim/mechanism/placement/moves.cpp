@@ -23,20 +23,19 @@ Holders holders_of(const SlotTable& table) {
   return holders;
 }
 
-GpuId nearest(const std::set<GpuId>& holders, GpuId gpu, int gpus_per_node) {
-  const int first = gpu.value / gpus_per_node * gpus_per_node;
-  const auto in_node = holders.lower_bound(GpuId(first));
-  const bool found = in_node != holders.end() && in_node->value < first + gpus_per_node;
-  return found ? *in_node : *holders.begin();
+GpuId nearest(const std::set<GpuId>& holders, GpuId gpu, std::span<const int> hosts) {
+  const auto here = std::ranges::find_if(
+      holders, [&](GpuId holder) { return hosts[holder.index()] == hosts[gpu.index()]; });
+  return here != holders.end() ? *here : *holders.begin();
 }
 
 }  // namespace
 
 std::vector<WeightMove> weight_moves(const SlotTable& before, const SlotTable& after,
-                                     int gpus_per_node) {
-  if (before.size() != after.size() || gpus_per_node < 1) {
-    throw Error(fmt::format("{} and {} GPUs in nodes of {} do not match", before.size(),
-                            after.size(), gpus_per_node));
+                                     std::span<const int> hosts) {
+  if (before.size() != after.size() || before.size() != hosts.size()) {
+    throw Error(fmt::format("{} and {} GPUs on hosts of {} do not match", before.size(),
+                            after.size(), hosts.size()));
   }
   const Holders holders = holders_of(before);
   std::vector<WeightMove> moves;
@@ -49,7 +48,7 @@ std::vector<WeightMove> weight_moves(const SlotTable& before, const SlotTable& a
       if (found == holders.end()) {
         throw Error(fmt::format("GPU {} wants expert {}, which no GPU holds", g, expert.value));
       }
-      moves.push_back({expert, nearest(found->second, gpu, gpus_per_node), gpu});
+      moves.push_back({expert, nearest(found->second, gpu, hosts), gpu});
     }
   }
   return moves;

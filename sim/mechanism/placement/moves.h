@@ -2,6 +2,7 @@
 // Which expert weights a change of placement moves.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "sim/plan/placement.h"
@@ -18,9 +19,9 @@ struct WeightMove {
 
 /// The moves from one slot table to another, by destination, then in slot order. A GPU that holds
 /// the expert already needs none, one that gets it several times needs one; the sender is the
-/// lowest holder of the destination's node (`gpus_per_node` consecutive GPUs), else the lowest of
-/// all. Throws Error when the tables have different GPUs or nobody holds a wanted expert.
+/// lowest holder on the destination's host (`hosts`: [gpu]), else the lowest of all. Throws Error
+/// when the tables have different GPUs or nobody holds a wanted expert.
 std::vector<WeightMove> weight_moves(const SlotTable& before, const SlotTable& after,
-                                     int gpus_per_node);
+                                     std::span<const int> hosts);
 
 }  // namespace moesim

@@ -40,6 +40,10 @@ PlanningOptions read_transfer_options(const YamlMap& params, PlanningOptions o) 
   return o;
 }
 
+int read_lag(const YamlMap& params, int otherwise) {
+  return static_cast<int>(params.integer("lag", {1, 1 << 20}, otherwise));
+}
+
 PlanningOptions weights_only() {
   PlanningOptions options;
   options.moves_optimizer = false;

@@ -12,6 +12,7 @@ struct PlanningOptions {
   int interval = 1;             // steps between decisions
   int first = 1;                // steps before the first decision, at least 1
   int window = 1;               // newest steps whose loads are summed
+  int lag = 1;                  // steps that the newest loads are old which a decision knows
   bool moves_optimizer = true;  // migration carries optimizer state, not only the weights
   Migration migration = Migration::blocks;
   bool may_be_asynchronous = false;  // the planner's slots may change later than it plans
@@ -24,6 +25,12 @@ struct PlanningOptions {
 
   /// Whether to decide, so many steps having been seen.
   bool due(int steps) const { return steps >= first && (steps - first) % interval == 0; }
+  /// The steps before the first decision that knows loads.
+  int first_plan() const {
+    int steps = first;
+    while (steps < lag) steps += interval;
+    return steps;
+  }
 };
 
 /// Reads interval, first, window, payload (state or weights), migration (blocks or overlapped),
@@ -34,6 +41,9 @@ PlanningOptions read_move_options(const YamlMap& params, PlanningOptions default
 /// The same without interval too. If migration may be asynchronous and is, also layers_per_step and
 /// experts_per_step.
 PlanningOptions read_transfer_options(const YamlMap& params, PlanningOptions defaults);
+
+/// Reads lag, for planners that know nothing but the loads of their window.
+int read_lag(const YamlMap& params, int otherwise = 1);
 
 /// Defaults of systems whose migration carries only weights.
 PlanningOptions weights_only();

@@ -274,8 +274,16 @@ TEST(TwoHop, InMegatronMovesExactRowsAndTheirMetadata) {
   EXPECT_EQ(bytes("dispatch-counts"), Bytes(12 * 4 * 8));
 }
 
-TEST(TwoHop, NeedsMoreThanOneNode) {
-  EXPECT_THROW(make_dispatch("two-hop", cluster(1, 2), 2), Error);
+TEST(TwoHop, IsFlatOnOneNodeAndOnNodesOfOneGpu) {
+  for (const auto& [nodes, gpus] : {std::pair{1, 4}, {4, 1}}) {
+    for (const char* padding : {"none", "max"}) {
+      const std::string text = fmt::format("{{kind: two-hop, padding: {}}}", padding);
+      const auto dispatch = make_dispatch(text, cluster(nodes, gpus), 4);
+      ASSERT_EQ(dispatch->shape().phases.size(), 1u) << nodes;
+      EXPECT_EQ(dispatch->shape().phase(0).name, "alltoall");
+      EXPECT_FALSE(dispatch->shape().local_work.transpose_sent);
+    }
+  }
 }
 
 }  // namespace

@@ -25,6 +25,23 @@ TEST(Window, SumsTheNewestSteps) {
   EXPECT_EQ(window.newest(2), counts(3, 10));
 }
 
+TEST(Window, KnowsStepsOnceTheyAreOldEnough) {
+  Window<LoadMatrix> window(2, 3);
+  window.add(counts(1, 10));
+  window.add(counts(2, 10));
+  EXPECT_TRUE(window.empty());
+  window.add(counts(3, 10));
+  EXPECT_EQ(window.sum(), counts(1, 10));
+  window.add(counts(4, 10));
+  window.add(counts(5, 10));
+  window.add(counts(60, 10), false);  // more of step 5
+  EXPECT_EQ(window.size(), 2);
+  EXPECT_EQ(window.sum(), counts(2 + 3, 20));
+  window.add(counts(6, 10));
+  window.add(counts(7, 10));
+  EXPECT_EQ(window.newest(), counts(65, 20));
+}
+
 TEST(LoadMatrix, TotalsKeepTheLoadsOfExperts) {
   EXPECT_EQ(counts(4, 10).totals().per_expert(), counts(4, 10).per_expert());
   EXPECT_EQ(counts(4, 10).totals().sources(), 1);

@@ -96,11 +96,12 @@ class External final : public Serving {
 // command: what the shell runs, once; only with --allow-commands. timeout: of one answer (10 s).
 // loads: total (default) or by-rank. splits: it shares choices out to replicas, too (false), and
 // every dispatch waits for it. measured: the time that it takes is planning time (false).
-// interval, first, window, slots_per_gpu, payload (weights), migration (blocks), planning_time (0
-// us), planning (hidden): as for eplb; replicas: as for given.
+// interval, first, window, lag, slots_per_gpu, payload (weights), migration (blocks), planning_time
+// (0 us), planning (hidden): as for eplb; replicas: as for given.
 PlacementMaker read_external(const YamlMap& params, PolicySources& sources) {
   ExternalOptions o;
   o.when = read_planning_options(params, weights_only());
+  o.when.lag = read_lag(params);
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
   o.by_rank = params.choice("loads", {"total", "by-rank"}, 0) == 1;
   o.splits = params.boolean("splits", false);

@@ -60,6 +60,7 @@ class Eplb final : public Serving {
 PlacementMaker read_eplb(const YamlMap& params) {
   EplbOptions o;
   o.when = read_planning_options(params, weights_at_leisure());
+  o.when.lag = read_lag(params);
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
   o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
   std::vector<std::string> uses = replica_use_names;

@@ -36,10 +36,10 @@ struct Quota {
 /// themselves, each domain with a limit of its own. Ties as above. Throws Error as above.
 llep::Plan ultra_ep(std::span<const std::int64_t> counts, int gpus, int domain, const Quota& quota);
 
-/// FEPLB (arXiv 2604.19654), an interpretation: of every home the `dynamic` most loaded experts may
-/// be computed by another GPU of the domain, whole. From the most loaded one on, each goes to the
-/// GPU with the least load so far, its home on ties, which the other experts of homes begin with.
-/// If nobody's load falls, they stay. Ties and errors as above.
+/// FEPLB (arXiv 2604.19654), an interpretation: of every home the `dynamic` most loaded experts, or
+/// all, may be computed by another GPU of the domain, whole. From the most loaded one on, each goes
+/// to the GPU with the least load so far, its home on ties, which the other experts of homes begin
+/// with. If nobody's load falls, they stay. Ties and errors as above.
 llep::Plan feplb(std::span<const std::int64_t> counts, int gpus, int domain, int dynamic);
 
 }  // namespace moesim::exact_load

@@ -104,13 +104,7 @@ class UltraEp final : public Spilling {
 class Feplb final : public Spilling {
  public:
   Feplb(const PlacementContext& c, const SpillOptions& s, int dynamic)
-      : Spilling(c, s), dynamic_(dynamic), domain_(group_nodes(c).gpus_per_node) {
-    const int owned = c.experts / c.groups.size();
-    if (dynamic > owned) {
-      throw Unsuitable(fmt::format("{} dynamic experts of a rank, which owns {}", dynamic, owned),
-                       fmt::format("dynamic: {} or less", owned));
-    }
-  }
+      : Spilling(c, s), dynamic_(dynamic), domain_(group_nodes(c).gpus_per_node) {}
 
  private:
   llep::Plan plan_of(const GroupStep& at) const override {
@@ -120,6 +114,11 @@ class Feplb final : public Spilling {
   int dynamic_;
   int domain_;
 };
+
+/// Ranks of an EP group that is on one host, wherever it begins.
+int most_on_one_host(const EpGroups& groups) {
+  return groups.gpus_per_host() > 0 ? groups.gpus_per_host() : groups.equal_blocks();
+}
 
 }  // namespace
 
@@ -133,7 +132,7 @@ PlacementMaker read_moon_ep(const YamlMap& params) {
       if (const int hosts = ranks.hosts().size(); hosts > 1) {
         throw Unsuitable(
             fmt::format("its ranks fetch experts over NVLink, an EP group has {} hosts", hosts),
-            fmt::format("ep: {} or less", context.groups.gpus_per_host()));
+            fmt::format("ep: {} or less", most_on_one_host(context.groups)));
       }
     }
     return std::make_unique<MoonEp>(context, o);
@@ -157,7 +156,8 @@ PlacementMaker read_ultra_ep(const YamlMap& params) {
   };
 }
 
-// dynamic: experts of a rank that others may compute (4); received and planning_time as above.
+// dynamic: experts of a rank that others may compute (4; all, if it owns fewer); received and
+// planning_time as above.
 PlacementMaker read_feplb(const YamlMap& params) {
   const auto dynamic = static_cast<int>(params.integer("dynamic", {1, 4096}, 4));
   const SpillOptions spill = read_spill_options(params);

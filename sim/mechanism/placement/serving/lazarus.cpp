@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "sim/base/descending.h"
 #include "sim/base/error.h"
@@ -15,37 +18,117 @@
 namespace moesim::lazarus {
 namespace {
 
-using Node = std::vector<ExpertId>;
+/// Replicas on nodes, of an expert one per node at most.
+class Nodes {
+ public:
+  Nodes(std::span<const int> replicas, const Shape& shape)
+      : table_(static_cast<std::size_t>(shape.nodes)),
+        room_(table_.size(), shape.slots_per_node),
+        left_(replicas.begin(), replicas.end()),
+        core_(replicas.size()) {}
 
-bool holds(const Node& node, ExpertId expert) {
-  return std::find(node.begin(), node.end(), expert) != node.end();
-}
+  /// Of the expert's replicas one goes to every node of `core` with room, to stay there.
+  void place_core(ExpertId expert, const std::vector<std::size_t>& core) {
+    core_[expert.index()] = core;
+    for (const std::size_t node : core) {
+      if (room_[node] > 0) put(node, expert);
+    }
+  }
 
-bool has_room(const Node& node, const Shape& shape) {
-  return node.size() < static_cast<std::size_t>(shape.slots_per_node);
-}
+  /// Whether the core has room, and all replicas that are left then fit on nodes of their own. By
+  /// Gale and Ryser: for every k, the k experts of most replicas need no more slots than nodes have
+  /// for k experts. Which nodes hold an expert already is left out.
+  bool fits(ExpertId expert, const std::vector<std::size_t>& core) const {
+    std::vector<int> room = room_, left = left_;
+    left[expert.index()] -= static_cast<int>(core.size());
+    for (const std::size_t node : core) {
+      if (room[node]-- == 0) return false;
+    }
+    std::ranges::sort(left, std::greater<>());
+    std::ranges::sort(room, std::greater<>());
+    std::int64_t wanted = 0, found = 0;
+    std::size_t roomy = room.size();  // nodes with room for as many experts as are asked for
+    for (std::size_t k = 0; k < left.size() && left[k] > 0; ++k) {
+      while (roomy > 0 && room[roomy - 1] <= static_cast<int>(k)) --roomy;
+      wanted += left[k], found += static_cast<std::int64_t>(roomy);
+      if (wanted > found) return false;
+    }
+    return true;
+  }
 
-/// Nodes by free slots, descending, then by id.
-std::vector<std::size_t> by_room(const SlotTable& table) {
-  std::vector<std::size_t> order(table.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return table[a].size() < table[b].size(); });
-  return order;
-}
+  /// The nodes with most room, lowest first if equal.
+  std::vector<std::size_t> roomiest(int count) const {
+    std::vector<std::size_t> order = descending<std::size_t>(room_);
+    order.resize(static_cast<std::size_t>(count));
+    return order;
+  }
 
-/// Places one replica although every node with room holds the expert: a full node without it hands
-/// an expert to the node with room. There is one: it holds more experts than that node.
-void place_by_exchange(SlotTable& table, ExpertId expert, const Shape& shape) {
-  const auto roomy = std::find_if(table.begin(), table.end(),
-                                  [&](const Node& node) { return has_room(node, shape); });
-  const auto full = std::find_if(table.begin(), table.end(),
-                                 [&](const Node& node) { return !holds(node, expert); });
-  const auto moved = std::find_if(full->begin(), full->end(),
-                                  [&](ExpertId other) { return !holds(*roomy, other); });
-  roomy->push_back(*moved);
-  *moved = expert;
-}
+  /// The replicas that are left, evenly over nodes with room; those of most left first.
+  void place_rest() {
+    for (const ExpertId expert : descending<ExpertId>(std::vector<int>(left_))) {
+      while (left_[expert.index()] > 0) {
+        const auto node = roomiest_without(expert);
+        if (node) {
+          put(*node, expert);
+        } else {
+          put_by_exchange(expert);
+        }
+      }
+    }
+  }
+
+  SlotTable take() { return std::move(table_); }
+
+ private:
+  bool holds(std::size_t node, ExpertId expert) const {
+    return std::ranges::find(table_[node], expert) != table_[node].end();
+  }
+  void put(std::size_t node, ExpertId expert) {
+    table_[node].push_back(expert);
+    --room_[node], --left_[expert.index()];
+  }
+  std::optional<std::size_t> roomiest_without(ExpertId expert) const {
+    std::optional<std::size_t> best;
+    for (std::size_t node = 0; node < table_.size(); ++node) {
+      if (room_[node] == 0 || (best && room_[node] <= room_[*best])) continue;
+      if (!holds(node, expert)) best = node;
+    }
+    return best;
+  }
+  bool in_core(ExpertId expert, std::size_t node) const {
+    const auto& core = core_[expert.index()];
+    return std::ranges::find(core, node) != core.end();
+  }
+
+  /// Every node with room holds the expert: a full one without it hands another expert to the first
+  /// with room, if possible one that is not in its core. There is one: it holds more experts.
+  void put_by_exchange(ExpertId expert) {
+    const auto roomy = static_cast<std::size_t>(
+        std::ranges::find_if(room_, [](int room) { return room > 0; }) - room_.begin());
+    ExpertId* moved = nullptr;
+    std::size_t from = 0;
+    bool spare = false;
+    for (std::size_t node = 0; node < table_.size() && !spare; ++node) {
+      if (holds(node, expert)) continue;
+      for (ExpertId& other : table_[node]) {
+        if (holds(roomy, other)) continue;
+        spare = !in_core(other, node);
+        if (!moved || spare) moved = &other, from = node;
+        if (spare) break;
+      }
+    }
+    const ExpertId other = *moved;
+    table_[from].erase(table_[from].begin() + (moved - table_[from].data()));
+    ++room_[from], ++left_[other.index()];
+    put(from, expert);
+    put(roomy, other);
+  }
+
+  SlotTable table_;
+  std::vector<int> room_;                       // [node]
+  std::vector<int> left_;                       // [expert] replicas to place
+  std::vector<std::vector<std::size_t>> core_;  // [expert] nodes
+};
 
 /// Shares of a rank while the replicas' quotas are used up.
 class Quotas {
@@ -96,6 +179,13 @@ class Quotas {
   std::vector<std::int64_t> left_;
 };
 
+/// Fewest replicas first, of equal ones the lowest expert.
+std::vector<ExpertId> ascending(std::span<const int> replicas) {
+  std::vector<int> negated;
+  for (const int count : replicas) negated.push_back(-count);
+  return descending<ExpertId>(negated);
+}
+
 }  // namespace
 
 std::vector<int> replicas(std::span<const double> loads, const Shape& shape, int least) {
@@ -137,21 +227,22 @@ SlotTable place(std::span<const int> replicas, const Shape& shape) {
     throw Error(fmt::format("Lazarus cannot place {} replicas, {} of one expert, in {} x {} slots",
                             total, most, shape.nodes, shape.slots_per_node));
   }
-  SlotTable table(shape.nodes);
-  std::vector<std::size_t> nodes;  // of the group: the heaviest expert's first
-  int placed = 0;
-  for (const ExpertId expert : descending<ExpertId>(replicas)) {
-    if (placed++ % shape.slots_per_node == 0) nodes = by_room(table);
-    int rest = replicas[expert.index()];
-    for (const std::size_t node : nodes) {
-      if (rest == 0) break;
-      if (!has_room(table[node], shape)) continue;
-      table[node].push_back(expert);
-      --rest;
+  Nodes nodes(replicas, shape);
+  std::vector<std::vector<std::size_t>> cores;
+  for (const ExpertId expert : ascending(replicas)) {
+    const int count = replicas[expert.index()];
+    const auto same = std::find_if(cores.rbegin(), cores.rend(), [&](const auto& core) {
+      return std::ssize(core) <= count && nodes.fits(expert, core);
+    });
+    if (same != cores.rend()) {
+      nodes.place_core(expert, *same);
+    } else {
+      cores.push_back(nodes.roomiest(count));
+      nodes.place_core(expert, cores.back());
     }
-    for (; rest > 0; --rest) place_by_exchange(table, expert, shape);
   }
-  return table;
+  nodes.place_rest();
+  return nodes.take();
 }
 
 std::vector<std::vector<Shares>> shares(const Placement& placement, const LoadMatrix& loads) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lazarus (arXiv 2407.04656): replicas in proportion to load, placed so that failures of nodes
-// leave every expert alive as often as possible. A node is what fails at once, here one row of the
-// slot table. The paper leaves rounding, partial groups and integral shares open: those are ours.
+// Lazarus (arXiv 2407.04656): replicas in proportion to load, placed so that the same nodes hold
+// many experts together, which leaves every expert alive more often when nodes fail. A node is what
+// fails at once, here one row of the slot table. Ours are rounding, integral shares, and that no
+// node holds an expert twice, so that fewer failures than `least` replicas never lose one.
 #pragma once
 
 #include <span>
@@ -24,10 +25,12 @@ struct Shape {
 /// fit.
 std::vector<int> replicas(std::span<const double> loads, const Shape& shape, int least);
 
-/// The experts of every node. Experts by replicas, descending, are cut into groups of
-/// slots_per_node; within a group, one with fewer replicas sits on nodes of those with more,
-/// wherever slots allow. Throws Error when an expert has more replicas than nodes, or slots do not
-/// suffice.
+/// The experts of every node by maximum rank overlap (MRO). Experts by replicas, ascending, form
+/// groups: the first sits on nodes that are empty, and all others of its group there, too, so that
+/// the group lives if one of these nodes does. A group ends at slots_per_node experts as in the
+/// paper, or sooner: the replicas of every expert must still fit on nodes of their own. What is
+/// left goes evenly to nodes with room. Throws Error when an expert has more replicas than nodes,
+/// or slots do not suffice.
 SlotTable place(std::span<const int> replicas, const Shape& shape);
 
 /// Shares [rank][expert]: every replica gets an equal part of the expert's choices; a rank fills

@@ -77,6 +77,7 @@ PlacementMaker read_lazarus(const YamlMap& params) {
   PlanningOptions defaults;
   defaults.interval = defaults.first = defaults.window = 200;
   o.when = read_planning_options(params, defaults);
+  o.when.lag = read_lag(params);
   o.least = static_cast<int>(params.integer("least_replicas", {1, 4096}, 2));
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
   o.nodes_fail = params.choice("failing", {"rank", "node"}, 0) == 1;

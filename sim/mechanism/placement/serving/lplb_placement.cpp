@@ -81,8 +81,8 @@ std::unique_ptr<Placer> make_lplb(const PlacementContext& context, LplbOptions o
 // the linear program (1).
 // solving_time: of every batch and layer, its dispatch waits (default 100 us, published for one
 // node, the all-reduce of loads included: it is not simulated).
-// interval, first, window: when EPLB orders experts anew, as for eplb (1, 1, 1); payload (weights),
-// migration (blocks): as for eplb.
+// interval, first, window, lag: when EPLB orders experts anew, as for eplb (1 each); payload
+// (weights), migration (blocks): as for eplb.
 PlacementMaker read_lplb(const YamlMap& params) {
   constexpr Range steps{1, 1 << 20};
   LplbOptions o;
@@ -90,6 +90,7 @@ PlacementMaker read_lplb(const YamlMap& params) {
   o.when.interval = static_cast<int>(params.integer("interval", steps, 1));
   o.when.first = static_cast<int>(params.integer("first", steps, 1));
   o.when.window = static_cast<int>(params.integer("window", steps, 1));
+  o.when.lag = read_lag(params);
   o.when.moves_optimizer = params.choice("payload", {"state", "weights"}, 1) == 0;
   o.when.migration =
       static_cast<Migration>(params.choice("migration", {"blocks", "overlapped"}, 0));

@@ -146,13 +146,13 @@ class Placer {
 
 /// The slots that serve a rank's choices of an expert.
 std::vector<SlotId> nearest(const Placement& placement, ExpertId expert, GpuId source,
-                            int gpus_per_node) {
+                            const RankLevel& nodes) {
   const std::vector<SlotId>& all = placement.slots_of(expert);
   std::vector<SlotId> in_node;
   for (const SlotId slot : all) {
     const GpuId gpu = placement.gpu_of(slot);
     if (gpu == source) return {slot};
-    if (gpu.value / gpus_per_node == source.value / gpus_per_node) in_node.push_back(slot);
+    if (nodes.group_of(gpu) == nodes.group_of(source)) in_node.push_back(slot);
   }
   return in_node.empty() ? all : in_node;
 }
@@ -215,11 +215,11 @@ SlotTable table(const SlotTable& base, const Copies& copies) {
 }
 
 std::vector<std::vector<Shares>> shares(const Placement& placement, const LoadMatrix& loads,
-                                        std::span<const double> gpu_loads, int gpus_per_node) {
+                                        std::span<const double> gpu_loads, const RankLevel& nodes) {
   IdVector<GpuId, std::vector<Shares>> all(loads.sources());
   for (const GpuId source : all.ids()) {
     for (const ExpertId e : ids<ExpertId>(loads.experts())) {
-      const std::vector<SlotId> slots = nearest(placement, e, source, gpus_per_node);
+      const std::vector<SlotId> slots = nearest(placement, e, source, nodes);
       const std::vector<std::int64_t> parts =
           apportion(loads.at(source, e), inverse_loads(placement, slots, gpu_loads));
       Shares mine;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/mechanism/loads.h"
+#include "sim/mechanism/rank_space.h"
 #include "sim/plan/assignment.h"
 
 namespace moesim::prediction {
@@ -54,6 +55,6 @@ SlotTable table(const SlotTable& base, const Copies& copies);
 /// out in proportion to 1 / predicted load of the copies' GPUs (GPUs without load: evenly, by
 /// themselves).
 std::vector<std::vector<Shares>> shares(const Placement& placement, const LoadMatrix& loads,
-                                        std::span<const double> gpu_loads, int gpus_per_node);
+                                        std::span<const double> gpu_loads, const RankLevel& nodes);
 
 }  // namespace moesim::prediction

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replication by predicted load. No publication describes it, every step is our interpretation; the
 // closest are GRACE-MoE (arXiv 2509.25041) and MoE-GPS (arXiv 2506.07366).
-#include <algorithm>
-
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/serving/adjacent_layers.h"
 #include "sim/mechanism/placement/serving/eplb.h"
@@ -18,24 +16,21 @@ struct PredictiveOptions {
   PlanningOptions when;
   Predictor predictor = Predictor::ema;
   double beta = 0.9;
-  int lag = 1;
   int extra_slots = 1;
 };
 
 class Predictive final : public Serving {
  public:
-  Predictive(const PlacementContext& c, const PredictiveOptions& o, GroupNodes nodes,
-             SlotTable base)
+  Predictive(const PlacementContext& c, const PredictiveOptions& o, SlotTable base)
       : Serving(c, o.when, base),
         o_(o),
-        nodes_(nodes),
         base_(std::move(base)),
-        cells_(cells(), Cell{Window<LoadMatrix>(o.lag + 1), prediction::FadingLoad::ema(o.beta),
+        cells_(cells(), Cell{Window<LoadMatrix>(2, o.when.lag), prediction::FadingLoad::ema(o.beta),
                              std::vector<double>(base_.size())}),
         adjacent_(c.layers, c.experts) {}
   bool reacts() const override { return o_.predictor == Predictor::oracle; }
   std::vector<FirstPlan> first_plans() const override {
-    return {{.after = std::max(options().first, o_.lag)}};
+    return {{.after = options().first_plan()}};
   }
 
  protected:
@@ -52,16 +47,16 @@ class Predictive final : public Serving {
     return prediction::table(base_, copies);
   }
   Assignment assign(const GroupStep& at, Placement slots) override {
-    return Assignment(slots, prediction::shares(slots, at.loads, cells_[at.cell].gpu_loads,
-                                                nodes_.gpus_per_node));
+    return Assignment(
+        slots, prediction::shares(slots, at.loads, cells_[at.cell].gpu_loads, at.ranks.hosts()));
   }
   void observe(const GroupStep& at) override {
     Cell& mine = cells_[at.cell];
     mine.newest.add(at.loads, at.begins);
-    if (mine.newest.size() < o_.lag) return;
+    if (mine.newest.empty()) return;
     if (at.begins) {
-      mine.ema.add(mine.newest.newest(o_.lag - 1));
-    } else if (o_.lag == 1) {
+      mine.ema.add(mine.newest.newest());
+    } else if (options().lag == 1) {
       mine.ema.add(at.loads, false);
     }
   }
@@ -72,7 +67,7 @@ class Predictive final : public Serving {
  private:
   struct Cell {
     Window<LoadMatrix> newest;
-    prediction::FadingLoad ema;     // of all but the newest lag - 1
+    prediction::FadingLoad ema;     // of those known
     std::vector<double> gpu_loads;  // [rank] predicted
   };
 
@@ -93,8 +88,8 @@ class Predictive final : public Serving {
         }
         [[fallthrough]];
       case Predictor::last:
-        if (mine.newest.size() < o_.lag) return {};
-        return eplb::loads_of(mine.newest.newest(o_.lag - 1));
+        if (mine.newest.empty()) return {};
+        return eplb::loads_of(mine.newest.newest());
       case Predictor::ema:
         break;
     }
@@ -102,7 +97,6 @@ class Predictive final : public Serving {
   }
 
   PredictiveOptions o_;
-  GroupNodes nodes_;
   SlotTable base_;
   std::vector<Cell> cells_;  // [cell]
   AdjacentLayers adjacent_;
@@ -128,15 +122,14 @@ PlacementMaker read_predictive(const YamlMap& params) {
       static_cast<Predictor>(params.choice("predictor", {"last", "ema", "adjacent", "oracle"}, 1));
   if (o.predictor == Predictor::ema) o.beta = params.number("beta", {0, 1}, 0.9);
   if (o.predictor == Predictor::ema || o.predictor == Predictor::last) {
-    o.lag = static_cast<int>(params.integer("lag", {1, 1024}, 1));
+    o.when.lag = read_lag(params);
   }
   o.extra_slots = static_cast<int>(params.integer("extra_slots", {0, 4096}, 1));
   return [o](const PlacementContext& c) {
-    const GroupNodes nodes = group_nodes(c);
     const int ranks = c.groups.size();
     SlotTable base =
         unless_unsuitable([&] { return contiguous_placement(c.experts, ranks, ranks).table(); });
-    return std::make_unique<Predictive>(c, o, nodes, std::move(base));
+    return std::make_unique<Predictive>(c, o, std::move(base));
   };
 }
 

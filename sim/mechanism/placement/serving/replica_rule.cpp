@@ -17,9 +17,10 @@ Assignment by_vllm(const GroupStep& at, const Placement& slots, vllm::Rule rule)
 }
 
 Assignment by_sglang(const GroupStep& at, const Placement& slots) {
-  return assign_by_choice(at, slots, [&](GpuId rank, ExpertId expert, auto choices, auto replicas) {
+  return assign_by_choice(at, slots, [&](GpuId rank, ExpertId expert, auto choices, auto) {
     const GpuId gpu(at.first_gpu.value + rank.value);
-    return sglang::dynamic_shares(choices, replicas, gpu, expert);
+    const auto near = sglang::candidates(slots, at.ranks.hosts(), expert, rank);
+    return sglang::dynamic_shares(choices, near, gpu, expert);
   });
 }
 
@@ -36,7 +37,7 @@ Assignment ReplicaRule::assign(const GroupStep& at, const Placement& slots) cons
     case Kind::node_first:
       return assign_replicas(slots, at.ranks, at.first_gpu, ReplicaUse::node_first);
     case Kind::sglang_static:
-      return Assignment(slots, sglang::static_slots(slots, at.layer));
+      return Assignment(slots, sglang::static_slots(slots, at.ranks.hosts(), at.layer));
     case Kind::sglang_dynamic:
       return by_sglang(at, slots);
     case Kind::vllm_place:

@@ -73,9 +73,8 @@ int slots_per_gpu(const PlacementContext& context, int given) {
 eplb::Shape eplb_shape(const PlacementContext& context, int slots, int groups) {
   const int per_gpu = slots_per_gpu(context, slots);
   const int ep = context.groups.size();
-  const eplb::Shape shape{per_gpu * ep,
-                          groups > 0 ? groups : std::max(context.model.gate_groups, 1),
-                          group_nodes(context).nodes, ep};
+  if (groups < 1) groups = std::max(context.model.gate_groups, 1);
+  const eplb::Shape shape{per_gpu * ep, groups, groups > 1 ? group_nodes(context).nodes : 1, ep};
   const std::vector<double> even(static_cast<std::size_t>(context.experts), 1.0);
   unless_unsuitable([&] { return eplb::rebalance(even, shape); });
   return shape;
@@ -135,9 +134,7 @@ void hold_slots(LayerDecision& decision, const PlacementContext& context, bool w
 
 Serving::Serving(const PlacementContext& context, const PlanningOptions& options,
                  const SlotTable& initial, Keeps keeps)
-    : GroupPlanner(context, options, initial, keeps) {
-  gpus_per_host(context);
-}
+    : GroupPlanner(context, options, initial, keeps) {}
 
 void Serving::finish(LayerDecision& decision, const SlotTable&, std::span<const StepSlots>) const {
   hold_slots(decision, context(), options().moves_optimizer);

@@ -20,7 +20,7 @@ namespace moesim {
 int slots_per_gpu(const PlacementContext& context, int given);
 
 /// What EPLB balances in one EP group: slots as slots_per_gpu says, experts in `groups`, or when 0
-/// in those of the gate. Throws Unsuitable when EPLB has no layout for it.
+/// in those of the gate. One group needs no nodes. Throws Unsuitable when EPLB has no layout.
 eplb::Shape eplb_shape(const PlacementContext& context, int slots, int groups);
 
 /// Slot p of an EP group, counted over its ranks, holds expert p modulo experts.
@@ -46,7 +46,6 @@ void hold_slots(LayerDecision& decision, const PlacementContext& context, bool w
 /// A planner whose slots hold replicas, of only weights or whole experts.
 class Serving : public GroupPlanner {
  protected:
-  /// Throws Unsuitable if nothing says which holders are near.
   Serving(const PlacementContext& context, const PlanningOptions& options, const SlotTable& initial,
           Keeps keeps = Keeps::totals);
   void finish(LayerDecision& decision, const SlotTable& slots,

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -35,14 +34,6 @@ std::vector<SlotId> fair_draw(std::vector<SlotId> slots, std::size_t count, Rand
   return drawn;
 }
 
-/// The lowest slot of the expert on the GPU.
-std::optional<SlotId> own_copy(const Placement& placement, ExpertId expert, GpuId gpu) {
-  const std::vector<SlotId>& slots = placement.slots_of(expert);
-  const auto slot = std::lower_bound(slots.begin(), slots.end(), placement.first_slot(gpu));
-  if (slot == slots.end() || placement.gpu_of(*slot) != gpu) return std::nullopt;
-  return *slot;
-}
-
 /// The finaliser of splitmix64: a bijection that mixes all bits.
 std::uint64_t mix(std::uint64_t x) {
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
@@ -59,19 +50,32 @@ double utilisation(std::span<const double> gpu_loads) {
          *std::max_element(gpu_loads.begin(), gpu_loads.end());
 }
 
-std::vector<std::vector<SlotId>> static_slots(const Placement& placement, int layer,
-                                              std::uint64_t seed) {
+std::vector<SlotId> candidates(const Placement& placement, const RankLevel& nodes, ExpertId expert,
+                               GpuId rank) {
+  const std::vector<SlotId>& slots = placement.slots_of(expert);
+  const auto own = std::ranges::find(slots, rank, [&](SlotId s) { return placement.gpu_of(s); });
+  if (own != slots.end()) return {*own};
+  const auto near = [&](SlotId slot) {
+    return nodes.group_of(placement.gpu_of(slot)) == nodes.group_of(rank);
+  };
+  const auto first = std::ranges::find_if(slots, near);
+  if (first == slots.end() || std::ranges::all_of(slots, near)) return slots;
+  return {*first};
+}
+
+std::vector<std::vector<SlotId>> static_slots(const Placement& placement, const RankLevel& nodes,
+                                              int layer, std::uint64_t seed) {
   IdVector<GpuId, std::vector<SlotId>> table(placement.gpus());
   Random random(seed, static_cast<std::uint64_t>(layer));
   for (const ExpertId e : ids<ExpertId>(placement.experts())) {
-    std::vector<GpuId> without;
+    std::vector<GpuId> drawing;
     for (const GpuId rank : table.ids()) {
-      const auto own = own_copy(placement, e, rank);
-      table[rank].push_back(own.value_or(SlotId(0)));
-      if (!own) without.push_back(rank);
+      const std::vector<SlotId> slots = candidates(placement, nodes, e, rank);
+      table[rank].push_back(slots.front());
+      if (slots.size() > 1) drawing.push_back(rank);
     }
-    const auto drawn = fair_draw(placement.slots_of(e), without.size(), random);
-    for (std::size_t i = 0; i < without.size(); ++i) table[without[i]].back() = drawn[i];
+    const auto drawn = fair_draw(placement.slots_of(e), drawing.size(), random);
+    for (std::size_t i = 0; i < drawing.size(); ++i) table[drawing[i]].back() = drawn[i];
   }
   return std::move(table).take();
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "sim/mechanism/mechanisms.h"
+#include "sim/mechanism/placement/serving/replica_rule.h"
 #include "sim/mechanism/placement/serving/serving.h"
 #include "sim/mechanism/placement/serving/sglang.h"
 
@@ -16,7 +17,7 @@ struct SglangOptions {
   int groups = 0;
   double threshold = 1;
   int layers_per_chunk = 0;  // 0: all layers at once
-  bool dynamic = false;      // replicas drawn per choice
+  ReplicaRule use{ReplicaRule::Kind::sglang_static};
 };
 
 class Sglang final : public Serving {
@@ -58,12 +59,7 @@ class Sglang final : public Serving {
     return mine.slots;
   }
   Assignment assign(const GroupStep& at, Placement slots) override {
-    if (!o_.dynamic) return Assignment(slots, sglang::static_slots(slots, at.layer));
-    return assign_by_choice(at, slots,
-                            [&](GpuId rank, ExpertId expert, auto choices, auto replicas) {
-                              const GpuId gpu(at.first_gpu.value + rank.value);
-                              return sglang::dynamic_shares(choices, replicas, gpu, expert);
-                            });
+    return o_.use.assign(at, slots);
   }
   void observe(const GroupStep& at) override {
     std::vector<double>& sums = cells_[at.cell].loads;
@@ -123,8 +119,8 @@ class Sglang final : public Serving {
 // load is above it (1: never skipped); layers_per_chunk: layers that move after one step (0: all).
 // slots_per_gpu, groups: as for eplb. Upstream adds no slots unless told
 // (ep_num_redundant_experts); slot p holds expert p modulo experts before the first rebalance.
-// replicas: static (a rank's own copy, else a fixed shuffled one; default) or dynamic (drawn per
-// choice). Upstream's third rule, lp, is missing.
+// replicas: static (a rank's own copy, else one on its node, else a fixed shuffled one; default) or
+// dynamic (the same, but drawn per choice). Upstream's third rule, lp, is missing.
 // payload (weights), migration (blocks), planning_time (0 us), planning (hidden): as for eplb.
 PlacementMaker read_sglang(const YamlMap& params) {
   SglangOptions o;
@@ -134,7 +130,9 @@ PlacementMaker read_sglang(const YamlMap& params) {
   o.layers_per_chunk = static_cast<int>(params.integer("layers_per_chunk", {0, 4096}, 0));
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
   o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
-  o.dynamic = params.choice("replicas", {"static", "dynamic"}, 0) == 1;
+  if (params.choice("replicas", {"static", "dynamic"}, 0) == 1) {
+    o.use.kind = ReplicaRule::Kind::sglang_dynamic;
+  }
   return [o](const PlacementContext& c) {
     return std::make_unique<Sglang>(c, o, eplb_shape(c, o.slots, o.groups));
   };

@@ -12,13 +12,7 @@
 
 namespace moesim::vllm {
 
-/// Whether a rebalance follows the given number of passes: every `interval`, the first after a
-/// quarter of it.
-constexpr bool rebalances_after(std::int64_t passes, std::int64_t interval = 3000) {
-  return passes > 0 && (passes + interval - interval / 4) % interval == 0;
-}
-
-/// The passes before the first one.
+/// The passes before the first rebalance: a quarter of those between two.
 constexpr int first_rebalance(int interval) { return interval < 4 ? interval : interval / 4; }
 
 /// The new table with every GPU's slots permuted so that experts it held before keep their slot;

@@ -19,6 +19,7 @@ const std::vector<std::string> policy_names = {"eplb", "swift-balancer", "flash-
 
 struct VllmOptions {
   PlanningOptions when;
+  bool says_interval = true;
   int slots = 0;
   int groups = 0;
   vllm::Rule rule = vllm::Rule::place;
@@ -42,16 +43,8 @@ class Vllm final : public Serving {
                                  shape_.slots / shape_.gpus, context().experts),
                      "at most as many slots per GPU as experts");
   }
-  std::vector<FirstPlan> first_plans() const override {
-    const int interval = options().interval;
-    return {{.after = policy_ == VllmPolicy::eplb ? vllm::first_rebalance(interval) : interval}};
-  }
 
  protected:
-  bool due(const GroupLayer& at) const override {
-    if (policy_ != VllmPolicy::eplb) return at.steps % options().interval == 0;
-    return vllm::rebalances_after(at.steps, options().interval);
-  }
   std::optional<SlotTable> plan(const GroupLayer& at) override {
     if (policy_ == VllmPolicy::swift_balancer) return plan_swift(at);
     if (policy_ == VllmPolicy::flash_lb) return plan_flash(at);
@@ -83,9 +76,8 @@ class Vllm final : public Serving {
       }
       mine.moves = swift_balancer::worth_moving(mine.layers);
     }
-    const auto& plan = mine.layers[static_cast<std::size_t>(at.layer - mine.first)];
-    if (!mine.moves || plan.slots == at.slots) return std::nullopt;
-    return plan.slots;
+    if (!mine.moves) return std::nullopt;
+    return mine.layers[static_cast<std::size_t>(at.layer - mine.first)].slots;
   }
 
   std::optional<SlotTable> plan_flash(const GroupLayer& at) {
@@ -93,7 +85,7 @@ class Vllm final : public Serving {
     for (int age = seen(at.cell).size() - 1; age >= 0; --age) {
       loads.push_back(eplb::loads_of(seen(at.cell).newest(age)));
     }
-    return flash_[at.cell].rebalance(loads, at.slots);
+    return flash_[at.cell].rebalance(loads, at.slots).value_or(at.slots);
   }
 
   eplb::Shape shape_;
@@ -103,31 +95,52 @@ class Vllm final : public Serving {
   std::vector<flash_lb::Layer> flash_;  // [cell]
 };
 
+/// vLLM Ascend (eplb_updator.py at 182b75ea): collects loads of a window, plans for some steps,
+/// gives every layer a step to change in, and begins anew.
+PlanningOptions ascend_cycle(const VllmOptions& o, int layers) {
+  PlanningOptions when = o.when;
+  when.first = when.window + when.lag - 1;
+  if (o.says_interval) return when;
+  when.interval = when.first;
+  if (when.migration == Migration::asynchronous) {
+    when.interval += (layers + when.layers_per_step - 1) / when.layers_per_step;
+  }
+  return when;
+}
+
 }  // namespace
 
 // interval: steps between rebalances, the first after a quarter (default 3000); window: newest
-// steps whose loads are summed (1000). Slot p holds expert p modulo experts before the first.
+// steps whose loads are summed (1000); lag: how old they are (1). Slot p holds expert p modulo
+// experts before the first.
 // slots_per_gpu, groups: as for eplb. Upstream adds no slots unless told (num_redundant_experts).
 // rule: place (token x k + position) or token-hash, modulo the replicas; versions differ.
-// policy: eplb (default), swift-balancer or flash-lb, which have no groups and first act after an
-// interval.
+// policy: eplb (default), swift-balancer or flash-lb. These have no groups and act once a window
+// (600) is known (lag: 51, since they plan for 50 steps), again after as many steps and one for
+// every layer that moves behind steps.
 // payload (weights), migration (blocks), planning_time (0 us), planning (hidden): as for eplb.
 PlacementMaker read_vllm(const YamlMap& params) {
   constexpr Range steps{1, 1 << 20};
   VllmOptions o;
   o.when = read_transfer_options(params, weights_at_leisure());
+  o.says_interval = params.find("interval").has_value();
   o.when.interval = static_cast<int>(params.integer("interval", steps, 3000));
-  o.when.window = static_cast<int>(params.integer("window", steps, 1000));
+  o.when.first = vllm::first_rebalance(o.when.interval);
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
   o.policy = static_cast<VllmPolicy>(params.choice("policy", policy_names, 0));
-  if (o.policy == VllmPolicy::eplb) {
+  const bool ascend = o.policy != VllmPolicy::eplb;
+  o.when.window = static_cast<int>(params.integer("window", steps, ascend ? 600 : 1000));
+  o.when.lag = read_lag(params, ascend ? 51 : 1);
+  if (!ascend) {
     o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
   } else {
     o.groups = 1;
   }
   o.rule = static_cast<vllm::Rule>(params.choice("rule", {"place", "token-hash"}, 0));
   return [o](const PlacementContext& c) {
-    auto placer = std::make_unique<Vllm>(c, o, eplb_shape(c, o.slots, o.groups));
+    VllmOptions here = o;
+    if (o.policy != VllmPolicy::eplb) here.when = ascend_cycle(o, c.layers);
+    auto placer = std::make_unique<Vllm>(c, here, eplb_shape(c, o.slots, o.groups));
     placer->require_different_experts();
     return placer;
   };

@@ -49,7 +49,7 @@ JanusLayer janus_layer(const LoadMatrix& loads, const SlotTable& table, int gpus
     const GpuId owner = owners[expert.index()];
     for (const GpuId source : ids<GpuId>(loads.sources())) {
       add(layer.expert_centric_bytes, source, owner, gpus_per_node,
-          sizes.row * (4 * loads.at(source, expert)));
+          sizes.row * (2 * sizes.passes * loads.at(source, expert)));
     }
     for (int first = 0; first < loads.sources(); first += gpus_per_node) {
       fetch(loads, expert, owner, first, gpus_per_node, sizes.parameters, layer.fetches);

@@ -17,12 +17,13 @@ struct JanusBytes {
   bool operator==(const JanusBytes&) const = default;
 };
 
-/// What travels. Forward and backward are counted: choices go out and results back, twice;
-/// parameters go out and gradients back once.
+/// What travels in a step: choices go out and results back in every pass; parameters go out and
+/// gradients back once.
 struct JanusSizes {
   Bytes row;         // one choice
   Bytes parameters;  // one expert
-  Bytes gradients;   // one expert
+  Bytes gradients;   // one expert, 0 if only forward
+  int passes = 2;    // forward and backward, or 1
 };
 
 /// One layer's decision, and how its experts travel when the data stays.

@@ -18,7 +18,8 @@ class Janus final : public Copier {
         centric_(centric),
         after_gate_(after_gate),
         node_size_(group_nodes(context).gpus_per_node),
-        sizes_{context.model.row_bytes(), weight_bytes(context), gradient_bytes(context)} {}
+        sizes_{context.model.row_bytes(), weight_bytes(context),
+               context.backward ? gradient_bytes(context) : Bytes(0), context.backward ? 2 : 1} {}
 
   bool reacts() const override { return after_gate_; }
   bool looks() const override { return after_gate_; }
@@ -42,9 +43,10 @@ class Janus final : public Copier {
     for (int s = 0; s < ep(); ++s) {
       for (int e = 0; e < context().experts; ++e) even.at(GpuId(s), ExpertId(e)) = choices;
     }
-    return janus_layer(
-        even, at.slots, node_size_,
-        {sizes_.row, sizes_.parameters * context().experts, sizes_.gradients * context().experts});
+    JanusSizes of_all = sizes_;
+    of_all.parameters = sizes_.parameters * context().experts;
+    of_all.gradients = sizes_.gradients * context().experts;
+    return janus_layer(even, at.slots, node_size_, of_all);
   }
 
   void fetch(const JanusLayer& layer, StepSlots& step) const {

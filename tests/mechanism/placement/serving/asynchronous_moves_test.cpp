@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights that move behind steps: which slots a step uses, and what it moves.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -53,9 +56,74 @@ TEST(AsynchronousMoves, TakeOneLayerAfterTheOther) {
   EXPECT_EQ(moving_layers(", layers_per_step: 9"), (Steps{{}, {0, 1, 2}, {}, {}, {}}));
 }
 
+/// [step] the layers that move in it, of three that have these loads in every step.
+std::vector<std::set<int>> layers_by_step(const std::string& placement,
+                                          const std::function<std::vector<int>(int, int)>& loads) {
+  ServingPlay play(placement, four_gpus, 8, 1, 3);
+  std::vector<std::set<int>> steps;
+  for (int step = 0; step < 12; ++step) {
+    auto& layers = steps.emplace_back();
+    for (int layer = 0; layer < 3; ++layer) {
+      const LayerDecision d = play.show(ids_of(loads(step, layer)), layer);
+      if (!d.migrate.empty()) layers.insert(layer);
+    }
+  }
+  return steps;
+}
+
+// vLLM Ascend: loads of two steps are collected, one is planned in, then each of three layers has a
+// step, whether it changes or not. So a cycle takes six, and only its first two are seen.
+TEST(AsynchronousMoves, CyclesSeeTheirFirstSteps) {
+  const std::vector<int> even(8, 100), hot = {400, 300, 10, 10, 20, 20, 20, 20};
+  const std::vector<std::set<int>> none(12);
+  for (const std::string policy : {"swift-balancer", "flash-lb"}) {
+    SCOPED_TRACE(policy);
+    const std::string placement = "{kind: vllm, policy: " + policy +
+                                  ", window: 2, lag: 2, slots_per_gpu: 2, migration: asynchronous}";
+    for (int first : {0, 6}) {
+      const auto moves = layers_by_step(placement, [&](int step, int layer) {
+        return layer != 1 && step >= first && step < first + 2 ? hot : even;
+      });
+      auto expected = none;
+      if (first == 0) expected[3] = {0}, expected[5] = {2};
+      if (first == 6) expected[9] = {0}, expected[11] = {2};
+      EXPECT_EQ(moves, expected) << first;
+    }
+    const auto unseen =
+        layers_by_step(placement, [&](int step, int) { return step % 6 < 2 ? even : hot; });
+    EXPECT_EQ(unseen, none);
+  }
+}
+
+TEST(AsynchronousMoves, LoadsMayBeOldForAnyPlanner) {
+  for (const std::string kind : {"eplb", "lplb", "vllm"}) {
+    const std::string when = kind == "vllm" ? ", interval: 12" : ", first: 3, interval: 100";
+    const std::string lplb = kind == "lplb" ? ", topology: ring" : ", slots_per_gpu: 3";
+    for (const int lag : {1, 3}) {
+      ServingPlay play(fmt::format("{{kind: {}, window: 1, lag: {}{}{}}}", kind, lag, when, lplb),
+                       pair_of_gpus, 4);
+      // After three steps only the first has hot experts: what is seen of it depends on the lag.
+      for (int step = 0; step < 3; ++step) {
+        play.show_counts(step == 0 ? std::vector{2, 2, 2, 10} : std::vector{4, 4, 4, 4});
+      }
+      const LayerDecision d = play.show_counts({4, 4, 4, 4});
+      EXPECT_TRUE(d.planned) << kind;
+      const auto table = experts_of(d);
+      const auto copies = [&](int e) {
+        std::int64_t count = 0;
+        for (const auto& gpu : table) count += std::count(gpu.begin(), gpu.end(), e);
+        return count;
+      };
+      if (kind == "lplb") continue;  // its copies are where its topology wants them
+      EXPECT_EQ(copies(3), lag == 3 ? 3 : 1) << kind << " lag " << lag;
+    }
+  }
+}
+
 /// What GPUs hold, tracked from what moves only.
 TEST(AsynchronousMoves, NoStepUsesAnExpertThatHasNotCome) {
   constexpr int experts = 16, layers = 2, most = 2;
+  const std::vector<int> one_host(4);
   std::mt19937 random(3);
   ServingPlay play(
       "{kind: eplb, slots_per_gpu: 6, interval: 4, migration: asynchronous, experts_per_step: 2}",
@@ -72,7 +140,8 @@ TEST(AsynchronousMoves, NoStepUsesAnExpertThatHasNotCome) {
       if (used.count(layer) > 0 && now != used[layer]) {
         ++changes;
         std::vector<std::int64_t> needed(now.size());
-        for (const WeightMove& move : weight_moves(used[layer], now, 4)) ++needed[move.to.index()];
+        for (const WeightMove& move : weight_moves(used[layer], now, one_host))
+          ++needed[move.to.index()];
         for (std::size_t g = 0; g < now.size(); ++g) {
           EXPECT_EQ((received[{layer, g}]), needed[g] * expert) << "step " << step;
           in_parts += needed[g] > most;

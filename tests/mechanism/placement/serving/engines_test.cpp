@@ -117,12 +117,13 @@ TEST(SglangPlacement, PrefersTheOwnCopyOrDraws) {
   EXPECT_EQ(d.assignment.slot(GpuId(0), ExpertId(0)), SlotId(0));
   EXPECT_EQ(d.assignment.slot(GpuId(1), ExpertId(0)), SlotId(4));
   EXPECT_FALSE(d.assignment.split());
-  ServingPlay drawn("{kind: sglang, slots_per_gpu: 3, replicas: dynamic}", pair_of_gpus, 4);
-  const LayerDecision random = drawn.show(std::vector<int>(200, 0));
+  // 0 1 | 2 3 | 0 1 | 2 3: ranks 1 and 3 draw.
+  ServingPlay drawn("{kind: sglang, slots_per_gpu: 2, replicas: dynamic}", four_gpus, 4);
+  const LayerDecision random = drawn.show(std::vector<int>(400, 0));
   EXPECT_TRUE(random.assignment.split());
   const auto loads = served(random, drawn.loads());
-  EXPECT_EQ(loads[0] + loads[1], 200);
-  EXPECT_GT(std::min(loads[0], loads[1]), 60);
+  EXPECT_EQ(loads[0] + loads[2], 400);
+  EXPECT_GT(std::min(loads[0], loads[2]), 160);
 }
 
 }  // namespace

@@ -168,8 +168,8 @@ TEST(FlashLb, ChangesLayersThatGotWorse) {
 }
 
 TEST(FlashLb, MovesInThePlacement) {
-  ServingPlay play("{kind: vllm, policy: flash-lb, interval: 2, window: 2, slots_per_gpu: 2}",
-                   four_gpus, 8);
+  ServingPlay play("{kind: vllm, policy: flash-lb, window: 2, lag: 1, slots_per_gpu: 2}", four_gpus,
+                   8);
   const std::vector<int> hot = {400, 300, 10, 10, 20, 20, 20, 20};
   EXPECT_TRUE(play.show_counts(hot).migrate.empty());
   EXPECT_TRUE(play.show_counts(hot).migrate.empty());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -95,8 +96,44 @@ TEST(LazarusTest, NestsReplicasOfAGroup) {
     }
     return set;
   };
-  EXPECT_EQ(nodes_of(1) & nodes_of(2), nodes_of(2));  // group of 3 and 2 replicas
-  EXPECT_EQ(nodes_of(3) & nodes_of(0), nodes_of(0));  // group of 2 and 1
+  EXPECT_EQ(nodes_of(0) & nodes_of(2), nodes_of(0));  // group of 1 and 2 replicas
+  EXPECT_EQ(nodes_of(3) & nodes_of(1), nodes_of(3));  // group of 2 and 3
+  EXPECT_EQ(nodes_of(0) & nodes_of(3), 0u);
+}
+
+// Groups of four as in the paper, 2 2 2 3 and 3 4, would leave no node for a third replica.
+TEST(LazarusTest, GroupsEndWhereLaterReplicasNeedNodes) {
+  const SlotTable table = lazarus::place(std::vector<int>{3, 2, 4, 2, 3, 2}, {4, 4});
+  EXPECT_EQ(survivals(table, 6, 2), 4);
+  EXPECT_EQ(survivals(table, 6, 1), 4);
+}
+
+/// Replica counts that fill all slots: drawn, one expert or few more popular than the others.
+std::vector<int> drawn_replicas(Random& random, int experts, const lazarus::Shape& shape) {
+  const int slots = shape.nodes * shape.slots_per_node;
+  std::vector<double> loads;
+  for (int e = 0; e < experts; ++e) loads.push_back(std::pow(random.uniform(), 3.0) + 1e-3);
+  return lazarus::replicas(loads, shape, 2 * experts <= slots && random.below(2) == 0 ? 2 : 1);
+}
+
+TEST(LazarusTest, NoPlacementOfDrawnReplicasSurvivesMoreFailures) {
+  Random random(11);
+  int compared = 0;
+  for (int trial = 0; trial < 150; ++trial) {
+    const lazarus::Shape shape{2 + static_cast<int>(random.below(3)),
+                               1 + static_cast<int>(random.below(3))};
+    const int experts = 1 + static_cast<int>(random.below(static_cast<std::uint32_t>(
+                                std::min(5, shape.nodes * shape.slots_per_node))));
+    const std::vector<int> replicas = drawn_replicas(random, experts, shape);
+    const SlotTable table = lazarus::place(replicas, shape);
+    for (int failures = 1; failures < shape.nodes; ++failures) {
+      EXPECT_EQ(survivals(table, experts, failures), best_survivals(replicas, shape, failures))
+          << testing::PrintToString(replicas) << " in " << shape.nodes << " x "
+          << shape.slots_per_node << ", failures " << failures;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 200);
 }
 
 TEST(LazarusTest, NoPlacementOfEqualReplicasSurvivesMoreFailures) {

@@ -107,14 +107,15 @@ TEST(PredictionTest, SharesTakeTheNearestThenTheLeastLoaded) {
   LoadMatrix loads(4, 2);
   for (int s = 0; s < 4; ++s) loads.at(GpuId(s), ExpertId(0)) = 12;
   const Loads gpu_loads = {10, 10, 20, 10};
-  const auto shares = prediction::shares(placement, loads, gpu_loads, 2);
+  const auto shares = prediction::shares(placement, loads, gpu_loads, nodes_of({{0, 1}, {2, 3}}));
   EXPECT_EQ(shares[0][0], (Shares{{SlotId(0), 12}}));
   EXPECT_EQ(shares[1][0], (Shares{{SlotId(0), 12}}));  // same node
   EXPECT_EQ(shares[2][0], (Shares{{SlotId(2), 12}}));  // own
   EXPECT_EQ(shares[2][1], (Shares{{SlotId(1), 1}}));
-  const auto far = prediction::shares(placement, loads, gpu_loads, 1);
+  const RankLevel single = nodes_of({{0}, {1}, {2}, {3}});
+  const auto far = prediction::shares(placement, loads, gpu_loads, single);
   EXPECT_EQ(far[1][0], (Shares{{SlotId(0), 5}, {SlotId(2), 2}, {SlotId(3), 5}}));  // 4.8, 2.4, 4.8
-  const auto idle = prediction::shares(placement, loads, Loads{10, 10, 0, 0}, 1);
+  const auto idle = prediction::shares(placement, loads, Loads{10, 10, 0, 0}, single);
   EXPECT_EQ(idle[1][0], (Shares{{SlotId(2), 6}, {SlotId(3), 6}}));
 }
 

@@ -135,16 +135,17 @@ TEST(ServingWords, TheLeastThatIsPlaced) {
 }
 
 TEST(ServingWords, MovesOfNodesOfOneGpuComeFromTheLowestHolder) {
-  EXPECT_EQ(weight_moves(slot_table_of({{0}, {1}, {1}}), slot_table_of({{1}, {0}, {0}}), 1),
+  EXPECT_EQ(weight_moves(slot_table_of({{0}, {1}, {1}}), slot_table_of({{1}, {0}, {0}}),
+                         std::vector{0, 1, 2}),
             (std::vector<WeightMove>{{ExpertId(1), GpuId(1), GpuId(0)},
                                      {ExpertId(0), GpuId(0), GpuId(1)},
                                      {ExpertId(0), GpuId(0), GpuId(2)}}));
-  EXPECT_EQ(error_of([] { weight_moves(slot_table_of({{0}}), slot_table_of({{0}}), 0); }),
-            "error: 1 and 1 GPUs in nodes of 0 do not match\n");
+  EXPECT_EQ(error_of([] { weight_moves(slot_table_of({{0}}), slot_table_of({{0}}), {}); }),
+            "error: 1 and 1 GPUs on hosts of 0 do not match\n");
   EXPECT_EQ(error_of([] {
-              weight_moves(slot_table_of({{0}}), slot_table_of({{0}, {0}}), 1);
+              weight_moves(slot_table_of({{0}}), slot_table_of({{0}, {0}}), std::vector{0});
             }),
-            "error: 1 and 2 GPUs in nodes of 1 do not match\n");
+            "error: 1 and 2 GPUs on hosts of 1 do not match\n");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "sim/base/error.h"
+#include "tests/mechanism/placement/serving/slot_table.h"
 
 namespace moesim {
 namespace {
@@ -33,9 +34,11 @@ Placement replicated_slots() {
   return Placement(9, table);
 }
 
+const RankLevel one_node = nodes_of({{0, 1, 2, 3, 4, 5, 6, 7}});
+
 TEST(SglangTest, StaticDispatchTakesOwnCopiesAndDealsTheOthersEvenly) {
   const Placement placement = replicated_slots();
-  const auto slots = sglang::static_slots(placement, 3);
+  const auto slots = sglang::static_slots(placement, one_node, 3);
   std::map<SlotId, int> users;
   for (std::size_t rank = 0; rank < 8; ++rank) {
     ++users[slots[rank][0]];
@@ -52,14 +55,35 @@ TEST(SglangTest, StaticDispatchTakesOwnCopiesAndDealsTheOthersEvenly) {
 
 TEST(SglangTest, StaticDispatchDependsOnSeedAndLayerAlone) {
   const Placement placement = replicated_slots();
-  EXPECT_EQ(sglang::static_slots(placement, 3), sglang::static_slots(placement, 3, 42));
+  EXPECT_EQ(sglang::static_slots(placement, one_node, 3),
+            sglang::static_slots(placement, one_node, 3, 42));
   bool layers_differ = false, seeds_differ = false;
   for (int layer = 0; layer < 8; ++layer) {
-    layers_differ |= sglang::static_slots(placement, layer) != sglang::static_slots(placement, 9);
-    seeds_differ |=
-        sglang::static_slots(placement, layer) != sglang::static_slots(placement, layer, 7);
+    layers_differ |= sglang::static_slots(placement, one_node, layer) !=
+                     sglang::static_slots(placement, one_node, 9);
+    seeds_differ |= sglang::static_slots(placement, one_node, layer) !=
+                    sglang::static_slots(placement, one_node, layer, 7);
   }
   EXPECT_TRUE(layers_differ && seeds_differ);
+}
+
+// Upstream since PR 9849: after the own GPU the own node, unless all copies are there.
+TEST(SglangTest, CopiesOnTheNodeComeBeforeOthers) {
+  const Placement placement = replicated_slots();  // expert 0 on GPUs 0, 1 and 2
+  const RankLevel nodes = nodes_of({{0, 4}, {1, 2, 5}, {3, 6, 7}});
+  const auto at = [&](int rank) {
+    return sglang::candidates(placement, nodes, ExpertId(0), GpuId(rank));
+  };
+  const std::vector<SlotId> all = {SlotId(0), SlotId(2), SlotId(4)};
+  EXPECT_EQ(at(2), std::vector{SlotId(4)});  // its own, although that of GPU 1 is lower
+  EXPECT_EQ(at(4), std::vector{SlotId(0)});
+  EXPECT_EQ(at(5), std::vector{SlotId(2)});  // the lower of two on the node
+  EXPECT_EQ(at(6), all);
+  EXPECT_EQ(sglang::candidates(placement, one_node, ExpertId(0), GpuId(5)), all);
+  const auto slots = sglang::static_slots(placement, nodes, 0);
+  EXPECT_EQ(slots[4][0], SlotId(0));
+  EXPECT_EQ(slots[5][0], SlotId(2));
+  EXPECT_NE(slots[3][0], slots[6][0]);  // dealt evenly
 }
 
 TEST(SglangTest, DynamicDispatchIsUniformAndRepeatable) {

@@ -165,7 +165,7 @@ TEST(SwiftBalancer, RefusesSlotsThatItCannotFill) {
 TEST(SwiftBalancer, MovesByTheGainOfAllLayers) {
   const std::vector<int> even(8, 100), uneven = {115, 100, 100, 100, 100, 100, 100, 85};
   for (const bool both : {false, true}) {
-    ServingPlay play("{kind: vllm, policy: swift-balancer, interval: 1, slots_per_gpu: 2}",
+    ServingPlay play("{kind: vllm, policy: swift-balancer, window: 1, lag: 1, slots_per_gpu: 2}",
                      four_gpus, 8, 1, 2);
     const std::vector<int> hot = {400, 300, 10, 10, 20, 20, 20, 20};
     play.show(ids_of(uneven), 0);

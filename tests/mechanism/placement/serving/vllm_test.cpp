@@ -7,6 +7,7 @@
 
 #include "sim/base/error.h"
 #include "sim/mechanism/placement/moves.h"
+#include "sim/mechanism/placement/planning_options.h"
 #include "sim/trace/synth/random.h"
 
 namespace moesim {
@@ -14,8 +15,11 @@ namespace {
 
 TEST(VllmTest, RebalancesFirstAfterAQuarterOfTheInterval) {
   std::vector<int> when;
+  PlanningOptions options;
+  options.interval = 3000;
+  options.first = vllm::first_rebalance(options.interval);
   for (int pass = 0; pass < 7000; ++pass) {
-    if (vllm::rebalances_after(pass)) when.push_back(pass);
+    if (options.due(pass)) when.push_back(pass);
   }
   EXPECT_EQ(when, (std::vector<int>{750, 3750, 6750}));
 }

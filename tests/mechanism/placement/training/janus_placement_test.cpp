@@ -28,6 +28,13 @@ TEST(Janus, MovesWhatIsFewerBytesAcrossNodes) {
   EXPECT_FALSE(play.reacts());
 }
 
+// Without a backward pass choices travel half as often, and no gradients return.
+TEST(Janus, ComparesWhatAForwardPassMoves) {
+  TrainingPlay play("janus", toy_model(4, 1), 4, 1, false);
+  EXPECT_TRUE(play.show(spread_tokens(18)).gather.empty());
+  EXPECT_FALSE(play.show(spread_tokens(19)).gather.empty());
+}
+
 TEST(Janus, FetchesOncePerNodeThenInside) {
   TrainingPlay play("{kind: janus, centric: data}", toy_model(4, 1));
   const LayerDecision data = play.show(spread_tokens(1));

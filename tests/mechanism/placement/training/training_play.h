@@ -35,8 +35,9 @@ inline MoeModel toy_model(int experts, int top_k) {
 /// The placements of a training system on the two nodes.
 class TrainingPlay : public Play {
  public:
-  TrainingPlay(const std::string& placement, const MoeModel& model, int ep = 4, int layers = 1)
-      : Play(placement, two_nodes(), model, ep, layers, true) {}
+  TrainingPlay(const std::string& placement, const MoeModel& model, int ep = 4, int layers = 1,
+               bool backward = true)
+      : Play(placement, two_nodes(), model, ep, layers, backward) {}
 
   /// Shows loads [rank][expert], for planners that look at nothing else; ranks hold equally many.
   LayerDecision show_loads(const std::vector<std::vector<int>>& loads) {
