@@ -123,6 +123,11 @@ std::string_view without_mark(std::string_view text, const std::string& file) {
   return text.starts_with(mark) ? text.substr(mark.size()) : text;
 }
 
+void check_unpacked(std::string_view start, const std::string& file) {
+  const std::string_view packer = packer_of(start);
+  if (is_utf16(start) || (!packer.empty() && packer != "zip")) check_text(start, file);
+}
+
 void check_text(std::string_view text, const std::string& file, int first_line) {
   const std::size_t at = first_not_text(text);
   if (at == text.size()) return;

@@ -31,6 +31,9 @@ bool is_utf16(std::string_view text);
 /// The text without UTF-8's mark at its beginning, as Windows writes it. Throws Error for UTF-16.
 std::string_view without_mark(std::string_view text, const std::string& file);
 
+/// Throws Error for UTF-16, and for what gzip, bzip2, zstd or xz has packed, by its first bytes.
+void check_unpacked(std::string_view start, const std::string& file);
+
 /// Throws Error at the first byte that is not UTF-8, or is NUL.
 void check_text(std::string_view text, const std::string& file, int first_line = 1);
 

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <unordered_map>
 #include <vector>
 
+#include "sim/base/json.h"
 #include "sim/base/text.h"
 
 namespace moesim {
@@ -50,6 +52,7 @@ Error error_at_mark(const std::string& text, const std::string& file, const YAML
 }
 
 Error syntax_error(const std::string& text, const std::string& file, const YAML::Exception& e) {
+  if (file.ends_with(".json")) parse_json(text, {file});  // says what is not JSON
   if (e.mark.is_null()) return error_in(file, "not YAML: " + e.msg);
   const std::string_view line = line_of(text, e.mark.line);
   const auto indent = line.substr(0, line.find_first_not_of(" \t"));

@@ -22,6 +22,7 @@
 #include "sim/linkfit/hold_out.h"
 #include "sim/linkfit/link_fit.h"
 #include "sim/linkfit/logs/read_log.h"
+#include "sim/linkfit/noted_rates.h"
 #include "sim/topology/import/host_list.h"
 #include "sim/topology/read/spec_reader.h"
 #include "sim/topology/reader.h"
@@ -217,6 +218,7 @@ void calibrate(const CalibrateOptions& options) {
   }
   const auto beside = beside_of(options, logs.front());
   Calibrated result{fit_of(samples, beside, logs), {}, std::move(logs)};
+  note_rates(result.fit, options.nominal, result.logs.front());
   if (options.hold_out != 0) result.held = hold_out(samples, beside, options.hold_out);
   const CalibrationText text{name_of(options), command_of(options),
                              options.exchange_overhead.given()

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
+#include "sim/base/data_files.h"
+#include "sim/base/permitted_files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
 #include "sim/evidence/validate_runs.h"
@@ -18,7 +21,7 @@ namespace moesim {
 namespace {
 
 struct ValidateOptions {
-  std::vector<std::string> files, set;
+  std::vector<std::string> files, set, inputs;
   std::string topology, fidelity = "port", tolerance = "12 %";
   ResultOutput output;
 };
@@ -76,10 +79,30 @@ MeasuredRun recalled(const std::string& file, const SimulatedOn& on) {
   return recall(file, on);  // what the command line changes is wrong
 }
 
+/// From here on only what the command line names is read, and what is next to a result, in the
+/// working directory or in the data of moesim: results come from anywhere.
+void limit_files(const ValidateOptions& options) {
+  std::vector<std::string> paths = data_roots();
+  paths.insert(paths.end(), options.inputs.begin(), options.inputs.end());
+  paths.push_back(".");
+  const auto add_with_folder = [&](const std::string& path) {
+    const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+    paths.push_back(path);
+    if (!parent.empty()) paths.push_back(parent.string());
+  };
+  for (const std::string& file : options.files) add_with_folder(file);
+  if (!options.topology.empty()) add_with_folder(options.topology);
+  for (const std::string& change : options.set) {
+    add_with_folder(change.substr(std::min(change.find('='), change.size() - 1) + 1));
+  }
+  permit_only(paths);
+}
+
 void validate_files(const ValidateOptions& options) {
   const double tolerance = parse_tolerance(options.tolerance);
   const SimulatedOn on{options.topology, changes_of_cluster(options),
                        fidelity_named(options.fidelity)};
+  limit_files(options);
   std::vector<MeasuredRun> runs;
   for (const std::string& file : options.files) runs.push_back(recalled(file, on));
   for (const MeasuredRun& run : runs) {
@@ -107,6 +130,8 @@ void add_validate_command(CommandLine& app) {
       .add_option("--set", options->set,
                   "changes what the plans are simulated on: topology.PATH=VALUE, gpu.PATH=VALUE")
       .one_value_each();
+  command.add_option("--inputs", options->inputs,
+                     "folders with files that results name by path, next to those of moesim");
   options->output.add_to(command, "writes everything printed, and more, to a file");
   options->output.add_page(command, "--report", "draws the comparison as one HTML file",
                            [](const std::string& document) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/base/counted.h"
+#include "sim/base/permitted_files.h"
 #include "sim/run/backends.h"
 #include "sim/run/workers.h"
 #include "sim/scenario/executable_steps.h"
@@ -18,6 +19,7 @@ namespace {
 Scenario moved(Scenario scenario, const SimulatedOn& on) {
   if (!on.topology.empty()) {
     scenario.topologies = {on.topology};
+    scenario.most_gpus = ClusterLimits().gpus;
     std::erase_if(scenario.set, [](const Override& o) { return o.path.starts_with("topology"); });
   }
   scenario.set.insert(scenario.set.end(), on.changes.begin(), on.changes.end());
@@ -71,6 +73,25 @@ std::vector<std::size_t> measured_policies(const MeasuredRun& run) {
   return list;
 }
 
+/// Throws Error for a file or folder that the result names and the program may not read.
+void check_named_files(const HardwareResult& measured) {
+  for (const Override& flag : measured.scenario) {
+    for (std::size_t at = flag.value.find('"'); at != std::string::npos;) {
+      const std::size_t end = flag.value.find('"', at + 1);
+      if (end == std::string::npos) break;
+      const std::string name = flag.value.substr(at + 1, end - at - 1);
+      at = flag.value.find('"', end + 1);
+      const bool outside = name.starts_with('/') || name.find("../") != std::string::npos;
+      if (!outside || is_permitted(name)) continue;
+      throw error_in(measured.file,
+                     fmt::format("its '{}' names {}, which is neither in its folder nor in the "
+                                 "working directory or the data of moesim",
+                                 flag.flag, name),
+                     "if you trust the file: --inputs FOLDER");
+    }
+  }
+}
+
 std::string setting(const MeasuredRun& run) {
   const Inputs& inputs = run.planned;
   const StepsOrigin origin = origin_of(run.scenario, inputs, inputs.clusters[0], "");
@@ -88,8 +109,12 @@ std::string setting(const MeasuredRun& run) {
 
 MeasuredRun recall(const std::string& path, const SimulatedOn& on) {
   HardwareResult measured = read_hardware_result(path);
+  check_named_files(measured);
   Scenario scenario = read_scenario("", measured.scenario);
   scenario.fidelities = {on.fidelity};
+  // A cluster takes memory by its GPUs, and their number is only a claim.
+  constexpr std::int64_t gpus_per_byte = 8;
+  scenario.most_gpus = std::min<std::int64_t>(measured.ranks, gpus_per_byte * measured.bytes);
   // If a scenario claims more steps than were measured, no more are made than are compared.
   const auto whole = std::ranges::max_element(measured.cases, {},
                                               [](const HardwareCase& c) { return c.steps.size(); });

@@ -25,7 +25,8 @@ struct CountedStep {
   std::vector<int> layers = {};                                     // as in RoutedPass
   std::vector<std::vector<std::vector<std::int64_t>>> counts = {};  // [layer][source][expert]
   CountedSource source = CountedSource::rank;
-  bool of_all_layers = false;  // the file's layers are all of the model, its dense ones empty
+  bool of_all_layers = false;    // the file's layers are all of the model, its dense ones empty
+  std::vector<int> places = {};  // of the layers in the file; empty: all from 0 on
 
   bool empty() const;
   bool empty(std::size_t layer) const;

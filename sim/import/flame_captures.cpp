@@ -78,7 +78,11 @@ struct Capture {
 Capture read_capture(const std::string& path) {
   const TorchFile file(path);
   std::vector<NpyArray> tensors;
-  if (file.root().is_list()) {
+  const PickleValue* scores = pickle_get(file.root(), "scores");
+  const PickleValue* indices = pickle_get(file.root(), "indices");
+  if (scores != nullptr && indices != nullptr) {
+    tensors = {file.load(*scores, "scores"), file.load(*indices, "indices")};
+  } else if (file.root().is_list()) {
     for (const PickleValue& item : file.items(file.root(), "pair")) {
       tensors.push_back(file.load(item, fmt::format("[{}]", tensors.size())));
     }
@@ -148,6 +152,7 @@ bool add_flame_captures(ImportSink& sink) {
     numbers.push_back(number);
     in_model.push_back(number - counted_from);
   }
+  if (!options.numbering.empty()) return true;
   sink.warn({Severity::warning, options.inputs.front(), 0, 0,
              fmt::format("its layers {} are counted from {}: layers {} of the model",
                          fmt::join(numbers, ", "), counted_from, fmt::join(in_model, ", ")),

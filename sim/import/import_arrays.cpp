@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "sim/base/error.h"
+#include "sim/import/file_content.h"
 #include "sim/import/input_hash.h"
 #include "sim/import/layer_arrays.h"
 #include "sim/import/marked_experts.h"
@@ -128,6 +129,10 @@ void read_layers(const Sources& sources, const LayerArrays& layers, const Import
 ImportArrays read_import_arrays(const ImportOptions& options) {
   const Sources sources = find_sources(options.inputs);
   const std::string& file = options.inputs.front();
+  if (sources.empty()) {
+    throw error_in(file, content_of(file) + ", without arrays of NumPy",
+                   "kind 'router-lists' reads tensors of torch.save by layer");
+  }
   ImportArrays arrays;
   if (const auto layers = find_layers(sources, options)) {
     read_layers(sources, *layers, options, arrays);

@@ -3,6 +3,9 @@
 // (routed_experts_capturer.py and its successors) and Megatron's server (moe_topk_indices).
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "sim/base/counted.h"
 #include "sim/import/encoded_routes.h"
 #include "sim/import/file_content.h"
@@ -49,13 +52,6 @@ bool extension_routes(RequestRoutes& requests, const JsonElement& response,
     found = found || here || (data && add_routes(requests, *data, where));
   }
   return found;
-}
-
-/// The response in a line of a batch's output: {"custom_id": ..., "response": {"body": ...}}.
-JsonElement body_of(const JsonElement& item) {
-  const auto response = json_at(item, "response");
-  const auto body = response ? json_at(*response, "body") : std::nullopt;
-  return body.value_or(item);
 }
 
 std::vector<JsonElement> choices_of(const JsonElement& response) {
@@ -138,6 +134,39 @@ std::string kind_of_routes(const JsonElement& response) {
   return "";
 }
 
+/// The response in a line of a batch's output, {"custom_id": ..., "response": {"body": ...}}, or of
+/// a log, {"request": ..., "response": ...}.
+JsonElement body_of(JsonElement item) {
+  constexpr int most_wrappings = 3;
+  for (int i = 0; i < most_wrappings && kind_of_routes(item).empty(); ++i) {
+    std::optional<JsonElement> inner;
+    for (const char* key : {"response", "output", "result", "body"}) {
+      const auto value = json_at(item, key);
+      if (!inner && value && value->is_object()) inner = value;
+    }
+    if (!inner) break;
+    item = *inner;
+  }
+  return item;
+}
+
+/// Whether a response has that key without a value.
+bool holds_null(const JsonElement& response, const char* key) {
+  std::vector<JsonElement> parts = choices_of(response);
+  parts.push_back(response);
+  for (std::size_t i = parts.size(); i-- > 0;) {
+    for (const char* extension : extensions) {
+      const auto beside = json_at(parts[i], extension);
+      const auto data = beside ? json_at(*beside, "engine_data") : std::nullopt;
+      if (beside) parts.push_back(data.value_or(*beside));
+    }
+  }
+  return std::ranges::any_of(parts, [&](const JsonElement& part) {
+    JsonElement value;
+    return part.is_object() && part.at_key(key).get(value) == simdjson::SUCCESS && value.is_null();
+  });
+}
+
 /// Whether a whole response of one choice says that it has other tokens. The last one may lack
 /// routes, as nothing follows it.
 bool contradicts_usage(const JsonElement& response, std::int64_t tokens) {
@@ -153,7 +182,7 @@ bool contradicts_usage(const JsonElement& response, std::int64_t tokens) {
 }
 
 void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRoutes whole) {
-  std::int64_t without = 0, with = 0, odd = 0;
+  std::int64_t without = 0, with = 0, odd = 0, null = 0;
   RequestRoutes requests(sink);
   std::vector<std::string> keys;  // of the first without
   std::string other_kind;
@@ -172,6 +201,7 @@ void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRout
     if (!found && other_kind.empty()) other_kind = kind_of_routes(response);
     if (found) ++with;
     if (found && !requests.in_chunks() && contradicts_usage(response, requests.tokens())) ++odd;
+    if (!found && holds_null(response, what)) ++null;
     if (!found && !requests.in_chunks()) ++without;
   });
   without += requests.finish();
@@ -179,6 +209,12 @@ void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRout
     throw error_in(sink.options().inputs.front(),
                    "has responses with routes in a form that this kind does not read",
                    fmt::format("kind '{}' reads them", other_kind));
+  }
+  if (with == 0 && null > 0) {
+    throw error_in(
+        sink.options().inputs.front(),
+        fmt::format("{} is null in {}: nothing was returned", what, counted(null, "response")),
+        "the server was started without returning routes, or requests did not ask");
   }
   if (with == 0 && without > 0) {
     throw error_in(

@@ -161,6 +161,12 @@ void add_torch(const TorchFile& file, RecordedPasses& passes, std::int64_t& numb
   const NpyArray* const map =
       passes.keep_map(file.load_at(file.root(), "last_physical_to_logical_map"));
   for (const PickleValue& record : file.items(file.at(file.root(), "records"), "records")) {
+    const PickleValue* gatherer = pickle_get(record, "gatherer_key");
+    const bool text = gatherer != nullptr && gatherer->is(PickleValue::Kind::text);
+    if (text && gatherer->node->text != "primary") {
+      sink.drop("of a draft model", file.load_at(record, "global_physical_count").shape()[0]);
+      continue;
+    }
     passes.add({file.integer_at(record, "forward_pass_id"), file.integer_at(record, "rank"),
                 file.load_at(record, "global_physical_count"), map});
   }
@@ -178,7 +184,8 @@ std::int64_t json_count(const JsonElement& from, const char* key, const std::str
   return number;
 }
 
-void add_records(const JsonElement& item, const std::string& where, RecordedPasses& passes) {
+void add_records(const JsonElement& item, const std::string& where, RecordedPasses& passes,
+                 ImportSink& sink) {
   simdjson::dom::array records;
   const auto list = json_at(item, "records");
   if (!list || list->get(records) != simdjson::SUCCESS) {
@@ -187,6 +194,12 @@ void add_records(const JsonElement& item, const std::string& where, RecordedPass
   const NpyArray* const map =
       passes.keep_map(json_array(item, "last_physical_to_logical_map", where));
   for (const JsonElement record : records) {
+    std::string_view gatherer;
+    const auto named = json_at(record, "gatherer_key");
+    if (named && named->get(gatherer) == simdjson::SUCCESS && gatherer != "primary") {
+      sink.drop("of a draft model", json_array(record, "global_physical_count", where).shape()[0]);
+      continue;
+    }
     passes.add({json_count(record, "forward_pass_id", where), json_count(record, "rank", where),
                 json_array(record, "global_physical_count", where), map});
   }
@@ -201,7 +214,7 @@ void add_json(const std::string& path, RecordedPasses& passes, std::int64_t& num
       const NpyArray counts = json_array(item, "logical_count", items.where());
       add_count_array(counts, sink, number, true);
     } else if (json_at(item, "records")) {
-      add_records(item, items.where(), passes);
+      add_records(item, items.where(), passes, sink);
     } else {
       const bool slots = json_at(item, "physical_count").has_value();
       const bool placed = json_at(item, "physical_to_logical_map").has_value();

@@ -5,11 +5,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <optional>
 
+#include "sim/base/most.h"
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
 #include "sim/import/input_hash.h"
+#include "sim/import/layer_numbering.h"
+#include "sim/import/marked_experts.h"
+#include "sim/import/table_values.h"
 #include "sim/import/torch_file.h"
 
 namespace moesim {
@@ -147,12 +153,85 @@ void add_logits(const TorchFile& file, ImportSink& sink) {
   }
 }
 
+/// The choices of all routers: a tensor for each, or one of all.
+struct RouterLists {
+  std::vector<NpyArray> ids;
+  std::vector<int> layers = {};  // of a dict by layer
+  std::string order = "";        // of the axes of one tensor
+};
+
+/// Layers come first where they are stacked, unless only the second axis is as long as they are.
+RouterLists stacked_lists(NpyArray ids, const ImportOptions& options) {
+  const auto known = std::ssize(options.known_layers());
+  const auto& shape = ids.shape();
+  const bool second = shape.size() == 3 && shape[0] != known && shape[1] == known;
+  return {{std::move(ids)}, {}, second ? "tlk" : "ltk"};
+}
+
+/// The layer that a key of a dict names: 3, "3", "layer_3"; -1 for others.
+std::int64_t layer_of_key(const PickleValue& key) {
+  if (key.is(PickleValue::Kind::integer)) return key.integer;
+  if (!key.is(PickleValue::Kind::text)) return -1;
+  return layer_in_name(key.node->text).value_or(-1);
+}
+
+/// A dict of tensors by layer; nothing for others.
+std::optional<RouterLists> lists_by_layer(const TorchFile& file, const PickleValue& dict,
+                                          const ImportOptions& options) {
+  std::map<std::int64_t, NpyArray> layers;
+  const auto& items = dict.node->items;
+  for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+    const std::int64_t layer = layer_of_key(items[i]);
+    if (layer < 0 || layer > max_layer_number || !items[i + 1].is(PickleValue::Kind::tensor) ||
+        layers.contains(layer)) {
+      return std::nullopt;
+    }
+    layers.emplace(layer, file.load(items[i + 1], fmt::format("layer {}", layer)));
+  }
+  RouterLists lists;
+  for (auto& [layer, ids] : layers) {
+    lists.layers.push_back(static_cast<int>(layer));
+    lists.ids.push_back(std::move(ids));
+  }
+  if (lists.ids.empty()) return std::nullopt;
+  if (!options.layers.empty()) {
+    lists.layers.clear();
+  } else {
+    lists.layers = numbered_layers(lists.layers, options, file.path());
+  }
+  return lists;
+}
+
+/// Lists of tensors, one tensor of all layers, a dict by layer, or the only value of a dict.
+RouterLists router_lists(const TorchFile& file, const PickleValue& value, const std::string& name,
+                         const ImportOptions& options) {
+  if (value.is(PickleValue::Kind::tensor)) return stacked_lists(file.load(value, name), options);
+  if (value.is_list()) return {load_list(file, value, name)};
+  if (value.is(PickleValue::Kind::dict)) {
+    if (auto lists = lists_by_layer(file, value, options)) return std::move(*lists);
+    const auto& items = value.node->items;
+    const bool named = items.size() == 2 && items[0].is(PickleValue::Kind::text);
+    if (named && !items[1].is(PickleValue::Kind::dict)) {
+      return router_lists(file, items[1], items[0].node->text, options);
+    }
+  }
+  throw error_in(file.path(), fmt::format("holds {}", file.names()),
+                 "router-lists are a list of tensors [token][choice], one per router, one tensor "
+                 "[layer][token][choice], or a dict by layer");
+}
+
 }  // namespace
 
 void import_router_lists(ImportSink& sink) {
   for_each_torch_file(sink, [&](const TorchFile& file, std::int64_t number) {
-    const ChoiceTable ids(load_list(file, file.root(), "list"));
+    RouterLists lists = router_lists(file, file.root(), "list", sink.options());
+    for (NpyArray& ids : lists.ids) {
+      ids = without_marks(ids, sink.options().experts, sink.options().top_k);
+    }
+    const ChoiceTable ids = lists.ids.size() == 1 ? ChoiceTable(lists.ids.front(), {}, lists.order)
+                                                  : ChoiceTable(std::move(lists.ids));
     RoutedPass pass{file.path(), ids, {static_cast<std::int32_t>(ids.tokens())}};
+    pass.layers = lists.layers;
     pass.step = number;
     pass.phase = Phase::training;
     pass.of_routers = true;

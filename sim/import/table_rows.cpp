@@ -99,6 +99,12 @@ std::optional<TableHeader> find_header(const std::string& path, const TableField
   return std::nullopt;
 }
 
+/// The line below the names of a Markdown table: "|---|--:|".
+bool is_markdown_rule(std::string_view line) {
+  return line.find("--") != std::string_view::npos &&
+         line.find_first_not_of("|-:+ \t\r") == std::string_view::npos;
+}
+
 /// Of two columns with one name nobody can say which is meant.
 void refuse_equal_columns(const std::vector<std::string>& names, const RolePlaces& places,
                           const std::string& path, int line) {
@@ -201,6 +207,7 @@ void TableReader::read_text(const std::string& path) {
     if (line.front() == '#') note_facts(line, facts_);
     if (lines.line_number() <= header->line) heading = line;
     if (line.front() == '#' || line == heading) continue;  // joined files repeat the header
+    if (is_markdown_rule(line)) continue;
     if (!cut.empty()) {  // only the last line may be: the recorder was killed
       throw error_in(path,
                      fmt::format("has cells for some of its {} columns only", header->names.size()),

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <zip.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "sim/base/text.h"
 #include "sim/import/file_content.h"
 
 namespace moesim {
@@ -64,6 +66,8 @@ ZipArchive::ZipArchive(const std::string& path)
 
 /// If the file is not an archive at all, the error says what it is instead.
 void ZipArchive::check_form() const {
+  const auto bytes = file_.bytes().first(std::min<std::size_t>(file_.bytes().size(), 4096));
+  check_unpacked({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path_);
   const FileForm form = form_of(path_);
   if (form == FileForm::zip || form == FileForm::other || form == FileForm::empty) return;
   const bool rows = form == FileForm::json || form == FileForm::text;

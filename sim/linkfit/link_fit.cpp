@@ -168,6 +168,12 @@ std::string why_no_bandwidth(const std::vector<SizeTimes>& sizes) {
     return fmt::format("all times are of one size, {} on the link, which tells no bandwidth",
                        size(sizes.front()));
   }
+  const auto differ = [](const SizeTimes& s) { return s.apart > contradiction; };
+  if (const auto apart = std::ranges::count_if(sizes, differ); apart > 0) {
+    const auto most = std::ranges::max_element(sizes, {}, &SizeTimes::apart);
+    return fmt::format("times of {} of {} differ between runs, by {:.0f} % at {} on the link",
+                       apart, counted(std::ssize(sizes), "size"), 100 * most->apart, size(*most));
+  }
   return fmt::format("times of {}, {} to {} on the link, grow too little to tell a bandwidth",
                      counted(std::ssize(sizes), "size"), size(sizes.front()), size(sizes.back()));
 }

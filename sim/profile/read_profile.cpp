@@ -2,6 +2,7 @@
 #include "sim/profile/read_profile.h"
 
 #include "sim/base/error.h"
+#include "sim/base/text.h"
 #include "sim/base/text_blocks.h"
 #include "sim/import/file_content.h"
 #include "sim/profile/kineto.h"
@@ -56,6 +57,7 @@ void read_file_of_profile(const std::string& path, const KernelTable& table,
   {
     TextBlocks blocks(path);
     const std::string_view start = blocks.next();
+    check_unpacked(start, path);
     if (start.starts_with("SQLite format 3")) return read_nsys(path, table, profile);
     // Its lines begin with a date in brackets, as a list does.
     if (start.find("elapsed time per iteration") != start.npos ||
@@ -69,9 +71,11 @@ void read_file_of_profile(const std::string& path, const KernelTable& table,
     case FileForm::text:
       return read_megatron_timers(path, profile);
     case FileForm::pickle:
-    case FileForm::zip:
       throw error_in(path, "is a pickle, which can run code and is not read",
                      "write the flight recorder's dump as JSON");
+    case FileForm::zip:
+      throw error_in(path, content_of(path),
+                     "unpack it: profiles are read plain or packed by gzip");
     case FileForm::empty:
       throw error_in(path, "is empty");
     default:

@@ -19,7 +19,7 @@ struct BoundSums {
   std::vector<std::int64_t> classes;  // bytes per link class
   std::set<int> phases;
   Bytes least_between_hosts;  // see least_bytes
-  Seconds dedup;              // see time_at_full_rate
+  Seconds dedup;              // see time_at_best_rate
 
   /// Adds a layer of `plan` that was explained at one fidelity. Throws std::logic_error when a
   /// movement beats its bound: then the simulator or the bound is wrong.

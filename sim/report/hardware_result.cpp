@@ -117,6 +117,7 @@ HardwareResult parse_hardware_result(const std::string& text, const std::string&
   const YamlMap map = doc->root().map();
   HardwareResult result;
   result.file = name;
+  result.bytes = std::ssize(text);
   check_format(*doc, map);
   result.moesim = map.string("moesim");
   result.date = map.string("date");

@@ -33,6 +33,7 @@ struct HardwareResult {
   std::string moesim;  // version
   std::string date;
   std::string description;  // of the backend: "Open MPI v4.1.4 (p2p)"
+  std::int64_t bytes = 0;   // of the file
   int ranks = 0, hosts = 0, warmup = 0, repeats = 0;
   std::vector<Override> scenario;  // as flags of read_scenario
   std::vector<HardwareCase> cases;

@@ -103,23 +103,24 @@ LeastRows count_rows(const Topology& topology, const std::vector<TokenNeeds>& ne
 struct Side {
   const std::vector<std::int64_t>& rows;
   const std::vector<Seconds>& latency;
-  const std::vector<BytesPerSecond>& bandwidth;
+  const std::vector<PortLinks>& links;
   const char* direction;
   const std::vector<std::string>& names;
 };
 
 /// Keeps the port that takes longest; the first of equals.
-void keep_longest(LowerBound& bound, const Side& side, Bytes row) {
+void keep_longest(LowerBound& bound, const Side& side, Bytes row, const Topology& topology) {
   for (std::size_t i = 0; i < side.rows.size(); ++i) {
     if (side.rows[i] == 0) continue;
     const Bytes bytes = row * side.rows[i];
-    const Seconds transfer = bytes / side.bandwidth[i];
+    const BytesPerSecond bandwidth = most_of_port(topology, side.links[i], bytes);
+    const Seconds transfer = bytes / bandwidth;
     if (side.latency[i] + transfer <= bound.latency + bound.transfer) continue;
     bound.latency = side.latency[i];
     bound.transfer = transfer;
     bound.port = fmt::format("{} {}", side.direction, side.names[i]);
     bound.bytes = bytes;
-    bound.bandwidth = side.bandwidth[i];
+    bound.bandwidth = bandwidth;
   }
 }
 
@@ -147,7 +148,6 @@ std::vector<std::string> host_names(const Topology& topology) {
 
 LowerBound lower_bound(const Topology& topology, const std::vector<TokenNeeds>& needs, Bytes row,
                        bool back) {
-  const PortRates rates = port_rates(topology);
   LeastRows rows = count_rows(topology, needs, back);
   if (back) {
     std::swap(rows.hosts.in, rows.hosts.out);
@@ -158,12 +158,15 @@ LowerBound lower_bound(const Topology& topology, const std::vector<TokenNeeds>& 
   LowerBound bound;
   bound.between_hosts = row * rows.between_hosts;
   const std::vector<std::string> hosts = host_names(topology), gpus = gpu_names(topology);
-  const auto& [host_ports, gpu_ports] = rates;
-  keep_longest(bound, {rows.hosts.in, rows.host_latency.in, host_ports.in, "into", hosts}, row);
-  keep_longest(bound, {rows.hosts.out, rows.host_latency.out, host_ports.out, "out of", hosts},
-               row);
-  keep_longest(bound, {rows.gpus.in, rows.gpu_latency.in, gpu_ports.in, "into", gpus}, row);
-  keep_longest(bound, {rows.gpus.out, rows.gpu_latency.out, gpu_ports.out, "out of", gpus}, row);
+  const LinksOfPorts ports = links_of_ports(topology);
+  for (const Side& side : {
+           Side{rows.hosts.in, rows.host_latency.in, ports.hosts.in, "into", hosts},
+           Side{rows.hosts.out, rows.host_latency.out, ports.hosts.out, "out of", hosts},
+           Side{rows.gpus.in, rows.gpu_latency.in, ports.gpus.in, "into", gpus},
+           Side{rows.gpus.out, rows.gpu_latency.out, ports.gpus.out, "out of", gpus},
+       }) {
+    keep_longest(bound, side, row, topology);
+  }
   bound.farthest = rows.farthest;
   bound.time = std::max(bound.farthest, bound.latency + bound.transfer);
   return bound;

@@ -70,19 +70,20 @@ PortBytes least_bytes(const Plan& plan, const Topology& topology) {
   return sum;
 }
 
-Seconds time_at_full_rate(const PortBytes& bytes, const Topology& topology) {
-  const PortRates rates = port_rates(topology);
+Seconds time_at_best_rate(const PortBytes& bytes, const Topology& topology) {
+  const LinksOfPorts links = links_of_ports(topology);
   Seconds longest;
-  const auto pass = [&](const std::vector<std::int64_t>& ports,
-                        const std::vector<BytesPerSecond>& bandwidth) {
+  const auto pass = [&](const std::vector<std::int64_t>& ports, const std::vector<PortLinks>& of) {
     for (std::size_t i = 0; i < ports.size(); ++i) {
-      if (ports[i] > 0) longest = std::max(longest, Bytes(ports[i]) / bandwidth[i]);
+      if (ports[i] == 0) continue;
+      const Bytes port(ports[i]);
+      longest = std::max(longest, port / most_of_port(topology, of[i], port));
     }
   };
-  pass(bytes.hosts.in, rates.hosts.in);
-  pass(bytes.hosts.out, rates.hosts.out);
-  pass(bytes.gpus.in, rates.gpus.in);
-  pass(bytes.gpus.out, rates.gpus.out);
+  pass(bytes.hosts.in, links.hosts.in);
+  pass(bytes.hosts.out, links.hosts.out);
+  pass(bytes.gpus.in, links.gpus.in);
+  pass(bytes.gpus.out, links.gpus.out);
   return longest;
 }
 

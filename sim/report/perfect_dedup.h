@@ -24,9 +24,9 @@ struct PortBytes {
 /// as the smallest of the stage.
 PortBytes least_bytes(const Plan& plan, const Topology& topology);
 
-/// The longest time that a port needs for its bytes at full bandwidth. Where exchanges share links
-/// no plan that moves these bytes is faster, whatever it overlaps: a link of the port is busy that
-/// long.
-Seconds time_at_full_rate(const PortBytes& bytes, const Topology& topology);
+/// The longest time that a port needs for its bytes at the most that its links yield to any part of
+/// them. Where exchanges share links no plan that moves these bytes is faster, whatever it
+/// overlaps: a link of the port is busy that long.
+Seconds time_at_best_rate(const PortBytes& bytes, const Topology& topology);
 
 }  // namespace moesim

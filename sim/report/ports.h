@@ -18,11 +18,16 @@ struct Ports {
   bool operator==(const Ports&) const = default;
 };
 
-/// Sums of the bandwidths of their links: a host's lead to or from the fabric and other hosts, a
-/// GPU's are all that it has.
-struct PortRates {
-  Ports<BytesPerSecond> hosts, gpus;
+/// The links of a port.
+using PortLinks = std::vector<LinkId>;
+
+/// A host's links lead to or from the fabric and other hosts, a GPU's are all that it has.
+struct LinksOfPorts {
+  Ports<PortLinks> hosts, gpus;
 };
-PortRates port_rates(const Topology& topology);
+LinksOfPorts links_of_ports(const Topology& topology);
+
+/// The most that the links yield together to `bytes` (> 0), however these are split into exchanges.
+BytesPerSecond most_of_port(const Topology& topology, const PortLinks& links, Bytes bytes);
 
 }  // namespace moesim

@@ -49,7 +49,7 @@ BoundSums bounds_of(Planner& planner, const PlannedStep& planned, const ClusterI
     sums.add(explain(priced, on.gpus, {{"port", backend.get()}}), on.topology, planned.plan.name);
   }
   sums.least_between_hosts = Bytes(least.between_hosts);
-  sums.dedup = time_at_full_rate(least, cluster.topology);
+  sums.dedup = time_at_best_rate(least, cluster.topology);
   return sums;
 }
 

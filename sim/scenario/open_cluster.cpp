@@ -138,12 +138,12 @@ bool is_same(const Topology& a, const Topology& b) {
 }
 
 TopologyFile topology_of(const std::string& path, const std::vector<Override>& overrides,
-                         InputCache& cache) {
-  const TopologyFile& known = cache.topologies.get(changed_file(path, overrides),
-                                                   [&] { return read_topology(path, overrides); });
+                         const ClusterLimits& limits, InputCache& cache) {
+  const auto read = [&] { return read_topology(path, overrides, limits); };
+  const TopologyFile& known = cache.topologies.get(changed_file(path, overrides), read);
   TopologyFile copy{copy_of(known.topology), known.warnings, known.resolved,
                     known.connections,       known.costs,    known.calibrations};
-  return is_same(copy.topology, known.topology) ? std::move(copy) : read_topology(path, overrides);
+  return is_same(copy.topology, known.topology) ? std::move(copy) : read();
 }
 
 }  // namespace
@@ -152,8 +152,10 @@ ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
                           std::vector<Diagnostic>& warnings, InputCache& cache) {
   const auto overrides = scenario.overrides_of("topology", name);
   const std::string path = data_file("topologies", name);
+  ClusterLimits limits;
+  limits.gpus = scenario.most_gpus;
   TopologyFile file = read_changed("topology", scenario.topologies.size(), overrides,
-                                   [&] { return topology_of(path, overrides, cache); });
+                                   [&] { return topology_of(path, overrides, limits, cache); });
   warnings.insert(warnings.end(), file.warnings.begin(), file.warnings.end());
   ClusterInput cluster{
       whole_input(input_file(name, path, overrides, cache), file.calibrations, cache),

@@ -10,6 +10,7 @@
 
 #include "sim/base/yaml.h"
 #include "sim/planner/iteration/iteration_spec.h"
+#include "sim/topology/cluster_limits.h"
 #include "sim/trace/synth/synth_options.h"
 
 namespace moesim {
@@ -60,6 +61,7 @@ struct Scenario {
   std::vector<std::string> policies;      // names of models/system, or paths
   std::string transport = own_transport;  // or ideal, a name of transports, a path
   std::vector<Fidelity> fidelities;
+  std::int64_t most_gpus = ClusterLimits().gpus;  // of a cluster
   P2pOrder p2p_order = P2pOrder::all_at_once;
   std::optional<int> ep;  // expert-parallel degree; default: as large as fits
   std::optional<std::int64_t> tokens_per_rank;

@@ -32,6 +32,17 @@ BandwidthTable BandwidthTable::scaled(double factor) const {
   return BandwidthTable(std::move(points));
 }
 
+BytesPerSecond BandwidthTable::most_up_to(Bytes size) const {
+  if (size <= points_.front().size) return points_.front().rate;
+  // Between two points rates only rise or only fall.
+  BytesPerSecond most(static_cast<double>(size.value) / time(size).value);
+  for (const Point& point : points_) {
+    if (point.size > size) break;
+    most = std::max(most, point.rate);
+  }
+  return most;
+}
+
 Seconds BandwidthTable::time(Bytes size) const {
   const auto above = std::ranges::upper_bound(points_, size, {}, &Point::size);
   if (above == points_.begin()) return size / points_.front().rate;

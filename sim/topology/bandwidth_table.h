@@ -28,6 +28,8 @@ class BandwidthTable {
   /// Every rate times `factor` (> 0), as if the link were so much faster.
   BandwidthTable scaled(double factor) const;
   BytesPerSecond most() const { return most_; }  // the largest rate of a point
+  /// The largest rate of an exchange of at most `size` (> 0).
+  BytesPerSecond most_up_to(Bytes size) const;
   const std::vector<Point>& points() const { return points_; }
 
  private:

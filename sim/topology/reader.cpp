@@ -17,6 +17,7 @@
 #include "sim/topology/read/connections_reader.h"
 #include "sim/topology/read/cost_reader.h"
 #include "sim/topology/read/foreign.h"
+#include "sim/topology/read/other_outputs.h"
 #include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
@@ -168,10 +169,19 @@ TopologyFile topology_of(YamlDocument& document, const ClusterLimits& limits) {
           document.noted_files()};
 }
 
+/// Whether a line begins with a key of topologies.
+bool has_own_key(const std::string& text) {
+  const std::string lines = "\n" + text;
+  return std::ranges::any_of(std::array{"\nnodes:", "\nnode:", "\nsites:", "\nvertices:"},
+                             [&](const char* key) { return lines.find(key) != lines.npos; });
+}
+
 /// A description by others gets a hint in place of all the keys that it lacks.
 void refuse_foreign(const std::string& path) {
   if (!is_there(path) || is_folder(path)) return;
-  const ForeignForm form = foreign_form(as_printed(read_file(path)));
+  const std::string text = as_printed(read_file(path));
+  const ForeignForm form = foreign_form(text);
+  if (form == ForeignForm::none && !has_own_key(text)) refuse_other_outputs(text, path);
   if (form == ForeignForm::none) return;
   throw error_in(path, fmt::format("{}, not a topology", name_of(form)),
                  fmt::format("moesim topology import {} -o cluster.yaml", path));
@@ -179,9 +189,10 @@ void refuse_foreign(const std::string& path) {
 
 }  // namespace
 
-TopologyFile read_topology(const std::string& path, const std::vector<Override>& overrides) {
+TopologyFile read_topology(const std::string& path, const std::vector<Override>& overrides,
+                           const ClusterLimits& limits) {
   try {
-    return topology_of(*YamlDocument::from_file(path, overrides), {});
+    return topology_of(*YamlDocument::from_file(path, overrides), limits);
   } catch (const Error&) {
     refuse_foreign(path);
     throw;

@@ -24,7 +24,8 @@ struct TopologyFile {
 };
 
 /// Reads a topology file with overrides; throws Error with all its mistakes.
-TopologyFile read_topology(const std::string& path, const std::vector<Override>& overrides = {});
+TopologyFile read_topology(const std::string& path, const std::vector<Override>& overrides = {},
+                           const ClusterLimits& limits = {});
 
 /// The same from text; `name` stands for the file in messages.
 TopologyFile parse_topology(const std::string& text, const std::string& name,

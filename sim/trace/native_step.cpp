@@ -205,10 +205,17 @@ std::vector<StepFolder> find_step_folders(const std::string& directory,
                                           std::vector<Diagnostic>& problems) {
   std::vector<StepFolder> folders;
   std::vector<std::string> misnamed;
+  const std::size_t problems_before = problems.size();
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename().string();
-    if (name[0] == '.' || !is_folder(entry.path().string())) continue;
-    if (const auto number = step_number(name)) {
+    const auto number = step_number(name);
+    if (name[0] == '.' || (!number && !is_folder(entry.path().string()))) continue;
+    if (number && !is_folder(entry.path().string())) {
+      const bool lost = !is_there(entry.path().string());
+      problems.push_back({Severity::error, directory + "/" + name, 0, 0,
+                          lost ? "is a link to a step that is not there" : "is not a folder", "",
+                          "a name that starts with a dot is ignored"});
+    } else if (number) {
       folders.push_back({*number, directory + "/" + name});
     } else {
       misnamed.push_back(name);
@@ -222,7 +229,7 @@ std::vector<StepFolder> find_step_folders(const std::string& directory,
   }
   std::sort(folders.begin(), folders.end(),
             [](const auto& a, const auto& b) { return a.number < b.number; });
-  if (folders.empty() && misnamed.empty()) {
+  if (folders.empty() && problems.size() == problems_before) {
     problems.push_back({Severity::error, directory, 0, 0, "has no steps", "",
                         "the first step of a recording appears once it is complete"});
   }

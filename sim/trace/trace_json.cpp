@@ -7,6 +7,7 @@
 
 #include "sim/base/files.h"
 #include "sim/base/most.h"
+#include "sim/base/regular_file.h"
 #include "sim/base/yaml.h"
 
 namespace moesim {
@@ -59,6 +60,7 @@ std::string layers_text(const std::vector<int>& layers) {
 
 TraceInfo read_trace_json(const std::string& directory) {
   const std::string path = directory + "/trace.json";
+  if (is_there(path)) check_regular_file(path);
   if (!is_regular_file(path)) {
     throw error_in(directory, "is not a trace: it has no trace.json",
                    "`moesim trace import` makes one from other formats");

@@ -96,6 +96,30 @@ TEST_F(ValidateCommand, MistakesOfItsScenarioAreOfTheFile) {
               Not(HasSubstr("in its 'scenario'")));
 }
 
+TEST_F(ValidateCommand, ReadsNoFilesThatOnlyTheResultNames) {
+  const Scratch elsewhere;
+  for (const std::string& name : {std::string("/etc/passwd"), elsewhere.file("secret.yaml")}) {
+    if (name.ends_with(".yaml")) std::ofstream(name) << "secret: text\n";
+    measured["scenario"]["policy"] = {name};
+    const Outcome outcome = validate(measured);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.err,
+              file + ": error: its 'scenario.policy' names " + name +
+                  ", which is neither in its folder nor in the working directory or "
+                  "the data of moesim\nhint: if you trust the file: --inputs FOLDER\n");
+  }
+  const Outcome permitted = validate(measured, {"--inputs", elsewhere.path().string()});
+  EXPECT_THAT(permitted.err, HasSubstr("secret")) << "read, and not a policy";
+}
+
+TEST_F(ValidateCommand, TakesNoMemoryForAClaim) {
+  measured["scenario"]["set"] = {"topology.nodes=100000"};
+  const Outcome outcome = validate(measured);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("at most 2 are possible"));
+  EXPECT_LT(outcome.peak_bytes, 200e6);
+}
+
 TEST_F(ValidateCommand, IsContentWithExactAgreement) {
   const Outcome outcome = validate(measured, {"--json", scratch.file("v.json")});
   EXPECT_EQ(outcome.code, 0) << outcome.err;

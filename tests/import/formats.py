@@ -41,7 +41,7 @@ def shape_of(nested):
 
 torch, utils = types.ModuleType("torch"), types.ModuleType("torch._utils")
 sys.modules.update({"torch": torch, "torch._utils": utils})
-CODES = {"Long": "q", "Int": "i", "Short": "h", "Char": "b", "Byte": "B", "Float": "f", "BFloat16": "H"}
+CODES = {"Long": "q", "Int": "i", "Short": "h", "Char": "b", "Byte": "B", "Float": "f", "BFloat16": "H", "Bool": "?"}
 
 
 def named(module, name, thing):

@@ -38,6 +38,19 @@ TEST(DumpsOfSglang, ReportWhatADraftModelChose) {
               HasSubstr("rows: of a draft model\n"));
 }
 
+TEST(DumpsOfSglang, LeaveOutTheCountsOfADraftModel) {
+  const std::string primary = dump(3, 0, "2, 0", "0, 1");
+  std::string text = primary;
+  text.insert(text.find("{\"forward_pass_id\""),
+              R"({"forward_pass_id": 3, "gatherer_key": "draft", "rank": 0, )"
+              R"("global_physical_count": [[1, 1]]}, )");
+  EXPECT_EQ(told_of("sglang-counts", {{"a.json", text}},
+                    [](ImportOptions& o) {
+                      o.experts = 2, o.top_k = 1, o.moe_layers = {0}, o.model_layers = 1;
+                    }),
+            "top 1 step 3 [2] 0: 0 0 rank 0\n1 row: of a draft model\n");
+}
+
 TEST(LayersOfFlame, AreComparedInAnyOrder) {
   const std::string fixtures = std::string(MOESIM_ROOT) + "/tests/fixtures/";
   EXPECT_THAT(told_of("flame",

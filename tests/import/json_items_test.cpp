@@ -389,8 +389,7 @@ TEST(FlameCaptures, MayCountTheirLayersFromZero) {
   const Imported imported =
       import_trace("flame", options, [&](double done) { seen.push_back(done); });
   EXPECT_THAT(RoutingTrace::open(scratch / "out").info().layers, ElementsAre(2, 3));
-  EXPECT_THAT(imported.warnings.at(0).message,
-              HasSubstr("its layers 2, 3 are counted from 0: layers 2, 3 of the model"));
+  EXPECT_TRUE(imported.warnings.empty()) << "it was said";
   EXPECT_THAT(seen, ElementsAre(0, 0.5));
 }
 

@@ -181,6 +181,8 @@ TEST(Logs, ResponsesMayBeThoseOfABatchOrAStream) {
   for (const std::string& text :
        {response,
         R"({"custom_id": "a", "response": {"status_code": 200, "body": )" + response + "}}",
+        R"({"request": {"prompt": "q"}, "response": )" + response + "}",
+        R"({"prompt": "q", "output": )" + response + "}",
         ": ping\n\nevent: message\nid: 1\ndata: " + response + "\n\nevent: end\ndata: [DONE]\n\n",
         "data: " + response + "\n\n: ping",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nserver: a, b\r\n\r\n" + response,

@@ -29,6 +29,20 @@ capture("two-ids", ids, ids)
 capture("shapes", Tensor("Float", [[0.5], [1]]), ids)
 capture("flat", Tensor("Float", [0.5, 1]), Tensor("Long", [0, 1]))
 torch_save(f"{at}/dict/2/0-0.pt", {"a": ids})
+for layer in (2, 3):
+    torch_save(f"{at}/by-name/{layer}/0-0.pt", {"scores": scores, "indices": ids})
+
+first, second = [[0, 1], [2, 3]], [[4, 5], [6, 7]]
+both = [Tensor("Long", first), Tensor("Long", second)]
+marks = [[[int(e in row) for e in range(8)] for row in layer] for layer in (first, second)]
+torch_save(f"{at}/routers/list/a.pt", both)
+torch_save(f"{at}/routers/stacked/a.pt", Tensor("Long", [first, second]))
+torch_save(f"{at}/routers/tokens-first/a.pt", Tensor("Long", [[a, b] for a, b in zip(first * 2, second * 2)]))
+torch_save(f"{at}/routers/numbers/a.pt", {2: both[1], 1: both[0]})
+torch_save(f"{at}/routers/names/a.pt", {"layer_1": both[0], "layer_2": both[1]})
+torch_save(f"{at}/routers/named/a.pt", {"recorded_topk_indices": both})
+torch_save(f"{at}/routers/marks/a.pt", [Tensor("Bool", layer) for layer in marks])
+torch_save(f"{at}/routers/other/a.pt", {"a": both[0], "b": 3})
 
 recorder(f"{at}/decode", [[recorder_record(7, 0, 0, 3, 2, None)]])
 recorder(f"{at}/both", [[recorder_record(7, 0, 0, 3, 1, [2, 0, 1]), recorder_record(8, 0, 3, 2, 2, None)]])
@@ -66,6 +80,26 @@ const std::string& recordings() {
 
 std::string saved(const std::string& kind, const std::string& name) {
   return told(kind, recordings() + "/" + name);
+}
+
+TEST(SavedRouterLists, AreOfManyForms) {
+  const std::string list = saved("router-lists", "routers/list");
+  EXPECT_THAT(list, HasSubstr(" 1: 0 1 2 3 2: 4 5 6 7"));
+  for (const char* form : {"stacked", "numbers", "names", "named", "marks"}) {
+    EXPECT_EQ(saved("router-lists", fmt::format("routers/{}", form)), list) << form;
+  }
+  EXPECT_THAT(saved("router-lists", "routers/tokens-first"),
+              HasSubstr(" 1: 0 1 2 3 0 1 2 3 2: 4 5 6 7 4 5 6 7"));
+  EXPECT_THAT(saved("router-lists", "routers/other"),
+              HasSubstr("holds the keys a, b\nhint: router-lists are a list of tensors"));
+  EXPECT_THAT(saved("npz", "routers/names/a.pt"),
+              HasSubstr("is a file of torch.save with the keys layer_1, layer_2, without arrays of "
+                        "NumPy\nhint: kind 'router-lists'"));
+}
+
+TEST(SavedCaptures, MayHaveNames) {
+  EXPECT_EQ(saved("flame", "by-name"), saved("flame", "swapped"));
+  EXPECT_THAT(saved("flame", "by-name"), HasSubstr("1: 0 1 2 3"));
 }
 
 TEST(SavedCaptures, AreScoresAndIdsInAnyOrder) {

@@ -122,6 +122,17 @@ TEST(RoutesOfAResponse, AreOfAKindThatIsNamed) {
   refused("vllm-routes", R"({"moe_topk_indices": [[[0, 1], [2, 3]]]})", "megatron-routes");
 }
 
+TEST(RoutesOfAResponse, MayBeNull) {
+  const std::string null = R"({"routed_experts": null})";
+  for (const std::string& response :
+       {R"({"meta_info": )" + null + "}", R"({"choices": [{"nvext": )" + null + "}]}"}) {
+    EXPECT_THAT(told_of("sglang-routes", {{"a.json", response}}),
+                HasSubstr("routed_experts is null in 1 response: nothing was returned"));
+  }
+  EXPECT_THAT(told_of("vllm-routes", {{"a.json", R"({"choices": [)" + null + "]}"}}),
+              HasSubstr("routed_experts is null in 1 response"));
+}
+
 TEST(RoutesOfAResponse, CountOnceInTwoPlaces) {
   const auto taken = [](const std::string& response) {
     return told_of("sglang-routes", {{"a.json", response}});

@@ -47,6 +47,59 @@ TEST(TablesOfCounts, HaveThemUnderManyNames) {
   }
 }
 
+/// The counts of layer 1 and 2 of formats.py's model, whose layer 0 is dense.
+std::string counts_told(const std::string& kind, const TextsByName& texts,
+                        const std::function<void(ImportOptions&)>& change = {}) {
+  return told_of(kind, texts, [&](ImportOptions& o) {
+    o.experts = 4, o.top_k = 1, o.moe_layers = {1, 2}, o.model_layers = 3;
+    if (change) change(o);
+  });
+}
+
+TEST(TablesOfCounts, MayListDenseLayers) {
+  const std::string rows = "1,0,1\n1,3,1\n2,1,2\n", header = "layer_id,expert_id,count\n";
+  const std::string dense = "0,0,0\n0,1,0\n0,2,0\n0,3,0\n";
+  const std::string sound = counts_told("sglang-counts", {{"a.csv", header + rows}});
+  EXPECT_THAT(sound, HasSubstr("1: 0 3 2: 1 1"));
+  EXPECT_EQ(counts_told("sglang-counts", {{"a.csv", header + dense + rows}}), sound);
+  EXPECT_EQ(counts_told("table", {{"a.csv", header + dense + rows}}), sound);
+}
+
+TEST(CountsOfAllLayers, AreOfTheModelsLayers) {
+  const std::string four = R"({"logical_count": [[[0,0,0,0],[1,0,0,1],[0,2,0,0],[1,1,0,0]]]})";
+  EXPECT_THAT(counts_told("sglang-counts", {{"a.json", four}}),
+              HasSubstr("has 4 layers, 3 of them with counts, but the model has 3, 2 of them with "
+                        "experts\nhint: another model?"));
+  EXPECT_THAT(counts_told("sglang-counts", {{"a.json", four}}, [](auto& o) { o.mtp_layers = 1; }),
+              HasSubstr("1: 0 3 2: 1 1"))
+      << "that of multi-token prediction is left out";
+  const auto with_layers = [&](const std::vector<int>& layers) {
+    return counts_told("sglang-counts", {{"a.json", four}}, [&](ImportOptions& o) {
+      o.moe_layers = {}, o.model_layers = 0, o.layers = layers;
+    });
+  };
+  EXPECT_THAT(with_layers({1, 2, 3}), HasSubstr("1: 0 3 2: 1 1 3: 0 1"));
+  EXPECT_THAT(with_layers({2, 3, 4, 5, 6}),
+              HasSubstr("has 4 layers, 3 of them with counts, but --layers names 2, 3, 4, 5, 6"));
+  const std::string odd = R"({"logical_count": [[[0,0,0,0],[1,0,0,1],[0,3,0,0]]]})";
+  EXPECT_THAT(counts_told("sglang-counts", {{"a.json", odd}},
+                          [](ImportOptions& o) {
+                            o.moe_layers = {}, o.model_layers = 0, o.layers = {1, 2};
+                          }),
+              HasSubstr("add up to 3 in layer 2 of the file but to 2"));
+}
+
+TEST(TablesOfCounts, NeedRows) {
+  EXPECT_EQ(counts_told("sglang-counts", {{"a.csv", "layer_id,expert_id,count\n"}}),
+            "error: has no rows below the names of its columns\n");
+}
+
+TEST(TablesOfChoices, MayBeMarkdown) {
+  const std::string rows = "| 0 | 1 | [0] |\n| 0 | 2 | [3] |\n";
+  EXPECT_EQ(counts_told("table", {{"a.md", "| token | layer | experts |\n|---|--:|---|\n" + rows}}),
+            counts_told("table", {{"a.md", "| token | layer | experts |\n" + rows}}));
+}
+
 TEST(TablesOfCounts, ThatAreNotWholeAreNamedWithTheirLine) {
   const ScratchFolder scratch;
   const auto told_error = [&](const std::string& text) {

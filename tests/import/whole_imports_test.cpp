@@ -166,8 +166,9 @@ TEST(CountsOfLayers, AreOfThoseThatAreNamedOrTheModels) {
   EXPECT_EQ(of("[[1, 0], [0, 1]]", {5, 7}, {}), "top 1 [1] 5: 0 7: 1") << "as many as there are";
   EXPECT_EQ(of(three, {1}, {}), "error: layer 2 is not one that --layers names but has counts\n");
   EXPECT_THAT(of(three, {1, 3}, {}), testing::StartsWith("error: "));
-  EXPECT_THAT(of("[[1, 0], [0, 1]]", {2}, {}),
-              testing::StartsWith("error: has 2 layers but --layers names 1\n"));
+  EXPECT_THAT(
+      of("[[1, 0], [0, 1]]", {2}, {}),
+      testing::StartsWith("error: has 2 layers, 2 of them with counts, but --layers names 2\n"));
   EXPECT_EQ(of(three, {}, {1, 2}, 3), "top 1 [1] 1: 0 2: 1");
   EXPECT_EQ(of(three, {}, {0, 1}, 3), "error: layer 2 is dense in the model but has counts\n");
   EXPECT_THAT(of("[[1, 0], [0, 1]]", {}, {}),

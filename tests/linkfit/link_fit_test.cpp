@@ -13,7 +13,9 @@
 #include "sim/base/temporary_folder.h"
 #include "sim/linkfit/calibration_text.h"
 #include "sim/linkfit/logs/read_log.h"
+#include "sim/linkfit/noted_rates.h"
 #include "sim/topology/read/calibration_reader.h"
+#include "tests/error_of.h"
 #include "tests/linkfit/golden.h"
 
 namespace moesim {
@@ -48,6 +50,36 @@ TEST(LinkFit, FindsFixedTimeAndRates) {
   EXPECT_LT(fit.worst(), 0.03);
   EXPECT_EQ(fit.left_out().size(), fit.knots.size() - 2);
   for (const double error : fit.left_out()) EXPECT_NEAR(error, 0, 0.03);
+}
+
+TEST(LinkFit, SaysThatRunsDiffer) {
+  std::vector<Sample> list = samples(1);
+  for (const Sample& s : samples(1)) list.push_back({s.bytes, s.time * 1.5});
+  const std::string said = error_of([&] { fit_link(list); });
+  EXPECT_NE(said.find("times of 21 of 21 sizes differ between runs, by 50 % at"), said.npos)
+      << said;
+}
+
+// Flat up to 8 MiB, where a nanosecond is all that the bytes seem to take.
+TEST(LinkFit, NotesRatesThatNoLinkHas) {
+  LinkFit fit;
+  fit.fixed = Seconds(50e-6);
+  fit.knots = {{{Bytes(8 << 20), BytesPerSecond(2e13)}}, {{Bytes(1 << 24), BytesPerSecond(4e11)}}};
+  Log log;
+  log.gpu = "NVIDIA H100 80GB HBM3";
+  note_rates(fit, "", log);
+  ASSERT_EQ(log.notes.size(), 1u);
+  EXPECT_EQ(log.notes[0],
+            "rates up to 20000 GB/s, at 8.389 MB, are more than such a link has (450 GB/s): times "
+            "next to the fixed 50 us tell no rate, or the link is another");
+  fit.knots.erase(fit.knots.begin());
+  note_rates(fit, "", log);
+  EXPECT_EQ(log.notes.size(), 1u) << "400 GB/s";
+  note_rates(fit, "200 GB/s", log);
+  EXPECT_EQ(log.notes.size(), 2u);
+  log.reach = LinkReach::fabric;
+  note_rates(fit, "", log);
+  EXPECT_EQ(log.notes.size(), 3u) << "a NIC has 100 GB/s";
 }
 
 // 9 us and 1 us a byte, up to twice the quickest time; larger ones take more.

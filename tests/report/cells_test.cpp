@@ -73,14 +73,19 @@ TEST(Sums, CountTheShorterSideAsZeros) {
   EXPECT_EQ(max_over_mean({1, 3, 2}), 1.5);
 }
 
-TEST(PortRatesByHand, AreOfAllLinksOfAGpuAndOfThoseThatLeaveAHost) {
-  const PortRates rates = port_rates(test::two_hosts());
-  using Rates = std::vector<BytesPerSecond>;
-  const Rates of_nics(2, BytesPerSecond(1e9)), of_gpus(2, BytesPerSecond(2e9));
-  EXPECT_EQ(rates.hosts.out, of_nics);
-  EXPECT_EQ(rates.hosts.in, of_nics);
-  EXPECT_EQ(rates.gpus.out, of_gpus);
-  EXPECT_EQ(rates.gpus.in, of_gpus);
+TEST(LinksOfPortsByHand, AreAllOfAGpuAndThoseThatLeaveAHost) {
+  const Topology& topology = test::two_hosts();
+  const LinksOfPorts links = links_of_ports(topology);
+  const auto expect = [&](const std::vector<PortLinks>& ports, double rate) {
+    EXPECT_EQ(ports.size(), 2u);
+    for (const PortLinks& port : ports) {
+      EXPECT_EQ(most_of_port(topology, port, Bytes(1)), BytesPerSecond(rate));
+    }
+  };
+  expect(links.hosts.out, 1e9);
+  expect(links.hosts.in, 1e9);
+  expect(links.gpus.out, 2e9);
+  expect(links.gpus.in, 2e9);
 }
 
 }  // namespace

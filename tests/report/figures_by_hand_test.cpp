@@ -228,7 +228,7 @@ TEST(FiguresByHand, APortTakesItsBytesAtItsFullRate) {
   const auto time = [](Ports<std::int64_t> PortBytes::*ends, bool out) {
     PortBytes bytes;
     (out ? (bytes.*ends).out : (bytes.*ends).in) = {0, 4'000'000'000};
-    return time_at_full_rate(bytes, test::two_hosts()).value;
+    return time_at_best_rate(bytes, test::two_hosts()).value;
   };
   for (const bool out : {false, true}) {
     EXPECT_DOUBLE_EQ(time(&PortBytes::hosts, out), 4);

@@ -87,7 +87,10 @@ TEST(LowerBound, NamesTheHostOfEveryGpu) {
 /// A pipeline stage numbers its hosts by itself, vertices keep those of the cluster.
 TEST(LowerBound, IsThatOfTheHostsOfAStage) {
   const Topology stage = nodes_of_two(4).of_gpus(ids<GpuId>({4, 5, 6, 7}));
-  EXPECT_EQ(port_rates(stage).hosts.in, std::vector(2, BytesPerSecond(20e9)));
+  const std::vector<PortLinks> hosts = links_of_ports(stage).hosts.in;
+  ASSERT_EQ(hosts.size(), 2u);
+  EXPECT_EQ(most_of_port(stage, hosts[0], Bytes(1)), BytesPerSecond(20e9));
+  EXPECT_EQ(most_of_port(stage, hosts[1], Bytes(1)), BytesPerSecond(20e9));
   const std::vector<TokenNeeds> needs(3, {GpuId(0), ids<GpuId>({2, 3})});
   const LowerBound bound = lower_bound(stage, needs, Bytes(1'000'000), false);
   EXPECT_EQ(bound.port, "into node3");
@@ -106,6 +109,34 @@ TEST(LowerBound, WaitsForTheFarthestTarget) {
       lower_bound(nodes_of_two(2), {{GpuId(0), ids<GpuId>({1, 2})}}, Bytes(1), false);
   EXPECT_NEAR(bound.farthest.value, 4e-6, 1e-12);
   EXPECT_NEAR(bound.time.value, 4e-6, 1e-9);
+}
+
+// Links of 10 GB/s for 1 MB, 4 GB/s for 10 MB: 1 MB takes 100 us, 10 MB at once 2.5 ms but in
+// tenths 1 ms. The same link below its first point, where the rate of that point holds.
+TEST(LowerBound, TakesTheBestRateOfAnySplitOfTheBytes) {
+  const Topology topology = std::move(parse_topology("nodes: 1\n"
+                                                     "node:\n"
+                                                     "  gpu: h100-sxm\n"
+                                                     "  gpus: 2\n"
+                                                     "  nvlink:\n"
+                                                     "    kind: switch\n"
+                                                     "    latency: 1 us\n"
+                                                     "    bandwidth: [{size: 1 MB, rate: 10 GB/s},"
+                                                     " {size: 10 MB, rate: 4 GB/s}]\n",
+                                                     "test")
+                                          .topology);
+  for (const int rows : {1, 2, 10, 100}) {
+    const std::vector<TokenNeeds> needs(static_cast<std::size_t>(rows),
+                                        {GpuId(0), ids<GpuId>({1})});
+    for (const bool back : {false, true}) {
+      const LowerBound bound = lower_bound(topology, needs, Bytes(1'000'000), back);
+      EXPECT_EQ(bound.bandwidth, BytesPerSecond(10e9));
+      EXPECT_NEAR(bound.transfer.value, rows * 100e-6, 1e-12);
+    }
+  }
+  PortBytes bytes{Ports<std::int64_t>(1), Ports<std::int64_t>(2)};
+  bytes.gpus.in[1] = 10'000'000;
+  EXPECT_NEAR(time_at_best_rate(bytes, topology).value, 1e-3, 1e-12);
 }
 
 TEST(NeedsOf, FollowsEveryChoiceToItsLastHolder) {
@@ -181,7 +212,7 @@ TEST(PerfectDedup, CountsATokenOncePerHostGpuAndStage) {
   EXPECT_EQ(megabytes(least.hosts.out), (List{2, 4}));
   EXPECT_EQ(megabytes(least.gpus.in), (List{4, 0, 2, 2}));
   EXPECT_EQ(megabytes(least.gpus.out), (List{2, 0, 4, 4}));
-  EXPECT_NEAR(time_at_full_rate(least, topology).value, 200e-6, 1e-12);
+  EXPECT_NEAR(time_at_best_rate(least, topology).value, 200e-6, 1e-12);
 }
 
 /// Who sends a token to each GPU; -1: nobody.

@@ -40,6 +40,18 @@ TEST(BandwidthTable, KeepsTheRateOfItsEnds) {
   EXPECT_EQ(asymptote_of(table), BytesPerSecond(2e9));
 }
 
+TEST(BandwidthTable, KnowsTheBestRateUpToASize) {
+  const BandwidthTable falling(
+      {{Bytes(1'000'000), BytesPerSecond(10e9)}, {Bytes(10'000'000), BytesPerSecond(4e9)}});
+  for (const int size : {1, 1'000'000, 2'000'000, 20'000'000}) {
+    EXPECT_EQ(falling.most_up_to(Bytes(size)), BytesPerSecond(10e9)) << size;
+  }
+  const BandwidthTable rising(two);
+  EXPECT_EQ(rising.most_up_to(Bytes(1)), rising.points().front().rate);
+  EXPECT_DOUBLE_EQ(rising.most_up_to(Bytes(2'500'000)).value, 2.5e6 / 1.5e-3);
+  EXPECT_EQ(rising.most_up_to(Bytes(40'000'000)), BytesPerSecond(2e9));
+}
+
 TEST(BandwidthTable, TimesMayStayButNotFall) {
   Points points = two;
   points[1].rate = BytesPerSecond(4e9);

@@ -42,6 +42,14 @@ TEST(Reader, DescriptionsByOthersAreToBeImported) {
        {"SwitchName=leaf Nodes=n[1-2]\n", "> SwitchName=a Nodes=n1\n> \n> # b\n"}) {
     EXPECT_NE(mistakes_in(text).find(", not a topology\nhint: moesim "), std::string::npos);
   }
+  EXPECT_EQ(mistakes_in("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-aaaa)\n"),
+            "/t.yaml: error: is the output of nvidia-smi -L or nvlink, which is not read\n"
+            "hint: moesim topology import reads that of nvidia-smi topo -m\n");
+  EXPECT_NE(mistakes_in(R"({"apiVersion":"v1","kind":"List","items":[]})").find("not a topology"),
+            std::string::npos);
+  EXPECT_NE(mistakes_in("# GPU 0: x (UUID: y)\nnodes: 2\n" + node).find("nothing joins"),
+            std::string::npos)
+      << "a topology with a comment";
   EXPECT_EQ(mistakes_in("nodes: 2\n" + node),
             "/t.yaml: error: nothing joins the 2 nodes\n"
             "hint: add 'fabric', such as fabric: {kind: switch}\n");

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "sim/trace/npy.h"
 #include "sim/trace/serve.h"
 #include "sim/trace/statistics.h"
@@ -103,6 +105,22 @@ TEST(StepFolders, HaveNoOtherFiles) {
   EXPECT_EQ(problems_of(8, "notes.txt", ""), "");
   EXPECT_THAT(problems_of(8, ".step-00000004.tmp/ids.npy", ""),
               HasSubstr("is a step whose recording was interrupted; it is ignored"));
+}
+
+TEST(StepFolders, AreFoldersThatAreThere) {
+  EXPECT_EQ(problems_of(8, "step-00000004", "x"),
+            "is not a folder | a name that starts with a dot is ignored\n");
+  const ScratchFolder scratch;
+  const RoutingTrace trace = small_trace(8);
+  auto writer = TraceWriter::create(scratch / "t", trace.info(), TraceWriter::Publish::at_end);
+  writer.append_step(trace.step(0));
+  writer.finish();
+  std::filesystem::create_symlink("/no/such/step", scratch / "t/step-00000004");
+  const auto problems = verify_trace(scratch / "t");
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].message, "is a link to a step that is not there");
+  EXPECT_THAT(error_of([&] { RoutingTrace::open(scratch / "t"); }),
+              HasSubstr("step-00000004: error: is a link to a step that is not there"));
 }
 
 TEST(StepFolders, HaveWeightsAndRanksThatCanBe) {

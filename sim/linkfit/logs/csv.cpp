@@ -37,6 +37,15 @@ Csv::Csv(const std::string& text, std::string file)
   first_ = static_cast<int>(first - lines_.begin()) + 1;
   separator_ = separator_in(*first);
   names_ = cells_of(*first, separator_);
+  name_nodes();
+}
+
+void Csv::name_nodes() {
+  const auto ranks = std::ranges::find(names_, "ranks");
+  if (ranks == names_.end() || !has("rankspernode") || !has("gpusperrank") || has("nodes")) return;
+  if (first_ >= size()) return;
+  const std::string& row = lines_[static_cast<std::size_t>(first_)];
+  if (cells_of(row, separator_).size() == names_.size() + 1) names_.insert(ranks, "nodes");
 }
 
 bool Csv::has(const std::string& name) const { return std::ranges::count(names_, name) > 0; }

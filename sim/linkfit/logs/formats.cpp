@@ -67,8 +67,8 @@ int domains_of(const std::string& file, const Setting& setting, const LogChoice&
                  "--domain says how many GPUs of the run share NVLink, such as 8 of 16");
 }
 
-std::string place_of(int domains, int hosts, bool inside) {
-  if (inside && hosts == 1) return "inside a host";
+std::string place_of(int domains, int hosts, bool inside, bool only_domain) {
+  if (inside && hosts == 1) return only_domain ? "inside an NVLink domain" : "inside a host";
   if (inside) return fmt::format("inside an NVLink domain of {} hosts", hosts);
   if (domains == hosts) return fmt::format("between {}", counted(hosts, "host"));
   return fmt::format("between {} NVLink domains of {}", domains, counted(hosts, "host"));
@@ -98,7 +98,7 @@ LinkShare link_share(const std::string& file, const Setting& setting, const LogC
                    "take a run on several hosts, or --reach host");
   }
   log.what = fmt::format("{}, {}, {}", name_of(setting.collective), counted(setting.ranks, "rank"),
-                         place_of(domains, setting.hosts, inside));
+                         place_of(domains, setting.hosts, inside, choice.domain && !choice.hosts));
   log.parts = factor * setting.ranks;
   return {file, factor};
 }

@@ -86,24 +86,46 @@ void check_row(const std::string& file, const Setting& setting, const NcclRow& r
   }
 }
 
+bool figures_fit(const NcclTest& test, const Setting& setting) {
+  if (test.rows.empty() || bus_factor(test) == 0) return true;
+  const NcclRow& finest = finest_row(test);
+  const double factor = bus_factor(setting);
+  constexpr double printed = 0.006, digits = 2e-4;  // two decimals, or fewer of many digits
+  return std::abs(finest.busbw - finest.algbw * factor) <=
+         printed * (1 + factor) + digits * finest.busbw;
+}
+
+void check_list(const std::string& file, const Setting& setting, const NcclTest& test) {
+  if (test.ranks.ranks() != setting.ranks || figures_fit(test, setting)) return;
+  Setting ran = setting;
+  ran.ranks = static_cast<int>(
+      std::lround(std::min(1e6, ranks_of_factor(setting.collective, bus_factor(test)))));
+  if (ran.ranks <= setting.ranks || !figures_fit(test, ran)) return;
+  const NcclRow& finest = finest_row(test);
+  throw error_in(
+      file,
+      fmt::format("algbw {} and busbw {} are not of {}, but of some {}: the list of "
+                  "ranks is cut",
+                  finest.algbw, finest.busbw, counted(setting.ranks, "rank"), ran.ranks),
+      fmt::format("give all lines '#  Rank ...', or --ranks {} and --hosts N", ran.ranks),
+      test.line);
+}
+
 void check_ranks(const std::string& file, const Setting& setting, const NcclTest& test) {
   if (const std::string groups = test.ranks.unlike_groups(); !groups.empty()) {
     throw error_in(file, fmt::format("ran in groups that are not alike: {}", groups),
                    "split the ranks into equal groups, and give all lines '#  Rank ...'",
                    test.line);
   }
-  if (test.rows.empty() || bus_factor(test) == 0) return;
-  const auto& [size, microseconds, algbw, busbw, line] = finest_row(test);
-  const double factor = bus_factor(setting);
-  constexpr double printed = 0.006, digits = 2e-4;  // two decimals, or fewer of many digits
-  const double off = std::abs(busbw - algbw * factor);
-  if (off <= printed * (1 + factor) + digits * busbw) return;
+  if (figures_fit(test, setting)) return;
+  const NcclRow& finest = finest_row(test);
   const double ran = ranks_of_factor(setting.collective, bus_factor(test));
   throw error_in(file,
-                 fmt::format("algbw {} and busbw {} are not of {}{}", algbw, busbw,
+                 fmt::format("algbw {} and busbw {} are not of {}{}", finest.algbw, finest.busbw,
                              counted(setting.ranks, "rank"),
                              ran > 1 ? fmt::format(", but of some {:.0f}", ran) : ""),
-                 "give all lines '#  Rank ...', or none of them, --ranks N and --hosts N", line);
+                 "give all lines '#  Rank ...', or none of them, --ranks N and --hosts N",
+                 finest.line);
 }
 
 }  // namespace moesim

@@ -32,6 +32,24 @@ int type_width(std::string_view word) {
   return at == types.end() ? 0 : at->second;
 }
 
+/// A number that no measurement has.
+bool is_odd(std::string_view word) {
+  return word == "nan" || word == "-nan" || word == "inf" || word == "-inf";
+}
+
+/// Where a time in brackets begins that ends the text, "[2026-11-30 19:57:12.123] "; else its size.
+std::size_t before_time(std::string_view text) {
+  const std::size_t last = text.find_last_not_of(blanks);
+  const std::size_t open = text.rfind('[');
+  if (last == std::string_view::npos || text[last] != ']' || open == std::string_view::npos) {
+    return text.size();
+  }
+  const std::string_view inner = text.substr(open + 1, last - open - 1);
+  const bool time = inner.find(':') != std::string_view::npos &&
+                    inner.find_first_not_of("0123456789-:./TZ+, ") == std::string_view::npos;
+  return time ? open : text.size();
+}
+
 /// "host:pid:tid".
 bool is_process(std::string_view word) {
   const std::size_t last = word.rfind(':');
@@ -82,7 +100,7 @@ std::optional<LibraryOutput> library_output(const std::string& line) {
       word = word.substr(0, word.rfind(':', word.rfind(':') - 1));
       const std::size_t row = row_words(line.substr(0, begin), false) ? glued(word) : 0;
       const std::size_t tag = word.find_last_of(":>])");
-      found.at = begin + row;
+      found.at = row > 0 ? begin + row : before_time(std::string_view(line).substr(0, begin));
       found.host = std::string(word.substr(tag == std::string_view::npos ? row : tag + 1));
       break;
     }
@@ -154,6 +172,27 @@ std::optional<RowWords> row_words(const std::string& line, bool has_root) {
     return row;
   }
   return std::nullopt;
+}
+
+bool begins_as_value(const std::string& word) {
+  return word == "N/A" || is_odd(word) || word[0] == '.' || is_digit(word[0]);
+}
+
+bool is_value(const std::string& word) {
+  return word == "N/A" || is_odd(word) ||
+         (begins_as_value(word) && is_digit(word.back()) &&
+          word.find_first_not_of("0123456789.e+-:") == std::string::npos);
+}
+
+bool is_of_dump(const std::string& word) {
+  return word.size() > 1 && word[0] == '0' && all_digits(word);
+}
+
+std::string tag_before(std::string_view line) {
+  const std::string_view tag = line.substr(0, line.find('#'));
+  const std::size_t first = tag.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return "";
+  return std::string(tag.substr(first, tag.find_last_not_of(blanks) + 1 - first));
 }
 
 std::size_t end_of_row(const std::string& line) {

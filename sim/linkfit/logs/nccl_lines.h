@@ -42,6 +42,15 @@ struct RowWords {
 };
 std::optional<RowWords> row_words(const std::string& line, bool has_root);
 
+/// Whether a word, or its beginning, is a number as rows have it. "nan", "inf" and "N/A" are.
+bool is_value(const std::string& word);
+bool begins_as_value(const std::string& word);
+/// Whether it is of a dump of memory, such as "00000000", which no row has.
+bool is_of_dump(const std::string& word);
+
+/// What a launcher put before a line that begins with '#': "n1:"; empty if nothing is there.
+std::string tag_before(std::string_view line);
+
 /// Where other output of the test follows a row in its line, because a newline was lost: another
 /// row or a comment. npos if nothing does.
 std::size_t end_of_row(const std::string& line);

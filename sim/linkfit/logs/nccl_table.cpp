@@ -9,13 +9,18 @@
 
 namespace moesim {
 
+bool names_algorithm(const std::string& column) {
+  return column == "algo" || column == "proto" || column == "nchannels";
+}
+
 NcclTable::NcclTable(const std::vector<std::string>& columns, bool in_place,
                      const std::string& file, int line) {
   const auto is_time = [](const std::string& c) { return c == "time" || c == "cputime"; };
   timestamps_ = columns.back() == "timestamp";
   has_root_ = std::ranges::count(columns, "root") > 0;
   has_redop_ = std::ranges::count(columns, "redop") + std::ranges::count(columns, "op") > 0;
-  names_.assign(std::ranges::find_if(columns, is_time), columns.end());
+  names_.assign(std::ranges::find_if(columns, is_time),
+                std::ranges::find_if(columns, names_algorithm));
   words_ = names_.size() + (timestamps_ ? 1 : 0);
   std::vector<std::size_t> times;
   for (std::size_t i = 0; i < names_.size(); ++i) {

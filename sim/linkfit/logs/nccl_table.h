@@ -9,6 +9,9 @@
 
 namespace moesim {
 
+/// Columns after the times that rccl-tests add with -M: "algo", "proto", "nchannels".
+bool names_algorithm(const std::string& column);
+
 class NcclTable {
  public:
   NcclTable() = default;

@@ -22,77 +22,6 @@ bool in_racks(const std::string& gpu) {
   return gpu.find("GB200") != std::string::npos || gpu.find("GB300") != std::string::npos;
 }
 
-Collective collective_in(const NcclTest& test, int ranks, const std::string& file,
-                         const LogChoice& choice) {
-  if (!test.program.empty()) {
-    if (const auto known = collective_of(test.program)) return *known;
-    throw error_in(
-        file, fmt::format("'{}' is none of the tests whose bytes per link are known", test.program),
-        "alltoall, sendrecv, all_gather, reduce_scatter, all_reduce, broadcast, reduce, gather or "
-        "scatter",
-        test.program_line);
-  }
-  if (choice.collective) return *choice.collective;
-  if (const auto shown = collective_by_figures(test, ranks)) return *shown;
-  throw error_in(file, "does not say which collective it measures",
-                 "--collective NAME does, for output of older nccl-tests", test.line);
-}
-
-int ranks_in(const NcclTest& test, const std::string& file, const LogChoice& choice) {
-  if (test.ranks.repeated()) {
-    throw error_in(file,
-                   "lists a rank twice: each process ran a test by itself, and their output mixed",
-                   "build nccl-tests with MPI=1, so that the processes find each other", test.line);
-  }
-  const int ranks = test.ranks.ranks() > 0 ? test.ranks.ranks() : choice.ranks.value_or(0);
-  if (ranks == 0) {
-    throw error_in(file, "has no lines '#  Rank ...' before its table",
-                   "give the whole output, or --ranks N and --hosts N", test.line);
-  }
-  if (ranks < 2) {
-    throw error_in(file, "ran with one rank: nothing crossed a link", "run at least two",
-                   test.line);
-  }
-  return ranks;
-}
-
-int hosts_in(const NcclTest& test, int ranks, const std::string& file, const LogChoice& choice) {
-  int hosts = choice.hosts ? *choice.hosts : test.ranks.hosts().value_or(0);
-  // Whoever says that all is inside a domain, or how large it is, needs no hosts.
-  const bool inside = choice.reach == LinkReach::host || (choice.domain && *choice.domain >= ranks);
-  if (hosts == 0 && inside) hosts = 1;
-  if (hosts == 0 && choice.domain && ranks % *choice.domain == 0) hosts = ranks / *choice.domain;
-  if (hosts == 0) {
-    throw error_in(file,
-                   fmt::format("does not say on how many hosts its {} ran", counted(ranks, "rank")),
-                   "--hosts says how many, or names them: --hosts 8, --hosts n1,n2", test.line);
-  }
-  check_hosts(ranks, hosts, file, test.line);
-  if (choice.slots && ranks > *choice.slots) {
-    throw error_in(file,
-                   fmt::format("{} need more than the {} of --hosts", counted(ranks, "rank"),
-                               counted(*choice.slots, "slot")),
-                   "--hosts names all hosts, as the launcher had them", test.line);
-  }
-  return hosts;
-}
-
-/// Throws Error for a test whose times cannot be used.
-Setting setting_of(const NcclTest& test, const std::string& file, const LogChoice& choice) {
-  if (!test.has_table) {
-    throw error_in(file,
-                   test.cause.empty() ? "has no line with the columns of nccl-tests"
-                                      : fmt::format("ended before its table: {}", test.cause),
-                   "give the whole output, its lines with '#' included", test.cause_line);
-  }
-  if (test.fault) throw *test.fault;
-  const int ranks = ranks_in(test, file, choice);
-  const Collective collective = collective_in(test, ranks, file, choice);
-  const int hosts = hosts_in(test, ranks, file, choice);
-  const bool as_listed = test.ranks.hosts() == hosts;
-  return {collective, ranks, hosts, as_listed ? test.ranks.fewest_on_a_host() : 0};
-}
-
 /// Why the choice leaves the setting out; empty when it does not.
 std::string mismatch(const Setting& setting, const LogChoice& choice) {
   if (choice.collective && *choice.collective != setting.collective) {
@@ -116,25 +45,10 @@ std::string ending(const NcclTest& test) {
   return fmt::format("after {}: {}", counted(std::ssize(test.rows), "row"), why);
 }
 
-/// What --hosts says in place of the ranks' lines.
-std::vector<std::string> notes_on_hosts(const NcclTest& test, const Setting& setting) {
-  const auto listed = test.ranks.hosts();
-  std::vector<std::string> notes;
-  if (listed && *listed != setting.hosts) {
-    notes.push_back(fmt::format("takes {} as --hosts says; its ranks name {}",
-                                counted(setting.hosts, "host"), *listed));
-  }
-  if (setting.ranks % setting.hosts != 0 && setting.fewest == 0) {
-    notes.push_back(fmt::format("{} do not fill {}: takes one to have {}",
-                                counted(setting.ranks, "rank"), counted(setting.hosts, "host"),
-                                setting.ranks / setting.hosts));
-  }
-  return notes;
-}
-
 /// Adds what a test measured to the log of its setting.
 void take(const NcclTest& test, const Setting& setting, const LinkShare& share, bool named,
           const std::string& file, const std::string& place, Log& log) {
+  check_list(file, setting, test);
   for (const NcclRow& row : test.rows) {
     if (row.size == 0) continue;
     check_row(file, setting, row);
@@ -143,7 +57,7 @@ void take(const NcclTest& test, const Setting& setting, const LinkShare& share, 
   check_ranks(file, setting, test);
   if (!test.ended) log.notes.push_back(place + "ends early, " + ending(test));
   for (const std::string& note : test.notes) log.notes.push_back(place + note);
-  for (const std::string& note : notes_on_hosts(test, setting)) log.notes.push_back(place + note);
+  for (const std::string& note : notes_on_setting(test, setting)) log.notes.push_back(place + note);
   if (test.program.empty() && !named) {
     log.notes.push_back(fmt::format("{}names no collective: {} by its columns and bandwidths",
                                     place, name_of(setting.collective)));
@@ -174,7 +88,7 @@ Selection select(const std::vector<NcclTest>& tests, const std::string& file,
   bool tables = false;  // of a refused test
   for (const NcclTest& test : tests) {
     try {
-      const Setting setting = setting_of(test, file, choice);
+      const Setting setting = setting_of(test, file, choice, tests.size() == 1);
       const std::string why = mismatch(setting, choice);
       if (why.empty()) {
         result.taken.push_back({&test, setting});
@@ -283,6 +197,10 @@ Log log_of(const std::vector<NcclTest>& tests, const std::string& file, const Lo
   const auto is_first = [&](const Sample& s) { return s.bytes == log.samples.front().bytes; };
   if (early != all.taken.end() && std::ranges::all_of(log.samples, is_first)) {
     throw error_in(file, "ends early, " + ending(*early->test), "run the test to its end");
+  }
+  const auto has_rows = [](const Taken& one) { return !one.test->rows.empty(); };
+  if (std::ranges::none_of(all.taken, has_rows)) {
+    throw error_in(file, "has no rows below the names of its columns", "run the test to its end");
   }
   if (log.samples.empty() && !log.notes.empty()) throw error_in(file, log.notes.front());
   log.runs = static_cast<int>(all.taken.size());

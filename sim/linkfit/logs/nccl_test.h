@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct NcclTest {
   std::string program;  // "alltoall_perf_mpi"; empty when unknown
   int program_line = 0;
   RankPlaces ranks;
+  std::set<std::string> rank_tags;           // what is before the lines of ranks
   std::optional<bool> nvlink_between_hosts;  // as NCCL says (MNNVL)
   std::string gpu, library, date;
   bool has_table = false;
@@ -57,6 +59,21 @@ void check_row(const std::string& file, const Setting& setting, const NcclRow& r
 /// Throws Error for a list of ranks that is not whole, for groups of ranks that are not alike, and
 /// for another --ranks: bandwidths with the most digits tell how many ran.
 void check_ranks(const std::string& file, const Setting& setting, const NcclTest& test);
+
+/// Whether the bandwidths may be of that setting: those with the most digits tell how many ranks
+/// ran.
+bool figures_fit(const NcclTest& test, const Setting& setting);
+
+/// Throws Error if bandwidths tell that more ranks ran than the list has.
+void check_list(const std::string& file, const Setting& setting, const NcclTest& test);
+
+/// What the test measured. `only`: the file has no other. Throws Error for a test whose times
+/// cannot be used.
+Setting setting_of(const NcclTest& test, const std::string& file, const LogChoice& choice,
+                   bool only);
+
+/// What --ranks and --hosts say in place of the ranks' lines.
+std::vector<std::string> notes_on_setting(const NcclTest& test, const Setting& setting);
 
 /// The times of the tests that are chosen as one log. Of several settings, takes the one nearest to
 /// what MoE layers send (all-to-all first, then the most ranks) and notes the others. Leaves

@@ -7,6 +7,7 @@
 #include "sim/base/error.h"
 #include "sim/base/json.h"
 #include "sim/linkfit/logs/formats.h"
+#include "sim/linkfit/logs/json_documents.h"
 #include "sim/linkfit/logs/nccl_test.h"
 
 namespace moesim {
@@ -16,11 +17,10 @@ using json = nlohmann::ordered_json;
 
 class JsonLog {
  public:
-  JsonLog(const std::string& text, std::string file, const LogChoice& choice)
-      : file_(std::move(file)),
-        choice_(choice),
-        root_(parse_json(
-            text, {file_, 1, "run the test to its end: it closes the file when it is done"})) {}
+  JsonLog(json root, int line, std::string file, const LogChoice& choice)
+      : file_(std::move(file)), choice_(choice), root_(std::move(root)) {
+    test_.line = line;
+  }
 
   NcclTest read() {
     test_.has_table = test_.ended = true;
@@ -95,11 +95,63 @@ class JsonLog {
   NcclTest test_;
 };
 
+/// What a value is in a cell of a table.
+std::string cell_of(const json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+/// What rccl-tests write with -Z json (read in commit 233482b, src/common.cpp): the rows of their
+/// CSV, each as an object on a line below the first.
+Log parse_rccl_rows(const std::vector<json>& rows, const std::string& file,
+                    const LogChoice& choice) {
+  std::string text, separator;
+  for (const auto& [key, value] : rows.front().items()) {
+    text += separator + (key == "name" ? "collective" : key);
+    separator = ",";
+  }
+  for (const json& row : rows) {
+    separator = "\n";
+    for (const auto& [key, value] : rows.front().items()) {
+      text += separator + cell_of(row.is_object() ? row.value(key, json()) : json());
+      separator = ",";
+    }
+  }
+  Log log = parse_table(text, file, choice);
+  log.kind = "rccl-tests JSON";
+  return log;
+}
+
+/// The objects of the file, lists of them taken apart, with the lines where their texts begin.
+std::vector<std::pair<int, json>> objects_in(const std::string& text, const std::string& file) {
+  std::vector<std::pair<int, json>> objects;
+  for (const JsonDocument& document : json_documents(text)) {
+    json value = parse_json(
+        document.text,
+        {file, document.line, "run the test to its end: it closes the file when it is done"});
+    if (!value.is_array()) {
+      objects.emplace_back(document.line, std::move(value));
+      continue;
+    }
+    for (json& each : value) objects.emplace_back(document.line, std::move(each));
+  }
+  return objects;
+}
+
 }  // namespace
 
 Log parse_nccl_tests_json(const std::string& text, const std::string& file,
                           const LogChoice& choice) {
-  Log log = log_of({JsonLog(text, file, choice).read()}, file, choice);
+  std::vector<json> rows;
+  std::vector<NcclTest> tests;
+  for (auto& [line, object] : objects_in(text, file)) {
+    if (object.is_object() && object.contains("algBw")) {
+      rows.push_back(std::move(object));
+    } else {
+      tests.push_back(JsonLog(std::move(object), line, file, choice).read());
+    }
+  }
+  if (!rows.empty()) return parse_rccl_rows(rows, file, choice);
+  Log log = log_of(tests, file, choice);
   log.kind = "nccl-tests JSON";
   return log;
 }

@@ -26,21 +26,6 @@ const std::vector<std::string> todays_columns = {"size",  "count", "type",  "red
 
 bool blank(char c) { return c == ' ' || c == '\t'; }
 
-/// A number that no measurement has.
-bool is_odd(const std::string& word) {
-  return word == "nan" || word == "-nan" || word == "inf" || word == "-inf";
-}
-
-bool begins_as_value(const std::string& word) {
-  return word == "N/A" || is_odd(word) || word[0] == '.' || (word[0] >= '0' && word[0] <= '9');
-}
-
-bool is_value(const std::string& word) {
-  return word == "N/A" || is_odd(word) ||
-         (begins_as_value(word) && word.back() >= '0' && word.back() <= '9' &&
-          word.find_first_not_of("0123456789.e+-:") == std::string::npos);
-}
-
 class TextLog {
  public:
   TextLog(const std::string& text, std::string file, const LogChoice& choice)
@@ -179,6 +164,7 @@ class TextLog {
       preamble();
     } else if (const auto rank = rank_line(line)) {
       if (test().has_table) start();
+      test().rank_tags.insert(tag_before(line));
       test().ranks.add_listed(rank->rank, rank->group, rank->host, rank->address);
       test().gpu = rank->gpu;
     } else if (has("Out of bounds values")) {
@@ -225,6 +211,7 @@ class TextLog {
   /// Whether the line is of a row that other output has broken; adds what it has of it.
   bool continues(const std::string& line) {
     const std::vector<std::string> words = words_of(line);
+    if (std::any_of(words.begin() + (open_ ? 1 : 0), words.end(), is_of_dump)) return false;
     const auto other = std::find_if_not(words.rbegin(), words.rend(), is_value);
     const auto values = static_cast<std::size_t>(other - words.rbegin());
     const std::size_t missing = table_.words() + 1 - pending_.size();

@@ -55,6 +55,12 @@ bool is_object(const std::string& text, std::size_t first) {
          (next == std::string::npos || text[next] == '"' || text[next] == '}');
 }
 
+/// Whether results are there as -J or -Z of a test writes them.
+bool holds_json(const std::string& text) {
+  return text.find("\"alg_bw\"") != std::string::npos ||
+         text.find("\"algBw\"") != std::string::npos;
+}
+
 /// Decides by the content, because files of all kinds have all kinds of names: JSON begins with a
 /// brace, a table with a line of names between commas.
 Log parse(const std::string& text, const std::string& file, const LogChoice& choice) {
@@ -65,7 +71,8 @@ Log parse(const std::string& text, const std::string& file, const LogChoice& cho
   }
   if (const auto lines = container_lines(text, file)) return parse(*lines, file, choice);
   if (is_object(text, first) && text.find("-bw:") != std::string::npos) check_program(text, file);
-  if (is_object(text, first)) return parse_nccl_tests_json(text, file, choice);
+  const bool in_json = is_object(text, first) || (holds_json(text) && !is_nccl_text(text));
+  if (in_json) return parse_nccl_tests_json(text, file, choice);
   if (names_exchange_times(lines_of(text.substr(first)).front())) {
     return parse_table(text, file, choice);
   }

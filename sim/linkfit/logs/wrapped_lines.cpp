@@ -6,6 +6,7 @@
 
 #include "sim/base/plain_line.h"
 #include "sim/linkfit/logs/nccl_lines.h"
+#include "sim/linkfit/logs/nccl_table.h"
 
 namespace moesim {
 namespace {
@@ -22,7 +23,9 @@ std::size_t width_of(const std::string& line) {
 /// Halves of a table in the names of its columns, if nothing lacks: "time algbw busbw #wrong".
 std::size_t halves_in(const std::string& line) {
   std::vector<std::string> names = columns_in(line);
-  if (!names.empty() && names.back() == "timestamp") names.pop_back();
+  while (!names.empty() && (names.back() == "timestamp" || names_algorithm(names.back()))) {
+    names.pop_back();
+  }
   const auto is_time = [](const std::string& name) { return name == "time" || name == "cputime"; };
   const auto first = std::ranges::find_if(names, is_time);
   const auto count = static_cast<std::size_t>(names.end() - first);

@@ -6,11 +6,11 @@
 #include "sim/base/files.h"
 #include "sim/base/pasted_text.h"
 #include "sim/topology/import/import.h"
-#include "sim/topology/import/other_outputs.h"
 #include "sim/topology/import/text_forms.h"
 #include "sim/topology/import/xml_forms.h"
 #include "sim/topology/import/yaml_forms.h"
 #include "sim/topology/read/foreign.h"
+#include "sim/topology/read/other_outputs.h"
 
 namespace moesim {
 namespace {
@@ -56,9 +56,12 @@ ClusterFacts parse_facts(const std::string& text, const std::string& name) {
   check_one_machine(printed, name);
   try {
     return yaml_facts(printed, name);
-  } catch (const Error&) {
+  } catch (const Error& e) {
     refuse_other_outputs(printed, name);
-    throw;
+    const bool is_yaml = !e.diagnostics().front().message.starts_with("not YAML");
+    if (is_yaml || foreign_form(printed) == ForeignForm::yaml) throw;
+    throw error_in(name, "not a description of a cluster that is known",
+                   "docs/topology-import.md says which are");
   }
 }
 

@@ -67,6 +67,9 @@ ForeignForm foreign_form(const std::string& text) {
   }
   if (is_amd_smi(head)) return ForeignForm::amd_smi;
   if (is_smi(head)) return ForeignForm::smi;
+  if (head.find("\"kind\":\"List\"") != head.npos || head.find("\"kind\":\"Node") != head.npos) {
+    return ForeignForm::yaml;  // JSON in one line
+  }
   if (has_line_of(head, {"- topology:", "capacity_blocks:", "kind: Node", "kind: List",
                          "\"kind\": \"Node", "\"kind\": \"List"})) {
     return ForeignForm::yaml;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/base/lower_case.h"
 #include "sim/base/units.h"
 #include "sim/topology/narrow_front.h"
 
@@ -83,6 +84,15 @@ void warn_of_bandwidth(const YamlValue& value, BytesPerSecond bandwidth, const P
 }
 
 }  // namespace
+
+BytesPerSecond most_of_nvlink(const std::string& gpu) {
+  std::string name = lower_case(gpu);
+  std::ranges::replace(name, ' ', '-');
+  const DataSheet* sheet = data_sheet_of(name);
+  return BytesPerSecond(sheet == nullptr ? ends_of(LinkKind::nvlink).most : sheet->nvlink);
+}
+
+BytesPerSecond most_of_nics() { return BytesPerSecond(ends_of(LinkKind::nic).most); }
 
 void warn_if_long(const YamlValue& value, Seconds latency, LinkKind kind) {
   const Plausible& range = ends_of(kind);

@@ -10,6 +10,11 @@ namespace moesim {
 
 enum class LinkKind { nvlink, pcie, socket, nic, fabric, wan };
 
+/// The most that NVLink of a GPU, by any form of its name, or a NIC yields each way by data sheets;
+/// of unknown GPUs the most that any has.
+BytesPerSecond most_of_nvlink(const std::string& gpu);
+BytesPerSecond most_of_nics();
+
 /// Warns if `bandwidth` or `latency` of a map is beyond what links of that kind have.
 void warn_implausible(const YamlMap& map, const Wire& wire, LinkKind kind);
 /// Warns if a link of a GPU, of that name, has twice what its data sheet says of one way: data

@@ -78,6 +78,23 @@ TEST(PostedLog, OfTwoRunsAtOnceSaysSo) {
   EXPECT_THAT(refusal_of(text), HasSubstr("lists a rank twice"));
 }
 
+TEST(PostedLog, OfTestsBehindTagsNamesThem) {
+  const auto tagged = [](const std::string& tag) {
+    return each_line(MadeLog{}.text(), [&](const std::string& line) { return tag + line; });
+  };
+  const std::string one = tagged("n1: "), other = tagged("n2: ");
+  std::string mixed;
+  for (std::size_t a = 0, b = 0; a < one.size(); ++a, ++b) {
+    const std::size_t first = one.find('\n', a), second = other.find('\n', b);
+    mixed += one.substr(a, first + 1 - a) + other.substr(b, second + 1 - b);
+    a = first, b = second;
+  }
+  EXPECT_THAT(refusal_of(mixed),
+              HasSubstr("holds lines of 2 tests that ran at once, behind 'n1:' and 'n2:'\n"
+                        "hint: take the lines of one, as grep -F 'n1:' does"));
+  expect_as_plain(one);
+}
+
 TEST(PostedLog, MayHaveErrorsThatAreNoNumbers) {
   MadeLog made;
   const std::string row = made.row(0);
@@ -241,6 +258,24 @@ TEST(PostedLog, NamesProgramsInManyWays) {
     made.program = name;
     EXPECT_EQ(read_made(made.text()).what, "alltoall, 16 ranks, between 2 hosts") << name;
   }
+}
+
+TEST(PostedLog, HasRowsThatATimeOrADumpBroke) {
+  MadeLog made;
+  const std::string row = made.row(2);
+  const std::size_t half = row.find("-1") + 2;
+  const std::string first = row.substr(0, half), second = row.substr(half);
+  const std::string info = "n1:100:200 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] via P2P/CUMEM\n";
+  expect_as_plain(with(made.text(), row, first + "[2026-11-30 19:57:12.123456] " + info + second));
+  const std::string dump = "00000000 00000000 00000000 00000000\n";
+  expect_as_plain(
+      with(made.text(), row, first + "\nmlx5: n1: got completion with error:\n" + dump + second));
+}
+
+TEST(PostedLog, MayHaveNoRows) {
+  MadeLog made;
+  made.sizes = 0;
+  EXPECT_THAT(refusal_of(made.text()), HasSubstr("has no rows below the names of its columns"));
 }
 
 TEST(PostedLog, HasRunsOfOneSetting) {

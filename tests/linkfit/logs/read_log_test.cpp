@@ -81,6 +81,20 @@ TEST(NcclTestsJson, InPlaceTimesAreNotChecked) {
   EXPECT_FALSE(read_log(logs + "alltoall-4.json", choice).checked);
 }
 
+TEST(NcclTestsJson, MayBeSeveralInAFile) {
+  const std::string one = read_file(logs + "alltoall-4.json");
+  for (const std::string& text :
+       {one + "\n" + one, "[" + one + ",\n" + one + "]", "mpirun: a warning\n" + one + one}) {
+    const Log log = parse_log(text, "a.log", {});
+    EXPECT_EQ(log.what, "alltoall, 8 ranks, inside a host");
+    EXPECT_EQ(log.samples.size(), 20u);
+    EXPECT_EQ(log.runs, 2);
+  }
+  EXPECT_EQ(parse_log("mpirun: a warning\n" + one, "a.log", {}).samples.size(), 10u);
+  EXPECT_THAT(refusal("note\n" + one.substr(0, one.size() - 20), {}),
+              testing::HasSubstr("hint: run the test to its end"));
+}
+
 TEST(NcclTestsJson, RefusesARankThatIsNone) {
   const std::string text = read_file(logs + "alltoall-4.json");
   for (const char* rank : {"-1", "16777216"}) {

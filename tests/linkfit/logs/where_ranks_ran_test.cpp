@@ -36,13 +36,40 @@ TEST(Ranks, AreThoseOfTheBandwidths) {
   const MadeLog made = of(64, 8);
   EXPECT_EQ(read_made(made.text()).setting.ranks, 64);
   EXPECT_THAT(refusal_of(cut_from(made, 32)),
-              HasSubstr("are not of 32 ranks, but of some 64\nhint: give all lines '#  Rank ...'"));
+              HasSubstr("are not of 32 ranks, but of some 64: the list of ranks is cut\nhint: give "
+                        "all lines '#  Rank ...', or --ranks 64 and --hosts N"));
   LogChoice choice = on_hosts(4);
   choice.ranks = 32;
   EXPECT_THAT(refusal_of(cut_from(made, 0), choice), HasSubstr("are not of 32 ranks"));
   choice = on_hosts(8);
   choice.ranks = 64;
   EXPECT_EQ(read_made(cut_from(made, 0), choice).what, "alltoall, 64 ranks, between 8 hosts");
+}
+
+TEST(Ranks, ThatAreSaidCountMoreThanAListThatIsCut) {
+  const std::string cut = cut_from(of(16, 8), 12);
+  LogChoice choice = on_hosts(2);
+  choice.ranks = 16;
+  const Log log = read_made(cut, choice);
+  EXPECT_EQ(log.what, "alltoall, 16 ranks, between 2 hosts");
+  EXPECT_EQ(log.setting.fewest, 0) << "the list does not say";
+  EXPECT_THAT(log.notes, ElementsAre("takes 16 ranks as --ranks says; its lines name 12"));
+  choice.hosts.reset();
+  EXPECT_THAT(refusal_of(cut, choice), HasSubstr("on how many hosts its 16 ranks ran"));
+  choice.ranks = 8;
+  EXPECT_THAT(refusal_of(cut, choice), HasSubstr("is of 12 ranks, not of 8"));
+  choice.ranks = 32;
+  EXPECT_THAT(refusal_of(of(16, 8).text(), choice), HasSubstr("is of 16 ranks, not of 32"));
+  MadeLog pairs = of(16, 8);  // whose bandwidths are those of any number of ranks
+  pairs.program = "sendrecv_perf";
+  pairs.factor = 1;
+  pairs.parts = 1;
+  choice = on_hosts(2);
+  choice.ranks = 16;
+  EXPECT_EQ(read_made(cut_from(pairs, 12), choice).setting.ranks, 16);
+  EXPECT_THAT(refusal_of(cut_from(pairs, 8) + cut_from(pairs, 12), choice),
+              HasSubstr("holds nothing of what is chosen"))
+      << "--ranks chooses a test";
 }
 
 TEST(Ranks, OfASumHaveTwiceTheFactor) {

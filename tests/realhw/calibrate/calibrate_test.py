@@ -56,7 +56,7 @@ class Calibrate(unittest.TestCase):
     def test_writes_what_topologies_take(self):
         for _ in range(5):
             done = run(*CLUSTER, *SMALL, "-o", self.prefix)
-            if "grow too little" not in done.stderr:
+            if "grow too little" not in done.stderr and "differ between runs" not in done.stderr:
                 break  # else the host was busy
             os.remove(self.prefix + ".times.jsonl")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -209,13 +209,28 @@ TEST(PrintedFabric, OtherOutputsAreNamedWithWhatToGiveInstead) {
        "kubectl get nodes -o yaml"},
       {"NAME   STATUS   ROLES    AGE\ngpu-0  Ready    <none>   10d\n", "kubectl get nodes",
        "kubectl get nodes -o yaml"},
-      {"NodeName=n1 Arch=x86_64 CPUTot=8\n", "Slurm about its nodes", "scontrol show topology"}};
+      {"NodeName=n1 Arch=x86_64 CPUTot=8\n", "Slurm about its nodes", "scontrol show topology"},
+      {"mlx5_0 port 1 ==> ib0 (Up)\n", "ibdev2netdev", "ibnetdiscover"},
+      {"======== Autoscaler status ========\nNode status\nActive:\n 2 node_a\n", "ray status",
+       "nvidia-smi topo -m"},
+      {"all:\n  children:\n    gpu:\n      hosts:\n        n1:\n", "ansible-inventory",
+       "nvidia-smi topo -m"}};
   for (const auto& [text, program, instead] : outputs) {
-    EXPECT_EQ(
-        printed_topology(text),
-        fmt::format("f: error: is the output of {}, which is not read\nhint: give that of {}\n",
-                    program, instead));
+    EXPECT_EQ(printed_topology(text),
+              fmt::format("f: error: is the output of {}, which is not read\nhint: moesim topology "
+                          "import reads that of {}\n",
+                          program, instead));
   }
+}
+
+TEST(PrintedFabric, ListsOfHostsDoNotSayHowTheyAreJoined) {
+  for (const char* text : {"node01 slots=8\nnode02 slots=8\n", "# two\nnode01:8\nnode02:8\n"}) {
+    EXPECT_THAT(printed_topology(text), HasSubstr("is a host file of mpirun, which does not say"));
+  }
+  EXPECT_THAT(printed_topology("[gpu]\nnode[01:16] gpus=8\n[gpu:vars]\nif=eth0\n"),
+              HasSubstr("is an inventory of hosts, which does not say"));
+  EXPECT_THAT(printed_topology("a: b: c\n"),
+              HasSubstr("not a description of a cluster that is known"));
 }
 
 }  // namespace

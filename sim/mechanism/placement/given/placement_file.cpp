@@ -268,6 +268,10 @@ void read_torch_placements_by(std::string (*json_of)(const std::string& path)) {
 }
 
 PlacementFile read_placement_file(const std::string& path) {
+  if (path.ends_with(".npy") || path.ends_with(".npz")) {
+    throw error_in(path, "is an array of NumPy, which is not read as a placement",
+                   "write it as JSON: json.dump(array.tolist(), file)");
+  }
   if (!path.ends_with(".pt")) return parse_placement(read_file(path), path);
   if (json_of_torch != nullptr) return parse_placement(json_of_torch(path), path);
   throw error_in(path, "is a file of torch.save, which this program does not read",

@@ -95,6 +95,21 @@ std::vector<int> shares_of(const PlacementFile& file, const GivenSlots& slots, i
       "another --ep, or lists by rank", slots.line);
 }
 
+/// The same of sound slots. Mistakes in one of several rows name its layer.
+std::vector<int> checked_shares(const PlacementFile& file, const MoeModel& model,
+                                const GivenSlots& slots, int ranks, int layer) {
+  try {
+    check_experts(file, model, slots);
+    return shares_of(file, slots, ranks);
+  } catch (const Error& e) {
+    std::vector<Diagnostic> all = e.diagnostics();
+    if (file.rows.size() != 1) {
+      for (Diagnostic& d : all) d.message = fmt::format("layer {}: {}", layer, d.message);
+    }
+    throw Error(std::move(all));
+  }
+}
+
 /// Lists that were taken as ranks are layers with mistakes if they are as long, and as many as the
 /// layers, not as the ranks.
 PlacementFile with_layers(const PlacementFile& file, const MoeModel& model, std::size_t wanted,
@@ -120,10 +135,10 @@ std::vector<SlotTable> slots_in(const PlacementFile& given, const MoeModel& mode
   std::vector<SlotTable> tables;
   for (std::size_t place = 0; place < layers.size(); ++place) {
     const GivenSlots& slots = layer_in(file, model, layers, place);
-    check_experts(file, model, slots);
+    const std::vector<int> shares = checked_shares(file, model, slots, ranks, layers[place]);
     SlotTable& table = tables.emplace_back();
     auto next = slots.experts.begin();
-    for (const int share : shares_of(file, slots, ranks)) {
+    for (const int share : shares) {
       auto& rank = table.emplace_back();
       for (int s = 0; s < share; ++s) rank.emplace_back(*next++);
     }

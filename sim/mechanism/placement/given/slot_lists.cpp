@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "sim/base/counted.h"
+
 namespace moesim {
 namespace {
 
@@ -70,7 +72,14 @@ bool is_too_deep(const YamlValue& value, int most) {
 }
 
 GivenSlots flat_slots_in(const YamlValue& list) {
-  return {ids_in(list, expert_ids), {}, list.line()};
+  constexpr Range with_empty{-1, 1 << 20};
+  std::vector<int> experts = ids_in(list, with_empty);
+  if (const auto empty = std::ranges::count(experts, -1); empty > 0) {
+    list.error(
+        fmt::format("'{}' has {} without an expert, -1", list.path(), counted(empty, "slot")),
+        "leave them out: lists by rank may have different lengths");
+  }
+  return {std::move(experts), {}, list.line()};
 }
 
 GivenSlots by_rank(const std::vector<YamlValue>& ranks, int line) {

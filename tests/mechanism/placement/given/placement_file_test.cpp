@@ -123,9 +123,9 @@ TEST(PlacementFile, RanksOfEveryLayerAreLayers) {
 TEST(PlacementFile, ListsOfLayersThatLackAnExpertAreNoRanks) {
   // Three lists for three MoE layers, where a group has two ranks.
   EXPECT_THAT(given_mistake("[[0, 1, 2, 3],\n [0, 1, 2, 2],\n [0, 1, 2, 3]]"),
-              HasSubstr("f:2: error: expert 3 has no slot"));
+              HasSubstr("f:2: error: layer 2: expert 3 has no slot"));
   EXPECT_THAT(given_mistake("[[0, 1, 2],\n [0, 1, 2],\n [0, 1, 2]]"),
-              HasSubstr("f:1: error: expert 3 has no slot"));
+              HasSubstr("f:1: error: layer 1: expert 3 has no slot"));
   EXPECT_THAT(given_mistake("{0: [0, 1, 2, 3], 1: [0, 1, 2, 2], 2: [0, 1, 2, 3]}"),
               HasSubstr("expert 3 has no slot"));
   EXPECT_THAT(given_mistake("[[0, 1], [2, 3], [0, 1], [2, 3], [0, 1]]"),
@@ -150,9 +150,15 @@ TEST(PlacementFile, MistakesHaveTheirLineAndAHint) {
   EXPECT_THAT(given_mistake("[0, 1, 2, 3, 4, 0]"),
               HasSubstr("f:1: error: slot 4 holds expert 4, but 'four' has experts 0 to 3"));
   EXPECT_THAT(given_mistake("phy2log:\n  - [0, 1, 2, 3]\n  - [0, 1, 2, 2]\n  - [0, 1, 2, 3]\n"),
-              HasSubstr("f:3: error: expert 3 has no slot"));
+              HasSubstr("f:3: error: layer 2: expert 3 has no slot"));
   EXPECT_THAT(given_mistake("[0, 1, 2, 3, 0]"),
               HasSubstr("5 slots, which 2 ranks cannot share evenly"));
+  EXPECT_THAT(given_mistake("[[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3, 0]]"),
+              HasSubstr("layer 3: 5 slots, which 2 ranks cannot share evenly"));
+  EXPECT_THAT(given_mistake("{physical_to_logical_map: [0, 1, 2, 3, -1, -1]}"),
+              HasSubstr("'physical_to_logical_map' has 2 slots without an expert, -1\n"));
+  EXPECT_THAT(error_of([] { read_placement_file("map.npy"); }),
+              HasSubstr("is an array of NumPy, which is not read as a placement"));
   EXPECT_THAT(given_mistake("[[0], [1], [2, 3]]"), HasSubstr("3 ranks, where an EP group has 2"));
   EXPECT_THAT(given_mistake("{phy2log: [[0, 1, 2, 3], [0, 1, 2, 3]]}"),
               HasSubstr("2 layers, where 'four' has 4, 3 of them with experts"));
