@@ -75,8 +75,23 @@ void set_room(const PoolInstances& pool, const ServingBatch& largest, EngineOpti
   engine.experts.spare = room - stated;
 }
 
+/// Real engines spread experts over all GPUs of an instance: vLLM's EP is TP x DP; MoE TP x EP of
+/// SGLang and TensorRT-LLM is their world size.
+void check_groups(const PoolInstances& pool) {
+  const PolicyRun& run = pool.prices->run();
+  const ParallelSizes& sizes = run.scenario.iteration->parallel;
+  const int etp = sizes.etp.value_or(sizes.tp), gpus = pool.prices->gpus();
+  if (pool.engine->launch.line.empty() || run.inputs.model.experts == 0) return;
+  if (sizes.ep * etp == gpus) return;
+  throw Unsuitable(
+      fmt::format("{}: {} spreads experts over all {} GPUs of an instance, not ep {} x etp {}",
+                  run.system.name, pool.engine->name, gpus, sizes.ep, etp),
+      fmt::format("parallel.ep: {}, or serving.instances of fewer GPUs each", gpus / etp));
+}
+
 EngineOptions options_of(const PoolInstances& pool, const RequestLog& log, bool prompts_only,
                          EngineBalancing& balancing) {
+  check_groups(pool);
   EngineOptions engine = pool.engine->for_ranks(pool.prices->ranks());
   const Scenario& scenario = pool.prices->run().scenario;
   if (prompts_only && engine.prompts_router) engine.router = *engine.prompts_router;

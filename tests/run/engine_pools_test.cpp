@@ -63,6 +63,24 @@ std::int64_t room_beside(std::int64_t tokens) {
   return pool.prices().exact().cache_tokens(pass, pool.engine_run().engine.memory);
 }
 
+// vLLM's EP is TP x DP, MoE TP x EP of SGLang and TensorRT-LLM their world size.
+TEST(EnginePools, SpreadExpertsOverAllGpusOfAnInstance) {
+  const auto refused = [](const std::string& engine, const std::string& parallel) {
+    Scenario scenario = parse_scenario(
+        "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: megatron\n"
+        "parallel: " +
+            parallel + "\nset: [topology.nodes=1]\nsteps: 3:4\nserving:\n  engine: " + engine +
+            "\n  requests: {count: 1, concurrency: 1, input: 9, output: 2}\n",
+        "groups.yaml", {});
+    return pools_cases(scenario).at(0).outcome.unsuitable;
+  };
+  EXPECT_THAT(refused("vllm", "{tp: 1, ep: 4}"),
+              HasSubstr("vllm spreads experts over all 8 GPUs of an instance, not ep 4 x etp 1"));
+  EXPECT_THAT(refused("sglang", "{tp: 2, etp: 1, ep: 4}"), HasSubstr("sglang spreads"));
+  EXPECT_EQ(refused("vllm", "{tp: 2, etp: 2, ep: 4}"), "");
+  EXPECT_EQ(refused("{max_sequences: 8, max_tokens: 512}", "{tp: 1, ep: 4}"), "");
+}
+
 TEST(EnginePools, KeepTheRoomThatTheirLargestPassLeaves) {
   const auto kept = [](const std::string& engine, int input) {
     return pools_cases(

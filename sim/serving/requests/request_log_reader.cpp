@@ -101,14 +101,16 @@ struct LogLine {
   std::vector<std::string> names = {};
 
   LogLine(const Item& of, const RequestSink& at) : item(of), sink(at) {
-    for (const auto& [key, value] : item.items()) names.push_back(letters_and_digits(key));
+    for (const auto& [key, value] : members()) names.push_back(letters_and_digits(key));
   }
+
+  const Item::object_t& members() const { return item.get_ref<const Item::object_t&>(); }
 
   /// The key of that name; null: none has it.
   const std::string* key_named(std::string_view name) const {
     const std::string* found = nullptr;
     auto at = names.begin();
-    for (const auto& [key, value] : item.items()) {
+    for (const auto& [key, value] : members()) {
       if (*at++ != name) continue;
       if (found != nullptr) sink.fail(fmt::format("has both '{}' and '{}'", *found, key));
       found = &key;
