@@ -49,9 +49,6 @@ std::set<std::string> different(const StoredRows& rows, std::size_t column) {
 std::string sweep_document(const SweepReader& reader, const std::string& where) {
   const SweepAbout about = reader.about();
   const StoredRows rows = rows_where(reader, where, "IS NOT NULL");
-  if (rows.rows.empty() && where.empty()) {
-    throw Error("no scenario of the sweep has figures", "moesim query FILE --not-run says why");
-  }
   if (rows.rows.size() > most_rows) {
     throw Error(fmt::format("a report shows {} at most, not {}", counted(most_rows, "scenario"),
                             rows.rows.size()),

@@ -65,6 +65,9 @@ TEST_F(SweepCommand, WithoutAnyResultItFails) {
             "#   1 scenario: /nowhere: 'trace': there is no such folder\n"
             "#   the same command tries again what failed\n");
   EXPECT_THAT(failed.err, EndsWith("hint: mend what failed; the same command tries it again\n"));
+  const Outcome page = run({"report", "away.sqlite", "-o", "r.html"});
+  EXPECT_EQ(page.code, 2);
+  EXPECT_THAT(page.err, HasSubstr("no scenario of the sweep has figures"));
   EXPECT_THAT(run({"sweep", "g.yaml", "-o", "-"}).err, HasSubstr("which nothing prints\n"));
 }
 
