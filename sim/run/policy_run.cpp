@@ -212,6 +212,7 @@ class Measuring {
     }
     const FullestGpu fullest = fullest_of(step.planned.memory, run_.cluster.gpus);
     if (figures.serving) {
+      figures.serving->activated.add(activated_experts(plan));
       figures.serving->free_cache_tokens = free_cache_tokens(
           planner(), step.planned.memory, run_.cluster.gpus, figures.serving->cache_per_token);
     }
@@ -251,6 +252,7 @@ class Measuring {
 
   void end(RunMetrics& metrics, const RoutingChange& change) const {
     metrics.loss = planner().layer_planner().loss(change);
+    outcome_.cannot_run = cannot_run(planner(), metrics);
     if (!iterations()) return note_layers(metrics);
     metrics.notes = iteration_notes(planner(), run_.cluster, *metrics.iteration);
     const std::string note =

@@ -2,6 +2,7 @@
 #include "sim/sweep/serving_advice.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -193,12 +194,14 @@ class ServingAdvisor {
     return finalists(priced_.kinds, rough, options_.finals);
   }
 
-  /// The best first.
-  static void sort(std::vector<RunPlan>& plans) {
-    std::ranges::stable_sort(plans, [](const RunPlan& a, const RunPlan& b) {
-      return std::tuple(a.broken.empty(), a.outcome.metrics.rates.output_per_gpu) >
-             std::tuple(b.broken.empty(), b.outcome.metrics.rates.output_per_gpu);
-    });
+  /// The best first; nobody knows whether data sheets are better than measured rates.
+  void sort(std::vector<RunPlan>& plans) const {
+    const auto rank = [this](const RunPlan& plan) {
+      return std::tuple(plan.broken.empty(), priced_.by_data_sheet(plan.rough.plan).empty(),
+                        plan.outcome.metrics.rates.output_per_gpu);
+    };
+    std::ranges::stable_sort(plans,
+                             [&](const RunPlan& a, const RunPlan& b) { return rank(a) > rank(b); });
   }
 
   std::vector<RunPlan> run(const std::vector<RoughPlan>& chosen) const {
@@ -231,15 +234,36 @@ class ServingAdvisor {
     text.add(priced_.left_out);
     text.add(plans_table(priced_.kinds, plans, static_cast<std::size_t>(options_.shown)));
     std::vector<const ServingMetrics*> runs;
+    std::set<std::string> kernels;
     for (std::size_t i = 0; i < std::min(plans.size(), static_cast<std::size_t>(options_.shown));
          ++i) {
-      if (plans[i].outcome.unsuitable.empty()) runs.push_back(&plans[i].outcome.metrics);
+      const EngineOutcome& outcome = plans[i].outcome;
+      const std::string name = plan_words(priced_.kinds, plans[i].rough.plan);
+      if (outcome.unsuitable.empty()) runs.push_back(&outcome.metrics);
+      if (!outcome.kernels_note.empty()) {
+        kernels.insert(fmt::format("# {} {}\n", name, outcome.kernels_note));
+      }
+      if (const auto links = priced_.by_data_sheet(plans[i].rough.plan); !links.empty()) {
+        kernels.insert(fmt::format(
+            "# {} exchanges tokens by the data sheet of {}: behind others, whose rates are "
+            "measured or assumed\n",
+            name, links));
+      }
     }
+    text.add(fmt::format("{}", fmt::join(kernels, "")));
     text.add(drain_note(scenario_, runs));
-    text.add(plans.front().broken.empty()
-                 ? launch_text(file_, flags_, priced_.kinds, plans.front().rough.plan)
-                 : "# none of them meets the SLA\n");
+    text.add(answer(plans));
     return text;
+  }
+
+  /// How to launch the best plan, or that none is an answer.
+  std::string answer(const std::vector<RunPlan>& plans) const {
+    const RunPlan& best = plans.front();
+    if (best.broken.empty()) return launch_text(file_, flags_, priced_.kinds, best.rough.plan);
+    const bool any_ran = std::ranges::any_of(
+        plans, [](const RunPlan& plan) { return plan.outcome.unsuitable.empty(); });
+    return any_ran ? "# none of them meets the SLA\n"
+                   : "# none of them ran, so that nothing is known of the SLA\n";
   }
 
   const std::string& file_;
