@@ -154,7 +154,7 @@ class FailureRow {
             job_.step,
             Cell(percent(survived_), survived_),
             Cell(fmt::format("{:.3g}", hour.failures), hour.failures),
-            long_time(job_.step * static_cast<double>(steps_)),
+            interval(),
             short_time(hour.writing),
             short_time(hour.down),
             Cell(fmt::format("{:.1f}", hour.redone), hour.redone),
@@ -163,6 +163,12 @@ class FailureRow {
   }
 
  private:
+  Cell interval() const {
+    const Seconds time = job_.step * static_cast<double>(steps_);
+    if (time + job_.step > longest_interval) return {"none", time.value, "s"};
+    return long_time(time);
+  }
+
   const CaseResult& case_;
   double survived_;
   bool serving_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // moesim list: what there is to choose from.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -285,14 +286,13 @@ std::string listed_json(const std::vector<std::string>& wanted) {
 
 void add_list_command(CommandLine& app) {
   const auto options = std::make_shared<ListOptions>();
-  CommandLine command =
-      app.add_subcommand("list",
-                         "Lists policies, topologies, transports, models, software, "
-                         "scenarios, traces, papers and importers");
-  command.add_option(
-      "WHAT", options->what,
-      "policies, mechanisms, topologies, transports, models, dense-models, gpus, software, "
-      "scenarios, traces, papers or importers (default all)");
+  CommandLine command = app.add_subcommand(
+      "list",
+      "Lists policies, topologies, models, engines, scenarios, traces, papers and importers");
+  std::vector<std::string> names;
+  for (const Section& section : sections) names.push_back(section.name);
+  command.add_option("WHAT", options->what,
+                     fmt::format("{} (default all)", fmt::join(names, ", ")));
   options->print.add_to(command);
   command.callback([options] { list(*options); });
 }

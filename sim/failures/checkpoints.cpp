@@ -7,7 +7,7 @@
 namespace moesim {
 namespace {
 
-constexpr double hour = 3600, year = 365 * 24 * hour;
+constexpr double hour = 3600;
 
 /// A piece of work that starts anew after each survived failure, and a pause that does so too.
 /// `mean`: its time. `log_chance`: log of the probability that no event of rate `theta` hits it,
@@ -88,7 +88,7 @@ double useful_share(const FailingJob& job, std::int64_t steps) {
 std::int64_t best_steps(const FailingJob& job) {
   // The share rises to its one maximum and falls after it. Without fatal failures it rises forever,
   // so the search ends at a year.
-  std::int64_t low = 1, high = std::max<std::int64_t>(1, std::llround(year / job.step.value));
+  std::int64_t low = 1, high = std::max<std::int64_t>(1, std::llround(longest_interval / job.step));
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;
     const bool rises = useful_share(job, middle + 1) > useful_share(job, middle);

@@ -32,6 +32,9 @@ Seconds daly_interval(Seconds write, Seconds between);
 /// (M e^(restart/M) (e^((step x steps + write)/M) - 1)), M the mean time between failures.
 double useful_share(const FailingJob& job, std::int64_t steps);
 
+/// A year: who would write that seldom writes none.
+inline constexpr Seconds longest_interval{365 * 24 * 3600.0};
+
 /// The steps between checkpoints for which that share is the largest; at most those of a year.
 std::int64_t best_steps(const FailingJob& job);
 

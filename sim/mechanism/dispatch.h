@@ -96,9 +96,10 @@ class Dispatch {
   void change_shapes(const std::function<void(DispatchShape&)>& change);
   /// The narrowest form of rows on the wire, the same in all options.
   const RowForm& row_form() const { return shape_.rows; }
-  /// Sentences whose subject is the policy: why its kernels could not run on this cluster.
-  const std::vector<std::string>& notes() const { return notes_; }
-  void add_note(std::string note) { notes_.push_back(std::move(note)); }
+  /// Why its kernels cannot run on this cluster; empty: they can.
+  const std::string& cannot_run() const { return cannot_run_; }
+  /// Adds a reason.
+  void forbid(const std::string& why) { cannot_run_ += (cannot_run_.empty() ? "" : "; ") + why; }
 
  private:
   std::optional<EpGroups> groups_;  // unless there are options
@@ -106,7 +107,7 @@ class Dispatch {
   std::vector<RowEvaluationPtr> evaluations_;  // [EP group]
   std::vector<std::unique_ptr<Dispatch>> options_;
   Rule rule_;
-  std::vector<std::string> notes_;
+  std::string cannot_run_;
 };
 
 /// The time of the exchanges of rows one way, phase after phase, the communicators of a phase at

@@ -135,7 +135,7 @@ Bytes gradient_placeholders(const MoeModel& model, const std::vector<HeldBlock>&
   }
   Bytes total;
   for (const WeightMatrix& each : shapes) {
-    total += Bytes(each.parameters() * size_of(model.weights));
+    total += bytes_of(each.parameters(), model.weights);
   }
   return total;
 }

@@ -46,8 +46,12 @@ const std::string& precision_of_type(DataType type) {
   return serving_precision_names[static_cast<std::size_t>(at - served_types.begin())];
 }
 
-GemmTypes GemmTypes::served(DataType type, const MoeModel& model) {
-  if (!is_stored_only(type)) return {type, model.activations};
+GemmTypes GemmTypes::served(DataType type, const MoeModel& model,
+                            const std::optional<GemmParts>& parts) {
+  if (!is_stored_only(type)) {
+    return {type, model.activations, parts.value_or(usually_quantized),
+            0,    model.layers,      model.layers};
+  }
   GemmTypes types{model.checkpoint_others.value_or(model.activations), model.activations};
   types.experts = type;
   return types;

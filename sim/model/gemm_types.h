@@ -49,9 +49,10 @@ struct GemmTypes {
   std::optional<DataType> experts = {};  // of routed ones in all layers, if it is another
 
   static GemmTypes only(DataType type) { return {type, type}; }
-  /// Of an engine: in all parts that are usually quantized, or in routed experts if it is of
-  /// stored_types; the model says in which type others are.
-  static GemmTypes served(DataType type, const MoeModel& model);
+  /// Of an engine: in these parts, by default all that are usually quantized, or in routed experts
+  /// if it is of stored_types; the model says in which type others are.
+  static GemmTypes served(DataType type, const MoeModel& model,
+                          const std::optional<GemmParts>& parts = {});
   /// Of a part in a layer; the head is in none.
   DataType of(GemmPart part, int layer, Role role = Role::plain) const;
   /// Of a block's products; of a block with experts those of the shared ones.

@@ -108,7 +108,8 @@ const char* name_of(KernelBound bound) {
 }
 
 bool GpuModel::has_measured_kernels() const {
-  return !tables.gemm.empty() || (!fitted.gemm.empty() && !fitted.attention.empty());
+  const bool has_gemm = fitted.gemm.contains(DataType::bf16);
+  return !tables.gemm.empty() || (has_gemm && !fitted.attention.empty());
 }
 
 std::string GpuModel::grounds() const {

@@ -65,7 +65,8 @@ struct GpuModel {
   Seconds time(const Kernel& kernel, const OpType& op = {}) const;
   KernelBound bound(const Kernel& kernel, const OpType& op = {}) const;
 
-  /// Whether its products and its attention have tables or fits, and not only one efficiency.
+  /// Whether its products, those in bf16 too, and its attention have tables or fits, and not only
+  /// one efficiency.
   bool has_measured_kernels() const;
   /// "fitted", "fitted, those of b200", "tables", "partly fitted", "data sheet".
   std::string grounds() const;

@@ -179,7 +179,7 @@ MoeModel read_model(YamlDocument& doc, void (*read_layers)(const YamlMap&, MoeMo
   model.layers = static_cast<int>(map.integer("layers", possible_size));
   map.find("dense_matrices") ? read_dense_layers(map, model) : read_layers(map, model);
   model.activations = data_type(map, "activations");
-  model.weights = data_type(map, "weights");
+  model.weights = static_cast<DataType>(map.choice("weights", data_type_names()));
   if (map.find("checkpoint")) {
     model.checkpoint = type_of_precision(map.choice("checkpoint", serving_precision_names));
     if (const auto others = map.find("checkpoint_others")) {

@@ -69,8 +69,8 @@ std::vector<int> read_heights(const YamlValue& value) {
   return {128};
 }
 
-/// The keys `tile`, `weights` and `products` of a schedule, whose products fill tiles of rows, and
-/// `fill`, `tile_columns`, `types` and `dies` for chunks of tiles.
+/// The keys `tile`, `weights`, `products`, `types` and `dies` of a schedule, whose products fill
+/// tiles of rows, and `fill` and `tile_columns` for chunks of tiles.
 TiledKernel read_tiled_kernel(const YamlMap& params, bool tiles) {
   TiledKernel kernel;
   const auto has = [&](const char* key) {
@@ -93,25 +93,22 @@ TiledKernel read_tiled_kernel(const YamlMap& params, bool tiles) {
   if (const auto columns = has("tile_columns")) {
     kernel.columns = static_cast<int>(columns->integer({1, 4096}));
   }
-  static const std::vector<std::string> names = {"fp8", "bf16", "fp16", "fp32", "fp4"};
-  const auto type = [&](const char* key) -> std::optional<DataType> {
+  const auto of_tiles = [&](const char* key) {
     const auto value = params.find(key);
-    if (!value) return std::nullopt;
-    if (!heights && !tiles) {
-      value->error(fmt::format("'schedule.{}' has no effect: products fill no tiles", key),
-                   "say tile: 128, the rows of one, or chunk: tiles");
-      return std::nullopt;
-    }
-    return static_cast<DataType>(value->choice(names));
+    if (!value || heights || tiles) return value;
+    value->error(fmt::format("'schedule.{}' has no effect: products fill no tiles", key),
+                 "say tile: 128, the rows of one, or chunk: tiles");
+    return decltype(value)();
   };
-  kernel.weights = type("weights");
-  kernel.products = type("products");
-  if (const auto types = has("types")) {
-    for (const YamlValue& each : types->list()) {
-      kernel.types.push_back(static_cast<DataType>(each.choice(names)));
-    }
+  const auto type = [](const YamlValue& value) {
+    return static_cast<DataType>(value.choice(data_type_names()));
+  };
+  if (const auto weights = of_tiles("weights")) kernel.weights = type(*weights);
+  if (const auto products = of_tiles("products")) kernel.products = type(*products);
+  if (const auto types = of_tiles("types")) {
+    for (const YamlValue& each : types->list()) kernel.types.push_back(type(each));
   }
-  if (const auto dies = has("dies")) {
+  if (const auto dies = of_tiles("dies")) {
     for (const YamlValue& die : dies->list()) kernel.dies.push_back(die.string());
   }
   return kernel;

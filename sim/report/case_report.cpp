@@ -7,9 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/report/lossy.h"
+#include "sim/report/notes.h"
 #include "sim/report/path_report.h"
 #include "sim/report/time_bounds_table.h"
 #include "sim/report/token_costs.h"
+#include "sim/report/token_rates.h"
 
 namespace moesim {
 namespace {
@@ -129,7 +131,8 @@ Json serving_json(const CaseResult& c) {
                {"sequences", m.sequences},
                {"tokens_per_s", c.tokens_per_second() * c.gpus()},
                {"kv_bytes_per_token", m.cache_per_token.value},
-               {"free_kv_tokens", m.free_cache_tokens}};
+               {"free_kv_tokens", m.free_cache_tokens},
+               {"activated_experts", {{"mean", m.activated.mean}, {"max", m.activated.most}}}};
   const Seconds each = m.time_per_output_token(c.metrics.mean_step());
   if (each.value > 0) {
     json["tpot_s"] = each.value;
@@ -198,7 +201,9 @@ Json case_json(const CaseResult& c) {
   run.iteration ? add_iteration(result, c) : add_layers(result, run, *c.topology);
   result.update({{"migration_share", run.path.share(PathKind::migration)},
                  {"critical_path", path_json(run.path, steps)},
-                 {"notes", run.notes}});
+                 {"notes", notes_of(c)}});
+  if (!c.cannot_run.empty()) result["cannot_run"] = c.cannot_run;
+  add_token_rates(result, c);
   add_layer_list(result, run, *c.topology);
   add_costs(result, TokenCosts::of(c.costs, c.gpus(), run.mean_step().value,
                                    static_cast<double>(run.tokens)));

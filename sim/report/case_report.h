@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/report/cannot_run.h"
 #include "sim/report/case_intervals.h"
 #include "sim/report/metrics.h"
 #include "sim/report/migration_twin.h"
@@ -39,9 +40,12 @@ struct CaseResult {
   MigrationTwin twin = {};
   std::optional<CaseIntervals> intervals = {};  // if they are asked for
   std::string hint = {};                        // what may help, if it was not run
+  std::string cannot_run = {};  // why the cluster cannot run what was simulated; empty: it can
   std::vector<std::size_t> by_data_sheet = {};  // link classes of which its transport has no rates
 
   bool ran() const { return unsuitable.empty(); }
+  /// The policy's name as tables have it: with a mark if it cannot run (cannot_run.h).
+  std::string marked_policy() const { return marked(name.policy, cannot_run); }
   int gpus() const { return topology->gpu_count(); }
   double tokens_per_second() const;  // and GPU
   double tflops() const;             // model TFLOP/s of a GPU; 0: unknown

@@ -31,7 +31,7 @@ CaseColumns keys_of(const std::vector<ShownCase>& cases) {
   };
   const bool iterations = !cases.empty() && cases.front().run().iteration;
   if (!iterations || differ(cases, &CaseName::topology)) add("topology", &CaseName::topology);
-  add("policy", &CaseName::policy);
+  keys.push_back({"policy", [](const ShownCase& c) { return Cell(c.of.marked_policy()); }});
   if (iterations) add("routing", &CaseName::routing);
   if (differ(cases, &CaseName::fidelity)) add("fidelity", &CaseName::fidelity);
   return keys;

@@ -227,6 +227,26 @@ IterationTimes iteration_times(const Plan& plan, const Timeline& timeline, bool 
   return sum;
 }
 
+ActivatedExperts activated_experts(const Plan& plan) {
+  ActivatedExperts sum;
+  for (const Op& op : plan.ops) {
+    if (op.key.type() != OpType{OpKind::fc1}) continue;
+    std::int64_t all = 0, most = 0;
+    for (std::size_t m = 0; m < op.group.size(); ++m) {
+      const auto* gemm = std::get_if<GroupedGemm>(&op.kernels()->of(m));
+      if (gemm == nullptr) continue;
+      const auto with_rows = std::ranges::count_if(gemm->wave ? gemm->wave->rows : gemm->m,
+                                                   [](std::int64_t rows) { return rows > 0; });
+      all += with_rows;
+      most = std::max<std::int64_t>(most, with_rows);
+    }
+    if (all == 0) continue;
+    sum.add({static_cast<double>(all) / static_cast<double>(op.group.size()),
+             static_cast<double>(most)});
+  }
+  return {sum.mean, sum.most};
+}
+
 double expert_load_max_over_mean(const Plan& plan, const Continued* continued) {
   double sum = 0;
   int count = 0;

@@ -11,6 +11,7 @@
 #include "sim/plan/plan.h"
 #include "sim/plan/timeline.h"
 #include "sim/report/continued.h"
+#include "sim/report/serving_figures.h"
 
 namespace moesim {
 
@@ -69,5 +70,8 @@ IterationTimes iteration_times(const Plan& plan, const Timeline& timeline, bool 
 /// Rows of the routed experts of the busiest GPU over those of the mean one, by GPUs that work on
 /// the same layer: the mean over layers and microbatches.
 double expert_load_max_over_mean(const Plan& plan, const Continued* continued = nullptr);
+
+/// Of one step.
+ActivatedExperts activated_experts(const Plan& plan);
 
 }  // namespace moesim

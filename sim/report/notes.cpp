@@ -19,7 +19,7 @@ std::string subject(const CaseResult& c, const std::string& note,
                     const std::vector<CaseResult>& cases) {
   const bool everywhere = std::all_of(cases.begin(), cases.end(), [&](const CaseResult& other) {
     return !other.ran() || other.name.policy_text() != c.name.policy_text() ||
-           has(other.metrics.notes, note);
+           has(notes_of(other), note);
   });
   const std::string policy = c.name.policy_text();
   return everywhere ? policy : fmt::format("{} on {}", policy, c.name.topology);
@@ -27,10 +27,17 @@ std::string subject(const CaseResult& c, const std::string& note,
 
 }  // namespace
 
+std::vector<std::string> notes_of(const CaseResult& c) {
+  std::vector<std::string> notes;
+  if (!c.cannot_run.empty()) notes.push_back(cannot_run_note(c.cannot_run));
+  notes.insert(notes.end(), c.metrics.notes.begin(), c.metrics.notes.end());
+  return notes;
+}
+
 std::string notes_below(const std::vector<CaseResult>& cases) {
   std::vector<std::pair<std::string, std::vector<std::string>>> notes;  // with subjects
   for (const CaseResult& c : cases) {
-    for (const std::string& note : c.metrics.notes) {
+    for (const std::string& note : notes_of(c)) {
       auto known = std::find_if(notes.begin(), notes.end(),
                                 [&](const auto& entry) { return entry.first == note; });
       if (known == notes.end()) known = notes.insert(notes.end(), {note, {}});

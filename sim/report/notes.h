@@ -9,6 +9,9 @@
 
 namespace moesim {
 
+/// Sentences whose subject is the policy: that it cannot run, if so, and its notes.
+std::vector<std::string> notes_of(const CaseResult& c);
+
 /// The notes of the cases as lines that start with #. Each note is there once, with its policies,
 /// and with the topology if not all cases of a policy have it.
 std::string notes_below(const std::vector<CaseResult>& cases);

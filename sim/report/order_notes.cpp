@@ -5,8 +5,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
+
+#include "sim/report/token_rates.h"
 
 namespace moesim {
 namespace {
@@ -130,28 +131,17 @@ std::string tie_line(Cases cases, const std::string& where) {
                      fmt::join(ties, "; "), where);
 }
 
-/// Whether exchanges of tokens go by links of a class; of iterations those on the critical path.
-bool carries_tokens_by(const CaseResult& c, std::size_t link_class) {
-  const Traffic& traffic = c.metrics.total.traffic;
-  if (link_class < traffic.link_class.size()) return traffic.link_class[link_class] > 0;
-  const std::string& name = c.topology->classes()[link_class].name;
-  return std::ranges::any_of(std::array{PathKind::dispatch, PathKind::combine}, [&](PathKind k) {
-    const TimeByResource& by = c.metrics.path.of(k).by;
-    return by.contains(name) || by.contains("shared " + name);
-  });
-}
-
 /// A rate that nothing is taken off is better than a measured one of the same link.
 std::string data_sheet_lines(const Cases& cases, const std::string& where) {
-  std::set<std::size_t> classes;
-  for (const CaseResult* c : cases)
-    classes.insert(c->by_data_sheet.begin(), c->by_data_sheet.end());
+  std::set<std::string> classes;
+  for (const CaseResult* c : cases) classes.merge(token_rates(*c).by_data_sheet);
   std::string text;
-  for (const std::size_t link_class : classes) {
+  for (const std::string& name : classes) {
     std::vector<std::string> sheet, measured;
     for (const CaseResult* c : cases) {
-      if (!carries_tokens_by(*c, link_class)) continue;
-      const bool by_sheet = std::ranges::count(c->by_data_sheet, link_class) > 0;
+      const TokenRates rates = token_rates(*c);
+      const bool by_sheet = rates.by_data_sheet.contains(name);
+      if (!by_sheet && !rates.of_transport.contains(name)) continue;
       auto& names = by_sheet ? sheet : measured;
       const bool known = std::ranges::find(names, c->name.policy) != names.end();
       if (!known) names.push_back(c->name.policy);  // of two routings
@@ -160,8 +150,7 @@ std::string data_sheet_lines(const Cases& cases, const std::string& where) {
     text += fmt::format(
         "# note: {} by data sheet ({}) against measured or assumed rates ({}): the order of these "
         "is not known ({})\n",
-        cases.front()->topology->classes()[link_class].name, fmt::join(sheet, ", "),
-        fmt::join(measured, ", "), where);
+        name, fmt::join(sheet, ", "), fmt::join(measured, ", "), where);
   }
   return text;
 }

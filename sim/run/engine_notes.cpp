@@ -77,12 +77,16 @@ std::string rebalance_note(const Scenario& scenario, const std::vector<const Eng
   return "# serving.engine.rebalance has no effect: no policy places experts by their loads\n";
 }
 
-/// Of kernels that are not for passes as large, once for each policy.
+/// Of kernels that the cluster cannot run or that are not for passes as large, once for each
+/// policy.
 std::string kernels_note(const std::vector<const EngineCase*>& ran) {
   std::set<std::string> notes;
+  const auto add = [&](const EngineCase* c, const std::string& note) {
+    notes.insert(fmt::format("# {} {}\n", c->name.policy, note));
+  };
   for (const EngineCase* c : ran) {
-    const std::string& note = c->outcome.kernels_note;
-    if (!note.empty()) notes.insert(fmt::format("# {} {}\n", c->name.policy, note));
+    if (!c->outcome.cannot_run.empty()) add(c, cannot_run_note(c->outcome.cannot_run));
+    if (!c->outcome.kernels_note.empty()) add(c, c->outcome.kernels_note);
   }
   return fmt::format("{}", fmt::join(notes, ""));
 }

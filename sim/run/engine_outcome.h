@@ -50,6 +50,7 @@ struct EngineOutcome {
   std::string costs_not_stated = {};
   EngineBalancing balancing;
   std::string kernels_note = {};  // of kernels that are not for passes as large
+  std::string cannot_run = {};    // why the cluster cannot run a pool's kernels; empty: it can
   std::string unsuitable = {};
 };
 

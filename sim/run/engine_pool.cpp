@@ -32,9 +32,13 @@ ServingBatch largest_pass(const EngineOptions& engine, const RequestLog& log, in
       {SequenceStep{0, std::max<std::int64_t>(tokens, 1), 1, -1}})};
 }
 
+ServingBatch smallest_pass(int ranks) {
+  return {{static_cast<std::size_t>(ranks), {SequenceStep{0, 1, 1, -1}}}};
+}
+
 /// Says in the options when experts move, and for how long.
 EngineBalancing balance(EngineOptions& engine, PassPrices& prices) {
-  const ServingBatch small{{static_cast<std::size_t>(engine.ranks), {SequenceStep{0, 1, 1, -1}}}};
+  const ServingBatch small = smallest_pass(engine.ranks);
   const bool times_moving = engine.rebalance.interval > 0 && !engine.rebalance.stall;
   const PassPrices::Balancing found = prices.balancing(small, times_moving);
   if (!found.planned) engine.rebalance = {};  // what nobody plans does not move
@@ -198,6 +202,8 @@ PoolPrices::PoolPrices(const PolicyRun& run, Fidelity fidelity, const EngineRun&
           shape_of(*run.scenario.iteration, gpus_, run.inputs.model).grid.size(ParallelAxis::dp))) {
 }
 
+std::string PoolPrices::cannot_run() const { return exact_.cannot_run(smallest_pass(ranks_)); }
+
 OpenedPool::OpenedPool(Scenario scenario, RoutingSource routing, bool one_run)
     : scenario_(std::move(scenario)),
       inputs_(open_inputs(scenario_)),
@@ -245,6 +251,8 @@ EngineOutcome run_pools(const EngineRun& asked, const PoolInstances& prompts,
   outcome.kv_tokens = served.kv_tokens;
   outcome.balancing = served.balancing;
   outcome.kernels_note = note_of_kernels(prompts);
+  outcome.cannot_run = prompts.prices->cannot_run();
+  if (decode && outcome.cannot_run.empty()) outcome.cannot_run = decode->prices->cannot_run();
   outcome.metrics = serving_metrics(served.run, asked.sla, asked.warmup, outcome.gpus);
   add_costs(prompts, decode, outcome);
   outcome.samples = thinned(served.run.samples, most_samples);

@@ -31,6 +31,8 @@ class PoolPrices {
   const PassErrors& errors() const { return table_.errors(); }
   bool exact_only() const { return exact_only_; }
   const PolicyRun& run() const { return run_; }
+  /// Why the cluster cannot run the policy's kernels; empty: it can.
+  std::string cannot_run() const;
 
  private:
   const PolicyRun& run_;

@@ -135,7 +135,10 @@ void add_keys(Table& table, const std::vector<EngineCase>& cases,
     for (std::size_t i = 0; i < ran.size(); ++i) table.rows[i].push_back(ran[i]->name.*name);
   };
   if (cases_differ(cases, &CaseName::topology)) add("topology", &CaseName::topology);
-  add("policy", &CaseName::policy);
+  table.columns.push_back({"policy", TableColumn::Kind::key});
+  for (std::size_t i = 0; i < ran.size(); ++i) {
+    table.rows[i].push_back(marked(ran[i]->name.policy, ran[i]->outcome.cannot_run));
+  }
   add("routing", &CaseName::routing);
   if (cases_differ(cases, &CaseName::fidelity)) add("fidelity", &CaseName::fidelity);
 }

@@ -203,6 +203,7 @@ Json engine_case_json(const EngineCase& c) {
   json["gpus"] = o.gpus;
   json["ranks"] = o.ranks;
   json["run_s"] = m.time.value;
+  if (!o.cannot_run.empty()) json["cannot_run"] = o.cannot_run;
   if (o.balancing.never_planned()) json["never_planned"] = true;
   if (o.balancing.interval > 0) json["rebalance_stall_s"] = o.balancing.stall.value;
   json["requests"] = m.requests;

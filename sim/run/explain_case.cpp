@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/counted.h"
+#include "sim/report/cannot_run.h"
 #include "sim/report/explain_text.h"
 #include "sim/run/backends.h"
 #include "sim/run/bounds.h"
@@ -29,10 +31,16 @@ std::size_t place_of(const PlannedStep& planned, int layer) {
 std::vector<std::string> notes_of(const PolicyPlanner& steps, const PlannedStep& planned,
                                   const ClusterInput& cluster) {
   const LayerPlanner& planner = steps.planner().layer_planner();
-  if (!steps.planner().spec().only_layers) return planner.notes();
+  std::vector<std::string> notes;
+  if (const std::string& why = planner.cannot_run(); !why.empty()) {
+    notes.push_back(cannot_run_note(why));
+  }
   const PlanningRecord record{static_cast<int>(cluster.warmup.size()) + 1,
                               planner.replans_in_warmup() + (planned.replanned() ? 1 : 0)};
-  return planning_notes(steps.planner(), cluster, record);
+  const bool iterations = !steps.planner().spec().only_layers;
+  std::ranges::move(iterations ? planner.notes() : planning_notes(steps.planner(), cluster, record),
+                    std::back_inserter(notes));
+  return notes;
 }
 
 }  // namespace

@@ -145,6 +145,10 @@ Scenario PassPrices::at_step(Scenario pass, int step) const {
   return pass;
 }
 
+std::string PassPrices::cannot_run(const ServingBatch& any) const {
+  return planner(with_batch(any), true).planner().layer_planner().cannot_run();
+}
+
 PassPrices::Balancing PassPrices::balancing(const ServingBatch& batch, bool times_moving) {
   const Scenario pass = with_batch(batch);
   PolicyPlanner asked = planner(pass, false);

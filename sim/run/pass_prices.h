@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "sim/model/kv_cache.h"
 #include "sim/plan/backend.h"
@@ -33,6 +34,8 @@ class PassPrices : public StepPrices {
   std::int64_t cache_tokens(const ServingBatch& batch, const EngineMemory& memory);
   /// What its routed experts take of a GPU next to these.
   ServedExperts served_experts(const EngineMemory& memory) const;
+  /// Why the cluster cannot run the policy's kernels, of any pass; empty: it can.
+  std::string cannot_run(const ServingBatch& any) const;
   /// What the policy does by loads, in a pass of that batch.
   struct Balancing {
     bool from_loads = false;  // it places experts by them

@@ -36,19 +36,26 @@ std::vector<std::string> planning_notes(const Planner& planner, const ClusterInp
   return notes;
 }
 
+std::string cannot_run(const Planner& planner, const RunMetrics& metrics) {
+  std::string why = planner.layer_planner().cannot_run();
+  const auto& serving = planner.spec().spec.serving;
+  if (!serving || !metrics.iteration) return why;
+  const FullestGpu& gpu = metrics.iteration->fullest;
+  const Bytes share(std::llround(serving->kv_fraction * static_cast<double>(gpu.memory.value)));
+  if (gpu.peak <= share || !gpu.fits()) return why;
+  return why + fmt::format(
+                   "{}an engine does not hold this pass: GPU {} needs {}, memory_fraction {:g} of "
+                   "it is {}",
+                   why.empty() ? "" : "; ", gpu.gpu.value, to_string(gpu.peak),
+                   serving->kv_fraction, to_string(share));
+}
+
 std::vector<std::string> iteration_notes(const Planner& planner, const ClusterInput& cluster,
                                          const IterationFigures& figures) {
   std::vector<std::string> notes = planner.layer_planner().notes();
   if (const FullestGpu& gpu = figures.fullest; !gpu.fits()) {
     notes.push_back(fmt::format("does not fit (!): GPU {} has {} and needs {} {}", gpu.gpu.value,
                                 to_string(gpu.memory), to_string(gpu.peak), gpu.when));
-  } else if (const auto& serving = planner.spec().spec.serving) {
-    const Bytes share(std::llround(serving->kv_fraction * static_cast<double>(gpu.memory.value)));
-    if (gpu.peak > share) {
-      notes.push_back(fmt::format(
-          "an engine does not hold this pass: GPU {} needs {}, memory_fraction {:g} of it is {}",
-          gpu.gpu.value, to_string(gpu.peak), serving->kv_fraction, to_string(share)));
-    }
   }
   if (const int few = figures.simulated_gpus; few > 0) {
     notes.push_back(

@@ -22,6 +22,10 @@ struct PlanningRecord {
 std::vector<std::string> planning_notes(const Planner& planner, const ClusterInput& cluster,
                                         const PlanningRecord& record);
 
+/// Why the cluster cannot run what was simulated: the policy's kernels, or of a pass of serving the
+/// memory that an engine takes. Empty: it can.
+std::string cannot_run(const Planner& planner, const RunMetrics& metrics);
+
 /// Notes on iterations: that they do not fit, that fewer GPUs or microbatches were simulated than
 /// there are, and on a policy that never decided from loads.
 std::vector<std::string> iteration_notes(const Planner& planner, const ClusterInput& cluster,

@@ -211,11 +211,10 @@ class Measuring {
       figures.continued_drift = std::max(figures.continued_drift, continued->drift);
     }
     const FullestGpu fullest = fullest_of(step.planned.memory, run_.cluster.gpus);
-    if (figures.serving) {
-      std::int64_t& free = figures.serving->free_cache_tokens;
-      const std::int64_t of_step = free_cache_tokens(
-          planner(), step.planned.memory, run_.cluster.gpus, figures.serving->cache_per_token);
-      free = metrics.steps.empty() ? of_step : std::min(free, of_step);
+    if (auto& serving = figures.serving) {
+      serving->add(activated_experts(plan),
+                   free_cache_tokens(planner(), step.planned.memory, run_.cluster.gpus,
+                                     serving->cache_per_token));
     }
     if (figures.fullest.peak < fullest.peak) figures.fullest = fullest;
     const bool hosts = hosts_take_time(run_.cluster.gpus);
@@ -253,6 +252,7 @@ class Measuring {
 
   void end(RunMetrics& metrics, const RoutingChange& change) const {
     metrics.loss = planner().layer_planner().loss(change);
+    outcome_.cannot_run = cannot_run(planner(), metrics);
     if (!iterations()) return note_layers(metrics);
     metrics.notes = iteration_notes(planner(), run_.cluster, *metrics.iteration);
     const std::string note =

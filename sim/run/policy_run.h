@@ -39,6 +39,7 @@ struct PolicyOutcome {
   std::vector<Pictures> pictures;  // of each fidelity, or none
   bool fixed = false;              // its placement decides nothing from loads
   std::string hint = {};           // what may help, if it is unsuitable
+  std::string cannot_run = {};     // why the cluster cannot run it; empty: it can
 };
 
 /// Plans each step once and simulates it at every fidelity before the next: planners look back, and

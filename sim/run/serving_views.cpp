@@ -2,6 +2,7 @@
 #include "sim/run/serving_views.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -54,6 +55,16 @@ std::string weights_text(const ServingSpec& serving, const MoeModel& model) {
   std::string text = "weights ";
   text += experts ? name_of(model.other_weights()) : precision_of_type(serving.weights);
   if (experts) text += ", experts " + precision_of_type(serving.weights);
+  const GemmTypes types = GemmTypes::served(serving.weights, model, serving.quantized);
+  std::vector<std::string> others;
+  for (std::size_t part = 0; part < gemm_part_names().size(); ++part) {
+    const auto of = static_cast<GemmPart>(part);
+    if (usually_quantized.has(of) && !types.parts.has(of))
+      others.push_back(gemm_part_names()[part]);
+  }
+  if (!others.empty()) {
+    text += fmt::format(", {} {}", fmt::join(others, ", "), name_of(types.others));
+  }
   return text + (serving.states_weights || !model.checkpoint ? "" : " (as its checkpoint)");
 }
 

@@ -97,6 +97,7 @@ CaseResult case_of(const PolicyRun& run, const std::string& fidelity, const Topo
   c.twin = {run.system.but_placement, c.ran() && outcome->fixed};
   if (!c.ran() && outcome) c.hint = outcome->hint;
   if (!c.ran()) return c;
+  c.cannot_run = outcome->cannot_run;
   c.by_data_sheet = classes_by_data_sheet(run.system.transports.tokens.get(), topology);
   c.metrics = std::move(outcome->metrics[f]);
   if (!outcome->pictures.empty()) c.pictures = {std::move(outcome->pictures[f])};

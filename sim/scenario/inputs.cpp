@@ -191,6 +191,15 @@ void refuse_weights(const std::vector<Override>& changes_of_model) {
                  "serving.precision says in which type an engine holds them");
 }
 
+/// Nobody updates weights of four bits.
+void refuse_four_bits(const Scenario& scenario, const MoeModel& model) {
+  const bool trains = scenario.trains() || (!scenario.iteration && scenario.backward);
+  if (!trains || bytes_per_element(model.weights) >= 1) return;
+  throw Error(fmt::format("model '{}': weights of {} in a backward pass", model.name,
+                          name_of(model.weights)),
+              "pass: forward; in training 'precision' says what products are in");
+}
+
 /// All but how the trace fits the clusters.
 Inputs open_all(const Scenario& scenario, InputCache& cache) {
   check_names(scenario);
@@ -202,6 +211,7 @@ Inputs open_all(const Scenario& scenario, InputCache& cache) {
     refuse_weights(model_overrides);
     read.weights = scenario.iteration->serving->weights;
   }
+  refuse_four_bits(scenario, read);
   check_dense(scenario, read);
   RoutingTrace trace = trace_of(scenario, read, cache);
   Inputs inputs{std::move(trace), std::move(read), {}, {}, {}, {}, {}, {}};

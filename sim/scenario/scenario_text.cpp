@@ -97,6 +97,10 @@ void add_serving(Json& json, const IterationSpec& spec) {
   keys["drafts"] = serving.drafts;
   keys["accepted"] = serving.accepted;
   keys["precision"] = precision_of_type(serving.weights);
+  if (serving.quantized) {
+    keys["precision"] = {{"format", precision_of_type(serving.weights)},
+                         {"parts", serving.quantized->names(gemm_part_names())}};
+  }
   keys["kv"] = name_of(serving.kv);
   if (serving.pad.empty()) {
     keys["graphs"] = serving.graphs;

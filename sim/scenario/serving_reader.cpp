@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/base/data_files.h"
+#include "sim/planner/iteration/precision.h"
 #include "sim/scenario/engine_run.h"
 #include "sim/scenario/scenario.h"
 
@@ -142,6 +143,31 @@ void check_sizes(const YamlMap& scenario, IterationSpec& spec) {
 
 }  // namespace
 
+/// A format, or {format, parts}.
+void read_served_precision(const YamlValue& value, ServingSpec& serving) {
+  serving.states_weights = true;
+  if (!value.is_map()) {
+    serving.weights = type_of_precision(value.choice(serving_precision_names));
+    return;
+  }
+  const YamlMap map = value.map();
+  serving.weights = type_of_precision(map.choice("format", serving_precision_names));
+  const auto parts = map.find("parts");
+  if (!parts) return;
+  serving.quantized = read_gemm_parts(*parts);
+  if (is_stored_only(serving.weights) || !is_quantized(serving.weights)) {
+    parts->error(fmt::format("'serving.precision.parts' with {}", name_of(serving.weights)),
+                 "parts are for fp8 and nvfp4; other formats of fewer bits are in routed experts");
+  }
+  if (!serving.quantized->has(GemmPart::experts)) {
+    parts->error("'serving.precision.parts' without experts", "name experts, too");
+  }
+  if (serving.quantized->has_any({GemmPart::head, GemmPart::scores})) {
+    parts->error("'serving.precision.parts' with head or scores",
+                 "engines leave logits as they are; serving.kv says in which type keys are");
+  }
+}
+
 bool is_serving(const YamlMap& scenario) { return scenario.find("serving").has_value(); }
 
 void read_serving(const YamlMap& scenario, IterationSpec& spec) {
@@ -158,8 +184,7 @@ void read_serving(const YamlMap& scenario, IterationSpec& spec) {
             "a sequence keeps as many drafts as there are, at most");
   }
   read_batch_or_requests(map, serving);
-  serving.weights = type_of_precision(map.choice("precision", serving_precision_names, 0));
-  serving.states_weights = map.find("precision").has_value();
+  if (const auto precision = map.find("precision")) read_served_precision(*precision, serving);
   serving.kv = map.choice("kv", kv_type_names, 0) == 1 ? DataType::fp8 : DataType::bf16;
   read_graphs(map, serving);
   serving.overlap = static_cast<ServingOverlap>(map.choice("overlap", serving_overlap_names, 0));

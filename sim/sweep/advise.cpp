@@ -12,9 +12,11 @@
 
 #include "sim/base/error.h"
 #include "sim/base/units.h"
+#include "sim/sweep/advice_rows.h"
 #include "sim/sweep/advice_text.h"
 #include "sim/sweep/break_even.h"
 #include "sim/sweep/candidates.h"
+#include "sim/sweep/data_sheets.h"
 #include "sim/sweep/reasons.h"
 #include "sim/sweep/search.h"
 #include "sim/sweep/winners.h"
@@ -26,7 +28,6 @@ constexpr double usual_part = 0.2;        // of the candidates at `port`,
 constexpr std::int64_t fewest_runs = 12;  // but of small grids so many
 constexpr double part_at_analytic = 0.6;  // of the time, if it is short
 constexpr double as_fast = 1 + 1e-6;
-constexpr std::size_t most_resources = 3;  // that are reported
 constexpr int most_reasons = 3;
 
 class Adviser {
@@ -46,7 +47,7 @@ class Adviser {
     until_ = options_.budget;
     find();
     if (ranked_.empty()) rank_by_analytic();
-    if (ranked_.empty()) throw_reasons();
+    if (ranked_.empty()) throw_reasons(analytic_, !left_out_.empty());
     if (by_port_) finals();
     return printout();
   }
@@ -65,7 +66,7 @@ class Adviser {
   }
 
   static Contender contender(const SweepRow& row) {
-    return {text_in(row, "policy"), text_in(row, "routing"), text_in(row, "lossy")};
+    return {text_in(row, "policy"), text_in(row, "routing"), text_in(row, lossy_column)};
   }
 
   void find() {
@@ -84,11 +85,25 @@ class Adviser {
       possible_.push_back(id);
     }
     left_out_ = winners.left_out();
-    const std::int64_t possible = std::ssize(possible_);
-    SearchOptions search_options{most_runs(possible),
-                                 std::max<std::int64_t>(options_.workers, possible / 50)};
-    search_options.ranked = std::max(options_.shown, options_.finals);
-    search_options.stop = options_.stop;
+    data_sheets_.emplace(analytic_.rows(), possible_);
+    found_ = search_among(candidates, false, most_runs(std::ssize(possible_)));
+    if (data_sheets_->any()) found_.runs += search_among(candidates, true, options_.shown).runs;
+    for (const std::int64_t id : possible_) {
+      if (!std::isnan(port_.time(id))) ranked_.push_back(id);
+    }
+    sort(ranked_.begin(), ranked_.end(), port_);
+    by_port_ = !ranked_.empty();
+  }
+
+  /// Among those by data sheets, or all others.
+  SearchEnd search_among(std::vector<SearchCandidate> candidates, bool sheets, std::int64_t most) {
+    for (const std::int64_t id : possible_) {
+      if (by_data_sheet(id).empty() != sheets) continue;
+      candidates[static_cast<std::size_t>(id)].rough = std::numeric_limits<double>::quiet_NaN();
+    }
+    SearchOptions asked{most, std::max<std::int64_t>(options_.workers, std::ssize(possible_) / 50)};
+    asked.ranked = std::max(options_.shown, options_.finals);
+    asked.stop = options_.stop;
     const auto exact = [this](const std::vector<std::size_t>& chosen) {
       std::vector<std::int64_t> ids(chosen.begin(), chosen.end());
       port_.run(ids);
@@ -96,62 +111,68 @@ class Adviser {
       for (const std::int64_t id : ids) times.push_back(port_.time_if_run(id));
       return times;
     };
-    found_ = search(candidates, exact, search_options);
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      if (!std::isnan(found_.exact[i])) ranked_.push_back(static_cast<std::int64_t>(i));
-    }
-    std::ranges::stable_sort(ranked_, {}, [this](std::int64_t id) { return port_.time(id); });
-    by_port_ = !ranked_.empty();
+    return search(candidates, exact, asked);
+  }
+
+  /// The contested links of a candidate's data sheets, by what was simulated last.
+  std::string by_data_sheet(std::int64_t id) const {
+    const auto& rows = port_.rows().contains(id) ? port_.rows() : analytic_.rows();
+    return data_sheets_->links(rows.at(id));
+  }
+
+  /// The fastest first, but those by data sheets behind all others.
+  void sort(std::vector<std::int64_t>::iterator from, std::vector<std::int64_t>::iterator to,
+            const Candidates& by) const {
+    std::ranges::stable_sort(from, to, {}, [&](std::int64_t id) {
+      return std::pair(!by_data_sheet(id).empty(), by.time(id));
+    });
   }
 
   /// If the time was too short for any at `port`.
   void rank_by_analytic() {
     ranked_ = possible_;
-    std::ranges::stable_sort(ranked_, {}, [this](std::int64_t id) { return analytic_.time(id); });
+    sort(ranked_.begin(), ranked_.end(), analytic_);
   }
 
   /// The best few at `flow`, which then decides among them.
   void finals() {
     const auto few =
-        std::min<std::size_t>(ranked_.size(), static_cast<std::size_t>(options_.finals));
+        std::min<std::ptrdiff_t>(end_of_comparable() - ranked_.begin(), options_.finals);
     if (few < 2) return;
-    const std::vector<std::int64_t> best(ranked_.begin(), ranked_.begin() + static_cast<long>(few));
+    const std::vector<std::int64_t> best(ranked_.begin(), ranked_.begin() + few);
     flow_.run(best);
     for (const std::int64_t id : best) {
       if (std::isnan(flow_.time(id))) return;
     }
-    std::ranges::stable_sort(ranked_.begin(), ranked_.begin() + static_cast<long>(few), {},
-                             [this](std::int64_t id) { return flow_.time(id); });
+    sort(ranked_.begin(), ranked_.begin() + few, flow_);
     by_flow_ = true;
   }
 
-  /// What is to be known of the shown ones.
-  std::string notes() const {
-    std::set<std::string> all;
-    for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
-      const SweepRow& row = shown_at().rows().at(ranked_[r]);
-      const std::string note = text_in(row, "notes");
-      if (!note.empty()) all.insert(fmt::format("# {} {}\n", text_in(row, "policy"), note));
-    }
-    return fmt::format("{}", fmt::join(all, "")) + degrees();
+  /// Those before it are measured where the first one is.
+  std::vector<std::int64_t>::const_iterator end_of_comparable() const {
+    const bool sheet = !by_data_sheet(ranked_.front()).empty();
+    return std::ranges::find_if(
+        ranked_, [&](std::int64_t id) { return by_data_sheet(id).empty() == sheet; });
   }
 
-  /// The expert-parallel degrees, if nothing but policies differs in them.
-  std::string degrees() const {
-    const auto says_none = [](const SweepAxis& axis) {
-      return axis.name == "policy" || axis.name == "routing";
-    };
-    if (!std::ranges::all_of(port_.grid().axes(), says_none)) return "";
-    std::map<double, std::set<std::string>> policies;  // by degree
+  /// The fastest by data sheets, if the first is not one of them.
+  std::string best_by_data_sheet() const {
+    const auto best = end_of_comparable();
+    if (best == ranked_.end()) return "";
+    const Candidates& by = by_port_ ? port_ : analytic_;
+    return fmt::format(
+        "# {} by data sheet: {} takes {}; whether that is faster than the first, whose rates are "
+        "measured or assumed, is not known\n",
+        by_data_sheet(*best), text_in(by.rows().at(*best), "policy"),
+        to_string(Seconds(by.time(*best))));
+  }
+
+  std::vector<const SweepRow*> shown_rows() const {
+    std::vector<const SweepRow*> rows;
     for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
-      const SweepRow& row = shown_at().rows().at(ranked_[r]);
-      policies[figure_number(row, "ep")].insert(text_in(row, "policy"));
+      rows.push_back(&shown_at().rows().at(ranked_[r]));
     }
-    std::string text;
-    for (const auto& [ep, names] : policies) {
-      if (policies.size() > 1) text += fmt::format("# ep {}: {}\n", ep, fmt::join(names, ", "));
-    }
-    return text;
+    return rows;
   }
 
   /// Where the rows of the shown ones are.
@@ -161,24 +182,6 @@ class Adviser {
 
   std::int64_t unseen() const { return analytic_.grid().size() - std::ssize(analytic_.rows()); }
 
-  [[noreturn]] void throw_reasons() const {
-    std::vector<Diagnostic> all;
-    for (const SharedReason& reason : shared_reasons(analytic_.rows())) {
-      all.push_back({Severity::error, "", 0, 0, reason.varies ? reason.text() : reason.example, "",
-                     hint_about(analytic_.grid(), reason.candidate)});
-    }
-    if (!left_out_.empty()) {
-      all.push_back({Severity::error, "", 0, 0, "no candidate may win", "",
-                     "all that can be simulated are lossy, or have balanced routing: "
-                     "--lossy allow, --routing recorded"});
-      throw Error(all);
-    }
-    const std::string hint =
-        unseen() == 0 ? "" : fmt::format("--budget was too short for {} of them", unseen());
-    all.push_back({Severity::error, "", 0, 0, "no candidate could be simulated", "", hint});
-    throw Error(all);
-  }
-
   /// What would bring the second, the first of the slower ones, to the time of the first.
   std::string what_second_needs() const {
     if (options_.shown < 2 || !by_port_) return "";
@@ -186,18 +189,20 @@ class Adviser {
     const auto takes_longer = [&](std::int64_t id) {  // what was not simulated does not
       return by.time(id) > by.time(ranked_[0]) * as_fast;
     };
-    const auto equal = std::ranges::count_if(
-        ranked_, [&](std::int64_t id) { return by.time(id) <= by.time(ranked_[0]) * as_fast; });
+    const auto end = end_of_comparable();
+    const auto equal = std::count_if(ranked_.begin(), end, [&](std::int64_t id) {
+      return by.time(id) <= by.time(ranked_[0]) * as_fast;
+    });
     std::string text = equal > 1 ? fmt::format("# as fast as the first: {} more\n", equal - 1) : "";
-    const auto slower = std::ranges::find_if(ranked_, takes_longer);
-    if (slower == ranked_.end()) return text;
+    const auto slower = std::find_if(ranked_.begin(), end, takes_longer);
+    if (slower == end) return text;
     const double first = by.time(ranked_[0]), missing = by.time(*slower) - first;
     text += fmt::format("# the next takes {} ({:.1f} %) longer", to_string(Seconds(missing)),
                         100 * missing / first);
     if (port_.time(*slower) <= port_.time(ranked_[0])) {
       return text + " at flow, though not at port: the two are as good as each other\n";
     }
-    return text + "; at port it would win " + words(break_even_with(*slower)) + "\n";
+    return text + "; at port it would win " + words_of(break_even_with(*slower)) + "\n";
   }
 
   std::vector<BreakEven> break_even_with(std::int64_t slower) const {
@@ -206,19 +211,6 @@ class Adviser {
   }
 
   std::string header() const { return advice_header(port_.grid(), options_.version); }
-
-  static std::string words(const std::vector<BreakEven>& found) {
-    if (found.empty()) {
-      return fmt::format("with no resource of the cluster up to {:g} times as large or as small",
-                         farthest_factor);
-    }
-    std::vector<std::string> all;
-    for (const BreakEven& b : found) {
-      all.push_back(fmt::format("{} {:.2f} times", b.resource, b.factor));
-      if (all.size() == most_resources) break;
-    }
-    return fmt::format("with {} as now", fmt::join(all, ", or with "));
-  }
 
   std::string ended_early() const {
     const bool over = elapsed() > options_.budget;
@@ -234,11 +226,11 @@ class Adviser {
     out.add(header());
     out.add(fmt::format(
         "# {} candidates: {} simulated at analytic, {} cannot be; {} at port, {} at flow\n"
-        "# {:.0f} % sure that no other one{} is faster at port; {} of the others are slower for "
+        "# {:.0f} % sure that no other{} one{} is faster at port; {} of the others are slower for "
         "certain, by their bounds\n{}",
         analytic_.grid().size(), simulated, std::ssize(analytic_.rows()) - simulated, found_.runs,
-        flow_.rows().size(), std::floor(100 * found_.sure), unseen() > 0 ? " of them" : "",
-        found_.beaten, ended_early()));
+        flow_.rows().size(), std::floor(100 * found_.sure), data_sheets_->any() ? " measured" : "",
+        unseen() > 0 ? " of them" : "", found_.beaten, ended_early()));
     int told = 0;
     for (const SharedReason& reason : shared_reasons(analytic_.rows())) {
       if (++told > most_reasons) break;
@@ -249,11 +241,13 @@ class Adviser {
     for (const SweepAxis& axis : port_.grid().axes()) {
       columns.push_back({axis.name, TableColumn::Kind::key});
     }
-    bool any_lossy = false;
-    for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
-      any_lossy |= !text_in(shown_at().rows().at(ranked_[r]), "lossy").empty();
+    bool any_lossy = false, any_sheet = false;
+    for (const SweepRow* row : shown_rows()) {
+      any_lossy |= !text_in(*row, lossy_column).empty();
+      any_sheet |= !data_sheets_->links(*row).empty();
     }
     columns.push_back({"lossy", TableColumn::Kind::words, 0, any_lossy});
+    columns.push_back({"data sheet", TableColumn::Kind::words, 0, any_sheet});
     const bool steps = !text_in(shown_at().rows().at(ranked_[0]), "bound_by").empty();
     for (const char* name : {"time", "flow", "analytic", "memory"}) columns.push_back({name});
     columns.push_back({steps ? "bound by" : "critical path"});
@@ -263,7 +257,8 @@ class Adviser {
       const SweepRow& row = shown_at().rows().at(id);
       auto& cells = table.rows.emplace_back();
       for (const AxisPoint* point : port_.grid().points(id)) cells.emplace_back(point->text);
-      cells.emplace_back(text_in(row, "lossy"));
+      cells.emplace_back(text_in(row, lossy_column));
+      cells.emplace_back(by_data_sheet(id));
       cells.push_back(by_port_ ? Cell(Seconds(port_.time(id))) : no_value("s"));
       cells.push_back(std::isnan(flow_.time(id)) ? no_value("s") : Cell(Seconds(flow_.time(id))));
       cells.emplace_back(Seconds(analytic_.time(id)));
@@ -272,8 +267,10 @@ class Adviser {
     }
     return out.add(table)
         .add(edges_of_ranges(port_.grid(), ranked_[0]))
+        .add(best_by_data_sheet())
         .add(what_second_needs())
-        .add(notes());
+        .add(notes_of(shown_rows()))
+        .add(degrees_of(port_.grid(), shown_rows()));
   }
 
   AdviseOptions options_;
@@ -283,9 +280,10 @@ class Adviser {
   SearchEnd found_;
   std::vector<std::int64_t> ranked_;
   std::vector<std::int64_t> possible_;  // may win
-  double until_ = 0;                    // seconds; then the work at hand ends
-  bool by_port_ = false;                // some were simulated at `port`
-  std::string left_out_;                // lines about the ones that may not win
+  std::optional<DataSheets> data_sheets_;
+  double until_ = 0;      // seconds; then the work at hand ends
+  bool by_port_ = false;  // some were simulated at `port`
+  std::string left_out_;  // lines about the ones that may not win
   bool by_flow_ = false;
 };
 

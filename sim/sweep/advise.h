@@ -32,7 +32,9 @@ struct AdviseOptions {
 
 /// Every candidate at `analytic`, some at `port` (search), the best of them at `flow`. The table
 /// has the ranked few; the lines above it what was simulated and how sure the answer is, those
-/// below it what the second would need. Throws Error if nothing can be simulated.
+/// below it what the second would need. Nobody knows whether exchanges by data sheets are faster
+/// than measured ones on the same links, so that candidates with them come last. Throws Error if
+/// nothing can be simulated.
 Printout advise(const SweepGrid& grid, const AdviseOptions& options);
 
 }  // namespace moesim

@@ -11,6 +11,7 @@
 
 #include "sim/print/progress_line.h"
 #include "sim/sweep/unit_pool.h"
+#include "sim/sweep/winners.h"
 
 namespace moesim {
 namespace {
@@ -33,6 +34,15 @@ class ListedClaims : public Claims {
 const SweepValue* figure_of(const SweepRow& row, const std::string& column) {
   const auto found = std::ranges::find(row.figures, column, &SweepFigure::column);
   return found == row.figures.end() ? nullptr : &found->value;
+}
+
+/// What the cluster cannot run is no answer, though `compare` simulates it: it cannot be.
+SweepRow only_if_it_runs(SweepRow row) {
+  const std::string why = text_in(row, cannot_run_column);
+  if (row.state != sweep_ok || why.empty()) return row;
+  row.state = sweep_unsuitable;
+  row.reason = fmt::format("{} cannot run so: {}", text_in(row, "policy"), why);
+  return row;
 }
 
 }  // namespace
@@ -71,6 +81,17 @@ std::string binding_in(const SweepRow& row) {
     most = figure.column.substr(prefix.size());
   }
   return most;
+}
+
+std::set<std::string> links_by(const SweepRow& row, const std::string& whose_rates) {
+  const std::string prefix = "token_rates.";
+  std::set<std::string> links;
+  for (const SweepFigure& figure : row.figures) {
+    if (figure.column.starts_with(prefix) && figure.value.text == whose_rates) {
+      links.insert(figure.column.substr(prefix.size()));
+    }
+  }
+  return links;
 }
 
 std::vector<std::int64_t> spread_order(const SweepGrid& grid) {
@@ -113,7 +134,8 @@ void Candidates::run(const std::vector<std::int64_t>& ids) {
   std::int64_t done = 0;
   while (!pool.done()) {
     for (SweepRow& row : pool.wait()) {
-      rows_[row.id] = std::move(row);
+      const std::int64_t id = row.id;
+      rows_[id] = only_if_it_runs(std::move(row));
       ++done;
     }
     if (options_.stop()) return;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,8 @@ namespace moesim {
 /// A figure of a row; NaN or "" if the row lacks the column.
 double figure_number(const SweepRow& row, const std::string& column);
 std::string text_in(const SweepRow& row, const std::string& column);
+/// Classes of links by which it exchanges tokens at rates of the "data sheet" or the "transport".
+std::set<std::string> links_by(const SweepRow& row, const std::string& whose_rates);
 /// Seconds of a step or an iteration.
 double time_in(const SweepRow& row);
 /// Bytes of the fullest GPU.
@@ -39,7 +42,7 @@ class Candidates {
   double time(std::int64_t id) const;
   std::optional<double> time_if_run(std::int64_t id) const;
 
-  /// Simulates them unless somebody stops it.
+  /// Simulates them unless somebody stops it. What the cluster cannot run is unsuitable.
   void run(const std::vector<std::int64_t>& ids);
 
  private:

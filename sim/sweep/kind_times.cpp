@@ -6,6 +6,7 @@
 
 #include "sim/planner/iteration/planner.h"
 #include "sim/run/engine_pool.h"
+#include "sim/transport/coverage.h"
 
 namespace moesim {
 namespace {
@@ -20,6 +21,25 @@ ServingBatch decode_batch(int ranks, std::int64_t sequences, const ServingDemand
     for (std::int64_t i = 0; i < sequences; ++i) rank.push_back({context, tokens, 1, request++});
   }
   return batch;
+}
+
+/// Between the GPUs of an EP group.
+TokenRates rates_of(const PolicyRun& run) {
+  TokenRates rates;
+  const Topology& topology = run.cluster.topology;
+  const ParallelSizes& sizes = run.scenario.iteration->parallel;
+  const auto by_sheet = classes_by_data_sheet(run.system.transports.tokens.get(), topology);
+  for (std::size_t c = 0; c < topology.classes().size(); ++c) {
+    const std::string& name = topology.classes()[c].name;
+    const bool between_hosts = name == "nic";
+    if (!between_hosts && name != "nvlink") continue;
+    if (between_hosts &&
+        sizes.ep * sizes.etp.value_or(1) * topology.host_count() <= topology.gpu_count()) {
+      continue;
+    }
+    (std::ranges::count(by_sheet, c) > 0 ? rates.by_data_sheet : rates.of_transport).insert(name);
+  }
+  return rates;
 }
 
 }  // namespace
@@ -82,6 +102,8 @@ KindTimes times_of(const std::string& file, const std::vector<Override>& flags,
   try {
     check_time(stop);
     OpenedPool pool(scenario_of_kind(file, flags, kind));
+    if (const std::string why = pool.prices().cannot_run(); !why.empty()) throw Error(why);
+    times.rates = rates_of(pool.prices().run());
     const EngineOptions engine = pool.engine_run().engine.for_ranks(pool.prices().ranks());
     const auto chunk = std::min(engine.max_tokens, static_cast<std::int64_t>(demand.input));
     ServingBatch prompt;

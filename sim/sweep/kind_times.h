@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/report/token_rates.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario.h"
 #include "sim/serving/requests/request_log.h"
@@ -19,6 +20,7 @@ struct KindTimes {
   std::vector<double> decode;  // s
   double prompt_rate = 0;      // tokens per second
   std::string why;             // it cannot run; else empty
+  TokenRates rates = {};       // of its exchanges of tokens
 };
 
 /// Of the requests of a log, all of which are in flight unless it limits them.

@@ -2,19 +2,38 @@
 #include "sim/sweep/priced_kinds.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "sim/base/counted.h"
 #include "sim/run/workers.h"
 
 namespace moesim {
+namespace {
+
+/// Classes of links of which only the first has a data sheet's rates.
+std::set<std::string> contested_by(const TokenRates& sheet, const TokenRates& other) {
+  return contested({sheet.by_data_sheet, {}}, other);
+}
+
+}  // namespace
 
 void PricedKinds::append(PricedKinds more) {
   std::ranges::move(more.kinds, std::back_inserter(kinds));
   std::ranges::move(more.times, std::back_inserter(times));
   left_out += more.left_out;
+}
+
+std::string PricedKinds::by_data_sheet(const ServingPlan& plan) const {
+  std::set<std::string> links;
+  for (const KindTimes& other : times) {
+    links.merge(contested_by(times[plan.prompts].rates, other.rates));
+    if (plan.decode_instances > 0) links.merge(contested_by(times[plan.decode].rates, other.rates));
+  }
+  return fmt::format("{}", fmt::join(links, ", "));
 }
 
 PricedKinds price_kinds(const std::string& file, const std::vector<Override>& flags,

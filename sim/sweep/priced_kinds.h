@@ -17,6 +17,9 @@ struct PricedKinds {
   std::string left_out;                    // a line for each of the others, with why
 
   void append(PricedKinds more);
+  /// "nic" if a pool exchanges tokens by links at a data sheet's rates that other kinds have
+  /// measured ones for; else empty.
+  std::string by_data_sheet(const ServingPlan& plan) const;
 };
 
 /// Simulates a few passes of each, by so many processes. A kind that cannot run, or whose passes

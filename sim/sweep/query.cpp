@@ -106,6 +106,8 @@ void add_speedup(StoredRows& rows, const std::string& baseline,
   }
 }
 
+const std::set<std::string> prose_columns = {"reason", "scenario", "notes", cannot_run_column};
+
 Table rows_table(const StoredRows& rows, const std::vector<std::string>& axes,
                  const std::set<std::string>& shown) {
   std::vector<TableColumn> columns;
@@ -127,8 +129,7 @@ Table rows_table(const StoredRows& rows, const std::vector<std::string>& axes,
   }
   for (std::size_t c = 0; c < rows.columns.size(); ++c) {
     if (is_axis(rows.columns[c]) || rows.columns[c] == lossy_column) continue;
-    const bool words =
-        rows.columns[c] == "reason" || rows.columns[c] == "scenario" || rows.columns[c] == "notes";
+    const bool words = prose_columns.contains(rows.columns[c]);
     add(c, words ? TableColumn::Kind::prose : TableColumn::Kind::figure,
         shown.contains(rows.columns[c]));
   }

@@ -2,6 +2,7 @@
 #include "sim/sweep/serving_advice.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -187,12 +188,14 @@ class ServingAdvisor {
     return finalists(priced_.kinds, rough, options_.finals);
   }
 
-  /// The best first.
-  static void sort(std::vector<RunPlan>& plans) {
-    std::ranges::stable_sort(plans, [](const RunPlan& a, const RunPlan& b) {
-      return std::tuple(a.broken.empty(), a.outcome.metrics.rates.output_per_gpu) >
-             std::tuple(b.broken.empty(), b.outcome.metrics.rates.output_per_gpu);
-    });
+  /// The best first; nobody knows whether data sheets are better than measured rates.
+  void sort(std::vector<RunPlan>& plans) const {
+    const auto rank = [this](const RunPlan& plan) {
+      return std::tuple(plan.broken.empty(), priced_.by_data_sheet(plan.rough.plan).empty(),
+                        plan.outcome.metrics.rates.output_per_gpu);
+    };
+    std::ranges::stable_sort(plans,
+                             [&](const RunPlan& a, const RunPlan& b) { return rank(a) > rank(b); });
   }
 
   std::vector<RunPlan> run(const std::vector<RoughPlan>& chosen, bool as_run = false) const {
@@ -226,17 +229,23 @@ class ServingAdvisor {
     text.add(priced_.left_out);
     text.add(plans_table(priced_.kinds, plans, static_cast<std::size_t>(options_.shown)));
     text.add(notes(plans));
-    text.add(plans.front().broken.empty()
-                 ? launch_text(file_, flags_, priced_.kinds, plans.front().rough.plan)
-                 : "# none of them meets the SLA\n");
+    text.add(answer(plans));
     return text;
   }
 
   /// What figures of the shown ones need to be read.
   std::string notes(const std::vector<RunPlan>& plans) const {
     std::vector<EngineCase> cases;
+    std::set<std::string> sheets;
     std::int64_t rough = 0;
     for (const RunPlan& plan : plans | std::views::take(options_.shown)) {
+      const std::string links = priced_.by_data_sheet(plan.rough.plan);
+      if (!links.empty()) {
+        sheets.insert(fmt::format(
+            "# {} exchanges tokens by the data sheet of {}: behind others, whose rates are "
+            "measured or assumed\n",
+            plan_words(priced_.kinds, plan.rough.plan), links));
+      }
       if (!plan.outcome.unsuitable.empty()) continue;
       EngineCase& c = cases.emplace_back();
       c.name.policy = priced_.kinds[plan.rough.plan.prompts].policy;
@@ -245,13 +254,23 @@ class ServingAdvisor {
     }
     std::vector<const EngineCase*> ran;
     for (const EngineCase& c : cases) ran.push_back(&c);
-    std::string text = figure_notes(scenario_, ran);
+    std::string text = fmt::format("{}", fmt::join(sheets, "")) + figure_notes(scenario_, ran);
     if (rough > 0) {
       text +=
           fmt::format("# the time was over: all prices of {} are reused, 'moesim run' may differ\n",
                       counted(rough, "deployment"));
     }
     return text;
+  }
+
+  /// How to launch the best plan, or that none is an answer.
+  std::string answer(const std::vector<RunPlan>& plans) const {
+    const RunPlan& best = plans.front();
+    if (best.broken.empty()) return launch_text(file_, flags_, priced_.kinds, best.rough.plan);
+    const bool any_ran = std::ranges::any_of(
+        plans, [](const RunPlan& plan) { return plan.outcome.unsuitable.empty(); });
+    return any_ran ? "# none of them meets the SLA\n"
+                   : "# none of them ran, so that nothing is known of the SLA\n";
   }
 
   const std::string& file_;

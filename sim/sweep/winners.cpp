@@ -17,6 +17,17 @@ constexpr std::size_t most_named = 3;  // policies
 
 bool is_balanced(const Contender& c) { return c.routing == "balanced"; }
 
+/// The first few policies, each with why.
+std::string by_policy(const std::map<std::string, std::string>& reasons, const char* between) {
+  std::vector<std::string> named;
+  for (const auto& [policy, why] : reasons) {
+    if (named.size() == most_named) break;
+    named.push_back(policy + between + why);
+  }
+  if (named.size() < reasons.size()) named.emplace_back("...");
+  return fmt::format("{}", fmt::join(named, "; "));
+}
+
 /// Empty if there is no such column.
 std::string text_in(const StoredRows& rows, const std::vector<StoredValue>& row,
                     const std::string& column) {
@@ -29,6 +40,7 @@ std::string text_in(const StoredRows& rows, const std::vector<StoredValue>& row,
 
 Winners::Winners(const std::vector<Contender>& all, bool lossy_allowed)
     : any_recorded_(!std::ranges::all_of(all, is_balanced)),
+      any_runs_(std::ranges::any_of(all, &std::string::empty, &Contender::cannot_run)),
       lossy_allowed_(lossy_allowed || std::ranges::all_of(all, [&](const Contender& c) {
                        return !c.lossy.empty() && c.policy == all.front().policy;
                      })) {}
@@ -36,6 +48,11 @@ Winners::Winners(const std::vector<Contender>& all, bool lossy_allowed)
 bool Winners::admit(const Contender& c) {
   if (any_recorded_ && is_balanced(c)) {
     ++balanced_;
+    return false;
+  }
+  if (any_runs_ && !c.cannot_run.empty()) {
+    ++cannot_run_;
+    obstacles_.try_emplace(c.policy, c.cannot_run);
     return false;
   }
   if (lossy_allowed_ || c.lossy.empty()) return true;
@@ -50,22 +67,20 @@ std::string Winners::left_out() const {
     text += fmt::format(
         "# not ranked: {} with balanced routing, which is a what-if and no choice\n", balanced_);
   }
-  if (lossy_ == 0) return text;
-  std::vector<std::string> named;
-  for (const auto& [policy, loss] : losses_) {
-    if (named.size() == most_named) break;
-    named.push_back(fmt::format("{} {}", policy, loss));
+  if (cannot_run_ > 0) {
+    text += fmt::format("# not ranked: {} that cannot run ({})\n", cannot_run_,
+                        by_policy(obstacles_, ": "));
   }
-  if (named.size() < losses_.size()) named.emplace_back("...");
+  if (lossy_ == 0) return text;
   return text + fmt::format("# not ranked: {} lossy ({}); --lossy allow ranks them\n", lossy_,
-                            fmt::join(named, "; "));
+                            by_policy(losses_, " "));
 }
 
 std::string keep_winners(StoredRows& rows, bool lossy_allowed) {
   std::vector<Contender> all;
   for (const auto& row : rows.rows) {
     all.push_back({text_in(rows, row, "policy"), text_in(rows, row, "routing"),
-                   text_in(rows, row, lossy_column)});
+                   text_in(rows, row, lossy_column), text_in(rows, row, cannot_run_column)});
   }
   Winners winners(all, lossy_allowed);
   std::vector<std::vector<StoredValue>> kept;

@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(
         Help{"query",
              "FILE --where --by --top --pareto --group --pivot --baseline --not-run --report "
              "--lossy --format"},
-        Help{"list", "WHAT policies mechanisms topologies models gpus"},
+        Help{"list", "WHAT policies mechanisms topologies models gpus software engines"},
         Help{"topology", "show check import draw"}, Help{"topology check", "name --set"},
         Help{"topology show", "name --set --json"}, Help{"topology draw", "name --set --out"},
         Help{"trace", "info verify import synth slice"},

@@ -71,6 +71,15 @@ TEST(FailuresCommand, CopiesOnBothNodesOutliveOne) {
   EXPECT_EQ(figure(rows[0], "speedup"), 1);
 }
 
+TEST(FailuresCommand, SaysThatNoCheckpointPays) {
+  const Outcome outcome = failures(
+      {"dedup"},
+      {"--node-mtbf", "2h", "--set", "policy:dedup.placement={kind: lazarus, slots_per_gpu: 4}"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("dedup +replicas .* none "));
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("8760 h")));
+}
+
 TEST(FailuresCommand, SaysLongIntervalsInHours) {
   const Outcome outcome =
       failures({"megatron"}, {"--node-mtbf", "20000h", "--write", "20 s", "--interval", "3h"});

@@ -10,10 +10,12 @@
 #include <numeric>
 #include <random>
 
+#include "sim/base/data_files.h"
 #include "sim/base/files.h"
 #include "sim/base/units.h"
 #include "sim/evidence/interval_table.h"
 #include "sim/run/simulate.h"
+#include "sim/topology/reader.h"
 #include "sim/trace/memory_step.h"
 #include "sim/trace/writer.h"
 #include "tests/scenario/traces.h"
@@ -300,6 +302,22 @@ TEST(ErrorBars, TheTableSaysWhatWouldTellPoliciesApart) {
   EXPECT_THAT(text, HasSubstr("1.20-1.20  measure tokens   0.86-1.71"));
   EXPECT_THAT(text, testing::ContainsRegex("fastest.*yes"));
   EXPECT_THAT(interval_table({case_of("base", {1})}, errors).text(), HasSubstr("one step"));
+}
+
+TEST(ErrorBars, DataSheetsTellNobodyApart) {
+  static const Topology topology = read_topology(data_file("topologies", "h100-rail")).topology;
+  const auto nic = std::ranges::find(topology.classes(), "nic", &LinkClass::name);
+  std::vector<CaseResult> cases = {case_of("base", {10, 11, 9, 10}),
+                                   case_of("sheet", {2.5, 2.75, 2.25, 2.5}),
+                                   case_of("measured", {2.5, 2.75, 2.25, 2.5})};
+  for (CaseResult& c : cases) {
+    c.topology = &topology;
+    c.metrics.total.traffic.link_class.assign(topology.classes().size(), 1);
+  }
+  cases[1].by_data_sheet = {static_cast<std::size_t>(nic - topology.classes().begin())};
+  add_intervals(cases, {{0.8, 1.2}, {0.7, 1.4}});
+  EXPECT_EQ(cases[1].intervals->told_apart, "measure nic");
+  EXPECT_EQ(cases[2].intervals->told_apart, "yes");
 }
 
 /// Documents and reports have what the table says.

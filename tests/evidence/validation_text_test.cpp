@@ -27,7 +27,7 @@ HardwareStep measured_step(const std::string& plan, const std::vector<double>& r
 /// a: two steps of 2 and 4 s, simulated as 3 and 6 s. b: one of 6 s, simulated as 3 s. c did not
 /// run.
 ResultValidation two_policies() {
-  HardwareResult measured{"m.json", "7", "today", "Gloo", 2, 1, 1, 3, {}, {}};
+  HardwareResult measured{"m.json", "7", "today", "Gloo", 0, 2, 1, 1, 3, {}, {}};
   measured.cases = {
       {"b", "", 2, {measured_step("3", {6}, 3, 0)}},
       {"c", "too few GPUs\n", 0, {}},

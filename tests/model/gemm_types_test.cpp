@@ -44,6 +44,22 @@ TEST(GemmTypes, OfEnginesAreOfStoredTypesInExpertsAlone) {
   EXPECT_EQ(others.of(BlockKind::head, 0), DataType::bf16);
 }
 
+TEST(GemmTypes, OfEnginesMayLeavePartsAsTheyAre) {
+  MoeModel model;
+  model.layers = 4;
+  const GemmTypes all = GemmTypes::served(DataType::fp4, model);
+  EXPECT_EQ(all.of(BlockKind::attention, 1), DataType::fp4);
+  EXPECT_EQ(all.of(BlockKind::mtp, 4), DataType::fp4);
+  const GemmTypes types = GemmTypes::served(
+      DataType::fp4, model, GemmParts{GemmPart::experts, GemmPart::shared, GemmPart::mtp});
+  EXPECT_EQ(types.of(BlockKind::attention, 1), DataType::bf16);
+  EXPECT_EQ(types.of(BlockKind::attention, 4), DataType::bf16) << "multi-token prediction";
+  EXPECT_EQ(types.of(BlockKind::moe, 1), DataType::fp4);
+  EXPECT_EQ(types.of(BlockKind::dense_ffn, 1), DataType::bf16);
+  EXPECT_EQ(types.of(BlockKind::mtp, 4), DataType::fp4);
+  EXPECT_EQ(types.of_experts(), DataType::fp4);
+}
+
 TEST(GemmTypes, OfOtherPartsAreThoseOfTheCheckpoint) {
   MoeModel model;
   model.checkpoint_others = DataType::fp8;

@@ -33,6 +33,8 @@ TEST(Roofline, StandsOnWhatItsFileStates) {
   EXPECT_EQ(fitted_gpu(attention).grounds(), "data sheet");
   EXPECT_EQ(fitted_gpu(gemm).grounds(), "partly fitted");
   EXPECT_EQ(fitted_gpu(gemm + attention).grounds(), "fitted");
+  const std::string only_fp8 = "  gemm:\n    fp8: {efficiency: 0.5}\n";
+  EXPECT_EQ(fitted_gpu(only_fp8 + attention).grounds(), "partly fitted");
   EXPECT_EQ(fitted_gpu(attention, table).grounds(), "tables");
   EXPECT_FALSE(fitted_gpu(attention).has_measured_kernels());
   EXPECT_FALSE(fitted_gpu(gemm).has_measured_kernels());

@@ -252,9 +252,12 @@ TEST(FiguresByHand, OnlyADecodeHasATimePerOutputToken) {
   CaseResult c = test::iteration_case("h100", "x", "", 2, 400);
   ServingFigures& serving = c.metrics.iteration->serving.emplace();
   serving = {false, 5, 4, Bytes(6), 7};
+  serving.activated.add({3, 8});
+  serving.activated.add({4, 6});
   EXPECT_EQ(case_json(c)["serving"].dump(),
             R"({"phase":"prefill or mixed","sequences":5,"tokens_per_s":200.0,)"
-            R"("kv_bytes_per_token":6,"free_kv_tokens":7})");
+            R"("kv_bytes_per_token":6,"free_kv_tokens":7,)"
+            R"("activated_experts":{"mean":3.5,"max":7.0}})");
   serving.decodes = true;
   const nlohmann::ordered_json json = case_json(c)["serving"];
   EXPECT_EQ(json["phase"], "decode");

@@ -29,6 +29,15 @@ TEST(Notes, NameTheTopologyWhereOthersDiffer) {
             "# note: eplb slept\n");
 }
 
+TEST(Notes, BeginWithWhyACaseCannotRun) {
+  CaseResult c = noted("a", "megamoe", {"slept"});
+  EXPECT_EQ(c.marked_policy(), "megamoe");
+  c.cannot_run = "two hosts";
+  EXPECT_EQ(c.marked_policy(), "megamoe (!)");
+  EXPECT_EQ(notes_below({c}),
+            "# note: megamoe cannot run so (!): two hosts\n# note: megamoe slept\n");
+}
+
 TEST(Notes, SayNothingOfACaseThatWasNotRun) {
   CaseResult refused = noted("b", "eplb", {});
   refused.unsuitable = "too few GPUs";

@@ -77,6 +77,21 @@ TEST(Serving, WeightsAreThoseOfTheCheckpointUnlessStated) {
   EXPECT_EQ(of_model("model.checkpoint=int3"), DataType::bf16) << "said when it is opened";
 }
 
+TEST(Serving, PrecisionMayBeOfParts) {
+  const std::string batch = "serving: {batch: {context: 8, sequences: 1}, precision: ";
+  EXPECT_FALSE(serving_of(batch + "nvfp4}\n").quantized);
+  const ServingSpec spec = serving_of(batch + "{format: nvfp4, parts: [experts, shared]}}\n");
+  EXPECT_EQ(spec.weights, DataType::fp4);
+  EXPECT_TRUE(spec.states_weights);
+  EXPECT_EQ(spec.quantized, (GemmParts{GemmPart::experts, GemmPart::shared}));
+  EXPECT_THAT(serving_mistakes(batch + "{format: mxfp4, parts: [experts]}}\n"),
+              HasSubstr("'serving.precision.parts' with mxfp4"));
+  EXPECT_THAT(serving_mistakes(batch + "{format: fp8, parts: [attention]}}\n"),
+              HasSubstr("'serving.precision.parts' without experts"));
+  EXPECT_THAT(serving_mistakes(batch + "{format: fp8, parts: [experts, head]}}\n"),
+              HasSubstr("'serving.precision.parts' with head or scores"));
+}
+
 TEST(Serving, CachedTokensAreOfAPrompt) {
   EXPECT_THAT(
       serving_mistakes("serving: {batch: {context: 8, cached: 4, sequences: 1}}\n"),

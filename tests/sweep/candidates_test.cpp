@@ -12,6 +12,7 @@
 
 #include "sim/sweep/advice_text.h"
 #include "sim/sweep/break_even.h"
+#include "sim/sweep/data_sheets.h"
 #include "tests/error_of.h"
 
 namespace moesim {
@@ -97,15 +98,16 @@ TEST_F(AdviceTest, RowsAreRankedByTheFinestTimeThatTheyHave) {
   const SweepGrid two = grid("policy: [alltoall, dedup]\n");
   const Table port = table(two, options());
   ASSERT_EQ(port.rows.size(), 2U);
-  EXPECT_LE(*port.rows[0][2].value, *port.rows[1][2].value);
-  EXPECT_EQ(port.rows[0][3].text, "-") << "nothing was simulated at flow";
+  EXPECT_LE(*port.rows[0][3].value, *port.rows[1][3].value);
+  EXPECT_EQ(port.rows[0][4].text, "-") << "nothing was simulated at flow";
   EXPECT_EQ(port.columns[0].name, "policy");
   EXPECT_FALSE(port.columns[1].telling) << "nobody is lossy";
+  EXPECT_FALSE(port.columns[2].telling) << "nobody goes by a data sheet";
   EXPECT_EQ(port.columns.back().name, "bound by");
   const Table flow = table(two, options(2));
-  EXPECT_LE(*flow.rows[0][3].value, *flow.rows[1][3].value);
+  EXPECT_LE(*flow.rows[0][4].value, *flow.rows[1][4].value);
   const Table one = table(two, options(1));
-  EXPECT_EQ(one.rows[0][3].text, "-") << "one has nobody to be compared with";
+  EXPECT_EQ(one.rows[0][4].text, "-") << "one has nobody to be compared with";
 }
 
 TEST_F(AdviceTest, SaysHowManyWereSimulatedAndWhatTheNextNeeds) {
@@ -141,6 +143,54 @@ TEST_F(AdviceTest, SaysWhyOthersCannotBe) {
   EXPECT_EQ(error(grid("policy: dedup\naxes: {ep: [32, 64]}\n"), options()),
             "error: 2 cannot be, such as: 'ep' is 32: it must divide 16 GPUs\nhint: ep 16 fits\n"
             "error: no candidate could be simulated\n");
+}
+
+TEST_F(AdviceTest, DoesNotProposeWhatTheClusterCannotRun) {
+  const std::string why =
+      "nvlink-one-sided cannot run so: one-sided NVLink joins the GPUs of one host, an EP group "
+      "has 2 hosts";
+  const SweepGrid both = grid("policy: [alltoall, nvlink-one-sided]\n");
+  EXPECT_THAT(text(both, options()),
+              AllOf(HasSubstr("# 2 candidates: 1 simulated at analytic, 1 cannot be; 1 at port"),
+                    HasSubstr("#   1 cannot be: " + why + "\n")));
+  EXPECT_EQ(table(both, options()).rows.size(), 1U);
+  EXPECT_EQ(error(grid("policy: nvlink-one-sided\n"), options()),
+            "error: " + why + "\nerror: no candidate could be simulated\n");
+}
+
+SweepRow carried_by(const std::string& whose_rates) {
+  return {0, sweep_ok, "", {{"token_rates.nic", text_value(whose_rates)}}};
+}
+
+TEST(DataSheets, CountWhereOthersHaveRates) {
+  const SweepRow sheet = carried_by("data sheet"), measured = carried_by("transport"), inside;
+  const std::map<std::int64_t, SweepRow> rows = {{3, sheet}, {4, measured}, {5, inside}};
+  const DataSheets all(rows, {3, 4, 5});
+  EXPECT_TRUE(all.any());
+  EXPECT_EQ(all.links(sheet), "nic");
+  EXPECT_EQ(all.links(measured), "");
+  EXPECT_EQ(all.links(inside), "");
+  const DataSheets alike(rows, {3, 5});
+  EXPECT_FALSE(alike.any());
+  EXPECT_EQ(alike.links(sheet), "") << "nobody has better ones";
+}
+
+/// Over EFA NCCL's rates were measured, those of NVIDIA's Hybrid-EP were not.
+TEST_F(AdviceTest, PutsDataSheetsBehindMeasurements) {
+  const SweepGrid both = SweepGrid::parse(
+      "topology: h100-efa\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\nset: [topology.nodes=2]\n"
+      "steps: 0\nlayers: [1]\npolicy: [hybrid-ep, megatron]\n",
+      "efa.yaml", {});
+  const Table ranked = table(both, options(2));
+  ASSERT_EQ(ranked.rows.size(), 2U);
+  EXPECT_EQ(ranked.rows[0][0].text, "megatron");
+  EXPECT_EQ(ranked.columns[2].name, "data sheet");
+  EXPECT_EQ(ranked.rows[1][2].text, "nic");
+  ASSERT_LT(*ranked.rows[1][3].value, *ranked.rows[0][3].value) << "by its data sheet it is faster";
+  const std::string all = text(both, options(2));
+  EXPECT_THAT(all, AllOf(HasSubstr("sure that no other measured one is faster at port"),
+                         HasSubstr("# nic by data sheet: hybrid-ep takes "),
+                         Not(HasSubstr("the next takes"))));
 }
 
 TEST_F(AdviceTest, SimulatesNobodyAfterTheTimeIsOver) {

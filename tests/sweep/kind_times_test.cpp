@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/run/engine_pool.h"
+#include "sim/sweep/priced_kinds.h"
 
 namespace moesim {
 namespace {
@@ -60,6 +61,25 @@ TEST(KindTimes, AreThoseOfItsPasses) {
                    price({{104, 1, 1, 0}, {104, 1, 1, 1}}, {{104, 1, 1, 2}, {104, 1, 1, 3}}));
   EXPECT_DOUBLE_EQ(times.prompt_rate, 200 / price({{0, 100, 1, -1}}, {{0, 100, 1, -1}}));
   EXPECT_EQ(times_of(file, flags, kind, {100, 9, 2, 2}, [] { return false; }).decode.size(), 1U);
+}
+
+TEST(KindTimes, AreNotOfWhatTheClusterCannotRun) {
+  const std::string file = MOESIM_ROOT "/scenarios/serving-engine.yaml";
+  const std::vector<Override> flags = {{"routing", "balanced", "routing"}};
+  const auto kinds = instance_kinds({{"nvlink-one-sided", false}}, 2, 8);
+  const auto kind = *std::ranges::find(kinds, 16, &ServingInstanceKind::gpus);
+  EXPECT_EQ(times_of(file, flags, kind, {100, 9, 3, 2}, [] { return false; }).why,
+            "one-sided NVLink joins the GPUs of one host, an EP group has 2 hosts");
+}
+
+TEST(PricedKinds, KnowWhichPlansRestOnDataSheets) {
+  PricedKinds priced;
+  priced.times = {{{1}, 1, "", {{"nic"}, {"nvlink"}}}, {{1}, 1, "", {{}, {"nic", "nvlink"}}}};
+  EXPECT_EQ(priced.by_data_sheet({0, 0, 1, 0}), "nic");
+  EXPECT_EQ(priced.by_data_sheet({1, 1, 1, 0}), "");
+  EXPECT_EQ(priced.by_data_sheet({1, 0, 1, 1}), "nic") << "the pool that decodes";
+  priced.times.pop_back();
+  EXPECT_EQ(priced.by_data_sheet({0, 0, 1, 0}), "") << "no other has better ones";
 }
 
 TEST(KindTimes, OfDecodesVerifyTheirDrafts) {

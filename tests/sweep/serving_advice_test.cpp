@@ -201,7 +201,9 @@ TEST(ServingAdvice, EndsWithItsTime) {
   };
   const Printout cut = advise_serving(file, two_gpus, options);
   EXPECT_THAT(cut.text(), AllOf(HasSubstr("# the time was over: a longer --budget tries more\n"),
-                                ContainsRegex("\n1 x .* --budget was too short\n")));
+                                ContainsRegex("\n1 x .* --budget was too short\n"),
+                                HasSubstr("# none of them ran, so that nothing is known of the "
+                                          "SLA\n")));
 }
 
 TEST(ServingAdvice, LeavesOutWhatDoesNotFit) {

@@ -52,6 +52,16 @@ TEST(Winners, LossyOnesAreCountedAndThreePoliciesNamed) {
   EXPECT_EQ(allowed.left_out(), "");
 }
 
+TEST(Winners, WhatCannotRunWinsOnlyAmongItself) {
+  const Contender runs{"a", "", ""}, fused{"b", "", "", "two hosts"};
+  Winners both({runs, fused}, true);
+  EXPECT_TRUE(both.admit(runs));
+  EXPECT_FALSE(both.admit(fused));
+  EXPECT_EQ(both.left_out(), "# not ranked: 1 that cannot run (b: two hosts)\n");
+  Winners only({fused, fused}, false);
+  EXPECT_TRUE(only.admit(fused)) << "which of them was asked for";
+}
+
 TEST(Winners, TwoLossyPoliciesAreNotAskedFor) {
   const Contender one{"a", "", "drops"}, other{"b", "", "drops"}, whole{"a", "", ""};
   EXPECT_TRUE(Winners({one, one}, false).admit(one));

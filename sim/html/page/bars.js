@@ -36,7 +36,7 @@ function stackOf(shown, parts, hidden) {
 function caseTip(shown, result, parts) {
   return {
     title: `${shown.policy} on ${shown.topology}${shown.routing ? `, ${shown.routing} routing` : ""}`,
-    rows: [[`one ${result.unit}`, `${seconds(shown.time)} (${times(shown.speedup)})`], ...(shown.lossy ? [["lossy", shown.lossy]] : []),
+    rows: [[`one ${result.unit}`, `${seconds(shown.time)} (${times(shown.speedup)})`], ...(shown.cannot_run ? [["cannot run", shown.cannot_run]] : []), ...(shown.lossy ? [["lossy", shown.lossy]] : []),
       ...(speedupInterval(shown) ? [["90 % of speedups", speedupInterval(shown)], ["told apart", shown.intervals.told_apart]] : []),
       ...(notMeasured(shown) ? [["not measured, so wider", notMeasured(shown)]] : []),
       ...parts(shown).filter(each => each.seconds > 0)
@@ -101,6 +101,7 @@ function drawGroup(cases, {result, view, parts, hidden, shares, most}) {
     if (shown.speedup !== undefined) total.append("tspan").attr("class", "soft").attr("dx", 7).text(times(shown.speedup));
     if (speedupInterval(shown)) total.append("tspan").attr("class", "soft").attr("dx", 5).text(`(${speedupInterval(shown)})`);
     if (shown.best) total.append("tspan").attr("dx", 7).attr("class", "soft").text("fastest");
+    if (shown.cannot_run) total.append("tspan").attr("dx", 7).attr("class", "soft").text("cannot run");
     if (shown.lossy) total.append("tspan").attr("dx", 7).attr("class", "soft").text(shown.lossy);
     tells(this, () => caseTip(shown, result, parts));
     activates(this, () => view.change({chosen: shown}));

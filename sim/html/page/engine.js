@@ -18,7 +18,7 @@ const CHANGES = [
 function engineCase(raw, index) {
   const ran = raw.not_run === undefined;
   const names = {index, id: index, raw, ran, unsuitable: raw.not_run || "", topology: raw.topology, policy: raw.policy, routing: raw.routing || "",
-    fidelity: raw.fidelity, lossy: "", notes: []};
+    fidelity: raw.fidelity, lossy: "", cannot_run: raw.cannot_run || "", notes: []};
   if (!ran) return names;
   return {...names, user: raw.tokens_per_s_per_user, gpu: raw.tokens_per_s_per_gpu, parts: ENGINE_PARTS.map(part => ({part, share: raw.parts[part.key]}))};
 }
@@ -34,7 +34,7 @@ function enginesOf(name, document) {
     inputs: [...inputsOf(document, name), ...played, ["serving", asked]].filter(([, text]) => Array.isArray(text) ? text.length : text)};
 }
 
-const engineLabel = (shown, {several}) => [shown.policy, several.topology && shown.topology, several.routing && shown.routing, several.fidelity && shown.fidelity]
+const engineLabel = (shown, {several}) => [shown.cannot_run ? `${shown.policy} (!)` : shown.policy, several.topology && shown.topology, several.routing && shown.routing, several.fidelity && shown.fidelity]
   .filter(Boolean).join(" · ");
 
 const engineTip = (shown, result) => ({title: engineLabel(shown, result), rows: [

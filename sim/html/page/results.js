@@ -32,7 +32,7 @@ function iterationCase(raw) {
 function caseOf(kind, raw, index) {
   const names = {
     index, raw, kind, pictures: raw.pictures || null, topology: raw.topology, policy: raw.policy, routing: raw.routing || "", fidelity: raw.fidelity,
-    ran: raw.unsuitable === undefined, unsuitable: raw.unsuitable || "",
+    ran: raw.unsuitable === undefined, unsuitable: raw.unsuitable || "", cannot_run: raw.cannot_run || "",
   };
   if (!names.ran) return {...names, time: null, parts: [], notes: []};
   const figures = {overBalanced: raw.over_balanced, dollars: raw.usd_per_million_tokens, joules: raw.joules_per_token, intervals: raw.intervals || null};
@@ -60,12 +60,12 @@ function groupOf({raw, topology, fidelity}) {
 const isBaseline = ({raw, topology, policy, routing}) => raw.baseline &&
   raw.baseline.topology === topology && raw.baseline.policy === policy && (raw.baseline.routing || "") === routing;
 
-/** Who may be named the best, of cases or of a sweep's rows: neither forced balance next to recorded routing, a what-if,
- *  nor, unless --lossy allow has asked for it or all are lossy cases of one policy, what computes something else. */
+/** Who may be named the best, of cases or of a sweep's rows: no what-if next to what can be (forced balance, what the cluster
+ *  cannot run), nor, unless --lossy allow has asked for it or all are lossy cases of one policy, what computes something else. */
 function winnersOf(all) {
-  const recorded = all.some(each => each.routing !== "balanced");
+  const recorded = all.some(each => each.routing !== "balanced"), runs = all.some(each => !each.cannot_run);
   const lossy = report.lossy === "allow" || all.every(each => each.lossy && each.policy === all[0].policy);
-  return all.filter(each => (lossy || !each.lossy) && !(recorded && each.routing === "balanced"));
+  return all.filter(each => (lossy || !each.lossy) && !(recorded && each.routing === "balanced") && !(runs && each.cannot_run));
 }
 
 /** The baseline and the fastest of each group. */

@@ -7,6 +7,7 @@ function columnsOf(result) {
   const columns = [
     ...["topology", "routing", "fidelity"].filter(key => result.several[key]).map(label),
     figure(result.unit, shown => shown.time, seconds), figure("speedup", shown => shown.speedup, times),
+    {name: "cannot run", value: shown => shown.cannot_run, text: value => value || "–", left: true},
     {name: "lossy", value: shown => shown.lossy, text: value => value || "–", left: true},
     {name: "90 % of speedups", value: shown => shown.ran ? speedupInterval(shown) : "", text: value => value},
     {name: "told apart", left: true, value: shown => shown.intervals && shown.intervals.told_apart, text: value => value},

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sim/base/counted.h"
 #include "sim/mechanism/dispatch/flat.h"
 #include "sim/mechanism/mechanisms.h"
 
@@ -46,8 +47,8 @@ DispatchMaker read_nvlink_one_sided(const YamlMap&) {
     int hosts = 1;
     for (const RankSpace& ranks : c.groups.spaces()) hosts = std::max(hosts, ranks.hosts().size());
     if (hosts > 1) {
-      made->add_note(fmt::format(
-          "cannot run so: one-sided NVLink joins the GPUs of one host, an EP group has {}", hosts));
+      made->forbid(fmt::format("one-sided NVLink joins the GPUs of one host, an EP group has {}",
+                               counted(hosts, "host")));
     }
     return made;
   };

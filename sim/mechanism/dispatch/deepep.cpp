@@ -104,9 +104,8 @@ void add_limits(Dispatch& dispatch, const EpGroups& groups) {
   }
   const auto add = [&](const char* what, auto has, int most) {
     if (static_cast<int>(has) <= most) return;
-    dispatch.add_note(
-        fmt::format("cannot run so: DeepEP V1's normal kernels take {} {} of an EP group at most, "
-                    "here are {}",
+    dispatch.forbid(
+        fmt::format("DeepEP V1's normal kernels take {} {} of an EP group at most, here are {}",
                     most, what, has));
   };
   add("GPUs in a host (NVLink peers)", peers, most_nvlink_peers);

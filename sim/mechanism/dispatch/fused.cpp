@@ -83,9 +83,9 @@ DispatchMaker read_fused(const YamlMap& params) {
     int hosts = 1;
     for (const RankSpace& ranks : c.groups.spaces()) hosts = std::max(hosts, ranks.hosts().size());
     if (hosts > 1) {
-      made->add_note(fmt::format(
-          "cannot run so: its kernel reaches the GPUs of one NVLink domain, an EP group has {}",
-          counted(hosts, "host")));
+      made->forbid(
+          fmt::format("its kernel reaches the GPUs of one NVLink domain, an EP group has {}",
+                      counted(hosts, "host")));
     }
     return made;
   };

@@ -61,8 +61,10 @@ void add_shared(PassBytes& bytes, const Spec& options, Bytes weights, Bytes grad
   if (options.spec.zero > 1) bytes.backward += gradients;
 }
 
-double mean_rows(const ReplayedLayer& layer, std::size_t gpus) {
-  double rows = 0;
+/// That the gate chose, on each of the `etp` GPUs with parts of an expert: what a capacity drops
+/// makes no buffer smaller.
+double mean_rows(const ReplayedLayer& layer, std::size_t gpus, int etp) {
+  double rows = static_cast<double>(layer.work().dropped * etp);
   for (GpuId gpu(0); gpu.index() < gpus; ++gpu.value) {
     for (const std::int64_t of_slot : layer.computed(gpu)) rows += static_cast<double>(of_slot);
   }
@@ -160,7 +162,7 @@ std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
     const bool shared = work.decision.gradients == GradientLayout::summed;  // by itself
     auto& of_layer = result.emplace_back(work.counts.gpus());
     const auto& stash = stage.options().spec.stash;
-    const double mean = stash ? mean_rows(replayed, work.counts.gpus()) : 0;
+    const double mean = stash ? mean_rows(replayed, work.counts.gpus(), etp) : 0;
     for (GpuId gpu(0); gpu.index() < of_layer.size(); ++gpu.value) {
       const auto of_slots = replayed.computed(gpu);
       const std::int64_t rows = std::accumulate(of_slots.begin(), of_slots.end(), std::int64_t{0});

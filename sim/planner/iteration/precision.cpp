@@ -84,6 +84,14 @@ std::string Precision::text() const {
   return limits.empty() ? name : fmt::format("{} ({})", name, fmt::join(limits, "; "));
 }
 
+GemmParts read_gemm_parts(const YamlValue& list) {
+  GemmParts parts;
+  for (const YamlValue& part : list.list()) {
+    parts.add(static_cast<GemmPart>(part.choice(gemm_part_names())));
+  }
+  return parts;
+}
+
 Precision read_precision(const YamlValue& value) {
   Precision precision;
   if (!value.is_map()) {
@@ -92,12 +100,7 @@ Precision read_precision(const YamlValue& value) {
   }
   const YamlMap map = value.map();
   precision.format = static_cast<TrainingPrecision>(map.choice("format", training_precision_names));
-  if (const auto listed = map.find("parts")) {
-    precision.parts = {};
-    for (const YamlValue& part : listed->list()) {
-      precision.parts.add(static_cast<GemmPart>(part.choice(gemm_part_names())));
-    }
-  }
+  if (const auto listed = map.find("parts")) precision.parts = read_gemm_parts(*listed);
   if (const auto layers = map.find("bf16_layers")) {
     const YamlMap ends = layers->map();
     constexpr Range counts{0, 10'000};

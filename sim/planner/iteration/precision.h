@@ -37,6 +37,9 @@ struct Precision {
   std::string text() const;
 };
 
+/// A list of names of parts.
+GemmParts read_gemm_parts(const YamlValue& list);
+
 /// `precision`: a format, or {format, parts, bf16_layers: {first, last}, bf16_weight_gradients}.
 Precision read_precision(const YamlValue& value);
 

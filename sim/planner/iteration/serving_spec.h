@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/model/gemm_types.h"
 #include "sim/model/moe_model.h"
 #include "sim/model/serving_batch.h"
 
@@ -39,9 +41,10 @@ struct ServingSpec {
   ServingBatch batch;   // of each rank of attention data parallelism, or one list that all have
   int drafts = 0;       // tokens of each decoding sequence that are verified next to its own
   double accepted = 0;  // drafts that a sequence keeps in a pass, on average
-  /// Of all products with weights but the gate and the head; stored_types: of routed experts.
+  /// Of products in `quantized`; stored_types: of routed experts.
   DataType weights = DataType::bf16;
-  bool states_weights = false;  // else they are those of the model's checkpoint
+  std::optional<GemmParts> quantized = {};  // none: all but the gate and the head
+  bool states_weights = false;              // else they are those of the model's checkpoint
   DataType kv = DataType::bf16;
   bool graphs = true;                  // CUDA graphs hide the host
   std::vector<std::int64_t> pad = {};  // tokens of a rank that graphs were captured for, ascending

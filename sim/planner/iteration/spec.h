@@ -35,7 +35,8 @@ struct Spec {
   bool whole_tensor_groups() const { return !serves(); }
 
   GemmTypes gemm_types(const MoeModel& model) const {
-    if (spec.serving) return GemmTypes::served(spec.serving->weights, model);
+    if (spec.serving)
+      return GemmTypes::served(spec.serving->weights, model, spec.serving->quantized);
     return spec.precision.types(model);
   }
 };

@@ -6,17 +6,36 @@
 
 #include "sim/base/rounding.h"
 #include "sim/model/kv_cache.h"
+#include "sim/model/parameters.h"
+#include "sim/planner/iteration/block_memory.h"
 #include "sim/planner/iteration/least_state.h"
 #include "sim/planner/iteration/muon.h"
 #include "sim/planner/iteration/stage_memory.h"
 #include "sim/planner/iteration/stage_parameters.h"
 
 namespace moesim {
+namespace {
+
+/// Parameters in blocks of a part that the precision of an engine leaves as they are.
+std::int64_t left_out_of(const GemmTypes& types, const StagePart& part, const StageSpace& stage) {
+  if (types.parts == usually_quantized) return 0;
+  std::int64_t all = 0;
+  for (const HeldBlock& held : blocks_of(part, stage.model())) {
+    if (types.of(held.block, held.layer) == types.type) continue;
+    const BlockParameters p = block_parameters(stage.model(), held.layer, held.block);
+    all += p.split / stage.shard().tp + p.whole;
+  }
+  return all;
+}
+
+}  // namespace
+
 void StageMemory::add_state() {
   const MoeModel& model = stage_.model();
   const Spec& options = stage_.options();
   const std::int64_t replicas = stage_.sharers(ParallelAxis::dp_cp);
-  std::int64_t dense = 0, unquantized = 0;  // embedding and head of an engine
+  std::int64_t dense = 0, unquantized = 0;  // of an engine, embedding and head among them
+  const GemmTypes types = options.gemm_types(model);
   std::vector<HeldBlock> held;
   for (std::size_t c = 0; c < chunks_.size(); ++c) {
     for (const ChunkBlock& block : blocks_[c]) held.push_back(block.held);
@@ -24,7 +43,11 @@ void StageMemory::add_state() {
     for (const StagePart& part : chunks_[c]->parts) {
       const std::int64_t own = dense_parameters(model, stage_.shard().tp, part);
       const bool around = part.kind == StagePartKind::embedding || part.kind == StagePartKind::head;
-      (options.serves() && around ? unquantized : dense) += own;
+      const std::int64_t others = !options.serves() ? 0
+                                  : around          ? own
+                                                    : left_out_of(types, part, stage_);
+      unquantized += others;
+      dense += own - others;
     }
   }
   MemoryUse alike = state_of_dense(dense, replicas, model, options);

@@ -41,7 +41,8 @@ void LayerOps::attention_weight_gradients(int layer) {
 }
 
 DataType LayerOps::gemm_type(GemmPart part, const Step& s, Role role) const {
-  return cell_.gemm_types ? cell_.gemm_types->of(part, s.work.number, role) : model_.weights;
+  if (cell_.gemm_types) return cell_.gemm_types->of(part, s.work.number, role);
+  return part == GemmPart::experts ? model_.weights : model_.other_weights();
 }
 
 bool LayerOps::runs_again(RecomputeModule module) const {

@@ -109,10 +109,10 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
                            options_.backward);
     });
   }
-  if (schedule_->chunking().by == ChunkBy::tiles) {
-    const DataType type = options_.gemm_type.value_or(model.weights);
-    kernel_sms_ = sms_for(schedule_->chunking().kernel, type, placing_.groups);
-  }
+  const Chunking chunks = schedule_->chunking();
+  const DataType type = options_.gemm_type.value_or(model.weights);
+  if (chunks.by == ChunkBy::tiles) kernel_sms_ = sms_for(chunks.kernel, type, placing_.groups);
+  fills_tiles_ = fill_tiles(chunks, type, placing_.groups, options_.backward);
   if (const auto& transport = system.transports.tokens; transport && system.sms == 0) {
     dispatch_->set_sms(transport->sms);
   }
@@ -231,8 +231,10 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
                              bool begins_iteration) {
   return unless_unsuitable([&] {
     const KnownChoices known(!routing_->after_placement());
+    const std::int64_t dropped_before = change.dropped_choices;
     Decided decided = decide(batch, step, layer, change, begins_iteration);
     LayerWork work(std::move(decided.decision));
+    work.dropped = change.dropped_choices - dropped_before;
     if (sums_gradients(step)) work.gradient_sum = gradient_sum(work.decision);
     work.number = placing_.numbers[layer];
     work.tensor_groups = tensor_groups_;
@@ -245,7 +247,7 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
     work.dispatch = &dispatch_->choose(tokens);
     work.counts = count(*work.dispatch, tokens, recorded(batch, layer).ids);
     add_padding(work.counts);
-    work.tiles = product_tiles(schedule_->chunking(), work, options_.backward);
+    if (fills_tiles_) work.tiles = product_tiles(schedule_->chunking(), work, options_.backward);
     work.chunks = chunks(work, tokens);
     return work;
   });
@@ -269,18 +271,16 @@ void LayerPlanner::add_padding(const RowCounts& counts) {
 
 std::vector<std::string> LayerPlanner::notes() const {
   constexpr double least_told = 1.05;
-  std::vector<std::string> notes = dispatch_->notes();
   const auto times = [](std::int64_t padded, std::int64_t exact) {
     return exact > 0 ? static_cast<double>(padded) / static_cast<double>(exact) : 1.0;
   };
   const double rows = times(padded_.on_wire, padded_.exact);
   const double work = times(padded_.computed, padded_.choices);
-  if (std::max(rows, work) < least_told) return notes;
-  notes.push_back(fmt::format(
+  if (std::max(rows, work) < least_told) return {};
+  return {fmt::format(
       "pads: {:.1f} times as many rows on the wire, {:.1f} times as much expert work as without "
       "padding (megatron and megatron-2dh send exact rows)",
-      rows, work));
-  return notes;
+      rows, work)};
 }
 
 ChosenExperts LayerPlanner::add_rows(LayerWork& work, const Batch& batch, std::size_t layer,

@@ -94,8 +94,10 @@ class LayerPlanner {
 
   /// What it computes less exactly than is stated, if its routing changed so much.
   Loss loss(const RoutingChange& change) const;
-  /// Why its kernels could not run on this cluster, and by how much it has padded the rows of all
-  /// layers so far: sentences whose subject is the policy.
+  /// Why its kernels cannot run on this cluster; empty: they can.
+  const std::string& cannot_run() const { return dispatch_->cannot_run(); }
+  /// By how much it has padded the rows of all layers so far: sentences whose subject is the
+  /// policy.
   std::vector<std::string> notes() const;
 
   /// When the placement first decides from loads, steps of the warm-up included.
@@ -160,6 +162,7 @@ class LayerPlanner {
   std::optional<SharedChoice> shared_choice_;  // if the placement routes the shared expert
   std::optional<ChunkCount> chunk_count_;      // if the schedule leaves it open
   int kernel_sms_ = 0;                         // multiprocessors of a GPU, if chunks are tiles
+  bool fills_tiles_ = false;                   // products do, though chunks are none
 };
 
 }  // namespace moesim

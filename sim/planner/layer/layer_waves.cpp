@@ -2,7 +2,6 @@
 #include "sim/planner/layer/layer_waves.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -13,9 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "sim/base/data_files.h"
 #include "sim/base/unsuitable.h"
-#include "sim/model/gpu_model.h"
 
 namespace moesim {
 namespace {
@@ -174,51 +171,13 @@ std::vector<LayerWork> in_waves(const LayerWork& work, const RowTiles& tiles,
 
 }  // namespace
 
-int sms_for(const TiledKernel& kernel, DataType of_model, const EpGroups& groups) {
-  const DataType type = kernel.weights.value_or(of_model);
-  const auto names = [](const std::vector<DataType>& types) {
-    std::vector<std::string> all;
-    for (const DataType t : types) all.emplace_back(name_of(t));
-    return fmt::format("{}", fmt::join(all, " or "));
-  };
-  if (!kernel.types.empty() && std::ranges::find(kernel.types, type) == kernel.types.end()) {
-    throw Unsuitable(fmt::format("its fused kernel takes no weights of {}", name_of(type)),
-                     fmt::format("weights of {}, or schedule.types", names(kernel.types)));
-  }
-  int least = 0;
-  for (const std::string& name : groups.gpu_models()) {
-    const GpuModel gpu = read_gpu_model(data_file("models/gpu", name));
-    if (!kernel.dies.empty() && std::ranges::find(kernel.dies, gpu.die) == kernel.dies.end()) {
-      throw Unsuitable(fmt::format("its fused kernel does not run on {} (die {})", name,
-                                   gpu.die.empty() ? "unstated" : gpu.die),
-                       fmt::format("GPUs of {}, or schedule.dies", fmt::join(kernel.dies, " or ")));
-    }
-    if (gpu.sms == 0) {
-      throw Unsuitable(fmt::format("chunks of tiles need the multiprocessors of {}", name),
-                       "say 'sms' in its file");
-    }
-    least = least == 0 ? gpu.sms : std::min(least, gpu.sms);
-  }
-  return least;
-}
-
-int tile_rows(const TiledKernel& kernel, const std::vector<std::int64_t>& slot_rows) {
-  const std::int64_t rows = std::accumulate(slot_rows.begin(), slot_rows.end(), std::int64_t{0});
-  const double mean = static_cast<double>(rows) / static_cast<double>(slot_rows.size());
-  const double covered = mean + std::sqrt(mean);
-  const double tiles = std::max(1.0, std::ceil(covered / kernel.rows.back()));
-  return *std::ranges::find_if(kernel.rows, [&](int height) { return height * tiles >= covered; });
-}
-
-std::optional<ProductTiles> product_tiles(const Chunking& chunking, const LayerWork& work,
-                                          bool backward) {
-  if (chunking.by == ChunkBy::tiles || !chunking.fills_tiles) return std::nullopt;
+ProductTiles product_tiles(const Chunking& chunking, const LayerWork& work, bool backward) {
   if (backward) {
     throw Unsuitable("schedule.tile is of forward passes, or of fused kernels",
                      "pass: forward, or chunk: tiles");
   }
-  return ProductTiles{tile_rows(chunking.kernel, work.counts.slots), chunking.kernel.weights,
-                      chunking.kernel.products};
+  return {tile_rows(chunking.kernel, work.counts.slots), chunking.kernel.weights,
+          chunking.kernel.products};
 }
 
 std::vector<LayerWork> waves_of(const LayerWork& work, const LayerTokens& tokens,

@@ -6,22 +6,14 @@
 #include <vector>
 
 #include "sim/planner/layer/replayed_layer.h"
+#include "sim/planner/layer/tiled_kernel.h"
 #include "sim/planner/schedule/schedule.h"
 
 namespace moesim {
 
-/// Throws Unsuitable, naming what would fit, unless the kernel is written for weights of this type
-/// and for GPUs of these models. Returns the least multiprocessors of them.
-int sms_for(const TiledKernel& kernel, DataType of_model, const EpGroups& groups);
-
-/// The height of the tiles of a layer whose experts have so many rows.
-int tile_rows(const TiledKernel& kernel, const std::vector<std::int64_t>& slot_rows);
-
-/// Those of a layer whose experts' products are no waves of a fused kernel, if the schedule says
-/// so. Throws Unsuitable in training: what casts and sums of weight gradients move is not known of
-/// them.
-std::optional<ProductTiles> product_tiles(const Chunking& chunking, const LayerWork& work,
-                                          bool backward);
+/// Those of a layer whose products fill them. Throws Unsuitable in training: what casts and sums of
+/// weight gradients move is not known of them.
+ProductTiles product_tiles(const Chunking& chunking, const LayerWork& work, bool backward);
 
 /// What waves are made by: the schedule's tiles, the columns of an expert's first product, and the
 /// multiprocessors of a GPU.

@@ -58,6 +58,7 @@ struct LayerWork {
   LayerDecision decision;
   std::optional<ParamExchange> gradient_sum;  // over the EP groups, if this step has one
   RowCounts counts;
+  std::int64_t dropped = 0;                   // choices of the gate that `counts` lacks
   std::vector<std::vector<RowMove>> rows;     // [phase], empty unless explicit rows were asked for
   std::vector<std::int64_t> tokens_per_rank;  // [rank]
   std::int64_t attended = 0;  // mean tokens that a token attends to, 0: attention is left out

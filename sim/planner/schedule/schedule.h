@@ -37,7 +37,8 @@ enum class Point {
 /// overlap, sgl-project/sglang at 06beed92, batch_overlap/single_batch_overlap.py).
 enum class ChunkBy { tokens, partners, tiles, results };
 
-/// The kernel whose waves are chunks; without dies and columns also of products by themselves.
+/// The kernel whose waves are chunks; without columns also of products by themselves. What it is
+/// not written for a fused kernel refuses, and products by themselves have the GPU's own kernels.
 struct TiledKernel {
   /// Rows of a tile, ascending: the least with which an expert has as few tiles as with the last,
   /// if it has a standard deviation more rows than the mean one.
@@ -48,6 +49,8 @@ struct TiledKernel {
   std::optional<DataType> weights = {};   // as it reads them; default: as the model's
   std::optional<DataType> products = {};  // that it multiplies in; default: the weights'
   std::vector<std::string> dies = {};     // of GPUs that it is written for; empty: any
+
+  bool is_for_all() const { return types.empty() && dies.empty(); }
 };
 
 /// Chunks that a layer dispatches, computes and combines by themselves: while the experts compute

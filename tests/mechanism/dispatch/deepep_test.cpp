@@ -62,25 +62,24 @@ TEST(DeepEp, RowsFollowTheStatedPrecision) {
 }
 
 TEST(DeepEp, SaysWhereItsFirstKernelsCannotRun) {
-  const auto notes = [](const std::string& kind, int nodes, int gpus) {
-    return make_dispatch(kind, bare_nodes(nodes, gpus), 0, deepseek_width())->notes();
+  const auto why = [](const std::string& kind, int nodes, int gpus) {
+    return make_dispatch(kind, bare_nodes(nodes, gpus), 0, deepseek_width())->cannot_run();
   };
-  EXPECT_TRUE(notes("deepep-normal", 20, 8).empty());
-  EXPECT_EQ(notes("deepep-normal", 1, 16),
-            std::vector<std::string>{"cannot run so: DeepEP V1's normal kernels take 8 GPUs in a "
-                                     "host (NVLink peers) of an EP group at most, here are 16"});
-  EXPECT_EQ(
-      notes("deepep-normal", 21, 2),
-      std::vector<std::string>{"cannot run so: DeepEP V1's normal kernels take 20 hosts of an "
-                               "EP group at most, here are 21"});
-  EXPECT_EQ(notes("deepep-normal", 21, 9).size(), 2U);
+  const std::string gpus =
+      "DeepEP V1's normal kernels take 8 GPUs in a host (NVLink peers) of an EP group at most, "
+      "here are ";
+  const std::string hosts =
+      "DeepEP V1's normal kernels take 20 hosts of an EP group at most, here are ";
+  EXPECT_EQ(why("deepep-normal", 20, 8), "");
+  EXPECT_EQ(why("deepep-normal", 1, 16), gpus + "16");
+  EXPECT_EQ(why("deepep-normal", 21, 2), hosts + "21");
+  EXPECT_EQ(why("deepep-normal", 21, 9), gpus + "9; " + hosts + "21");
   for (const std::string kind : {"deepep-v2", "hybrid-ep", "deepep-low-latency"}) {
-    EXPECT_TRUE(notes(kind, 21, 9).empty()) << kind;
+    EXPECT_EQ(why(kind, 21, 9), "") << kind;
   }
-  EXPECT_TRUE(notes("nvlink-one-sided", 1, 72).empty());
-  EXPECT_EQ(notes("nvlink-one-sided", 2, 4),
-            std::vector<std::string>{"cannot run so: one-sided NVLink joins the GPUs of one host, "
-                                     "an EP group has 2"});
+  EXPECT_EQ(why("nvlink-one-sided", 1, 72), "");
+  EXPECT_EQ(why("nvlink-one-sided", 2, 4),
+            "one-sided NVLink joins the GPUs of one host, an EP group has 2 hosts");
 }
 
 // Reference oracle 4.8, EP 16: 1.9930 nodes and 6.5233 ranks a token over 256 experts, top-8.

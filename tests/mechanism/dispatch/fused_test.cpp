@@ -36,11 +36,11 @@ TEST(FusedDispatch, RowsHaveTheirScales) {
 }
 
 TEST(FusedDispatch, StaysInOneNvlinkDomain) {
-  const auto notes = [](int nodes, int gpus) {
-    return make_dispatch("fused", bare_nodes(nodes, gpus), 0, wide(DataType::bf16))->notes();
+  const auto why = [](int nodes, int gpus) {
+    return make_dispatch("fused", bare_nodes(nodes, gpus), 0, wide(DataType::bf16))->cannot_run();
   };
-  EXPECT_TRUE(notes(1, 72).empty());
-  EXPECT_THAT(notes(2, 4), testing::ElementsAre(testing::HasSubstr("an EP group has 2 hosts")));
+  EXPECT_EQ(why(1, 72), "");
+  EXPECT_EQ(why(2, 4), "its kernel reaches the GPUs of one NVLink domain, an EP group has 2 hosts");
 }
 
 }  // namespace

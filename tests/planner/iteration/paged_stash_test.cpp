@@ -47,6 +47,21 @@ TEST_F(PagedStashMemory, AddsTheBufferOfOneLayerAtWork) {
   EXPECT_EQ(working(3) + working(2) * -1, row * rows);
 }
 
+/// Half of what the gate chose is dropped: buffers are as large as before.
+TEST_F(PagedStashMemory, CountsWhatTheGateChoseAndNotWhatACapacityLeaves) {
+  const MoeModel model = all_chosen(8);
+  const Bytes row = kept_expert_activations(model, 1, 1, DataType::bf16, {});
+  const SystemSpec drops =
+      read_system(data_file("models/system", "alltoall"),
+                  {parse_override("routing={kind: rank-capacity, factor: 0.5}")});
+  const RoutingTrace trace = test::tokens_for(model, 8 * tokens_of_gpu, tokens_of_gpu);
+  const auto working = [&](double rank_capacity) {
+    Planner planner(drops, topology_, model, trace, with({rank_capacity, 1, 64}));
+    return planner.plan(0).memory.peaks[0].use.of(MemoryPart::working);
+  };
+  EXPECT_EQ(working(3) + working(2) * -1, row * rows);
+}
+
 TEST_F(PagedStashMemory, ABufferIsThereWhileALayerWorksInEitherPass) {
   const MoeModel model = all_chosen(8);
   const Bytes row = kept_expert_activations(model, 1, 1, DataType::bf16, {});

@@ -246,6 +246,29 @@ TEST(Waves, SayWhatTheirKernelIsNotWrittenFor) {
   expect_unsuitable("{kind: fused, sms: 132}", "", "its exchanges take 132 multiprocessors of 132");
 }
 
+TEST(Tiles, AreFilledByProductsOfTypesAndGpusThatTheirKernelIsFor) {
+  const Topology hopper = test::h100_nodes(1);
+  const EpGroups groups(hopper, 8);
+  Chunking chunking;
+  const auto fill = [&](DataType weights, bool backward) {
+    return fill_tiles(chunking, weights, groups, backward);
+  };
+  EXPECT_FALSE(fill(DataType::fp8, false));
+  chunking.fills_tiles = true;
+  EXPECT_TRUE(fill(DataType::bf16, true)) << "for all: who cannot is refused";
+  chunking.kernel.types = {DataType::fp8, DataType::mxfp4_mxfp8};
+  EXPECT_TRUE(fill(DataType::fp8, false));
+  EXPECT_TRUE(fill(DataType::mxfp4_mxfp8, false));
+  EXPECT_FALSE(fill(DataType::bf16, false));
+  EXPECT_FALSE(fill(DataType::fp8, true));
+  chunking.kernel.dies = {"gb100"};
+  EXPECT_FALSE(fill(DataType::fp8, false));
+  chunking.kernel.dies = {"gh100"};
+  EXPECT_TRUE(fill(DataType::fp8, false));
+  chunking.by = ChunkBy::tiles;
+  EXPECT_FALSE(fill(DataType::fp8, false));
+}
+
 TEST(Waves, TakeTheMultiprocessorsOfTheSmallestGpu) {
   const Topology mixed = read_topology(data_file("topologies", "heterogeneous")).topology;
   EXPECT_EQ(sms_for({}, DataType::bf16, EpGroups(mixed, mixed.gpu_count())), 108);  // A100, A800
