@@ -65,14 +65,14 @@ std::int64_t room_beside(std::int64_t tokens) {
 
 // vLLM's EP is TP x DP, MoE TP x EP of SGLang and TensorRT-LLM their world size.
 TEST(EnginePools, SpreadExpertsOverAllGpusOfAnInstance) {
-  const auto refused = [](const std::string& engine, const std::string& parallel) {
-    Scenario scenario = parse_scenario(
+  const auto refused = [](const std::string& engine, const std::string& parallel) -> std::string {
+    const Scenario scenario = parse_scenario(
         "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: megatron\n"
         "parallel: " +
             parallel + "\nset: [topology.nodes=1]\nsteps: 3:4\nserving:\n  engine: " + engine +
             "\n  requests: {count: 1, concurrency: 1, input: 9, output: 2}\n",
         "groups.yaml", {});
-    return pools_cases(scenario).at(0).outcome.unsuitable;
+    return error_of([&] { pools_cases(scenario); });
   };
   EXPECT_THAT(refused("vllm", "{tp: 1, ep: 4}"),
               HasSubstr("vllm spreads experts over all 8 GPUs of an instance, not ep 4 x etp 1"));

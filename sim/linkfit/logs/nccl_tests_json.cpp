@@ -40,7 +40,7 @@ class JsonLog {
 
  private:
   [[noreturn]] void fail(const std::string& message, const std::string& hint = "") const {
-    throw error_in(file_, message, hint);
+    throw error_in(file_, message, hint, test_.line);
   }
 
   /// A member of the right kind.
