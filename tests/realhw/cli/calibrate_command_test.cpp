@@ -44,7 +44,7 @@ TEST_F(HardwareCalibration, MeasuresAndFits) {
   EXPECT_THAT(said.out,
               AllOf(testing::StartsWith("# moesim-hw calibrate, "), HasSubstr(" plans, 1 round: "),
                     HasSubstr("mine.calib.yaml: take it")));
-  EXPECT_THAT(said.err, HasSubstr("warning: 'fabric' has no effect"));
+  EXPECT_THAT(said.err, HasSubstr("warning: 'node.nvlink' joins nothing"));
   EXPECT_THAT(files(), testing::IsSupersetOf({"mine.calib.yaml", "mine.times.jsonl"}));
 }
 
@@ -53,7 +53,7 @@ TEST_F(HardwareCalibration, SavesWhatAnotherMachineMeasures) {
   EXPECT_EQ(saved.code, 0);
   EXPECT_THAT(saved.out,
               testing::ContainsRegex("plans: [0-9]+ plans, 1 round, for 1 rank \\(h100"));
-  EXPECT_THAT(saved.err, HasSubstr("warning: 'fabric' has no effect"));
+  EXPECT_THAT(saved.err, HasSubstr("warning: 'node.nvlink' joins nothing"));
   EXPECT_THAT(files(), ElementsAre("plans")) << "nothing is measured";
 
   const HwSaid measured = measure("plans");

@@ -40,7 +40,7 @@ TEST_F(HardwareRun, PrintsTheHeaderAndALinePerPolicy) {
   EXPECT_THAT(said.out,
               AllOf(HasSubstr(" (p2p), 1 rank on 1 host, for h100-rail"), HasSubstr("\nmegatron "),
                     HasSubstr("\ndedup "), HasSubstr("#wrong\n"), HasSubstr("\nfc1-wgrad ")));
-  EXPECT_THAT(said.err, AllOf(HasSubstr("warning: 'fabric' has no effect"),
+  EXPECT_THAT(said.err, AllOf(HasSubstr("warning: 'node.nvlink' joins nothing"),
                               HasSubstr("1 of 2: megatron\n2 of 2: dedup\n")));
   EXPECT_THAT(run_policies("megatron").err, Not(HasSubstr("1 of 1")));
 }
