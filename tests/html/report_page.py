@@ -43,7 +43,7 @@ def quickstart():
 
 def clusters():
     """One policy on three clusters, the last with twice the GPUs and so twice the tokens."""
-    return reported("clusters", "compare", "scenarios/quickstart.yaml", "--policy", "deepep-normal", "--set", "topology.price=2.5 $/h")
+    return reported("clusters", "compare", "scenarios/quickstart.yaml", "--policy", "hiermoe-hd", "--set", "topology.price=2.5 $/h")
 
 
 def sweep():

@@ -69,8 +69,9 @@ TEST(EnginePools, SpreadExpertsOverAllGpusOfAnInstance) {
     const Scenario scenario = parse_scenario(
         "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: megatron\n"
         "parallel: " +
-            parallel + "\nset: [topology.nodes=1]\nsteps: 3:4\nserving:\n  engine: " + engine +
-            "\n  requests: {count: 1, concurrency: 1, input: 9, output: 2}\n",
+            parallel +
+            "\nset: [topology.nodes=1]\nsteps: 3:4\nserving:\n  graphs: false\n  engine: " +
+            engine + "\n  requests: {count: 1, concurrency: 1, input: 9, output: 2}\n",
         "groups.yaml", {});
     return error_of([&] { pools_cases(scenario); });
   };
