@@ -34,7 +34,7 @@ TokenRates rates_of(const PolicyRun& run) {
     const bool between_hosts = name == "nic";
     if (!between_hosts && name != "nvlink") continue;
     if (between_hosts &&
-        sizes.ep * sizes.etp.value_or(1) * topology.host_count() <= topology.gpu_count()) {
+        sizes.ep * sizes.etp.value_or(sizes.tp) * topology.host_count() <= topology.gpu_count()) {
       continue;
     }
     (std::ranges::count(by_sheet, c) > 0 ? rates.by_data_sheet : rates.of_transport).insert(name);

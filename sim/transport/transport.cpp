@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 #include <string_view>
 
 namespace moesim {
@@ -131,19 +130,22 @@ bool Transport::ideal() const {
 
 std::string rated_network(const Transport& transport, const std::string& link_class,
                           const std::string& network) {
-  std::set<std::string> rated;
+  if (network.empty()) return network;
+  std::string_view before, oldest, infiniband, first;
   for (const LinkRates& rates : transport.links) {
-    if (rates.link_class == link_class && !rates.network.empty()) rated.insert(rates.network);
-  }
-  if (network.empty() || rated.empty() || rated.contains(network)) return network;
-  std::string oldest, before;
-  for (const std::string& other : rated) {
+    const std::string_view other = rates.network;
+    if (rates.link_class != link_class || other.empty()) continue;
+    if (other == network) return network;
+    if (first.empty() || other < first) first = other;
+    if (other == "infiniband") infiniband = other;
     if (family(other) != family(network)) continue;
-    if (oldest.empty()) oldest = other;
-    if (other < network) before = other;
+    if (oldest.empty() || other < oldest) oldest = other;
+    if (other < network && other > before) before = other;
   }
-  if (!oldest.empty()) return before.empty() ? oldest : before;
-  return rated.contains("infiniband") ? "infiniband" : *rated.begin();
+  for (const std::string_view kin : {before, oldest, infiniband, first}) {
+    if (!kin.empty()) return std::string(kin);
+  }
+  return network;
 }
 
 Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandwidth, Bytes bytes) {

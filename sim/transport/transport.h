@@ -58,8 +58,8 @@ struct Transport {
 
 /// The network whose rates a transport takes for links of a class: `network`, else its nearest kin,
 /// so that no network is faster for want of a measurement: of the same family (the name before
-/// '-') the last that is not newer, or the oldest; else InfiniBand; else the first. Empty if
-/// `network` is, or if the rates are of any network.
+/// '-') the last that is not newer, or the oldest; else InfiniBand; else the first by name. An
+/// empty `network` stays, and so does every one if the transport rates no network of that class.
 std::string rated_network(const Transport& transport, const std::string& link_class,
                           const std::string& network);
 

@@ -42,10 +42,6 @@ void check_joined(const YamlValue& pairs, const WanSpec& wan, int data_centers) 
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// Whoever asks for one node of a file of several knows that nothing joins it.
 bool count_is_changed(const YamlMap& map) {
   const auto nodes = map.find("nodes");
