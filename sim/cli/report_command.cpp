@@ -2,11 +2,8 @@
 // moesim report: results as one page that opens without a network.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
@@ -24,20 +21,10 @@ struct ReportOptions {
   LossyFlag lossy;
 };
 
-/// Throws Error if the sweep has nothing to draw.
 std::string document_of_sweep(const std::string& file) {
-  std::string document = sweep_document(SweepReader(file));
-  const auto json = nlohmann::json::parse(document);
-  const auto& columns = json["columns"];
-  const auto state = std::ranges::find(columns, "state") - columns.begin();
-  const auto is_ok = [&](const nlohmann::json& row) {
-    return row[static_cast<std::size_t>(state)] == sweep_ok;
-  };
-  if (std::ranges::none_of(json["rows"], is_ok)) {
-    throw error_in(file, "no scenario of the sweep has figures",
-                   fmt::format("moesim query {} --not-run says why", file));
-  }
-  return document;
+  const SweepReader reader(file);
+  reader.require_figures();
+  return sweep_document(reader);
 }
 
 void write_report(const ReportOptions& options) {

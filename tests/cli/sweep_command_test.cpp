@@ -67,7 +67,7 @@ TEST_F(SweepCommand, WithoutAnyResultItFails) {
   EXPECT_THAT(failed.err, EndsWith("hint: mend what failed; the same command tries it again\n"));
   const Outcome page = run({"report", "away.sqlite", "-o", "r.html"});
   EXPECT_EQ(page.code, 2);
-  EXPECT_THAT(page.err, HasSubstr("no scenario of the sweep has figures"));
+  EXPECT_THAT(page.err, HasSubstr("away.sqlite: error: has no results: 1 failed of 1 scenarios\n"));
   EXPECT_THAT(run({"sweep", "g.yaml", "-o", "-"}).err, HasSubstr("which nothing prints\n"));
 }
 
