@@ -216,6 +216,12 @@ std::set<std::string> EpGroups::gpu_models() const {
   return names;
 }
 
+int EpGroups::most_hosts() const {
+  int most = 1;
+  for (const RankSpace& ranks : spaces()) most = std::max(most, ranks.hosts().size());
+  return most;
+}
+
 int EpGroups::equal_blocks() const {
   const int gpus = topology_->gpu_count();
   int size = std::gcd(gpus, size_);

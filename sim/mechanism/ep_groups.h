@@ -72,6 +72,8 @@ class EpGroups {
   std::optional<GroupNodes> nodes() const;
   /// The most consecutive GPUs that tile all hosts and all groups.
   int equal_blocks() const;
+  /// The most hosts that a group is on.
+  int most_hosts() const;
 
   int host_of(GpuId gpu) const { return topology_->host_of(gpu); }
   /// The GPU of a group's rank.

@@ -3,8 +3,6 @@
 // HD1 of HierMoE (arXiv 2508.09591), collaborative communication of Occult (arXiv 2505.13345).
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "sim/base/counted.h"
 #include "sim/mechanism/dispatch/flat.h"
 #include "sim/mechanism/mechanisms.h"
@@ -44,9 +42,7 @@ DispatchMaker read_dedup(const YamlMap& params) {
 DispatchMaker read_nvlink_one_sided(const YamlMap&) {
   return [](const DispatchContext& c) {
     auto made = deduplicated(c, false);
-    int hosts = 1;
-    for (const RankSpace& ranks : c.groups.spaces()) hosts = std::max(hosts, ranks.hosts().size());
-    if (hosts > 1) {
+    if (const int hosts = c.groups.most_hosts(); hosts > 1) {
       made->forbid(fmt::format("one-sided NVLink joins the GPUs of one host, an EP group has {}",
                                counted(hosts, "host")));
     }

@@ -80,9 +80,7 @@ DispatchMaker read_fused(const YamlMap& params) {
     const FusedRows rows{type_of(type, is_quantized(c.stated) ? DataType::fp8 : plain),
                          type_of(gradients, plain), type_of(results, plain)};
     auto made = in_every_group(c, [&](const RankSpace& ranks) { return Fused(ranks, rows); });
-    int hosts = 1;
-    for (const RankSpace& ranks : c.groups.spaces()) hosts = std::max(hosts, ranks.hosts().size());
-    if (hosts > 1) {
+    if (const int hosts = c.groups.most_hosts(); hosts > 1) {
       made->forbid(
           fmt::format("its kernel reaches the GPUs of one NVLink domain, an EP group has {}",
                       counted(hosts, "host")));
