@@ -156,9 +156,9 @@ bool holds_null(const JsonElement& response, const char* key) {
   parts.push_back(response);
   for (std::size_t i = parts.size(); i-- > 0;) {
     for (const char* extension : extensions) {
-      const auto beside = json_at(parts[i], extension);
-      const auto data = beside ? json_at(*beside, "engine_data") : std::nullopt;
-      if (beside) parts.push_back(data.value_or(*beside));
+      const auto more = json_at(parts[i], extension);
+      const auto data = more ? json_at(*more, "engine_data") : std::nullopt;
+      if (more) parts.push_back(data.value_or(*more));
     }
   }
   return std::ranges::any_of(parts, [&](const JsonElement& part) {

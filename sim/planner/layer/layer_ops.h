@@ -27,7 +27,7 @@ struct StashCopies {
 };
 
 /// Appends ops to a plan, piece by piece in the order that a schedule wants. Compute of a layer on
-/// one GPU: attention, gate, shared experts, permute | dispatch (in engines beside shared experts
+/// one GPU: attention, gate, shared experts, permute | dispatch (in engines next to shared experts
 /// of few tokens) | sort, fc1, activation, fc2, reduce | combine | unpermute; backward mirrors it
 /// with data and weight gradients. Between the phases of a dispatch every GPU relays what it passes
 /// on. Kernels without work are left out; an exchange that would move nothing although its ranks

@@ -43,8 +43,8 @@ bool LayerOps::has_shared_experts(const Step& s) const {
   return shared_width() > 0 && !s.work.decision.shared_routed;
 }
 
-/// Engines run shared experts of few tokens on a stream of their own, beside all that brings the
-/// routed ones their tokens. Beside the products of these they would take as long as one after the
+/// Engines run shared experts of few tokens on a stream of their own, next to all that brings the
+/// routed ones their tokens. Next to the products of these they would take as long as one after the
 /// other: both are bound by the same memory and the same cores.
 bool LayerOps::runs_shared_behind_dispatch(const Step& s) const {
   const auto& tokens = s.work.tokens_per_rank;
