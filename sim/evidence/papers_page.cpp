@@ -87,6 +87,7 @@ std::string rows_of(const JudgedTable& t) {
           : "| figure | published | simulated | error |\n|---|---|---|---|\n" + rows + "\n";
   if (outside > 0) text += fmt::format("Outside: {}.\n\n", counted(outside, "figure"));
   if (near == 0) return text;
+  if (near == claimed) return text + fmt::format("All within {:.0f} %.\n\n", 100 * near_enough);
   return text +
          fmt::format("Within {:.0f} %: {} of {} figures.\n\n", 100 * near_enough, near, claimed);
 }

@@ -18,6 +18,15 @@
 
 namespace moesim {
 
+/// When a planner is asked. An engine says itself when experts move: its planner sees whole
+/// recorded steps, plans when it is told, and decides on passes in between.
+enum class Moment {
+  step,       // one after the other: it plans when it is due, and remembers the step
+  seen,       // it only remembers the step
+  rebalance,  // it plans from what it remembers, whenever it did so last
+  between     // slots stay, and nothing is remembered
+};
+
 /// One layer of one step, its gate just computed.
 struct LayerRoutingNow {
   int step = 0;   // its number, of an iteration's microbatches the same
@@ -28,6 +37,7 @@ struct LayerRoutingNow {
   /// Whether experts may change places before it. Within an iteration they may not: gradients of
   /// earlier microbatches are where they are.
   bool begins_iteration = true;
+  Moment moment = Moment::step;
 };
 
 /// Expert parameters or their gradients on their way: one exchange of all GPUs on the param stream,
@@ -109,6 +119,7 @@ struct PlacementContext {
   std::function<std::vector<LoadMatrix>(int step, int layer)> recorded;
   std::vector<int> numbers = {};  // [replayed layer] its number in the model
   std::string who = "placement";  // the policy, for messages
+  bool told = false;              // when to plan: moments other than `step` come
 
   /// Whether routing follows from token ids: it is known before the pass (hash_layers).
   bool knows_routing(int layer) const {
@@ -138,6 +149,11 @@ class Placer {
   virtual bool reacts() const { return false; }
   /// Whether it looks at routing at all.
   virtual bool looks() const { return true; }
+  /// Whether it may be told when to plan, because slots stay as they are between two plans.
+  virtual bool may_be_told() const { return false; }
+  /// Adds to a decision of a planner that is told what a layer's experts move if they were where
+  /// another such planner, of the same policy, has them.
+  virtual void move_from(const Placer& /*before*/, int /*layer*/, LayerDecision&) const {}
   /// Whether the shared expert is one more choice of every token, of the expert behind the last
   /// one. If so, `now` has that choice, last of each token, and its loads.
   virtual bool routes_shared() const { return false; }

@@ -8,6 +8,7 @@
 #include <ranges>
 #include <set>
 
+#include "sim/base/counted.h"
 #include "sim/base/units.h"
 #include "sim/run/engine_views.h"
 #include "sim/scenario/engine_run.h"
@@ -50,22 +51,27 @@ std::string balancing_note(const EngineCase& c) {
   if (balancing.never_planned()) {
     return text +
            " never planned from loads: it has seen too few steps (--warmup N shows it N before "
-           "those of `steps`)\n";
+           "those of `steps`" +
+           (balancing.told ? ", serving.engine.rebalance: {interval: N} moves experts in the run)\n"
+                           : ")\n");
   }
   if (balancing.interval == 0) {
-    return text +
-           ": experts moved before the run and stay (serving.engine.rebalance: {interval: N} "
-           "moves them every N passes)\n";
+    return text + ": experts moved before the run and stay" +
+           (balancing.told
+                ? " (serving.engine.rebalance: {interval: N} moves them every N passes)\n"
+                : "\n");
   }
-  if (balancing.interval > c.outcome.metrics.passes.passes) {
-    return text + fmt::format(": experts move every {} passes, and the run has {}\n",
-                              balancing.interval, c.outcome.metrics.passes.passes);
+  if (balancing.moves == 0) {
+    return text + fmt::format(
+                      ": experts are where loads before the run put them; they move every {} "
+                      "passes of an instance, and the run has {}\n",
+                      balancing.interval, c.outcome.metrics.passes.passes);
   }
-  return text + fmt::format(
-                    ": experts move every {} passes, which takes {} ({}); all passes have the "
-                    "placement of loads before the run, so the interval changes only that time\n",
-                    balancing.interval, to_string(balancing.stall),
-                    balancing.stall_stated ? "stated" : "simulated");
+  return text + fmt::format(": experts moved {}, every {} passes, which took {} each ({}){}\n",
+                            counted(balancing.moves, "time"), balancing.interval,
+                            to_string(balancing.stall),
+                            balancing.stall_stated ? "stated" : "simulated",
+                            balancing.planned ? "" : "; before that they were as at the start");
 }
 
 /// Of experts that are to move, but of no policy.

@@ -26,11 +26,13 @@ struct EngineLosses {
 /// How experts moved of a policy that places them by their loads.
 struct EngineBalancing {
   bool from_loads = false;    // it is one
-  bool planned = false;       // it had seen enough steps
-  std::int64_t interval = 0;  // passes; 0: none moved
-  Seconds stall{};            // of the pass in which they do
-  bool stall_stated = false;  // else it is what moving them took
-  bool never_planned() const { return from_loads && !planned; }
+  bool told = false;          // the engine says when
+  bool planned = false;       // by steps before the run
+  std::int64_t interval = 0;  // passes between two moves; 0: none moves in the run
+  bool stall_stated = false;  // else it is what moving them takes
+  std::int64_t moves = 0;     // how often they moved, over all instances
+  Seconds stall{};            // of the passes in which they did, on average
+  bool never_planned() const { return from_loads && !planned && moves == 0; }
 };
 
 /// What a worker hands back of a run.

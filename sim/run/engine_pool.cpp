@@ -32,20 +32,12 @@ ServingBatch largest_pass(const EngineOptions& engine, const RequestLog& log, in
       {SequenceStep{0, std::max<std::int64_t>(tokens, 1), 1, -1}})};
 }
 
-ServingBatch smallest_pass(int ranks) {
-  return {{static_cast<std::size_t>(ranks), {SequenceStep{0, 1, 1, -1}}}};
-}
-
-/// Says in the options when experts move, and for how long.
+/// Says in the options whether experts move.
 EngineBalancing balance(EngineOptions& engine, PassPrices& prices) {
-  const ServingBatch small = smallest_pass(engine.ranks);
-  const bool times_moving = engine.rebalance.interval > 0 && !engine.rebalance.stall;
-  const PassPrices::Balancing found = prices.balancing(small, times_moving);
-  if (!found.planned) engine.rebalance = {};  // what nobody plans does not move
-  const bool stated = engine.rebalance.stall.has_value();
-  if (!stated) engine.rebalance.stall = found.moving;
-  return {found.from_loads, found.planned, engine.rebalance.interval, *engine.rebalance.stall,
-          stated};
+  const PassPrices::Balancing found = prices.balancing();
+  if (!found.told) engine.rebalance = {};  // what nobody plans does not move
+  return {found.from_loads, found.told, found.planned, engine.rebalance.interval,
+          engine.rebalance.stall.has_value()};
 }
 
 /// KV tokens of the longest request, in whole blocks.
@@ -176,6 +168,15 @@ std::string note_of_kernels(const PoolInstances& prompts) {
   return low_latency_note(run.system, run.inputs.model, most / run.scenario.iteration->parallel.tp);
 }
 
+void add_moves(const ServingRun& run, EngineBalancing& balancing) {
+  Seconds moving;
+  for (const InstanceSummary& instance : run.instances) {
+    balancing.moves += instance.counts.rebalances;
+    moving += instance.counts.moving;
+  }
+  if (balancing.moves > 0) balancing.stall = moving * (1.0 / static_cast<double>(balancing.moves));
+}
+
 PriceTableOptions prices_of(const EngineRun& asked, bool one_run) {
   PriceTableOptions options = asked.prices;
   if (!one_run) options.exact_passes = 0;
@@ -201,8 +202,6 @@ PoolPrices::PoolPrices(const PolicyRun& run, Fidelity fidelity, const EngineRun&
       ranks_(run.scenario.iteration->serving->attending(
           shape_of(*run.scenario.iteration, gpus_, run.inputs.model).grid.size(ParallelAxis::dp))) {
 }
-
-std::string PoolPrices::cannot_run() const { return exact_.cannot_run(smallest_pass(ranks_)); }
 
 OpenedPool::OpenedPool(Scenario scenario, RoutingSource routing, bool one_run)
     : scenario_(std::move(scenario)),
@@ -262,6 +261,7 @@ EngineOutcome run_pools(const EngineRun& asked, const PoolInstances& prompts,
     outcome.simulated += asked.exact_prices ? 0 : decode->prices->points();
     outcome.errors += decode->prices->errors();
   }
+  add_moves(served.run, outcome.balancing);
   outcome.moved_requests = served.run.moved_requests;
   outcome.moved = served.moved;
   for (const InstanceSummary& instance : served.run.instances) {

@@ -32,7 +32,7 @@ class PoolPrices {
   bool exact_only() const { return exact_only_; }
   const PolicyRun& run() const { return run_; }
   /// Why the cluster cannot run the policy's kernels; empty: it can.
-  std::string cannot_run() const;
+  std::string cannot_run() const { return exact_.cannot_run(); }
 
  private:
   const PolicyRun& run_;

@@ -2,6 +2,7 @@
 #include "sim/run/engine_views.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -92,6 +93,13 @@ std::string transfer_text(const EngineRun& run) {
          (run.transfer_latency ? fmt::format(" after {}", to_string(*run.transfer_latency)) : "");
 }
 
+/// What the second pool has of its own.
+std::string decode_keys_text(const EngineRun& run) {
+  std::vector<std::string> keys;
+  for (const Override& key : run.decode_keys) keys.push_back(key.path + "=" + key.value);
+  return keys.empty() ? "" : fmt::format(" with {}", fmt::join(keys, ", "));
+}
+
 std::string engine_text(const EngineRun& run, const EngineOptions& engine) {
   std::string text =
       fmt::format("# engine {}{}: {}, {}, {}, router {}\n",
@@ -101,10 +109,10 @@ std::string engine_text(const EngineRun& run, const EngineOptions& engine) {
                   engine.mixed ? "prompts with answers" : "passes of prompts first",
                   router_names[static_cast<std::size_t>(engine.router.kind)]);
   if (run.decode_instances > 0) {
-    text +=
-        fmt::format("# {} compute{} prompts, {} decode{}; keys and values move {}\n",
-                    counted(run.instances, "instance"), run.instances == 1 ? "s" : "",
-                    run.decode_instances, run.decode_instances == 1 ? "s" : "", transfer_text(run));
+    text += fmt::format("# {} compute{} prompts, {} decode{}{}; keys and values move {}\n",
+                        counted(run.instances, "instance"), run.instances == 1 ? "s" : "",
+                        run.decode_instances, run.decode_instances == 1 ? "s" : "",
+                        decode_keys_text(run), transfer_text(run));
   } else if (run.instances > 1) {
     text += fmt::format("# {} behind a router ({})\n", counted(run.instances, "instance"),
                         router_names[static_cast<std::size_t>(run.router.kind)]);
@@ -205,7 +213,10 @@ Json engine_case_json(const EngineCase& c) {
   json["run_s"] = m.time.value;
   if (!o.cannot_run.empty()) json["cannot_run"] = o.cannot_run;
   if (o.balancing.never_planned()) json["never_planned"] = true;
-  if (o.balancing.interval > 0) json["rebalance_stall_s"] = o.balancing.stall.value;
+  if (o.balancing.interval > 0) {
+    json["rebalances"] = o.balancing.moves;
+    json["rebalance_stall_s"] = o.balancing.stall.value;
+  }
   json["requests"] = m.requests;
   json["warmup_requests"] = m.warmup;
   json["ttft"] = latency_json(m.ttft);

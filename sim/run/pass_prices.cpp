@@ -10,6 +10,7 @@
 
 #include "sim/base/units.h"
 #include "sim/base/unsuitable.h"
+#include "sim/planner/iteration/serving_batches.h"
 #include "sim/run/backends.h"
 #include "sim/run/memory_views.h"
 
@@ -76,6 +77,17 @@ PassPrices::PassPrices(const PolicyRun& run, Fidelity fidelity, const EngineOpti
       backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster, gpus_)),
       eager_backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster, eager_)) {
   pass_.engine_run = nullptr;
+  const int gpus = run.cluster.topology.gpu_count();
+  const int ranks = shape_of(*pass_.iteration, gpus, run.inputs.model).grid.size(ParallelAxis::dp);
+  smallest_.ranks.assign(static_cast<std::size_t>(pass_.iteration->serving->attending(ranks)),
+                         {SequenceStep{0, 1, 1, -1}});
+  if (!plays_steps()) return;
+  const RoutingTrace& trace = run.inputs.trace;
+  std::int64_t sequences = 0;
+  for (int i = 0; i < asked().count; ++i) {
+    const TraceStep& step = trace.step((asked().first + i) % trace.step_count());
+    last_of_.push_back(sequences += std::ssize(step.sequence_lengths()));
+  }
 }
 
 PassPrices::~PassPrices() = default;
@@ -91,18 +103,13 @@ bool PassPrices::runs_eagerly(const ServingBatch& batch) const {
   return engine_.runs_eagerly(batch, !all_decode(batch));
 }
 
-PolicyPlanner PassPrices::planner(const Scenario& pass, bool settled) const {
-  return {
-      pass, run_.inputs, run_.cluster, run_.system, {.routing = run_.routing, .settled = settled}};
-}
-
 Timeline PassPrices::timeline(bool eager, const Plan& plan) {
   const PricedPlan priced(plan, run_.cluster.topology);
   return (eager ? eager_backend_ : backend_)->run(priced);
 }
 
-StepPrice PassPrices::price(const ServingBatch& batch, bool eager) {
-  return price_pass(with_batch(batch), eager);
+StepPrice PassPrices::price(const ServingBatch& batch, const PassKind& kind) {
+  return price_pass(with_batch(batch), kind);
 }
 
 bool PassPrices::splits(const ServingBatch& batch) const {
@@ -112,7 +119,7 @@ bool PassPrices::splits(const ServingBatch& batch) const {
   return serving.turns() > 1;
 }
 
-StepPrice PassPrices::price_of(const ServingBatch& batch, bool eager, bool splits) {
+StepPrice PassPrices::price_of(const ServingBatch& batch, const PassKind& kind, bool splits) {
   Scenario pass = with_batch(batch);
   ServingSpec& serving = *pass.iteration->serving;
   if (splits) {
@@ -120,13 +127,18 @@ StepPrice PassPrices::price_of(const ServingBatch& batch, bool eager, bool split
   } else if (serving.parts_of_overlap() > 1) {
     serving.overlap = ServingOverlap::none;
   }
-  return price_pass(pass, eager);
+  return price_pass(pass, kind);
 }
 
-StepPrice PassPrices::price_pass(const Scenario& pass, bool eager) {
-  PolicyPlanner settled = planner(pass, true);
-  const PlannedStep planned = settled.plan(0);
-  const Timeline timeline = this->timeline(eager, planned.plan);
+StepPrice PassPrices::price_pass(const Scenario& pass, const PassKind& kind) {
+  Planner* told_by = told(kind.balanced);
+  PolicyPlanner of_pass = planner_of(pass, {.settled = true, .told_by = told_by});
+  const auto step = static_cast<int>(kind.step);
+  for (int i = 0; told_by == nullptr && i < step; ++i) {
+    of_pass.planner().warm_up(of_pass.number(i));
+  }
+  const PlannedStep planned = of_pass.plan(step);
+  const Timeline timeline = this->timeline(kind.eager, planned.plan);
   const IterationTimes times =
       iteration_times(planned.plan, timeline, hosts_take_time(run_.cluster.gpus));
   StepPrice price{timeline.makespan, {}};
@@ -137,31 +149,73 @@ StepPrice PassPrices::price_pass(const Scenario& pass, bool eager) {
   return price;
 }
 
-/// The pass in a step of that number, after the same steps as before.
-Scenario PassPrices::at_step(Scenario pass, int step) const {
-  const int seen_from = std::max(0, asked_iterations(pass).first - pass.warmup);
-  pass.steps = {step, step + 1};
-  pass.warmup = step - seen_from;
-  return pass;
+bool PassPrices::plays_steps() const {
+  return run_.routing == RoutingSource::recorded && pass_.plays_choices();
 }
 
-std::string PassPrices::cannot_run(const ServingBatch& any) const {
-  return planner(with_batch(any), true).planner().layer_planner().cannot_run();
+RecordedStep PassPrices::step_of(std::int64_t request) const {
+  if (last_of_.empty()) return {};
+  const std::int64_t round = request / last_of_.back(), place = request % last_of_.back();
+  const auto number = std::ranges::upper_bound(last_of_, place) - last_of_.begin();
+  return {number, (round > 0 ? std::ssize(last_of_) : 0) + number + 1};
 }
 
-PassPrices::Balancing PassPrices::balancing(const ServingBatch& batch, bool times_moving) {
-  const Scenario pass = with_batch(batch);
-  PolicyPlanner asked = planner(pass, false);
-  if (!asked.planner().plans_from_loads()) return {};
-  asked.plan(0);
-  const auto step = asked.planner().last_replan();
-  if (!step) return {true, false, Seconds(0)};
-  if (!times_moving) return {true, true, Seconds(0)};
-  const Scenario moves = at_step(pass, *step);
-  const auto time = [&](bool settled) {
-    return timeline(runs_eagerly(batch), planner(moves, settled).plan(0).plan).makespan;
+bool PassPrices::may_be_told() {
+  if (!may_be_told_) {
+    PolicyPlanner any = planner_of(with_batch(smallest_), {.told = true});
+    may_be_told_ = any.planner().layer_planner().may_be_told();
+  }
+  return *may_be_told_;
+}
+
+Planner* PassPrices::told(std::int64_t balanced) {
+  if (!plays_steps() || !may_be_told()) return nullptr;
+  auto& planner = told_[balanced];
+  if (planner) return &planner->planner();
+  const Scenario pass = with_batch(smallest_);
+  planner = std::make_unique<PolicyPlanner>(planner_of(pass, {.told = true}));
+  Planner& shown = planner->planner();
+  const RoutingTrace& trace = run_.inputs.trace;
+  const auto show = [&](int step) {
+    shown.show(
+        whole_step(trace, step % trace.step_count(), shown.shape().grid, *pass.iteration->serving),
+        step);
   };
-  return {true, true, std::max(Seconds(0), time(false) - time(true))};
+  const auto [first, count] = asked();
+  for (int step = std::max(0, first - pass.warmup); step < first; ++step) show(step);
+  for (std::int64_t i = 0; i < balanced; ++i) show(first + static_cast<int>(i % count));
+  return &shown;
+}
+
+PolicyPlanner PassPrices::planner_of(const Scenario& pass, PolicyPlanner::Options options) const {
+  options.routing = run_.routing;
+  return {pass, run_.inputs, run_.cluster, run_.system, options};
+}
+
+Seconds PassPrices::moving(std::int64_t before, std::int64_t after) {
+  const auto [at, is_new] = moving_.try_emplace({before, after});
+  Planner* there = is_new ? told(after) : nullptr;
+  if (there == nullptr) return at->second;
+  const Scenario pass = with_batch(smallest_);
+  const auto time = [&](Planner* moved_from) {
+    PolicyPlanner of_pass =
+        planner_of(pass, {.settled = true, .told_by = there, .moved_from = moved_from});
+    return timeline(runs_eagerly(smallest_), of_pass.plan(0).plan).makespan;
+  };
+  at->second = std::max(Seconds(0), time(told(before)) - time(nullptr));
+  return at->second;
+}
+
+std::string PassPrices::cannot_run() const {
+  return planner_of(with_batch(smallest_), {}).planner().layer_planner().cannot_run();
+}
+
+PassPrices::Balancing PassPrices::balancing() {
+  if (may_be_told()) return {true, true, std::min(asked().first, pass_.warmup) > 0};
+  PolicyPlanner pass = planner_of(with_batch(smallest_), {});
+  if (!pass.planner().plans_from_loads() || pass.planner().layer_planner().reacts()) return {};
+  pass.plan(0);
+  return {true, false, pass.planner().replanned()};
 }
 
 CacheShard PassPrices::shard() const {
@@ -191,7 +245,7 @@ std::int64_t PassPrices::cache_tokens(const ServingBatch& batch, const EngineMem
   const Bytes per_token = sequence_cache().per_token;
   if (per_token.value == 0) return no_limit;
   const Scenario pass = with_batch(batch);
-  PolicyPlanner moving = planner(pass, false);
+  PolicyPlanner moving = planner_of(pass, {});
   const PlannedStep planned = moving.plan(0);
   std::int64_t least = no_limit;
   for (std::size_t gpu = 0; gpu < planned.memory.peaks.size(); ++gpu) {

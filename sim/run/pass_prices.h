@@ -3,31 +3,40 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "sim/model/kv_cache.h"
 #include "sim/plan/backend.h"
 #include "sim/run/policy_run.h"
+#include "sim/scenario/policy_planner.h"
 #include "sim/serving/engine/engine_reader.h"
 #include "sim/serving/engine/step_prices.h"
 
 namespace moesim {
 
-/// Plans the first asked step of the trace with a batch in place of the scenario's, for one policy
-/// at one fidelity. Requests play the recorded sequences of their numbers. Experts that move now
-/// and then have moved before: the engine says when they do.
+/// Plans passes for one policy at one fidelity, with a batch in place of the scenario's. Requests
+/// play the sequences of the asked steps of the trace, one after the other and round again. The
+/// engine says when a balancer plans (Placer::may_be_told): it then knows the warm-up and the steps
+/// that have begun, each of them whole, as if it had planned after every one. Experts of other
+/// planners have moved before.
 class PassPrices : public StepPrices {
  public:
   /// The run must outlive it. `engine` says which passes graphs run. Throws as PolicyPlanner.
   PassPrices(const PolicyRun& run, Fidelity fidelity, const EngineOptions& engine);
   ~PassPrices() override;
 
-  StepPrice price(const ServingBatch& batch, bool eager) override;
+  StepPrice price(const ServingBatch& batch, const PassKind& kind) override;
   bool splits(const ServingBatch& batch) const override;
-  StepPrice price_of(const ServingBatch& batch, bool eager, bool splits) override;
-  /// The same where the batch itself says whether a graph runs it.
-  StepPrice price(const ServingBatch& batch) { return price(batch, runs_eagerly(batch)); }
+  StepPrice price_of(const ServingBatch& batch, const PassKind& kind, bool splits) override;
+  /// Of the run's first step, where the batch itself says whether a graph runs it.
+  StepPrice price(const ServingBatch& batch) { return price(batch, {runs_eagerly(batch)}); }
+  RecordedStep step_of(std::int64_t request) const override;
+  Seconds moving(std::int64_t before, std::int64_t after) override;
   /// Tokens for whose keys and values the fullest GPU has room in the part of its memory that
   /// `memory` grants, next to weights and a pass of that batch; no_limit if the model does not say
   /// what they take. Throws Unsuitable if weights and work do not fit.
@@ -35,26 +44,30 @@ class PassPrices : public StepPrices {
   /// What its routed experts take of a GPU next to these.
   ServedExperts served_experts(const EngineMemory& memory) const;
   /// Why the cluster cannot run the policy's kernels, of any pass; empty: it can.
-  std::string cannot_run(const ServingBatch& any) const;
-  /// What the policy does by loads, in a pass of that batch.
+  std::string cannot_run() const;
+  /// What the policy does by loads.
   struct Balancing {
     bool from_loads = false;  // it places experts by them
-    bool planned = false;     // and had seen enough steps before
-    Seconds moving;           // how much longer a pass is in which they move, by the newest move
+    bool told = false;        // when the engine says so
+    bool planned = false;     // it has, by the steps before the run
   };
-  /// `moving` only if asked: two more plans and simulations.
-  Balancing balancing(const ServingBatch& batch, bool times_moving);
+  Balancing balancing();
   /// What a sequence takes on one GPU; all zero if the model does not say it.
   SequenceCache sequence_cache() const { return sequence_cache(shard()); }
   SequenceCache sequence_cache(const CacheShard& shard) const;
   CacheShard shard() const;
 
  private:
-  StepPrice price_pass(const Scenario& pass, bool eager);
+  StepPrice price_pass(const Scenario& pass, const PassKind& kind);
   Scenario with_batch(const ServingBatch& batch) const;
-  Scenario at_step(Scenario pass, int step) const;
+  /// Steps of the run, and whether their choices are played.
+  AskedSteps asked() const { return asked_iterations(pass_); }
+  bool plays_steps() const;
+  bool may_be_told();
+  /// The planner whose placement was told `balanced` steps of the run; null if it is not told.
+  Planner* told(std::int64_t balanced);
+  PolicyPlanner planner_of(const Scenario& pass, PolicyPlanner::Options options) const;
   bool runs_eagerly(const ServingBatch& batch) const;
-  PolicyPlanner planner(const Scenario& pass, bool settled) const;
   Timeline timeline(bool eager, const Plan& plan);
 
   const PolicyRun& run_;
@@ -63,6 +76,11 @@ class PassPrices : public StepPrices {
   GpuModels eager_;  // the same, their hosts without graphs
   EngineOptions engine_;
   std::unique_ptr<SimulatedBackend> backend_, eager_backend_;
+  ServingBatch smallest_;              // a token of every rank
+  std::vector<std::int64_t> last_of_;  // [step of the run] the sequence behind its last one
+  std::optional<bool> may_be_told_;    // not asked yet
+  std::map<std::int64_t, std::unique_ptr<PolicyPlanner>> told_;      // [balanced]
+  std::map<std::pair<std::int64_t, std::int64_t>, Seconds> moving_;  // [before, after]
 };
 
 }  // namespace moesim

@@ -112,6 +112,9 @@ PolicyPlanner::PolicyPlanner(Options options, const Scenario& scenario, const In
   const bool balanced = options.routing == RoutingSource::balanced;
   Spec spec = spec_of(scenario);
   spec.settled = options.settled;
+  spec.told = options.told;
+  spec.told_by = options.told_by;
+  spec.moved_from = options.moved_from;
   spec.first = asked_.first;
   spec.count = asked_.count;
   spec.fewer_microbatches = options.fewer_microbatches && !spec.serves();
@@ -124,6 +127,7 @@ PolicyPlanner::PolicyPlanner(Options options, const Scenario& scenario, const In
     }
   }
   make(std::move(spec), balanced ? balanced_ : inputs.trace);
+  if (options.told || options.told_by != nullptr) return;
   for (int i = std::max(0, asked_.first - scenario.warmup); i < asked_.first; ++i) {
     planner_->warm_up(i);
   }

@@ -29,6 +29,9 @@ class PolicyPlanner {
     bool join_alike = false;           // Spec::join_alike
     bool fewer_microbatches = false;   // of iterations: Spec::fewer_microbatches
     bool settled = false;              // of iterations: Spec::settled
+    bool told = false;                 // of iterations: Spec::told; nothing is shown
+    Planner* told_by = nullptr;        // of iterations: Spec::told_by, and nothing is shown
+    Planner* moved_from = nullptr;     // Spec::moved_from
     CountedLayers* counted = nullptr;  // of steps: by planners for this cluster at other rates
   };
   /// Shows the planner the warm-up. All but the options must outlive it. Throws as Planner.

@@ -196,7 +196,7 @@ TEST(PaperPages, OfATableWithoutMistakesAreShort) {
   EXPECT_THAT(papers_page("p.md", marks, {t}),
               HasSubstr("| [few](#few) | 1 | 15.0 % | 15.0 % | - | - | - | - | - |\n"
                         "| **all** | 1 | 15.0 % | 15.0 % | - | - | - | - | - |\n\n"
-                        "### few\n\nx. Source: y.\n\nWithin 15 %: 1 of 1 figures.\n\n"
+                        "### few\n\nx. Source: y.\n\nAll within 15 %.\n\n"
                         "Published orders: a is slower than b on s (right).\n\n<!-- end -->\n"));
   EXPECT_THROW(papers_page("p.md", "<!-- end -->\n", {t}), Error);
   EXPECT_THROW(papers_page("p.md", "<!-- begin: written by moesim papers --page -->\n", {t}),

@@ -3,10 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/run/engine_cases.h"
-#include "sim/run/engine_pool.h"
 #include "sim/run/engine_views.h"
 #include "tests/error_of.h"
+#include "tests/run/engine_scenarios.h"
 
 namespace moesim {
 namespace {
@@ -14,47 +13,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-/// GPT-OSS 20B on 8 GPUs.
-Scenario pools_scenario(const std::string& serving, const std::string& topology = "h100-rail",
-                        const std::string& policy = "deepep-low-latency") {
-  return parse_scenario("topology: " + topology +
-                            "\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: " + policy +
-                            "\nparallel: {tp: 1, ep: 8}\nset: [topology.nodes=1]\nsteps: 3:4\n"
-                            "serving:\n" +
-                            serving,
-                        "pools.yaml", {});
-}
-
-std::vector<EngineCase> pools_cases(const Scenario& scenario) {
-  const Inputs inputs = open_inputs(scenario);
-  return run_engines(scenario, inputs, {.workers = 0}).cases;
-}
-
-TEST(EnginePools, SayWhoseExpertsWereNeverPlanned) {
-  const auto never = [](const std::string& policy, const std::string& steps) {
-    const Scenario scenario = parse_scenario(
-        "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: " + policy +
-            "\nparallel: {tp: 1, ep: 8}\nset: [topology.nodes=1]\n" + steps +
-            "serving:\n  engine: vllm\n"
-            "  requests: {count: 1, concurrency: 1, input: 9, output: 2}\n",
-        "never.yaml", {});
-    const std::vector<EngineCase> cases = pools_cases(scenario);
-    const bool noted =
-        engine_table(scenario, cases).text().find("never planned from loads") != std::string::npos;
-    EXPECT_EQ(noted, cases.at(0).outcome.balancing.never_planned());
-    return noted;
-  };
-  EXPECT_TRUE(never("eplb", "steps: 12:13\n"));
-  EXPECT_FALSE(never("eplb", "steps: 12:13\nwarmup: 12\n"));
-  EXPECT_FALSE(never("deepep-normal", "steps: 12:13\n"));
-}
-
-std::string requests_of_tokens(int count, int input, int output) {
-  return "  requests: {count: " + std::to_string(count) +
-         ", concurrency: " + std::to_string(count) + ", input: " + std::to_string(input) +
-         ", output: " + std::to_string(output) + "}\n";
-}
 
 /// Keys and values that fit next to the work of a pass of so many new tokens on every rank.
 std::int64_t room_beside(std::int64_t tokens) {
@@ -211,21 +169,6 @@ TEST(EnginePools, AreRoutedToAsTheirInstancesAskFor) {
   EXPECT_EQ(slowest("round-robin"), slowest("round-robin"));
 }
 
-TEST(EnginePools, StallOnlyForABalancer) {
-  const auto stalls = [](const std::string& policy, int warmup) {
-    Scenario scenario =
-        pools_scenario("  engine: {preset: vllm, rebalance: {interval: 2, stall: 1 s}}\n" +
-                           requests_of_tokens(2, 30, 9),
-                       "h100-rail", policy);
-    scenario.steps = {12, 13};
-    scenario.warmup = warmup;
-    return pools_cases(scenario).at(0).outcome.metrics.passes.stall_share;
-  };
-  EXPECT_EQ(stalls("deepep-low-latency", 12), 0);
-  EXPECT_GT(stalls("eplb", 12), 0.5);
-  EXPECT_EQ(stalls("eplb", 0), 0) << "it has never planned";
-}
-
 TEST(EnginePools, SayThatNoRankWasLostOrNoExpertMoved) {
   const auto told = [](const std::string& more, const std::string& policy) {
     const Scenario scenario =
@@ -238,26 +181,6 @@ TEST(EnginePools, SayThatNoRankWasLostOrNoExpertMoved) {
   EXPECT_THAT(told(losses, "deepep-normal"), HasSubstr("# no rank was lost: the first loss comes"));
   EXPECT_THAT(told("", "deepep-normal"), Not(HasSubstr("no rank was lost")));
   EXPECT_THAT(told("", "deepep-normal"), Not(HasSubstr("experts move")));
-}
-
-TEST(EnginePools, StallForAsLongAsExpertsMoveAndNoPassPaysForItTwice) {
-  const auto outcome = [](const std::string& rebalance) {
-    Scenario scenario = pools_scenario("  engine: {preset: vllm, rebalance: " + rebalance +
-                                           "}\n  prices: exact\n" + requests_of_tokens(2, 30, 9),
-                                       "h100-rail", "eplb");
-    scenario.steps = {12, 13};
-    scenario.warmup = 12;
-    return pools_cases(scenario).at(0).outcome;
-  };
-  const EngineOutcome none = outcome("{interval: 0}"), now_and_then = outcome("{interval: 2}");
-  EXPECT_TRUE(none.balancing.planned);
-  EXPECT_EQ(none.metrics.passes.stall_share, 0);
-  const Seconds stall = now_and_then.balancing.stall;
-  EXPECT_GT(stall, Seconds(0));
-  const auto passes = now_and_then.metrics.passes.passes;
-  EXPECT_EQ(passes, none.metrics.passes.passes);
-  EXPECT_NEAR((now_and_then.metrics.time - none.metrics.time).value,
-              static_cast<double>(passes / 2) * stall.value, 1e-9);
 }
 
 /// One request through two pools that check their prices, the first one every so many passes.

@@ -27,7 +27,7 @@ TEST(Engines, ARunOfOneStepIsTheStep) {
   const ServingRun run = run_serving(one_engine({}, prices), at_once({{7, 1}, {9, 1}}));
   const ServingBatch step{{{{0, 7, 1, 0}, {0, 9, 1, 1}}}};
   EXPECT_THAT(prices.asked, ElementsAre(step));
-  EXPECT_EQ(run.end, second_per_pass().price(step, false).time);
+  EXPECT_EQ(run.end, second_per_pass().price(step, {}).time);
 }
 
 TEST(Engines, EqualRequestsAreTheAnalyticFormula) {
@@ -232,6 +232,43 @@ TEST(Engines, MovingExpertsStallsOrSlowsPasses) {
   EXPECT_NEAR(run.end.value, 6 + 0.3, tiny);
   run = run_serving(one_engine(engine, prices), at_once({{10, 4}}));
   EXPECT_NEAR(run.end.value, 4 + 0.1, tiny) << "the first three are as fast as ever";
+}
+
+/// Two requests are of a recorded step, and each step that a balancer has seen saves 0.1 s.
+struct StepwisePrices : StepPrices {
+  StepPrice price(const ServingBatch&, const PassKind& kind) override {
+    asked.push_back(kind);
+    return {Seconds(1 - 0.1 * static_cast<double>(kind.balanced)), {}};
+  }
+  RecordedStep step_of(std::int64_t request) const override {
+    return {request / 2, request / 2 + 1};
+  }
+  Seconds moving(std::int64_t before, std::int64_t after) override {
+    return Seconds(2) * static_cast<double>(after - before);
+  }
+  std::vector<PassKind> asked;
+};
+
+TEST(Engines, ABalancerKnowsTheStepsThatHaveBegun) {
+  StepwisePrices prices;
+  EngineOptions engine;
+  engine.max_sequences = 2;
+  engine.rebalance.interval = 2;
+  ServingRun run =
+      run_serving(one_engine(engine, prices), at_once({{1, 3}, {1, 3}, {1, 2}, {1, 2}}));
+  const std::vector<PassKind> passes = {
+      {false, 0, 0}, {false, 0, 0}, {false, 0, 1}, {false, 1, 1}, {false, 1, 2}};
+  EXPECT_EQ(prices.asked, passes);
+  EXPECT_NEAR(run.end.value, 1 + (1 + 2) + 0.9 + (0.9 + 2) + 0.8, tiny);
+  EXPECT_NEAR(run.instances[0].counts.moving.value, 4, tiny);
+
+  prices.asked.clear();
+  engine.rebalance.stall = Seconds(0);
+  engine.rebalance.movement = Seconds(1.5);
+  run = run_serving(one_engine(engine, prices), at_once({{1, 5}, {1, 5}}));
+  std::vector<std::int64_t> known;
+  for (const PassKind& each : prices.asked) known.push_back(each.balanced);
+  EXPECT_THAT(known, ElementsAre(0, 0, 0, 0, 1)) << "experts that move behind passes are not there";
 }
 
 TEST(Engines, BoundsOfSequencesHold) {

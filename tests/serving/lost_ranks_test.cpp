@@ -160,7 +160,7 @@ TEST(LostRanks, ExpertsWithCopiesOnOtherRanksTakeNone) {
 
 TEST(LostRanks, OtherRanksHaveTheExpertsOfLostOnes) {
   struct Halves final : StepPrices {
-    StepPrice price(const ServingBatch&, bool) override {
+    StepPrice price(const ServingBatch&, const PassKind&) override {
       StepPrice half{Seconds(1), {}};
       half.parts[static_cast<std::size_t>(PassPart::experts)] = Seconds(0.5);
       return half;

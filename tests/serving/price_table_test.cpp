@@ -39,20 +39,20 @@ TEST(BatchShapes, ABatchOfItsShapeHasItsShape) {
 TEST(PriceTables, AtAPointOfTheGridThePriceIsExact) {
   FormulaPrices exact([](const ServingBatch& batch) { return std::sqrt(tokens_in(batch)); });
   PriceTable table(exact, {.check_every = 0});
-  EXPECT_EQ(table.price(decode_batch({16, 16}, 1024), false).time, Seconds(std::sqrt(32.0)));
+  EXPECT_EQ(table.price(decode_batch({16, 16}, 1024), {}).time, Seconds(std::sqrt(32.0)));
   EXPECT_EQ(exact.asked.size(), 1U);
-  EXPECT_EQ(table.price(decode_batch({16, 16}, 1024), false).time, Seconds(std::sqrt(32.0)));
+  EXPECT_EQ(table.price(decode_batch({16, 16}, 1024), {}).time, Seconds(std::sqrt(32.0)));
   EXPECT_EQ(exact.asked.size(), 1U) << "its price is reused";
 }
 
 /// Passes of 100 tokens or more take turns and last half as long.
 class HalvedPrices : public StepPrices {
  public:
-  StepPrice price(const ServingBatch& batch, bool eager) override {
-    return price_of(batch, eager, splits(batch));
+  StepPrice price(const ServingBatch& batch, const PassKind& kind) override {
+    return price_of(batch, kind, splits(batch));
   }
   bool splits(const ServingBatch& batch) const override { return tokens_in(batch) >= 100; }
-  StepPrice price_of(const ServingBatch& batch, bool /*eager*/, bool splits) override {
+  StepPrice price_of(const ServingBatch& batch, const PassKind& /*kind*/, bool splits) override {
     return {Seconds((splits ? 0.5 : 1) * tokens_in(batch)), {}};
   }
 };
@@ -60,9 +60,9 @@ class HalvedPrices : public StepPrices {
 TEST(PriceTables, PassesWhosePartsTakeTurnsAreNotMixedWithOthers) {
   HalvedPrices exact;
   PriceTable table(exact, {.check_every = 0});
-  EXPECT_NEAR(table.price(decode_batch({49, 50}, 64), false).time.value, 99, 0.5)
+  EXPECT_NEAR(table.price(decode_batch({49, 50}, 64), {}).time.value, 99, 0.5)
       << "a point of the grid has 128 tokens";
-  EXPECT_NEAR(table.price(decode_batch({50, 50}, 64), false).time.value, 50, 0.5) << "one has 96";
+  EXPECT_NEAR(table.price(decode_batch({50, 50}, 64), {}).time.value, 50, 0.5) << "one has 96";
 }
 
 TEST(PriceTables, BetweenPointsSumsOfTheAxesAreExact) {
@@ -73,7 +73,7 @@ TEST(PriceTables, BetweenPointsSumsOfTheAxesAreExact) {
   PriceTable table(exact, {.all_ranks_join = false});
   ServingBatch batch = decode_batch({13, 12}, 777);
   batch.ranks[0].push_back({90, 333, 1, 3});
-  EXPECT_NEAR(table.price(batch, false).time.value, 1 + 2.5 + 7.77 + 0.333, 1e-9);
+  EXPECT_NEAR(table.price(batch, {}).time.value, 1 + 2.5 + 7.77 + 0.333, 1e-9);
   EXPECT_LE(table.points(), 8);
 }
 
@@ -128,11 +128,11 @@ TEST(PriceTables, ErrorsAreThoseOfTheChecks) {
   PriceTableOptions options;
   options.check_every = 1;
   PriceTable table(exact, options);
-  table.price(decode_batch({16}, 1024), false);
+  table.price(decode_batch({16}, 1024), {});
   EXPECT_EQ(table.errors().all().checks, 1);
   EXPECT_NEAR(table.errors().all().mean(), 0.5, 1e-12);
   EXPECT_NEAR(table.errors().all().of_sum(), -0.5, 1e-12);
-  table.price(decode_batch({16}, 1024), false);
+  table.price(decode_batch({16}, 1024), {});
   EXPECT_NEAR(table.errors().all().most, 2.0 / 3, 1e-12);
   EXPECT_NEAR(table.errors().all().of_sum(), 2.0 / 5 - 1, 1e-12);
 }
@@ -144,7 +144,7 @@ TEST(PriceTables, OfEachIntervalThePriceInItsMiddleIsCheckedAndOfTheFirstOneMore
   PriceTable table(exact, options);
   std::vector<std::int64_t> checks;
   for (int i = 0; i < 8; ++i) {
-    table.price(decode_batch({16}, 1024), false);
+    table.price(decode_batch({16}, 1024), {});
     checks.push_back(table.errors().all().checks);
   }
   EXPECT_EQ(checks, (std::vector<std::int64_t>{0, 1, 2, 2, 2, 2, 3, 3}));
@@ -155,16 +155,16 @@ TEST(PriceTables, NothingIsCheckedUnlessAsked) {
   PriceTableOptions options;
   options.check_every = 0;
   PriceTable table(exact, options);
-  EXPECT_NEAR(table.price(decode_batch({16}, 1024), false).time.value, 1, 1e-12);
+  EXPECT_NEAR(table.price(decode_batch({16}, 1024), {}).time.value, 1, 1e-12);
   EXPECT_EQ(table.errors().all().checks, 0);
 }
 
 TEST(PriceTables, PassesWithPromptsAreCheckedByThemselves) {
   FormulaPrices exact([](const ServingBatch&) { return 1.0; });
   PriceTable table(exact, {});
-  for (int i = 0; i < 3; ++i) table.price(decode_batch({16}, 1024), false);
+  for (int i = 0; i < 3; ++i) table.price(decode_batch({16}, 1024), {});
   EXPECT_EQ(table.errors().prompts.checks, 0);
-  for (int i = 0; i < 3; ++i) table.price({{{{0, 100, 1, 0}}}}, false);
+  for (int i = 0; i < 3; ++i) table.price({{{{0, 100, 1, 0}}}}, {});
   EXPECT_EQ(table.errors().prompts.checks, 2);
   EXPECT_EQ(table.errors().decodes.checks, 2);
 }
@@ -175,10 +175,10 @@ TEST(PriceTables, GraphsAndEagerPassesAreNotMixed) {
   FormulaPrices exact([](const ServingBatch&) { return 1.0; });
   PriceTable table(exact, {.check_every = 0});
   const ServingBatch batch = decode_batch(std::vector<std::int64_t>(18, 256), 1000);
-  table.price(batch, false);
+  table.price(batch, {});
   EXPECT_EQ(exact.asked_eagerly, 0);
   const auto points = table.points();
-  table.price(batch, true);
+  table.price(batch, {.eager = true});
   EXPECT_EQ(table.points(), 2 * points);
   EXPECT_EQ(exact.asked_eagerly, points);
 }
@@ -199,8 +199,8 @@ TEST(PriceTables, ManyPromptsStayMany) {
   for (const std::int64_t count : {1, 5, 24}) {
     for (const std::int64_t length : {16, 100, 333, 1600}) {
       const ServingBatch batch{{{{0, length, count, 0}}, {{0, length, count, 0}}}};
-      const double right = exact.price(batch, false).time.value;
-      EXPECT_NEAR(table.price(batch, false).time.value / right, 1, 0.05) << count << " " << length;
+      const double right = exact.price(batch, {}).time.value;
+      EXPECT_NEAR(table.price(batch, {}).time.value / right, 1, 0.05) << count << " " << length;
     }
   }
 }

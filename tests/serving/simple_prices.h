@@ -18,9 +18,9 @@ class FormulaPrices : public StepPrices {
  public:
   using Formula = std::function<double(const ServingBatch&)>;
   explicit FormulaPrices(Formula formula) : formula_(std::move(formula)) {}
-  StepPrice price(const ServingBatch& batch, bool eager) override {
+  StepPrice price(const ServingBatch& batch, const PassKind& kind) override {
     asked.push_back(batch);
-    asked_eagerly += eager ? 1 : 0;
+    asked_eagerly += kind.eager ? 1 : 0;
     return {Seconds(formula_(batch)), {}};
   }
   std::vector<ServingBatch> asked;

@@ -59,8 +59,8 @@ class ExpertsApart final : public Placer {
   LayerDecision decide(const LayerRoutingNow& now) override {
     const Batch batch = folded(now.batch);
     const LoadMatrix loads = folded(now.loads);
-    LayerDecision decision =
-        inner_->decide({now.step, now.layer, batch, now.ids, loads, now.begins_iteration});
+    LayerDecision decision = inner_->decide(
+        {now.step, now.layer, batch, now.ids, loads, now.begins_iteration, now.moment});
     decision.assignment = all_of(decision.assignment, now.loads);
     for (auto* list : {&decision.migrate, &decision.gather, &decision.regather, &decision.reduce}) {
       for (ParamExchange& exchange : *list) exchange = among_all(exchange);
@@ -70,8 +70,18 @@ class ExpertsApart final : public Placer {
     return decision;
   }
 
+  void move_from(const Placer& before, int layer, LayerDecision& decision) const override {
+    LayerDecision moves(decision.assignment);
+    inner_->move_from(*dynamic_cast<const ExpertsApart&>(before).inner_, layer, moves);
+    decision.migration = moves.migration;
+    decision.planning = moves.planning;
+    decision.planning_blocks = moves.planning_blocks;
+    for (const ParamExchange& each : moves.migrate) decision.migrate.push_back(among_all(each));
+  }
+
   bool reacts() const override { return inner_->reacts(); }
   bool looks() const override { return inner_->looks(); }
+  bool may_be_told() const override { return inner_->may_be_told(); }
   bool routes_shared() const override { return inner_->routes_shared(); }
   double compression() const override { return inner_->compression(); }
   std::vector<FirstPlan> first_plans() const override { return inner_->first_plans(); }

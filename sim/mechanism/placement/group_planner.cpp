@@ -17,6 +17,7 @@ GroupPlanner::GroupPlanner(const PlacementContext& context, const PlanningOption
       options_(options),
       keeps_(keeps),
       moves_(context.layers, options.layers_per_step, options.experts_per_step) {
+  if (context.told) options_.lag = 1;  // of passes, of which a recorded step has many
   if (asynchronous() && options.moves_optimizer && context.backward) {
     throw Unsuitable("asynchronous migration would move optimizer state while experts learn",
                      "payload: weights, or migration: blocks");
@@ -24,7 +25,7 @@ GroupPlanner::GroupPlanner(const PlacementContext& context, const PlanningOption
   const SlotTable all = groups().in_every_group(initial);
   layers_.assign(static_cast<std::size_t>(context.layers), {all, 0});
   windows_.assign(layers_.size() * static_cast<std::size_t>(groups().count()),
-                  Window<LoadMatrix>(options.window, options.lag));
+                  Window<LoadMatrix>(options.window, options_.lag));
 }
 
 void GroupPlanner::start_with(int layer, const SlotTable& initial) {
@@ -45,6 +46,7 @@ GroupLayer GroupPlanner::at(const LayerRoutingNow& now, int group, const Batch& 
           cell(now.layer, group),
           begins(now) ? before : before - 1,
           begins(now),
+          now.moment == Moment::rebalance,
           groups().gpu(group, GpuId(0)),
           groups().ranks(group),
           batch,
@@ -72,12 +74,14 @@ std::optional<SlotTable> GroupPlanner::planned_slots(const LayerRoutingNow& now)
 LayerDecision GroupPlanner::decide(const LayerRoutingNow& now) {
   Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
   std::optional<SlotTable> wanted;
-  if (begins(now)) {
+  const bool plans = now.moment == Moment::step || now.moment == Moment::rebalance;
+  const bool behind = asynchronous() && now.moment == Moment::step;  // slots come in later steps
+  if (begins(now) && plans) {
     if (auto arrived = moves_.arrived(now.layer)) layer.slots = std::move(*arrived);
     wanted = planned_slots(now);
   }
   bool planned = wanted.has_value(), after_gate = false;
-  SlotTable next = wanted && !asynchronous() ? std::move(*wanted) : layer.slots;
+  SlotTable next = wanted && !behind ? std::move(*wanted) : layer.slots;
   std::vector<StepSlots> steps;
   std::vector<Assignment> assignments;
   std::vector<LoadMatrix> loads_by_group;
@@ -99,10 +103,11 @@ LayerDecision GroupPlanner::decide(const LayerRoutingNow& now) {
   decision.planning_blocks = options_.planning_blocks;
   if (next != layer.slots) move(decision, layer.slots, next);
   layer.slots = std::move(next);
-  if (asynchronous()) move_behind(decision, now.layer, std::move(wanted), begins(now));
+  if (behind) move_behind(decision, now.layer, std::move(wanted), begins(now));
   finish(decision, layer.slots, steps);
-  if (asynchronous()) add_buffers(decision, now.layer);
-  remember(now, std::move(loads_by_group));
+  if (behind) add_buffers(decision, now.layer);
+  const bool remembers = now.moment == Moment::step || now.moment == Moment::seen;
+  if (remembers) remember(now, std::move(loads_by_group));
   return decision;
 }
 
@@ -160,6 +165,15 @@ void GroupPlanner::move(LayerDecision& decision, const SlotTable& before,
   const auto moves = nearest_moves(context(), before, after, payload());
   if (moves.empty()) return;
   decision.migrate.push_back({"migrate", groups().traffic(moves), {}, {}});
+}
+
+void GroupPlanner::move_from(const Placer& before, int layer, LayerDecision& decision) const {
+  const SlotTable& old = dynamic_cast<const GroupPlanner&>(before).slots(layer);
+  if (old == slots(layer)) return;
+  decision.migration = options_.migration;
+  decision.planning = options_.planning;
+  decision.planning_blocks = options_.planning_blocks;
+  move(decision, old, slots(layer));
 }
 
 void append(SlotTable& table, SlotTable more) {

@@ -22,6 +22,7 @@ struct GroupLayer {
   std::size_t cell = 0;  // of the layer and group, for what a planner keeps of each
   int steps = 0;         // of the layer, seen before
   bool begins = true;    // a step; else it is a further microbatch of the one before
+  bool told = false;     // it has to plan now
   /// The GPU of rank 0: a number that tells groups apart, as seeds and round-robin starts do.
   GpuId first_gpu;
   const RankSpace& ranks;
@@ -57,6 +58,7 @@ class GroupPlanner : public Placer {
  public:
   LayerDecision decide(const LayerRoutingNow& now) final;
   std::vector<FirstPlan> first_plans() const override;
+  void move_from(const Placer& before, int layer, LayerDecision& decision) const final;
 
  protected:
   /// What a window keeps of a step's loads.
@@ -67,8 +69,9 @@ class GroupPlanner : public Placer {
   /// The slots of one layer in every EP group before the first plan, if layers differ.
   void start_with(int layer, const SlotTable& initial);
 
-  /// Asked once loads of a layer are known; by default the times of the options.
-  virtual bool due(const GroupLayer& at) const { return options_.due(at.steps); }
+  /// Asked once loads of a layer are known; by default the times of the options, or when it is
+  /// told.
+  virtual bool due(const GroupLayer& at) const { return at.told || options_.due(at.steps); }
   /// The slots from now on; nothing: they stay, and nothing was planned.
   virtual std::optional<SlotTable> plan(const GroupLayer&) { return std::nullopt; }
   virtual StepSlots in_step(const GroupStep& at) { return {at.slots}; }

@@ -141,6 +141,12 @@ PlannerOptions Planner::iteration_layers() {
   layers.counted = &counted_;
   layers.join_alike = spec_.join_alike;
   layers.settled = spec_.settled;
+  layers.told = spec_.told;
+  const auto of_layers = [](const Planner* other) {
+    return other == nullptr ? nullptr : &other->layers_.front()->planner();
+  };
+  layers.told_by = of_layers(spec_.told_by);
+  layers.moved_from = of_layers(spec_.moved_from);
   if (spec_.serves()) {
     layers.attending = spec_.spec.serving->attention_ranks * spec_.spec.parallel.tp;
     layers.overlap_results = spec_.spec.serving->overlap == ServingOverlap::single_batch;

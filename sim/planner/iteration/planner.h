@@ -39,6 +39,8 @@ class Planner {
   void plan_every_microbatch(PlannedStep& step);
   /// Shows an iteration to the mechanisms without a plan of it.
   void warm_up(int iteration);
+  /// LayerPlanner::show, of a spec with one stage.
+  void show(const Batch& batch, int number) { layers_.front()->planner().show(batch, number); }
 
   /// One layer of a step that was planned, by itself and with explicit rows: those of all layers at
   /// once may not fit into memory. `layer` is an index into PlannedStep::layers. The plan is one

@@ -84,6 +84,19 @@ Batch serving_batch(const RoutingTrace& trace, int step, const Grid& grid, const
   return batch;
 }
 
+Batch whole_step(const RoutingTrace& trace, int step, const Grid& grid, const ServingSpec& spec) {
+  const int ranks = grid.size(ParallelAxis::dp), attending = spec.attending(ranks);
+  ServingSpec whole = spec;
+  whole.batch.ranks.assign(static_cast<std::size_t>(ranks), {});
+  whole.pad.clear();
+  std::int64_t number = 0;
+  for (const std::int32_t length : trace.step(step).sequence_lengths()) {
+    const auto rank = static_cast<std::size_t>(number % attending);
+    whole.batch.ranks[rank].push_back({0, length, 1, number++});
+  }
+  return serving_batch(trace, step, grid, whole);
+}
+
 Microbatches make_serving_batches(const RoutingTrace& trace, const IterationShape& shape,
                                   const ServingSpec& spec) {
   if (trace.total_tokens() == 0) {

@@ -18,6 +18,9 @@ namespace moesim {
 Batch serving_batch(const RoutingTrace& trace, int step, const Grid& grid, const ServingSpec& spec,
                     const BatchPart& part = {});
 
+/// All tokens of a recorded step, for the same GPUs: ranks that attend take its sequences in turn.
+Batch whole_step(const RoutingTrace& trace, int step, const Grid& grid, const ServingSpec& spec);
+
 /// New tokens of every sequence of a pass, by number: graph padding included, later drafts not.
 std::vector<std::int32_t> new_tokens(const ServingSpec& spec, int ranks);
 

@@ -7,6 +7,8 @@
 
 namespace moesim {
 
+class Planner;
+
 /// What products of a serving pass in this type move besides: their inputs are quantized once, in
 /// the kernel of the norm or the activation before them.
 TrainingTraffic serving_traffic(DataType type);
@@ -25,6 +27,9 @@ struct Spec {
   bool only_layers = false;         // MoE layers and nothing around them
   bool backward = true;             // after the forward pass
   bool settled = false;             // LayerDecision::settle
+  bool told = false;                // PlannerOptions::told
+  Planner* told_by = nullptr;       // PlannerOptions::told_by: of a spec with one stage
+  Planner* moved_from = nullptr;    // PlannerOptions::moved_from
   /// Whether it is a pass of a serving engine, which is only forward.
   bool serves() const { return spec.serving.has_value(); }
   /// Whether some GPUs only compute experts.

@@ -79,12 +79,14 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
                options_.microbatches ? options_.steps : static_cast<int>(options_.batches.size()),
                [this](int step, int layer) { return recorded_loads(step, layer); },
                options_.numbers_in(trace.info()),
-               system.name},
+               system.name,
+               options_.told},
       routing_(unless_unsuitable([&] {
         return system.routing.make({topology, model, trace.info().experts, options_.ep});
       })),
-      placer_(unless_unsuitable([&] {
+      placer_(unless_unsuitable([&]() -> std::shared_ptr<Placer> {
         placing_.groups.carried_by(system.transports.tokens);
+        if (options_.told_by != nullptr) return options_.told_by->placer_;
         if (options_.attending == 0) return system.placement.make(placing_);
         return place_apart(placing_, options_.attending, system.transports.tokens,
                            system.placement.make);
@@ -159,11 +161,22 @@ void LayerPlanner::warm_up() {
     RoutingChange change;
     bool planned = false;
     for (std::size_t layer = 0; layer < options_.layers.size(); ++layer) {
-      planned |= decide(batch, step, layer, change, true).decision.planned;
+      planned |= decide(batch, step, layer, change, true, Moment::step).decision.planned;
     }
     replans_in_warmup_ += planned ? 1 : 0;
     ++step;
   }
+}
+
+void LayerPlanner::show(const Batch& batch, int step) {
+  unless_unsuitable([&] {
+    for (const Moment moment : {Moment::seen, Moment::rebalance}) {
+      for (std::size_t layer = 0; layer < options_.layers.size(); ++layer) {
+        RoutingChange change;
+        decide(batch, step, layer, change, true, moment);
+      }
+    }
+  });
 }
 
 RoutedTokens LayerPlanner::routed(const Batch& batch, std::size_t layer, const Assignment* placed,
@@ -179,15 +192,19 @@ LayerTokens LayerPlanner::tokens_of(const RoutedTokens& routed, const Assignment
 
 /// A rule that asks where experts are comes second, or its own result would decide where they are.
 LayerPlanner::Decided LayerPlanner::decide(const Batch& batch, int step, std::size_t layer,
-                                           RoutingChange& change, bool begins_iteration) {
+                                           RoutingChange& change, bool begins_iteration,
+                                           Moment moment) {
   const bool gate_first = !routing_->after_placement();
   const RoutedTokens seen =
       complete(gate_first ? routed(batch, layer, nullptr, change) : recorded(batch, layer));
   const LoadMatrix loads = placer_->looks() ? loads_of(seen.batch, seen.ids) : LoadMatrix();
   LayerDecision decision = placer_->decide(
-      {step, static_cast<int>(layer), seen.batch, seen.ids, loads, begins_iteration});
+      {step, static_cast<int>(layer), seen.batch, seen.ids, loads, begins_iteration, moment});
   if (placing_.knows_routing(static_cast<int>(layer))) decision.known_ahead();
   if (options_.settled) decision.settle();
+  if (const LayerPlanner* before = options_.moved_from) {
+    placer_->move_from(*before->placer_, static_cast<int>(layer), decision);
+  }
   check_shared(decision, placing_.groups, options_.tensor_sharers);
   if (gate_first) return {std::move(decision), seen};
   const RoutedTokens tokens = complete(routed(batch, layer, &decision.assignment, change));
@@ -232,7 +249,8 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
   return unless_unsuitable([&] {
     const KnownChoices known(!routing_->after_placement());
     const std::int64_t dropped_before = change.dropped_choices;
-    Decided decided = decide(batch, step, layer, change, begins_iteration);
+    const Moment moment = options_.told_by != nullptr ? Moment::between : Moment::step;
+    Decided decided = decide(batch, step, layer, change, begins_iteration, moment);
     LayerWork work(std::move(decided.decision));
     work.dropped = change.dropped_choices - dropped_before;
     if (sums_gradients(step)) work.gradient_sum = gradient_sum(work.decision);
@@ -246,41 +264,11 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
     const LayerTokens tokens = tokens_of(decided.tokens, work.assignment());
     work.dispatch = &dispatch_->choose(tokens);
     work.counts = count(*work.dispatch, tokens, recorded(batch, layer).ids);
-    add_padding(work.counts);
+    padded_.add(work.counts);
     if (fills_tiles_) work.tiles = product_tiles(schedule_->chunking(), work, options_.backward);
     work.chunks = chunks(work, tokens);
     return work;
   });
-}
-
-void LayerPlanner::add_padding(const RowCounts& counts) {
-  if (counts.padded_phases.empty()) return;
-  const auto rows = [](const std::vector<RowTable>& phases) {
-    std::int64_t sum = 0;
-    for (const RowTable& phase : phases) sum += phase.total();
-    return sum;
-  };
-  const auto all = [](const std::vector<std::int64_t>& slots) {
-    return std::accumulate(slots.begin(), slots.end(), std::int64_t{0});
-  };
-  padded_.exact += rows(counts.phases);
-  padded_.on_wire += rows(counts.padded_phases);
-  padded_.choices += all(counts.slots);
-  padded_.computed += all(counts.computed());
-}
-
-std::vector<std::string> LayerPlanner::notes() const {
-  constexpr double least_told = 1.05;
-  const auto times = [](std::int64_t padded, std::int64_t exact) {
-    return exact > 0 ? static_cast<double>(padded) / static_cast<double>(exact) : 1.0;
-  };
-  const double rows = times(padded_.on_wire, padded_.exact);
-  const double work = times(padded_.computed, padded_.choices);
-  if (std::max(rows, work) < least_told) return {};
-  return {fmt::format(
-      "pads: {:.1f} times as many rows on the wire, {:.1f} times as much expert work as without "
-      "padding (megatron and megatron-2dh send exact rows)",
-      rows, work)};
 }
 
 ChosenExperts LayerPlanner::add_rows(LayerWork& work, const Batch& batch, std::size_t layer,

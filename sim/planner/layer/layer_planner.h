@@ -14,6 +14,7 @@
 #include "sim/plan/loss.h"
 #include "sim/planner/layer/chunk_count.h"
 #include "sim/planner/layer/gradient_sum.h"
+#include "sim/planner/layer/padded_rows.h"
 #include "sim/planner/layer/replayed_layer.h"
 #include "sim/planner/layer/shared_choice.h"
 #include "sim/planner/schedule/schedule.h"
@@ -21,6 +22,8 @@
 #include "sim/topology/topology.h"
 
 namespace moesim {
+
+class LayerPlanner;
 
 struct PlannerOptions {
   int ep = 0;               // expert-parallel degree
@@ -43,7 +46,12 @@ struct PlannerOptions {
   TensorSharers tensor_sharers = {};  // of EP groups; the model has their parts of the experts
   CountedLayers* counted = nullptr;   // by planners for other parts of the cluster, and by this one
   bool settled = false;               // LayerDecision::settle
-  bool join_alike = false;            // communicators with equal times are one exchange (are_alike)
+  bool told = false;  // the placement plans when it is told (Placer::may_be_told), by show()
+  /// It was told by that planner, for the same cluster, and is asked between two plans. Outlives
+  /// this one.
+  LayerPlanner* told_by = nullptr;
+  LayerPlanner* moved_from = nullptr;  // experts move in this step from where that one has them
+  bool join_alike = false;  // communicators with equal times are one exchange (are_alike)
 
   /// Model layers that the replayed ones stand for.
   std::vector<int> numbers_in(const TraceInfo& trace) const {
@@ -77,6 +85,8 @@ class LayerPlanner {
   /// A layer (an index into the options' layers) of a batch, without rows. Adds to `change`.
   LayerWork work(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
                  bool begins_iteration = true);
+  /// Shows a step to a placement that plans when it is told, and tells it.
+  void show(const Batch& batch, int step);
   /// Adds explicit rows to the work of a layer that was planned from this batch, and to `change`
   /// what its routing altered; returns what its tokens chose.
   ChosenExperts add_rows(LayerWork& work, const Batch& batch, std::size_t layer,
@@ -98,11 +108,12 @@ class LayerPlanner {
   const std::string& cannot_run() const { return dispatch_->cannot_run(); }
   /// By how much it has padded the rows of all layers so far: sentences whose subject is the
   /// policy.
-  std::vector<std::string> notes() const;
+  std::vector<std::string> notes() const { return padded_.notes(); }
 
   /// When the placement first decides from loads, steps of the warm-up included.
   std::vector<FirstPlan> first_plans() const { return placer_->first_plans(); }
   bool reacts() const { return placer_->reacts(); }
+  bool may_be_told() const { return placer_->may_be_told(); }
   /// Whether the placement looks at routing: else it is shown no warm-up.
   bool looks() const { return placer_->looks(); }
   /// Why its plans are the same for any loads, or nothing (Placer::forced).
@@ -131,7 +142,7 @@ class LayerPlanner {
   /// With the number of choices that the gate makes, and of the shared expert.
   LayerTokens tokens_of(const RoutedTokens& routed, const Assignment& placed) const;
   Decided decide(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
-                 bool begins_iteration);
+                 bool begins_iteration, Moment moment);
   std::vector<LayerWork> chunks(const LayerWork& work, const LayerTokens& tokens) const;
   /// That of the schedule, with a count.
   Chunking chunking(const LayerWork& work) const;
@@ -146,17 +157,10 @@ class LayerPlanner {
   PlacementContext placing_;
   std::shared_ptr<const std::vector<Group>> tensor_groups_;  // null: experts are whole
   MemberNodes tensor_nodes_;                                 // of the first of them
-  /// Sums over all layers so far: rows of all phases and choices computed, without padding and with
-  /// it.
-  struct PaddedRows {
-    std::int64_t exact = 0, on_wire = 0, choices = 0, computed = 0;
-  };
-  void add_padding(const RowCounts& counts);
-
   PaddedRows padded_;
   int replans_in_warmup_ = 0;
   std::unique_ptr<Routing> routing_;
-  std::unique_ptr<Placer> placer_;
+  std::shared_ptr<Placer> placer_;
   std::unique_ptr<Dispatch> dispatch_;
   std::unique_ptr<Schedule> schedule_;
   std::optional<SharedChoice> shared_choice_;  // if the placement routes the shared expert

@@ -85,6 +85,7 @@ bool ServingInstance::begin(Seconds now) {
   look();
   plan_ranks();
   pass_ = {};
+  std::int64_t newest = 0;  // request
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     auto& steps = batch_.ranks[rank];
     steps.clear();
@@ -93,6 +94,7 @@ bool ServingInstance::begin(Seconds now) {
       const ServingSequence& sequence = ranks_[rank].running()[entry.place];
       steps.push_back({sequence.computed, entry.tokens, 1, sequence.request});
       (entry.prompt ? pass_.prompt_tokens : pass_.decode_tokens) += entry.tokens;
+      newest = std::max(newest, sequence.request);
       ++pass_.sequences;
     }
   }
@@ -100,19 +102,31 @@ bool ServingInstance::begin(Seconds now) {
   if (resting_) return false;
   ++begun_;
   add_dummies(pass_.prompt_tokens == 0);
-  pass_.eager = options_.runs_eagerly(batch_, pass_.prompt_tokens > 0);
+  pass_.kind.eager = options_.runs_eagerly(batch_, pass_.prompt_tokens > 0);
+  play_step(newest);
   price_pass(now);
   in_pass_ = true;
   return true;
 }
 
+/// Requests come in the order of the recorded sequences: a pass plays the step of its newest one.
+void ServingInstance::play_step(std::int64_t newest) {
+  const RecordedStep step = prices_.step_of(newest);
+  pass_.kind.step = step.number;
+  pass_.begun = step.begun;
+}
+
 void ServingInstance::price_pass(Seconds now) {
   pass_.begin = now;
-  pass_.price = prices_.price(batch_, pass_.eager);
+  if (rebalanced_ && now >= moving_until_) balanced_ = *std::exchange(rebalanced_, std::nullopt);
+  pass_.kind.balanced = balanced_;
+  pass_.price = prices_.price(batch_, pass_.kind);
   spread_experts(pass_.price);
   if (now < moving_until_) pass_.stall = options_.rebalance.slowdown * pass_.price.time;
-  pass_.stall += rebalance_stall();
+  const bool moves = rebalances();
+  if (moves) pass_.stall += rebalance();
   pass_.time = pass_.price.time + pass_.stall;
+  if (moves) moving_until_ = pass_.begin + pass_.time + options_.rebalance.movement;
 }
 
 /// The other ranks have the experts of the lost ones, in equal parts: an interpretation.
@@ -141,13 +155,14 @@ void ServingInstance::hold_experts() {
   }
 }
 
-/// Of a pass that ends an interval; movement behind passes begins with it.
-Seconds ServingInstance::rebalance_stall() {
-  const RebalanceOptions& rebalance = options_.rebalance;
-  if (rebalance.interval == 0 || (counts_.passes + 1) % rebalance.interval != 0) return {};
+/// The balancer knows the recorded steps that have begun. Returns the stall; movement behind passes
+/// begins after the pass.
+Seconds ServingInstance::rebalance() {
   ++counts_.rebalances;
-  const Seconds stall = rebalance.stall.value_or(Seconds(0));
-  moving_until_ = pass_.begin + pass_.price.time + stall + rebalance.movement;
+  rebalanced_ = pass_.begun;
+  const auto& stated = options_.rebalance.stall;
+  const Seconds stall = stated ? *stated : prices_.moving(balanced_, pass_.begun);
+  counts_.moving += stall;
   return stall;
 }
 

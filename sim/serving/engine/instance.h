@@ -22,7 +22,8 @@ struct ServingPass {
   std::int64_t prompt_tokens = 0, decode_tokens = 0;  // all ranks; no dummies
   std::int64_t sequences = 0;
   std::int64_t padding = 0;  // dummy tokens: of idle ranks and of graphs
-  bool eager = false;        // no graph runs it: the host issues each kernel
+  PassKind kind;
+  std::int64_t begun = 0;  // RecordedStep::begun of its newest request
   StepPrice price;
 };
 
@@ -39,6 +40,7 @@ struct InstanceCounts {
   std::int64_t padding = 0;
   std::int64_t rebalances = 0;
   Seconds busy{}, stalled{};
+  Seconds moving{};                 // of `stalled`: passes in which experts moved
   Seconds lost{};                   // passes that a lost rank ended, and the recovery after them
   std::int64_t losses = 0;          // of ranks at once
   std::int64_t lost_in_vain = 0;    // more, of which all ranks were lost already
@@ -93,14 +95,20 @@ class ServingInstance {
     std::int64_t begun = 0;
   };
 
-  bool issues() const { return options_.plans_ahead && options_.one_thread && pass_.eager; }
+  bool issues() const { return options_.plans_ahead && options_.one_thread && pass_.kind.eager; }
   void look();
   void hand_to_rank(ServingSequence sequence);
   std::int64_t padded(std::int64_t own, std::int64_t most) const;
   void plan_ranks();
   bool holds_prompts_back();
   void add_dummies(bool decode_only);
-  Seconds rebalance_stall();
+  /// Whether the pass ends an interval, and no experts still move.
+  bool rebalances() const {
+    const std::int64_t interval = options_.rebalance.interval;
+    return interval > 0 && (counts_.passes + 1) % interval == 0 && !rebalanced_;
+  }
+  Seconds rebalance();
+  void play_step(std::int64_t newest);
   void price_pass(Seconds now);
   void spread_experts(StepPrice& price) const;
   void hold_experts();
@@ -121,6 +129,8 @@ class ServingInstance {
   ServingPass pass_;
   bool in_pass_ = false;
   std::vector<PassGain> ready_, unhandled_;  // results: of passes before the last one, and of it
+  std::int64_t balanced_ = 0;                // PassKind::balanced of passes
+  std::optional<std::int64_t> rebalanced_;   // the next one, once experts have moved
   Seconds moving_until_{};
   InstanceCounts counts_;
 };

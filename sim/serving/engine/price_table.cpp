@@ -57,25 +57,23 @@ const StepPrice& PriceTable::price_at(const Point& point, std::size_t ranks) {
   if (is_new) {
     BatchShape shape{};
     for (std::size_t axis = 0; axis < shape_axes; ++axis) {
-      shape[axis] = grid_value(axis, point[axis]);
+      shape[axis] = grid_value(axis, point.at[axis]);
     }
     const ServingBatch batch =
         batch_of(shape, {ranks, options_.all_ranks_join}, options_.decode_tokens);
-    at->second = exact_.price_of(batch, point[shape_axes] == 1, point[shape_axes + 1] == 1);
+    at->second = exact_.price_of(batch, point.kind, point.splits);
   }
   return at->second;
 }
 
-StepPrice PriceTable::interpolated(const BatchShape& shape, std::size_t ranks, bool eager,
+StepPrice PriceTable::interpolated(const BatchShape& shape, std::size_t ranks, const PassKind& kind,
                                    bool splits) {
-  Point point{};
-  point[shape_axes] = eager ? 1 : 0;
-  point[shape_axes + 1] = splits ? 1 : 0;
+  Point point{{}, kind, splits};
   std::array<double, shape_axes> rest{};
   for (std::size_t axis = 0; axis < shape_axes; ++axis) {
-    point[axis] = grid_number(axis, shape[axis]);
-    const double below = grid_value(axis, point[axis]);
-    rest[axis] = (shape[axis] - below) / (grid_value(axis, point[axis] + 1) - below);
+    point.at[axis] = grid_number(axis, shape[axis]);
+    const double below = grid_value(axis, point.at[axis]);
+    rest[axis] = (shape[axis] - below) / (grid_value(axis, point.at[axis] + 1) - below);
     if (rest[axis] < 1e-9) rest[axis] = 0;
   }
   std::array<std::size_t, shape_axes> order{};
@@ -89,7 +87,7 @@ StepPrice PriceTable::interpolated(const BatchShape& shape, std::size_t ranks, b
     }
     before = rest[axis];
     if (before == 0) return price;
-    ++point[axis];
+    ++point.at[axis];
   }
   add_share(price, price_at(point, ranks), before);
   return price;
@@ -103,17 +101,17 @@ bool PriceTable::checks(std::int64_t pass) const {
   return early || pass % every == every / 2;
 }
 
-StepPrice PriceTable::price(const ServingBatch& batch, bool eager) {
+StepPrice PriceTable::price(const ServingBatch& batch, const PassKind& kind) {
   if (exact_passes_ < options_.exact_passes) {
     ++exact_passes_;
-    return exact_.price(batch, eager);
+    return exact_.price(batch, kind);
   }
   const BatchShape shape = shape_of(batch, options_.decode_tokens);
-  StepPrice price = interpolated(shape, batch.ranks.size(), eager, exact_.splits(batch));
+  StepPrice price = interpolated(shape, batch.ranks.size(), kind, exact_.splits(batch));
   const bool prompts = shape[static_cast<std::size_t>(ShapeAxis::prompt_tokens)] > 0;
   if (checks(asked_[prompts ? 1 : 0]++)) {
     (prompts ? errors_.prompts : errors_.decodes)
-        .add(price.time.value, exact_.price(batch, eager).time.value);
+        .add(price.time.value, exact_.price(batch, kind).time.value);
   }
   return price;
 }

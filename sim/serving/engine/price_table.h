@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <map>
 
@@ -50,15 +51,19 @@ struct PassErrors {
 
 /// A pass is priced as a mixture of at most eight grid points around its shape (linear on the
 /// simplices of Kuhn's triangulation: as many points as axes and one); each point is priced once,
-/// by a batch whose ranks are alike but for the fullest. Points of graphs and of eager passes are
-/// not mixed, nor are those of passes whose parts take turns and of others. What that leaves out:
-/// which contexts are on which rank, and whose tokens they are.
+/// by a batch whose ranks are alike but for the fullest. Points of passes of unlike kinds are not
+/// mixed, nor are those of passes whose parts take turns and of others. What that leaves out: which
+/// contexts are on which rank, and whose tokens of a recorded step they are.
 class PriceTable : public StepPrices {
  public:
   PriceTable(StepPrices& exact, const PriceTableOptions& options)
       : exact_(exact), options_(options) {}
 
-  StepPrice price(const ServingBatch& batch, bool eager) override;
+  StepPrice price(const ServingBatch& batch, const PassKind& kind) override;
+  RecordedStep step_of(std::int64_t request) const override { return exact_.step_of(request); }
+  Seconds moving(std::int64_t before, std::int64_t after) override {
+    return exact_.moving(before, after);
+  }
   const PassErrors& errors() const { return errors_; }
   /// Exact prices that were asked for, without checks.
   std::int64_t points() const { return std::ssize(prices_) + exact_passes_; }
@@ -66,14 +71,19 @@ class PriceTable : public StepPrices {
 
  private:
   bool checks(std::int64_t pass) const;
-  /// The number of a grid value on each axis; the last two: 1 of an eager pass, and of one whose
-  /// parts take turns.
-  using Point = std::array<std::int32_t, shape_axes + 2>;
+  /// The number of a grid value on each axis, of passes of one kind.
+  struct Point {
+    std::array<std::int32_t, shape_axes> at{};
+    PassKind kind;
+    bool splits = false;  // their parts take turns
+    auto operator<=>(const Point&) const = default;
+  };
   int steps_of(std::size_t axis) const;
   double grid_value(std::size_t axis, std::int32_t number) const;
   std::int32_t grid_number(std::size_t axis, double value) const;
   const StepPrice& price_at(const Point& point, std::size_t ranks);
-  StepPrice interpolated(const BatchShape& shape, std::size_t ranks, bool eager, bool splits);
+  StepPrice interpolated(const BatchShape& shape, std::size_t ranks, const PassKind& kind,
+                         bool splits);
 
   StepPrices& exact_;
   PriceTableOptions options_;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <array>
+#include <compare>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,18 +24,37 @@ struct StepPrice {
   std::array<Seconds, pass_parts> parts{};  // of the critical path; all zero: not known
 };
 
+/// Which recorded step tokens choose as in.
+struct RecordedStep {
+  std::int64_t number = 0;  // among those of the run
+  /// So many had begun with it, those that are played again included (the first round of them once,
+  /// all later ones as the second).
+  std::int64_t begun = 0;
+};
+
+/// What a pass is next to its batch.
+struct PassKind {
+  bool eager = false;         // no graph runs it: the host issues each kernel
+  std::int64_t step = 0;      // RecordedStep::number of its tokens
+  std::int64_t balanced = 0;  // experts are where a balancer puts them that has seen so many begin
+  auto operator<=>(const PassKind&) const = default;
+};
+
 class StepPrices {
  public:
   virtual ~StepPrices() = default;
-  /// The pass that runs this batch; never called with a batch without tokens. `eager`: no graph
-  /// runs it, the host issues each kernel.
-  virtual StepPrice price(const ServingBatch& batch, bool eager) = 0;
+  /// The pass that runs this batch; never called with a batch without tokens.
+  virtual StepPrice price(const ServingBatch& batch, const PassKind& kind) = 0;
   /// Whether parts of that batch take turns.
   virtual bool splits(const ServingBatch& /*batch*/) const { return false; }
   /// The same pass where parts take turns, or none do, whatever its batch says.
-  virtual StepPrice price_of(const ServingBatch& batch, bool eager, bool /*splits*/) {
-    return price(batch, eager);
+  virtual StepPrice price_of(const ServingBatch& batch, const PassKind& kind, bool /*splits*/) {
+    return price(batch, kind);
   }
+  /// That which the tokens of a request are of.
+  virtual RecordedStep step_of(std::int64_t /*request*/) const { return {}; }
+  /// How much longer a pass is in which experts move, by PassKind::balanced before and after.
+  virtual Seconds moving(std::int64_t /*before*/, std::int64_t /*after*/) { return {}; }
 };
 
 }  // namespace moesim

@@ -24,6 +24,7 @@ class Eplb final : public Serving {
         shape_(shape),
         use_(o.use),
         fewest_activated_(o.fewest_activated) {}
+  bool may_be_told() const override { return true; }
 
  protected:
   std::optional<SlotTable> plan(const GroupLayer& at) override {

@@ -32,6 +32,7 @@ class Lazarus final : public Serving {
     const int together = o.nodes_fail ? group_nodes(c).gpus_per_node : 1;
     return {{ranks / together, slots * together}, together};
   }
+  bool may_be_told() const override { return true; }
 
  protected:
   std::optional<SlotTable> plan(const GroupLayer& at) override {

@@ -23,6 +23,7 @@ class Lplb final : public Serving {
         nodes_(nodes),
         solving_(o.solving),
         layouts_(cells(), initial) {}
+  bool may_be_told() const override { return true; }
 
  protected:
   std::optional<SlotTable> plan(const GroupLayer& at) override {

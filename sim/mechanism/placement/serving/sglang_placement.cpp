@@ -37,19 +37,22 @@ class Sglang final : public Serving {
     return {{.after = options().interval + (chunks_ > 1 ? 1 : 0)}};
   }
 
+  bool may_be_told() const override { return true; }
+
  protected:
   bool due(const GroupLayer&) const override { return true; }
   std::optional<SlotTable> plan(const GroupLayer& at) override {
     const auto group = static_cast<std::size_t>(at.group);
     if (at.layer == 0) {
-      rebalances_[group] = sglang::rebalances_after(
-          at.steps - ended_[group], mean_utilisation(at.group), o_.threshold, options().interval);
+      const int passes = at.told ? options().interval : at.steps - ended_[group];
+      rebalances_[group] = sglang::rebalances_after(passes, mean_utilisation(at.group),
+                                                    o_.threshold, options().interval);
       if (rebalances_[group]) ended_[group] = at.steps + (chunks_ > 1 ? chunks_ : 0);
     }
     Cell& mine = cells_[at.cell];
     if (rebalances_[group]) {
       // Upstream waits a pass before each of several chunks, and counts on behind the last.
-      const int waits = chunks_ > 1 ? at.layer / o_.layers_per_chunk + 1 : 0;
+      const int waits = chunks_ > 1 && !at.told ? at.layer / o_.layers_per_chunk + 1 : 0;
       mine.coming = Coming{at.steps + waits, mine.loads};
       mine.loads.assign(mine.loads.size(), 0.0);
     }

@@ -44,8 +44,11 @@ class TrtLlm final : public Serving {
     return Serving::first_plans();
   }
 
+  bool may_be_told() const override { return o_.updates > 0; }
+
  protected:
   bool due(const GroupLayer& at) const override {
+    if (at.told) return true;
     if (o_.updates == 0 || at.steps < options().first) return false;
     const std::vector<int> now = rotation_.layers_at(at.steps - options().first);
     return std::binary_search(now.begin(), now.end(), at.layer);

@@ -43,6 +43,7 @@ class Vllm final : public Serving {
                                  shape_.slots / shape_.gpus, context().experts),
                      "at most as many slots per GPU as experts");
   }
+  bool may_be_told() const override { return true; }
 
  protected:
   std::optional<SlotTable> plan(const GroupLayer& at) override {
