@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/json.h"
 #include "sim/base/units.h"
 #include "sim/report/case_report.h"

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -112,8 +111,8 @@ Table list_topologies() {
   for (const std::string& name : data_names("topologies")) {
     const TopologyFile read = read_topology(data_file("topologies", name));
     const Topology& t = read.topology;
-    const auto described = own_json(read.resolved).value("description", "");
-    table.rows.push_back({name, described, t.gpu_count(), t.host_count(), t.gpu_model(GpuId(0))});
+    table.rows.push_back({name, own_json(read.resolved).value("description", ""), t.gpu_count(),
+                          t.host_count(), t.gpu_model(GpuId(0))});
   }
   return table;
 }

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
+#include "sim/base/figures.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/file_in_parts.h"
 #include "sim/base/files.h"

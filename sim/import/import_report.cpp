@@ -5,14 +5,14 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/base/json.h"
 #include "sim/import/file_content.h"
 #include "sim/import/import_sink.h"
 #include "sim/import/microbatch.h"
+#include "sim/trace/mapped_file.h"
 #include "sim/trace/trace_json.h"
-#include "sim/trace/unchanged.h"
 
 namespace moesim {
 

@@ -8,8 +8,7 @@
 #include <queue>
 #include <utility>
 
-#include "sim/base/counted.h"
-#include "sim/trace/batch_window.h"
+#include "sim/base/figures.h"
 
 namespace moesim {
 namespace {

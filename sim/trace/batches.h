@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spreads a recorded trace over the ranks of a cluster, in steps of equal token counts.
+// Spreads a recorded trace over the ranks of a cluster, in steps of equal token counts; `repeat`
+// says how many.
 #pragma once
 
 #include <optional>
@@ -46,5 +47,19 @@ struct Batches {
 /// Every rank's tokens are then cut into batches of `tokens_per_rank`. Throws Error naming `repeat`
 /// when a rank has fewer tokens than one batch.
 Batches make_batches(const RoutingTrace& trace, const BatchOptions& options);
+
+/// The batches from `first` to before `last`; -1: to the end.
+struct BatchWindow {
+  std::int64_t first = 0, last = -1;
+};
+
+struct SomeBatches {
+  Batches batches;         // of the window; unused tokens are those of all
+  std::int64_t count = 0;  // of all batches
+};
+
+/// As make_batches. Memory grows with the window and not with `repeat`.
+SomeBatches make_some_batches(const RoutingTrace& trace, const BatchOptions& options,
+                              const BatchWindow& window);
 
 }  // namespace moesim

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "sim/base/json.h"
-#include "sim/base/sort_once.h"
+#include "sim/base/ordering.h"
 
 namespace moesim {
 namespace {

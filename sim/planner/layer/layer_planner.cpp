@@ -10,10 +10,10 @@
 #include "sim/mechanism/known_choices.h"
 #include "sim/mechanism/placement/experts_apart.h"
 #include "sim/planner/layer/count_loads.h"
+#include "sim/planner/layer/gpu_subset.h"
 #include "sim/planner/layer/layer_chunks.h"
 #include "sim/planner/layer/layer_waves.h"
 #include "sim/planner/layer/mean_attended.h"
-#include "sim/planner/layer/member_nodes.h"
 #include "sim/transport/transport.h"
 
 namespace moesim {

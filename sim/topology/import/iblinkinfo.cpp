@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sim/base/error.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/topology/import/smi_text.h"
 #include "sim/topology/import/text_forms.h"
 

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <sstream>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/topology/import/text_forms.h"
 
