@@ -162,11 +162,15 @@ Percentiles percentiles(const Counts& counts, PercentileRule rule) {
 }  // namespace
 
 LatencyFigures latency_figures(const Counts& counts) {
-  LatencyFigures figures{percentiles(counts, PercentileRule::nearest_rank)};
+  LatencyFigures figures;
   figures.count = count_of(counts);
   if (figures.count == 0) return figures;
   for (const auto& [value, times] : counts) figures.mean += value * static_cast<double>(times);
   figures.mean /= static_cast<double>(figures.count);
+  figures.p50 = nearest_rank(counts, 50);
+  figures.p90 = nearest_rank(counts, 90);
+  figures.p95 = nearest_rank(counts, 95);
+  figures.p99 = nearest_rank(counts, 99);
   figures.most = counts.rbegin()->first;
   figures.linear = percentiles(counts, PercentileRule::linear);
   figures.floor = percentiles(counts, PercentileRule::floor);

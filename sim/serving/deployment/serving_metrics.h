@@ -30,11 +30,10 @@ struct Percentiles {
   double p50 = 0, p90 = 0, p95 = 0, p99 = 0;  // s
 };
 
-/// Its own percentiles are by nearest rank.
-struct LatencyFigures : Percentiles {
+struct LatencyFigures {
   std::int64_t count = 0;
-  double mean = 0, most = 0;            // s
-  Percentiles linear = {}, floor = {};  // for benchmarks that do so
+  double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0, most = 0;  // s, by nearest rank
+  Percentiles linear = {}, floor = {};                            // for benchmarks that do so
 };
 LatencyFigures latency_figures(const std::map<double, std::int64_t>& counts);
 
