@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "sim/trace/routing_trace.h"
@@ -19,6 +20,9 @@ struct TokenRun {
 
 /// Adds a run, to the last one if it continues that.
 void append(std::vector<TokenRun>& runs, TokenRun run);
+
+/// The tokens of runs.
+std::int64_t tokens_of(std::span<const TokenRun> runs);
 
 /// The i-th of `parts` equal parts of some tokens; the first parts get the odd ones.
 std::vector<TokenRun> part_of(const std::vector<TokenRun>& runs, int i, int parts);

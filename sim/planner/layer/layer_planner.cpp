@@ -21,9 +21,7 @@ namespace {
 
 std::vector<std::int64_t> tokens_per_rank(const Batch& batch) {
   std::vector<std::int64_t> tokens;
-  for (const auto& runs : batch.ranks) {
-    for (std::int64_t& own = tokens.emplace_back(0); const TokenRun& run : runs) own += run.count;
-  }
+  for (const auto& runs : batch.ranks) tokens.push_back(tokens_of(runs));
   return tokens;
 }
 
