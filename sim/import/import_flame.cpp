@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data set CMU-FLAME/FLAME-MoE-Traces: of a checkpoint's folder iter_<n>, layer_<LL>.parquet
 // with the columns `indices` and `scores`, lists of one length; row i of all layers is one token.
+// The capture scripts write actives/<model>/<run>/<iteration>/<layer>/<microbatch>-<rank>.pt
+// before, each (scores, indices).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logs in JSON lines, CSV or plain text of any program: a row per choice, per token and layer, or
-// per batch; or counts of experts.
+// per batch; or counts of experts. Tables of counts may not say that they are: then each expert is
+// there once per layer.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What nccl-tests write with -J (JSON version 3, read in 2.19.6, commit a0b82b2, src/util.cu).
+// Files may hold several JSON texts, or other output around them.
 #include <fmt/format.h>
 
 #include <algorithm>

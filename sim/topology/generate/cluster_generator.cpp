@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole clusters: nodes, their fabric, and data centers joined by a WAN.
+// Whole clusters: nodes, their fabric, and data centers joined by a WAN. How large one gets is
+// checked before it takes memory.
 #include <fmt/format.h>
 
 #include <algorithm>
