@@ -6,8 +6,6 @@
 #include <algorithm>
 
 #include "realhw/calibrate/cluster_file.h"
-#include "realhw/calibrate/gpu_files.h"
-#include "realhw/calibrate/link_files.h"
 #include "realhw/calibrate/rounds.h"
 
 namespace moesim {

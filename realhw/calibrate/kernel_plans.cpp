@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
+#include "sim/base/figures.h"
 #include "sim/plan/exchange_time.h"
 #include "sim/planner/iteration/planner.h"
 #include "sim/scenario/proof.h"

@@ -11,8 +11,8 @@
 
 #include "realhw/core/gemm.h"
 #include "realhw/job/job.h"
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/platform.h"
 #include "sim/linkfit/calibration_text.h"
 

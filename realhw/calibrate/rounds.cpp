@@ -7,8 +7,8 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/plan/check.h"
 #include "sim/plan/text.h"

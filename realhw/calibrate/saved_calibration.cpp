@@ -7,7 +7,7 @@
 
 #include "realhw/calibrate/origin_json.h"
 #include "realhw/calibrate/rounds.h"
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/saved/saved_lines.h"
 #include "sim/saved/step_json.h"

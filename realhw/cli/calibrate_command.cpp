@@ -10,7 +10,7 @@
 #include "realhw/cli/calibrate_measuring.h"
 #include "realhw/cli/calibration_flags.h"
 #include "realhw/cli/source_flags.h"
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 #ifdef MOESIM_SCENARIOS

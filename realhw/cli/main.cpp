@@ -10,7 +10,7 @@
 #include "realhw/cli/program.h"
 #include "realhw/launch/launch.h"
 #include "sim/base/bad_path.h"
-#include "sim/base/cause.h"
+#include "sim/base/error.h"
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond ulimit -f fails as on a full disk

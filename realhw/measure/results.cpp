@@ -8,7 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
+#include "sim/base/json.h"
 #include "sim/base/units.h"
 #include "sim/report/case_report.h"
 #include "sim/report/table.h"
@@ -200,7 +201,7 @@ std::string hardware_json(const HardwareJob& job, const StepsOrigin& origin,
                          {"trace", file(origin.trace)},
                          {"model", file(origin.model)},
                          {"topology", file(origin.topology)},
-                         {"scenario", Json::parse(origin.scenario)},
+                         {"scenario", own_json(origin.scenario)},
                          {"cases", list}};
   return document.dump(1) + "\n";
 }

@@ -108,7 +108,7 @@ class BlockProgram {
   void forward(Work work, RankStep& step, int layer, BlockKind block);
   void by_inputs(Work work, RankStep& step, int layer, BlockKind block);
   void by_weights(Work work, RankStep& step, int layer, BlockKind block);
-  // Of the tensor group, in block_exchanges.cpp.
+  // Of the tensor group, in block_works.cpp.
   std::int64_t of_group(std::int64_t all) const { return all / held_.tp; }
   Place part_of_group(const RowMatrix& all, std::int64_t part) const;
   void exchange_parts(RankStep& step, RingKind kind, const RowMatrix& all);

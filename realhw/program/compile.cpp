@@ -11,7 +11,7 @@
 #include "realhw/program/exchange_program.h"
 #include "realhw/program/iteration_program.h"
 #include "realhw/program/op_text.h"
-#include "sim/base/sort_once.h"
+#include "sim/base/ordering.h"
 #include "sim/plan/check.h"
 
 namespace moesim {

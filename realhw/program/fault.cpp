@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "sim/base/error.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 
 namespace moesim {
 

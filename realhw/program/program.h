@@ -1,23 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one rank does in a step, down to buffers and rows: compiled from the plan once, executed by
 // any device as often as wanted. No list in it depends on when messages arrive, because a GPU
-// cannot look for rows one by one, and lists can be proven before they run.
+// cannot look for rows one by one, and lists can be proven before they run. What of a whole
+// iteration is compared with the reference.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "realhw/core/row_format.h"
 #include "realhw/program/dense_calls.h"
-#include "realhw/program/iteration_results.h"
 #include "realhw/program/place.h"
 #include "sim/model/kernel.h"
+#include "sim/model/op_kind.h"
+#include "sim/model/parameters.h"
 #include "sim/plan/plan.h"
+#include "sim/planner/parallel/layer_layout.h"
+#include "sim/saved/held_iteration.h"
 
 namespace moesim {
+
+/// All of float32. Rows are those of the rank between blocks; losses, of its whole replica.
+struct IterationResults {
+  /// What enters a block of a microbatch, or the gradient by it; of the head, layer is
+  /// model.layers.
+  struct Values {
+    int microbatch = 0, layer = 0;
+    BlockKind block = BlockKind::attention;
+    Pass pass = Pass::forward;
+    Place at;
+  };
+  struct Losses {
+    int microbatch = 0;
+    Place at;
+  };
+  /// Elements from the first to one past the last of a part or an expert: all, or the rank's shard.
+  struct Dense {
+    StagePart part;
+    Place weights, gradients;
+    std::pair<std::int64_t, std::int64_t> summed, updated;
+  };
+  struct Expert {
+    int layer = 0;
+    ExpertId expert;
+    Place weights, gradients;
+    std::pair<std::int64_t, std::int64_t> summed, updated;
+  };
+
+  HeldPlace place;
+  std::vector<Values> values;
+  std::vector<Losses> losses;
+  std::vector<Dense> dense;
+  std::vector<Expert> experts;
+};
 
 /// Memory of a device, allocated once. Elements of one format are dense in it; messages may have
 /// bytes in addition to their elements.

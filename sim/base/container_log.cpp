@@ -11,7 +11,7 @@ namespace {
 
 /// The key of what a line printed; empty where the line is no entry of a log. Docker has "log",
 /// others a line or message and when it came.
-std::string printed_key(const nlohmann::json& entry) {
+std::string printed_key(const nlohmann::ordered_json& entry) {
   if (!entry.is_object()) return "";
   const auto is_text = [&](const char* key) {
     const auto value = entry.find(key);
@@ -29,8 +29,7 @@ std::optional<std::string> container_lines(const std::string& text, const std::s
   constexpr std::size_t longest = 1 << 20;  // of a first line
   const std::size_t end = text.find('\n');
   if (!text.starts_with('{') || std::min(end, text.size()) > longest) return std::nullopt;
-  const std::string key =
-      printed_key(nlohmann::json::parse(text.substr(0, end), nullptr, /*allow_exceptions=*/false));
+  const std::string key = printed_key(json_if(std::string_view(text).substr(0, end)));
   if (key.empty()) return std::nullopt;
   std::string printed;
   int number = 0;

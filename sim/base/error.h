@@ -2,12 +2,22 @@
 // Errors a user can mend: what is wrong, where, and a hint.
 #pragma once
 
+#include <exception>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace moesim {
+
+/// what() of an exception, but for memory that ran out, which says so only to people who know C++.
+inline std::string cause_of(const std::exception& e) {
+  if (dynamic_cast<const std::bad_alloc*>(&e) != nullptr) {
+    return "out of memory; a smaller case, fewer --workers or a higher limit (ulimit -v) may do";
+  }
+  return e.what();
+}
 
 enum class Severity { error, warning };
 
@@ -48,5 +58,25 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 
 /// `nearest` as a hint: "did you mean 'x'?", else "known: a, b, c".
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+
+class NoSuchKey : public Error {
+ public:
+  using Error::Error;
+};
+
+class Unreadable : public Error {
+ public:
+  using Error::Error;
+};
+
+/// What `read` returns; its errors become Unreadable.
+template <class Read>
+decltype(auto) unless_unreadable(const Read& read) {
+  try {
+    return read();
+  } catch (const Error& e) {
+    throw Unreadable(e.diagnostics());
+  }
+}
 
 }  // namespace moesim

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures as reports and calibrations write them.
+// Figures and counts as people read them.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "sim/base/types.h"
 
 namespace moesim {
+
+/// "1 host", "8 hosts", "2 processes", "3 entries".
+std::string counted(std::int64_t count, std::string_view noun);
 
 /// 0.125 -> "12.5 %"
 inline std::string percent(double part) { return fmt::format("{:.1f} %", 100 * part); }

@@ -14,7 +14,6 @@
 #include "sim/base/error.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/file_in_parts.h"
-#include "sim/base/file_set.h"
 #include "sim/base/permitted_files.h"
 #include "sim/base/text.h"
 

@@ -4,8 +4,17 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace moesim {
+
+/// A file that is to be.
+struct NamedText {
+  std::string path, text;
+};
+
+/// Writes all of the files, or none of them if one cannot be written: throws Error.
+void write_files(const std::vector<NamedText>& files);
 
 /// Whether a file or folder of this name exists. False if no file can have the name, because it is
 /// too long, and for a link that leads to itself.

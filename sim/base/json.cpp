@@ -138,6 +138,14 @@ void parse_json(std::string_view text, const JsonPlace& place, JsonEvents& event
   throw not_json(text, place, events.position_, events.reason_);
 }
 
+nlohmann::ordered_json own_json(std::string_view text) {
+  return parse_json(text, {"JSON of moesim"});
+}
+
+nlohmann::ordered_json json_if(std::string_view text) {
+  return nlohmann::ordered_json::parse(text, nullptr, false);
+}
+
 std::string without_infinities(const std::string& text) {
   std::string out;
   bool quoted = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Only regular files are read: opening a FIFO waits for ever, and a device never ends.
+// Only regular files are read: opening a FIFO waits for ever, and a device never ends. SQLite reads
+// rows of nothing from pages that a file has lost.
 #pragma once
 
 #include <string>
@@ -7,6 +8,10 @@
 #include "sim/base/error.h"
 
 namespace moesim {
+
+/// Throws Error for a database of SQLite with fewer pages than its header counts. Only for files
+/// that nobody writes to.
+void check_database_size(const std::string& path);
 
 /// The error for "-" where an input has to be a file.
 Error no_input_here();

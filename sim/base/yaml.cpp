@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <sstream>
 
+#include "sim/base/error.h"
 #include "sim/base/files.h"
-#include "sim/base/no_such_key.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/base/yaml_load.h"
 #include "sim/base/yaml_state.h"
 

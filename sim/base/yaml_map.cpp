@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "sim/base/no_such_key.h"
+#include "sim/base/error.h"
 #include "sim/base/yaml_state.h"
 
 namespace moesim {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/json.h"
 #include "sim/base/json_members.h"
 #include "sim/base/units.h"
 #include "sim/base/yaml_state.h"
@@ -29,7 +30,7 @@ nlohmann::ordered_json to_json(const YAML::Node& node) {
   if (!node.IsScalar()) return nullptr;
   const std::string& text = node.Scalar();
   if (node.Tag() == "!") return text;  // quoted
-  auto parsed = nlohmann::ordered_json::parse(text, nullptr, false);
+  auto parsed = json_if(text);
   return parsed.is_number() || parsed.is_boolean() || parsed.is_null()
              ? parsed
              : nlohmann::ordered_json(text);

@@ -13,7 +13,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/exchange_overhead.h"

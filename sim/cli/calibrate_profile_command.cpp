@@ -8,7 +8,6 @@
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/base/file_claims.h"
-#include "sim/base/file_set.h"
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/exchange_overhead.h"

@@ -10,8 +10,7 @@
 #include "sim/base/error.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
-#include "sim/flags/completion.h"
-#include "sim/flags/man_page.h"
+#include "sim/flags/command_info.h"
 
 namespace moesim {
 namespace {

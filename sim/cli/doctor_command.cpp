@@ -7,8 +7,8 @@
 #include <memory>
 #include <stdexcept>
 
-#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
+#include "sim/base/figures.h"
 #include "sim/base/processes.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"

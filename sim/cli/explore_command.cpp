@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/data_files.h"
+#include "sim/base/json.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
 #include "sim/explore/explore.h"
@@ -40,8 +41,7 @@ Json knobs_of(const std::string& policy) {
 }
 
 std::string choices_json(const std::string& given) {
-  Json choices =
-      Json::parse(listed_json({"scenarios", "topologies", "models", "traces", "policies"}));
+  Json choices = own_json(listed_json({"scenarios", "topologies", "models", "traces", "policies"}));
   for (Json& policy : choices["policies"]) {
     policy["knobs"] = knobs_of(policy["policy"].get<std::string>());
   }

@@ -8,10 +8,9 @@
 #include <memory>
 #include <utility>
 
-#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
+#include "sim/base/figures.h"
 #include "sim/base/file_claims.h"
-#include "sim/base/file_set.h"
 #include "sim/base/files.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
@@ -19,10 +18,9 @@
 #include "sim/export/chakra.h"
 #include "sim/export/engine_placement.h"
 #include "sim/export/goal.h"
-#include "sim/export/rank_costs.h"
-#include "sim/flags/commands_flag.h"
 #include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
+#include "sim/flags/shared_flags.h"
 #include "sim/scenario/changes.h"
 #include "sim/scenario/dense_model.h"
 #include "sim/scenario/inputs.h"

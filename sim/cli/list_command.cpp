@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "sim/base/json.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/evidence/shipped_tables.h"
@@ -111,8 +111,8 @@ Table list_topologies() {
   for (const std::string& name : data_names("topologies")) {
     const TopologyFile read = read_topology(data_file("topologies", name));
     const Topology& t = read.topology;
-    const auto described = nlohmann::json::parse(read.resolved).value("description", "");
-    table.rows.push_back({name, described, t.gpu_count(), t.host_count(), t.gpu_model(GpuId(0))});
+    table.rows.push_back({name, own_json(read.resolved).value("description", ""), t.gpu_count(),
+                          t.host_count(), t.gpu_model(GpuId(0))});
   }
   return table;
 }

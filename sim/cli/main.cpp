@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "sim/base/bad_path.h"
-#include "sim/base/cause.h"
 #include "sim/base/error.h"
 #include "sim/base/stop_signals.h"
 #include "sim/cli/commands.h"
@@ -19,7 +18,7 @@
 #include "sim/flags/command_line.h"
 #include "sim/import/torch_json.h"
 #include "sim/mechanism/placement/given/placement_file.h"
-#include "sim/trace/unchanged.h"
+#include "sim/trace/mapped_file.h"
 
 namespace {
 

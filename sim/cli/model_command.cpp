@@ -6,9 +6,9 @@
 #include <memory>
 #include <sstream>
 
-#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/flags/output_file.h"

@@ -9,9 +9,9 @@
 #include <optional>
 #include <stdexcept>
 
-#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/launched/launched_cluster.h"

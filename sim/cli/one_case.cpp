@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 
 namespace moesim {
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/base/json.h"
 #include "sim/cli/commands.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/one_case.h"
 #include "sim/flags/output_file.h"

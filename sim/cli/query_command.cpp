@@ -4,8 +4,8 @@
 
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
-#include "sim/flags/lossy_flag.h"
 #include "sim/flags/print_flags.h"
+#include "sim/flags/shared_flags.h"
 #include "sim/html/report_page.h"
 #include "sim/sweep/document.h"
 #include "sim/sweep/query.h"

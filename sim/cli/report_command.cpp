@@ -7,8 +7,8 @@
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
-#include "sim/flags/lossy_flag.h"
 #include "sim/flags/output_file.h"
+#include "sim/flags/shared_flags.h"
 #include "sim/html/report_page.h"
 #include "sim/sweep/document.h"
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 #include "sim/base/stop_signals.h"
@@ -17,10 +17,9 @@
 #include "sim/evidence/engine_table.h"
 #include "sim/evidence/expectation.h"
 #include "sim/evidence/interval_table.h"
-#include "sim/flags/commands_flag.h"
-#include "sim/flags/lossy_flag.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
+#include "sim/flags/shared_flags.h"
 #include "sim/html/report_page.h"
 #include "sim/print/progress_line.h"
 #include "sim/report/path_report.h"

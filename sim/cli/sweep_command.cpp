@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/file_in_parts.h"
 #include "sim/base/files.h"
 #include "sim/base/platform.h"

@@ -9,11 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
+#include "sim/base/figures.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/file_in_parts.h"
 #include "sim/base/files.h"
+#include "sim/base/json.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/flags/output_file.h"
@@ -146,7 +147,7 @@ Json summary_json(const TopologyFile& file, const Summary& summary) {
                          {"second", b.second},
                          {"bandwidth", b.bandwidth.value}};
   }
-  json["file"] = Json::parse(file.resolved);
+  json["file"] = own_json(file.resolved);
   return json;
 }
 

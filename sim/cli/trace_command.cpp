@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <memory>
 
-#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
 #include "sim/flags/output_file.h"

@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/cli/long_work.h"
 #include "sim/cli/trace_command.h"

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <optional>
 
-#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/most.h"
 #include "sim/cli/long_work.h"
 #include "sim/cli/trace_command.h"

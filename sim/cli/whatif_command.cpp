@@ -7,9 +7,9 @@
 
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
-#include "sim/flags/commands_flag.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
+#include "sim/flags/shared_flags.h"
 #include "sim/run/engine_views.h"
 #include "sim/run/result_file.h"
 #include "sim/run/simulate.h"

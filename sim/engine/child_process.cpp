@@ -12,9 +12,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "sim/base/cause.h"
+#include "sim/base/error.h"
 #include "sim/base/processes.h"
-#include "sim/base/stopped_child.h"
 
 namespace moesim {
 namespace {

@@ -8,7 +8,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/counted.h"
 #include "sim/base/figures.h"
 
 namespace moesim {

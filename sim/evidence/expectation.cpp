@@ -122,7 +122,7 @@ std::string changed_inputs(const Json& before, const Json& after) {
 
 Expectation expect(const std::string& file, const std::string& stored, const std::string& now,
                    double tolerance) {
-  const Json before = read_result(file, stored), after = Json::parse(now);
+  const Json before = read_result(file, stored), after = own_json(now);
   const std::string was = before.value("step", ""), is = after.value("step", "");
   if (was != is) {
     throw error_in(file, fmt::format("its steps are '{}', those of this run are '{}'", was, is),

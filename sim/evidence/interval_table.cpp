@@ -9,7 +9,6 @@
 #include <optional>
 #include <utility>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <map>
 
-#include "sim/base/counted.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/figures.h"
+#include "sim/base/read_number.h"
 #include "sim/base/units.h"
 #include "sim/evidence/shared_rows.h"
 #include "sim/planner/iteration/iteration_spec.h"

@@ -18,17 +18,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* hint = "moesim papers --keep writes one";
+constexpr const char* kept_hint = "moesim papers --keep writes one";
 
 std::map<std::string, double> read_errors(const std::string& file, const Json& document,
                                           const std::string& kind) {
   std::map<std::string, double> errors;
   if (!document.contains(kind) || !document[kind].is_object()) {
-    throw error_in(file, fmt::format("has no errors under '{}'", kind), hint);
+    throw error_in(file, fmt::format("has no errors under '{}'", kind), kept_hint);
   }
   for (const auto& [name, error] : document[kind].items()) {
     if (!error.is_number() || error.get<double>() <= -1) {
-      throw error_in(file, fmt::format("'{}' is not an error above -1", name), hint);
+      throw error_in(file, fmt::format("'{}' is not an error above -1", name), kept_hint);
     }
     errors[name] = error.get<double>();
   }
@@ -61,9 +61,9 @@ ModelError model_error(const ErrorsByTable& errors) {
 }
 
 StoredErrors read_papers_state(const std::string& file, const std::string& text) {
-  const Json document = parse_json(text, {file, 1, hint});
+  const Json document = parse_json(text, {file, 1, kept_hint});
   if (!document.is_object() || document.value("format", Json()) != papers_state_format) {
-    throw error_in(file, "is not a stored state of moesim papers", hint);
+    throw error_in(file, "is not a stored state of moesim papers", kept_hint);
   }
   StoredErrors errors{
       read_errors(file, document, "absolute"), read_errors(file, document, "relative"), {}, {}};

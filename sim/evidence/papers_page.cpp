@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"

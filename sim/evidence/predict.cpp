@@ -11,7 +11,6 @@
 #include "sim/base/unsuitable.h"
 #include "sim/evidence/bubble_formula.h"
 #include "sim/evidence/paper_case.h"
-#include "sim/evidence/paper_traces.h"
 #include "sim/evidence/predict_iterations.h"
 #include "sim/plan/slice.h"
 #include "sim/report/stage_times.h"

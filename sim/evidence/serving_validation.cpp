@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
 #include "sim/base/figures.h"
 #include "sim/base/files.h"

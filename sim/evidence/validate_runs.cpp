@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/permitted_files.h"
 #include "sim/run/backends.h"
 #include "sim/run/workers.h"

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/counted.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/evidence/validation.h"

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "sim/base/parse_integer.h"
 #include "sim/base/platform.h"
+#include "sim/base/read_number.h"
 #include "sim/html/explore_page.h"
 
 namespace moesim {

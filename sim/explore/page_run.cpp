@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/data_files.h"
+#include "sim/base/json.h"
 #include "sim/evidence/interval_table.h"
 #include "sim/report/explain_text.h"
 #include "sim/report/iteration_explain.h"
@@ -60,10 +61,10 @@ Json opened_json(const Scenario& scenario, const Inputs& inputs, InputCache& cac
                       {"gpus", topology.gpu_count()},
                       {"hosts", topology.host_count()},
                       {"ep", inputs.clusters[c].ep},
-                      {"keys", Json::parse(file.resolved, nullptr, false)}};
+                      {"keys", own_json(file.resolved)}};
   }
   Json experts = {{"experts", inputs.model.experts}, {"top_k", inputs.model.top_k}};
-  return {{"scenario", Json::parse(to_text(scenario))},
+  return {{"scenario", own_json(to_text(scenario))},
           {"clusters", std::move(clusters)},
           {"model", std::move(experts)},
           {"recorded", scenario.plays_choices() && !scenario.synth}};

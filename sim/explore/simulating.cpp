@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "sim/base/cause.h"
 #include "sim/base/data_files.h"
+#include "sim/base/error.h"
 #include "sim/base/json.h"
 #include "sim/base/permitted_files.h"
 #include "sim/base/processes.h"

@@ -1,13 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // What failures cost a training job, in closed form: failures are a Poisson process, a lost step or
-// checkpoint is computed again, and recoveries may be hit as well.
+// checkpoint is computed again, and recoveries may be hit as well. With replicas, experts may
+// outlive the loss of nodes.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "sim/base/types.h"
+#include "sim/plan/placement.h"
 
 namespace moesim {
+
+struct Survival {
+  double share = 0;   // of the sets of lost nodes that leave every expert of every layer
+  bool exact = true;  // all sets were looked at, else 100,000 drawn ones
+};
+
+/// `layers`: the experts whose whole state each GPU holds, one table per layer. A node is
+/// `gpus_per_node` consecutive GPUs; `together` of them are lost, each set as likely as any other.
+/// Throws Error unless nodes divide the GPUs and there are that many.
+Survival survival(std::span<const SlotTable> layers, int gpus_per_node, int together);
 
 /// How a job trains, and what a failure does to it.
 struct FailingJob {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A command line as data, for what is made of it: completions and manual pages.
+// A command line as data, with what is made of it: the manual page, and completion of commands,
+// flags and names in shells. CLI11 cannot write them, and generators of other languages (shtab,
+// clap_complete) read only command lines of their own libraries.
 #pragma once
 
 #include <string>
@@ -30,5 +32,12 @@ struct FlagValues {
   std::vector<std::string> words;  // "csv"
 };
 FlagValues values_of(const std::string& name);
+
+/// One page in the man macros of roff, a section per command.
+std::string man_page(const CommandInfo& program, const std::string& version);
+
+/// A script for bash, zsh or fish. It asks the program for names:
+/// `PROGRAM completion names SECTION` prints one per line.
+std::string completion_script(const CommandInfo& program, const std::string& shell);
 
 }  // namespace moesim

@@ -10,7 +10,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "sim/flags/help_format.h"
 #include "sim/flags/usage.h"
 
 namespace moesim {

@@ -42,7 +42,7 @@ def main():
     if len(texts) == 2:
         variables.append(f"const bool page_has_charts = {str(charts).lower()};\n")
     output.write_text("// Written by assemble.py.\n"
-                      '#include "sim/html/explore_page.h"\n#include "sim/html/page_text.h"\n\n'
+                      '#include "sim/html/explore_page.h"\n#include "sim/html/report_page.h"\n\n'
                       f"namespace moesim {{\n{''.join(variables)}}}  // namespace moesim\n", encoding="utf-8")
 
 

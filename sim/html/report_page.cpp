@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/json.h"
-#include "sim/html/page_text.h"
 #include "sim/html/shown_document.h"
 
 namespace moesim {

@@ -9,6 +9,11 @@
 
 namespace moesim {
 
+/// What comes before and after the results, which are JSON in a script element.
+extern const std::string_view page_before_results;
+extern const std::string_view page_after_results;
+extern const bool page_has_charts;
+
 /// A document of `--json`, and the name of the file that it is from (empty: the run itself).
 struct ReportedResult {
   std::string name;

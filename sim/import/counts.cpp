@@ -9,8 +9,8 @@
 #include <numeric>
 #include <span>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/most.h"
 #include "sim/import/count_limits.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "sim/base/most.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
 #include "sim/import/input_hash.h"

@@ -9,11 +9,10 @@
 #include <memory>
 #include <type_traits>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/base/line_file.h"
 #include "sim/base/most.h"
-#include "sim/base/parse_integer.h"
 #include "sim/base/read_number.h"
 #include "sim/base/text.h"
 #include "sim/import/formats.h"

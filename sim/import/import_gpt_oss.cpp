@@ -8,10 +8,10 @@
 #include <cmath>
 #include <map>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/json_events.h"
 #include "sim/base/most.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"
 #include "sim/import/input_hash.h"

@@ -14,7 +14,6 @@
 #include "sim/base/line_file.h"
 #include "sim/base/most.h"
 #include "sim/import/counts.h"
-#include "sim/import/dump_names.h"
 #include "sim/import/formats.h"
 #include "sim/import/input_hash.h"
 

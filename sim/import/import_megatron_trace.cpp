@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/most.h"
 #include "sim/import/formats.h"
 #include "sim/import/import_sink.h"

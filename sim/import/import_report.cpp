@@ -5,13 +5,14 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
+#include "sim/base/json.h"
 #include "sim/import/file_content.h"
 #include "sim/import/import_sink.h"
 #include "sim/import/microbatch.h"
+#include "sim/trace/mapped_file.h"
 #include "sim/trace/trace_json.h"
-#include "sim/trace/unchanged.h"
 
 namespace moesim {
 
@@ -76,8 +77,7 @@ Imported ImportSink::finish(const std::string& kind, const std::string& input_ha
     throw error_in(input, begun_ ? "holds padding only" : "holds no tokens",
                    begun_ || !folder ? "" : files_text(options_.inputs));
   }
-  nlohmann::ordered_json provenance = {{"imported_from", kind},
-                                       {"inputs", nlohmann::ordered_json::parse(input_hashes)}};
+  nlohmann::ordered_json provenance = {{"imported_from", kind}, {"inputs", own_json(input_hashes)}};
   if (!dropped_.empty()) provenance["dropped_rows"] = dropped_;
   TraceInfo info = info_;
   std::filesystem::path output(options_.output);

@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/import/encoded_routes.h"
 #include "sim/import/file_content.h"
 #include "sim/import/formats.h"
 #include "sim/import/input_hash.h"
-#include "sim/import/returned_routes.h"
 #include "sim/import/streamed_routes.h"
 #include "sim/import/table_rows.h"
 

@@ -161,9 +161,7 @@ void add_torch(const TorchFile& file, RecordedPasses& passes, std::int64_t& numb
   const NpyArray* const map =
       passes.keep_map(file.load_at(file.root(), "last_physical_to_logical_map"));
   for (const PickleValue& record : file.items(file.at(file.root(), "records"), "records")) {
-    const PickleValue* gatherer = pickle_get(record, "gatherer_key");
-    const bool text = gatherer != nullptr && gatherer->is(PickleValue::Kind::text);
-    if (text && gatherer->node->text != "primary") {
+    if (is_of_draft_model(record)) {
       sink.drop("of a draft model", file.load_at(record, "global_physical_count").shape()[0]);
       continue;
     }

@@ -45,9 +45,7 @@ void add_records(const RecorderFile& file, std::vector<Record>& records, ImportS
       throw error_in(file.path, "holds counts of passes (mode per_pass), not the choices of tokens",
                      "kind sglang-counts reads it; or record with mode per_token");
     }
-    const PickleValue* gatherer = pickle_get(record, "gatherer_key");
-    if (gatherer != nullptr && gatherer->is(PickleValue::Kind::text) &&
-        gatherer->node->text != "primary") {
+    if (is_of_draft_model(record)) {
       const NpyArray ids = content.load_at(record, "topk_ids_of_layer");
       if (ids.shape().size() == 3) sink.drop("of a draft model", ids.shape()[0] * ids.shape()[1]);
       continue;

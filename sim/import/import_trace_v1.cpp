@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/base/json.h"
 #include "sim/base/most.h"

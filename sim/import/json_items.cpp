@@ -9,7 +9,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/json.h"
-#include "sim/import/response_text.h"
+#include "sim/import/file_content.h"
 
 namespace moesim {
 namespace {

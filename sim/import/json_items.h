@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "sim/base/text_blocks.h"
+#include "sim/base/line_file.h"
 #include "sim/trace/npy.h"
 
 namespace moesim {

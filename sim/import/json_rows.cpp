@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/import/table_values.h"
 
 namespace moesim {

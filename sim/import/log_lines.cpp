@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "sim/base/error.h"
-#include "sim/base/parse_integer.h"
 #include "sim/base/plain_line.h"
-#include "sim/import/response_text.h"
+#include "sim/base/read_number.h"
+#include "sim/import/file_content.h"
 #include "sim/import/table_values.h"
 
 namespace moesim {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sim/import/counts.h"
-#include "sim/import/dump_names.h"
+#include "sim/import/input_hash.h"
 #include "sim/import/table_rows.h"
 
 namespace moesim {

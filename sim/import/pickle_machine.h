@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine that pickles are programs of, only for pickle.cpp.
+// The machine that pickles are programs of, and the names that pickles of tensors refer to.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,9 +15,15 @@
 
 #include "sim/base/error.h"
 #include "sim/import/pickle.h"
-#include "sim/import/torch_types.h"
+#include "sim/trace/npy.h"
 
 namespace moesim {
+
+/// Element types by the name of the storage class ("FloatStorage") or dtype ("float32").
+std::optional<NpyType> torch_type(std::string_view name);
+
+/// Whether a global is a type or a function that only puts a tensor together.
+bool is_harmless(std::string_view global);
 
 /// Less all that calls or imports.
 class PickleMachine {

@@ -11,7 +11,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/line_file.h"
-#include "sim/import/dump_names.h"
+#include "sim/import/input_hash.h"
 #include "sim/import/prometheus_samples.h"
 #include "sim/import/table_values.h"
 

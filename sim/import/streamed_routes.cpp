@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sim/import/returned_routes.h"
+#include "sim/import/encoded_routes.h"
 
 namespace moesim {
 namespace {

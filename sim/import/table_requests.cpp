@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/import/repeated_ranks.h"
 #include "sim/import/table_tokens.h"
 

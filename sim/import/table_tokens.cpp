@@ -7,7 +7,7 @@
 #include <set>
 
 #include "sim/base/most.h"
-#include "sim/import/dump_names.h"
+#include "sim/import/input_hash.h"
 #include "sim/import/layer_numbering.h"
 
 namespace moesim {

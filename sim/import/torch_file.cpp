@@ -86,6 +86,11 @@ std::string names_of(const PickleValue& value) {
 
 }  // namespace
 
+bool is_of_draft_model(const PickleValue& record) {
+  const PickleValue* gatherer = pickle_get(record, "gatherer_key");
+  return gatherer != nullptr && gatherer->is(Kind::text) && gatherer->node->text != "primary";
+}
+
 TorchFile::TorchFile(const std::string& path) : path_(path), archive_(path) {
   const std::string ending = "/data.pkl";
   for (const auto& member : archive_.members()) {

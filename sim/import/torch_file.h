@@ -13,6 +13,9 @@
 
 namespace moesim {
 
+/// Whether a pass that SGLang recorded is one of a draft model: its gatherer is not "primary".
+bool is_of_draft_model(const PickleValue& record);
+
 class TorchFile {
  public:
   /// Reads the pickle, executes nothing and loads no tensor. Throws Error.

@@ -4,11 +4,30 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <string>
 
 #include "sim/import/import_sink.h"
-#include "sim/import/safetensors.h"
+#include "sim/trace/mapped_file.h"
+#include "sim/trace/npy.h"
 
 namespace moesim {
+
+class Safetensors {
+ public:
+  /// Reads the header, no element. Throws Error when it is damaged.
+  explicit Safetensors(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const std::map<std::string, NpyArray>& tensors() const { return tensors_; }
+  /// Lets all elements leave memory until they are used again.
+  void forget() const { file_->forget(file_->bytes()); }
+
+ private:
+  std::string path_;
+  std::shared_ptr<const MappedFile> file_;
+  std::map<std::string, NpyArray> tensors_;
+};
 
 struct RankTensors {
   int rank = 0;

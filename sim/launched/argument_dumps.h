@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments that programs print at their start, or read from YAML.
+// Arguments that programs print at their start (with Python's words for mappings and calls, as far
+// as logs have them), or read from YAML.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/launched/named_arguments.h"
 
 namespace moesim {
+
+struct PythonItem {
+  std::string name;                 // of inner mappings joined by points
+  std::vector<std::string> values;  // of a list all; else one, without quotes
+};
+
+/// The items of "{'a': 1, 'b': [2, 3]}" or "(a=1, b={'c': 2})" from its bracket on; what is no
+/// literal stays a text. Ends at the bracket that closes it, or at the end of the text.
+std::vector<PythonItem> python_items(std::string_view text);
 
 /// "  tensor_model_parallel_size ........ 2" between Megatron's lines of dashes, whatever launchers
 /// put before each line; nothing without these lines. False and None are left out, True is a

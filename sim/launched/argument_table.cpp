@@ -7,7 +7,6 @@
 #include <cmath>
 #include <system_error>
 
-#include "sim/base/parse_integer.h"
 #include "sim/base/read_number.h"
 #include "sim/launched/shell_expansion.h"
 

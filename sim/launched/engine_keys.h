@@ -5,8 +5,14 @@
 #include <string>
 
 #include "sim/launched/argument_table.h"
+#include "sim/launched/launch_file.h"
 
 namespace moesim {
+
+/// The YAML that an argument names: a file of that name next to that of the launch, what the script
+/// writes to it ("cat > NAME << EOF"), or what it prints in its place ("<(printf ...)"). Throws
+/// Error if there is none.
+NamedArguments options_of(const LaunchFile& launch, const NamedArgument& argument);
 
 /// Degrees of one instance: `tp` of attention, `dp` ranks of attention, and experts.
 struct LaunchedDegrees {

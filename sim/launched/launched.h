@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a launch of a training or serving software says, in the keys of a scenario.
+// What a launch of a training or serving software says, in the keys of a scenario. trtllm-serve
+// disaggregated has two servers, of prompts and of answers.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/launched/launch_file.h"
 #include "sim/launched/named_arguments.h"
 
 namespace moesim {
@@ -68,5 +71,17 @@ struct Launched {
 Launched read_launch(const std::string& path);
 /// The same of a text; files that it names are looked for next to `file`.
 Launched launch_of_text(const std::string& text, const std::string& file);
+
+struct TwoServers {
+  LaunchFile prompts, answers;
+  std::int64_t prompt_instances = 1, answer_instances = 1;
+};
+
+/// Keys below `context_servers` and `generation_servers`; those around them are of both. Nothing
+/// without these two.
+std::optional<TwoServers> two_servers_in(const std::string& text, const std::string& file);
+
+/// One launch of both: what the second pool has otherwise goes under serving.decode.
+Launched pools_of(Launched prompts, const Launched& answers, const TwoServers& servers);
 
 }  // namespace moesim

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/topology/reader.h"
 
 namespace moesim {

@@ -9,13 +9,13 @@
 #include <string_view>
 #include <utility>
 
-#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/base/lower_case.h"
 #include "sim/base/model_aliases.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/launched/engine_keys.h"
 #include "sim/launched/model_sizes.h"
 #include "sim/model/moe_model.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/text.h"
 
 namespace moesim {

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/launched/batch_lines.h"
 #include "sim/launched/shell_expansion.h"
 #include "sim/launched/software_tables.h"

@@ -13,7 +13,7 @@ namespace moesim {
 namespace {
 
 /// A word that the shell reads as it is, but for $(NAME), which Kubernetes replaces.
-std::string quoted(std::string_view word) {
+std::string shell_quoted(std::string_view word) {
   std::string text = "'";
   for (std::size_t i = 0; i < word.size(); ++i) {
     const std::size_t end = word.substr(i, 2) == "$(" ? word.find(')', i) : word.npos;
@@ -53,7 +53,7 @@ class Script {
     // A LeaderWorkerSet says how many pods a group has.
     const auto size = map.find("size");
     if (size && size->is_scalar() && map.find("workerTemplate")) {
-      size_ = "export LWS_GROUP_SIZE=" + quoted(size->string()) + "; ";
+      size_ = "export LWS_GROUP_SIZE=" + shell_quoted(size->string()) + "; ";
     }
     for (const std::string& key : map.keys()) {
       const auto member = map.find(key);
@@ -78,7 +78,7 @@ class Script {
     const auto from = map.find("command") ? map.find("command") : map.find("args");
     for (std::string& word : words_of(map, "args")) words.push_back(std::move(word));
     std::string line = size_ + variables_of(map);
-    for (const std::string& word : words) line += quoted(word) + " ";
+    for (const std::string& word : words) line += shell_quoted(word) + " ";
     const int at = lines_before + (from ? from->line() : value.line());
     const auto here = 1 + std::count(text_.begin(), text_.end(), '\n');
     if (at > here) text_.append(static_cast<std::size_t>(at - here), '\n');
@@ -93,7 +93,7 @@ class Script {
       if (!item.is_map()) continue;
       const auto name = item.map().find("name"), value = item.map().find("value");
       if (!name || !value || !name->is_scalar() || !value->is_scalar()) continue;
-      text += "export " + name->string() + "=" + quoted(value->string()) + "; ";
+      text += "export " + name->string() + "=" + shell_quoted(value->string()) + "; ";
     }
     return text;
   }

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/launched/software_tables.h"
 
 namespace moesim {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/launched/engine_keys.h"
 #include "sim/launched/software_tables.h"
 

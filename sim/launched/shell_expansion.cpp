@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "sim/base/parse_integer.h"
-#include "sim/launched/shell_arithmetic.h"
+#include "sim/base/read_number.h"
+#include "sim/launched/shell_evaluation.h"
 #include "sim/launched/shell_lexer.h"
 
 namespace moesim {

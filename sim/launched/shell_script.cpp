@@ -9,8 +9,8 @@
 
 #include "sim/base/error.h"
 #include "sim/launched/batch_lines.h"
+#include "sim/launched/shell_evaluation.h"
 #include "sim/launched/shell_lexer.h"
-#include "sim/launched/shell_test_words.h"
 
 namespace moesim {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "sim/base/lower_case.h"
 #include "sim/launched/engine_keys.h"
-#include "sim/launched/options_file.h"
 #include "sim/launched/software_tables.h"
 
 namespace moesim {

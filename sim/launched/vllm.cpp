@@ -7,11 +7,10 @@
 #include <array>
 #include <string_view>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/launched/argument_dumps.h"
 #include "sim/launched/engine_keys.h"
-#include "sim/launched/options_file.h"
 #include "sim/launched/software_tables.h"
 
 namespace moesim {

@@ -8,13 +8,32 @@
 #include <filesystem>
 #include <functional>
 
-#include "sim/base/counted.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/linkfit/robust.h"
 
 namespace moesim {
 namespace {
+
+std::string table_yaml(const GemmTable& table) {
+  std::string yaml = fmt::format("  - op: {}\n    n: {}\n    k: {}\n    type: {}\n    points:\n",
+                                 quoted(name_of(table.op)), table.n, table.k, name_of(table.type));
+  for (const auto& [groups, curve] : table.groups) {
+    for (const auto& [m, time] : curve.points()) {
+      yaml += fmt::format("      - {{groups: {:.0f}, m: {:.0f}, time: {}}}\n", groups, m,
+                          microseconds(time));
+    }
+  }
+  return yaml;
+}
+
+std::string table_yaml(const MemoryTable& table) {
+  std::string yaml = fmt::format("  - op: {}\n    points:\n", quoted(name_of(table.op)));
+  for (const auto& [bytes, time] : table.bytes.points()) {
+    yaml += fmt::format("      - {{bytes: {:.0f} B, time: {}}}\n", bytes, microseconds(time));
+  }
+  return yaml;
+}
 
 /// Exact: "64 KiB", "1000 B".
 std::string exact(Bytes bytes) {
@@ -82,6 +101,17 @@ std::string latency_text(const LinkFit& fit, int rounds) {
 }
 
 }  // namespace
+
+std::string kernel_tables_yaml(const KernelTables& tables, const std::string& comment) {
+  std::string yaml;
+  if (!tables.gemm.empty()) yaml += fmt::format("gemm:  # {}\n", comment);
+  for (const GemmTable& table : tables.gemm) yaml += table_yaml(table);
+  if (!tables.memory_bound.empty()) {
+    yaml += fmt::format("memory_bound:  # {}, by bytes read and written\n", comment);
+  }
+  for (const MemoryTable& table : tables.memory_bound) yaml += table_yaml(table);
+  return yaml;
+}
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fit as the YAML that topologies read, and as a table by which people judge it.
+// A fit as the YAML that topologies read, and as a table by which people judge it; measured kernel
+// times as the keys `gemm` and `memory_bound` of a GPU model.
 #pragma once
 
 #include <optional>
@@ -8,8 +9,12 @@
 
 #include "sim/linkfit/hold_out.h"
 #include "sim/linkfit/link_fit.h"
+#include "sim/model/kernel_tables.h"
 
 namespace moesim {
+
+/// `comment` is next to both keys: how they were measured.
+std::string kernel_tables_yaml(const KernelTables& tables, const std::string& comment);
 
 /// In double quotes, as YAML and JSON have them.
 std::string quoted(const std::string& text);

@@ -9,8 +9,8 @@
 #include <numeric>
 #include <utility>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/plan/exchange_time.h"
 
 namespace moesim {

@@ -17,7 +17,7 @@
 #include "sim/plan/assignment.h"
 #include "sim/topology/topology.h"
 #include "sim/trace/batches.h"
-#include "sim/transport/transports.h"
+#include "sim/transport/transport.h"
 
 namespace moesim {
 

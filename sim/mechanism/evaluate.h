@@ -60,8 +60,8 @@ void for_each_token(const LayerTokens& tokens, Visit visit) {
   TokenPlace place;
   for (std::size_t rank = 0; rank < tokens.batch.ranks.size(); ++rank) {
     place.source = GpuId(static_cast<std::int64_t>(rank));
-    place.index = place.count = 0;
-    for (const TokenRun& run : tokens.batch.ranks[rank]) place.count += run.count;
+    place.index = 0;
+    place.count = tokens_of(tokens.batch.ranks[rank]);
     for (const TokenRun& run : tokens.batch.ranks[rank]) {
       for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
         visit(place, ids + t * top_k);

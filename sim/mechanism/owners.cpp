@@ -7,9 +7,9 @@
 #include <map>
 #include <numeric>
 
-#include "sim/base/descending.h"
 #include "sim/base/error.h"
 #include "sim/base/id_vector.h"
+#include "sim/base/ordering.h"
 
 namespace moesim {
 

@@ -38,9 +38,8 @@ SourceChoices::SourceChoices(const LayerTokens& tokens, StopPer per)
 
 void SourceChoices::enter(GpuId source) {
   source_ = source;
-  held_ = 0;
   const std::vector<TokenRun>& runs = tokens_.batch.ranks[source.index()];
-  for (const TokenRun& run : runs) held_ += run.count;
+  held_ = tokens_of(runs);
   find_items();
   walked_ = counted_ = false;
   const bool keeps =

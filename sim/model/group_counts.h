@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "sim/model/hierarchy_cost.h"
+#include "sim/model/collective_cost.h"
 
 namespace moesim {
 

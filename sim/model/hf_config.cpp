@@ -14,7 +14,6 @@
 #include "sim/model/hf_keys.h"
 #include "sim/model/hf_layers.h"
 #include "sim/model/hf_left_out.h"
-#include "sim/model/hf_name.h"
 #include "sim/model/hf_params.h"
 
 namespace moesim {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a config.json says and a model file cannot hold.
+// What a config.json says and a model file cannot hold, and what the model is called.
 #pragma once
 
 #include <string>
@@ -8,6 +8,13 @@
 #include "sim/model/hf_keys.h"
 
 namespace moesim {
+
+/// A name may come from anybody: what could end its quotes becomes an underscore.
+std::string hf_harmless(std::string name);
+
+/// The last folder's name if the file is called config.json, as in a clone of a repository; else
+/// the file's.
+std::string hf_model_name(const HfKeys& keys, const std::string& path, const std::string& type);
 
 /// Whether the keys are those of an attention that model files cannot say.
 bool has_other_attention(const HfKeys& keys);

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "sim/base/rounding.h"
-#include "sim/model/mamba_shape.h"
+#include "sim/model/moe_model.h"
 #include "sim/model/parameters.h"
 
 namespace moesim {

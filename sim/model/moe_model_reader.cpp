@@ -9,7 +9,6 @@
 #include "sim/model/attention_reader.h"
 #include "sim/model/gemm_types.h"
 #include "sim/model/hf_config.h"
-#include "sim/model/hybrid_reader.h"
 #include "sim/model/moe_model.h"
 
 namespace moesim {

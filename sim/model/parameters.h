@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "sim/model/block_kind.h"
 #include "sim/model/moe_model.h"
 
 namespace moesim {

@@ -9,7 +9,7 @@
 #include "sim/base/byte_matrix.h"
 #include "sim/base/types.h"
 #include "sim/topology/topology.h"
-#include "sim/transport/transports.h"
+#include "sim/transport/transport.h"
 
 namespace moesim {
 

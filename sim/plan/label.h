@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people call an op.
+// What people call an op; by its type if it has no other name.
 #pragma once
 
 #include <memory>
 #include <ostream>
 #include <string>
 #include <utility>
+
+#include "sim/model/op_kind.h"
 
 namespace moesim {
 
@@ -31,5 +33,8 @@ class Label {
 inline std::ostream& operator<<(std::ostream& out, const Label& label) {
   return out << label.text();
 }
+
+/// name_of(type), made once: a plan has millions of ops, of some hundred types.
+const Label& type_label(const OpType& type);
 
 }  // namespace moesim

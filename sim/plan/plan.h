@@ -16,7 +16,7 @@
 #include "sim/model/op_kind.h"
 #include "sim/plan/group.h"
 #include "sim/plan/label.h"
-#include "sim/transport/transports.h"
+#include "sim/transport/transport.h"
 
 namespace moesim {
 
@@ -90,7 +90,7 @@ class Kernels {
 };
 
 /// Exchanges of several sets of GPUs that are one op. Only for simulating
-/// (sim/planner/layer/alike.h).
+/// (sim/planner/layer/phase_exchange.h).
 struct Collectives {
   /// `members`: of each, by their places in the op's group; everybody is in one of them.
   Collectives(std::vector<std::vector<GpuId>> members, bool apart);

@@ -12,6 +12,7 @@
 #include "sim/base/hash.h"
 #include "sim/plan/check.h"
 #include "sim/plan/fused_kernels.h"
+#include "sim/topology/asymptote.h"
 #include "sim/transport/transport.h"
 
 namespace moesim {
@@ -170,6 +171,17 @@ std::vector<ExchangePrice> price_kernel(const Plan& plan, const Topology& topolo
 }
 
 }  // namespace
+
+LinkLoads KeptLoads::next(const Topology& topology, const GroupTraffic& traffic) {
+  if (next_ == loads_.size()) loads_.push_back(topology.loads(traffic));
+  LinkLoads loads = loads_[next_++];
+  for (LinkUse& use : loads.uses) {
+    const Link& link = topology.link(use.link);
+    set_time(use, link, link.bandwidth);
+  }
+  if (traffic.rounds > 0) loads.overhead = topology.overhead_of(traffic.matrix);
+  return loads;
+}
 
 PricedPlan::PricedPlan(const Plan& plan, const Topology& topology, KeptLoads* kept)
     : plan_(plan),

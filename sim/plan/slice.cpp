@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "sim/base/sort_once.h"
+#include "sim/base/ordering.h"
 #include "sim/plan/part_graph.h"
 
 namespace moesim {

@@ -7,7 +7,7 @@
 
 #include "sim/base/yaml.h"
 #include "sim/planner/schedule/schedule.h"
-#include "sim/transport/transports.h"
+#include "sim/transport/transport.h"
 
 namespace moesim {
 

@@ -5,11 +5,9 @@
 
 #include <algorithm>
 
-#include "sim/base/counted.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/linkfit/calibration_text.h"
-#include "sim/linkfit/kernel_tables_text.h"
 
 namespace moesim {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/base/text_blocks.h"
+#include "sim/base/line_file.h"
 
 namespace moesim {
 

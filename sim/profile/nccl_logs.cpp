@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <map>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/profile/flat_json.h"
 #include "sim/profile/kineto_args.h"
 #include "sim/profile/profile_builder.h"

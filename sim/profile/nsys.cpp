@@ -10,7 +10,6 @@
 #include <memory>
 #include <set>
 
-#include "sim/base/database_size.h"
 #include "sim/base/error.h"
 #include "sim/base/regular_file.h"
 #include "sim/profile/profile_builder.h"

@@ -9,8 +9,8 @@
 #include <limits>
 #include <numeric>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/read_number.h"
 #include "sim/base/text.h"
 #include "sim/profile/flat_json.h"

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/linkfit/hold_out.h"
 #include "sim/linkfit/link_fit.h"
 #include "sim/linkfit/robust.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/linkfit/robust.h"
 

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "sim/base/counted.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/linkfit/robust.h"

@@ -2,8 +2,8 @@
 #include "sim/profile/read_profile.h"
 
 #include "sim/base/error.h"
+#include "sim/base/line_file.h"
 #include "sim/base/text.h"
-#include "sim/base/text_blocks.h"
 #include "sim/import/file_content.h"
 #include "sim/profile/kineto.h"
 #include "sim/profile/megatron_timers.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The columns of a comparison. Every one is defined in docs/metrics.md.
+// The columns of a comparison, with what tokens cost. Every one is defined in docs/metrics.md.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,6 +13,15 @@
 #include "sim/report/token_costs.h"
 
 namespace moesim {
+
+inline constexpr const char* dollars_column = "$/Mtoken";  // per million tokens
+inline constexpr const char* joules_column = "J/token";
+
+inline Cell cost_cell(const std::optional<double>& cost) {
+  return cost ? Cell(fmt::format("{:#.4g}", *cost), *cost) : Cell("-");
+}
+inline Cell dollars_cell(const TokenCosts& costs) { return cost_cell(costs.dollars_per_million); }
+inline Cell joules_cell(const TokenCosts& costs) { return cost_cell(costs.joules); }
 
 /// A case that ran, and what it is compared with.
 struct ShownCase {

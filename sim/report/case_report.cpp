@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sim/report/lossy.h"
 #include "sim/report/notes.h"
 #include "sim/report/path_report.h"
 #include "sim/report/time_bounds_table.h"

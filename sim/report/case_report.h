@@ -8,14 +8,36 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/cannot_run.h"
-#include "sim/report/case_intervals.h"
 #include "sim/report/metrics.h"
-#include "sim/report/migration_twin.h"
 #include "sim/report/pictures.h"
 #include "sim/topology/gpu_costs.h"
 
 namespace moesim {
+
+/// "megamoe (!)" if there is a reason, else the name.
+inline std::string marked(const std::string& name, const std::string& why) {
+  return why.empty() ? name : name + " (!)";
+}
+
+/// The note that explains the mark; its subject is the policy.
+inline std::string cannot_run_note(const std::string& why) { return "cannot run so (!): " + why; }
+
+struct MigrationTwin {
+  std::string but_placement = {};  // SystemSpec::but_placement; empty: unknown
+  bool fixed = false;              // its placement decides nothing from loads
+  bool operator==(const MigrationTwin&) const = default;
+};
+
+/// 90 % intervals by sampling and by errors of the simulator (docs/error-bars.md).
+struct CaseIntervals {
+  struct Ends {
+    double low = 0, high = 0;
+    bool holds(double value) const { return low <= value && value <= high; }
+  };
+  Ends seconds, speedup;                // of a step or iteration; over its baseline
+  std::vector<std::string> unmeasured;  // what it rests on and nobody measured; it widens them
+  std::string told_apart;  // from its baseline: "yes", "no, 12 steps", "measure tokens"; "" of that
+};
 
 /// The names of a case, as its row has them.
 struct CaseName {
@@ -44,7 +66,7 @@ struct CaseResult {
   std::vector<std::size_t> by_data_sheet = {};  // link classes of which its transport has no rates
 
   bool ran() const { return unsuitable.empty(); }
-  /// The policy's name as tables have it: with a mark if it cannot run (cannot_run.h).
+  /// The policy's name as tables have it: with a mark if it cannot run.
   std::string marked_policy() const { return marked(name.policy, cannot_run); }
   int gpus() const { return topology->gpu_count(); }
   double tokens_per_second() const;  // and GPU

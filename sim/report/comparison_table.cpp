@@ -6,8 +6,6 @@
 #include <algorithm>
 
 #include "sim/report/case_columns.h"
-#include "sim/report/cost_columns.h"
-#include "sim/report/lossy.h"
 #include "sim/report/migration.h"
 #include "sim/report/notes.h"
 #include "sim/report/order_notes.h"

@@ -1,16 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// A time that no dispatch can beat, whatever it merges, relays or overlaps. A simulated dispatch
-// that does is a bug, and only a bound that does not look at the dispatch can show it.
+// A time that no dispatch can beat, whatever it merges, relays or overlaps, with what perfect
+// deduplication must move at least. A simulated dispatch that does is a bug, and only a bound that
+// does not look at the dispatch can show it.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "sim/plan/plan.h"
 #include "sim/report/token_needs.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {
+
+/// Bytes that must pass the ports of hosts and GPUs.
+struct PortBytes {
+  Ports<std::int64_t> hosts, gpus;
+  std::int64_t between_hosts = 0;  // that go from one host to another
+
+  void add(const PortBytes& other);
+  bool operator==(const PortBytes&) const = default;
+};
+
+/// The least that the token exchanges of a plan with explicit rows must move, all layers, passes
+/// and stages together. In each a token enters every other host and every GPU that needs it once,
+/// and leaves its own once if others need it; in a combine the directions swap. Rows are as large
+/// as the smallest of the stage.
+PortBytes least_bytes(const Plan& plan, const Topology& topology);
+
+/// The longest time that a port needs for its bytes at the most that its links yield to any part of
+/// them. Where exchanges share links no plan that moves these bytes is faster, whatever it
+/// overlaps: a link of the port is busy that long.
+Seconds time_at_best_rate(const PortBytes& bytes, const Topology& topology);
 
 /// The bound, and the port that gives it: the one that needs longest for the least that must pass.
 struct LowerBound {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "sim/base/sort_once.h"
+#include "sim/base/ordering.h"
 #include "sim/plan/simulate/progress.h"
 #include "sim/report/iteration_metrics.h"
 

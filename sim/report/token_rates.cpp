@@ -26,8 +26,7 @@ TokenRates token_rates(const CaseResult& c) {
   if (c.topology == nullptr) return rates;
   for (std::size_t i = 0; i < c.topology->classes().size(); ++i) {
     if (!carries_tokens_by(c, i)) continue;
-    const bool by_sheet = std::ranges::count(c.by_data_sheet, i) > 0;
-    (by_sheet ? rates.by_data_sheet : rates.of_transport).insert(c.topology->classes()[i].name);
+    rates.add(c.topology->classes()[i].name, std::ranges::count(c.by_data_sheet, i) > 0);
   }
   return rates;
 }

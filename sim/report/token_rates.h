@@ -15,6 +15,9 @@ namespace moesim {
 struct TokenRates {
   std::set<std::string> by_data_sheet;
   std::set<std::string> of_transport;  // measured or assumed
+  void add(const std::string& name, bool by_sheet) {
+    (by_sheet ? by_data_sheet : of_transport).insert(name);
+  }
 };
 
 /// Of an iteration those on its critical path.

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "sim/report/perfect_dedup.h"
+#include "sim/report/lower_bound.h"
 #include "sim/run/backends.h"
 
 namespace moesim {

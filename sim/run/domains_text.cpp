@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 
 namespace moesim {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/unsuitable.h"
 #include "sim/run/backends.h"
 #include "sim/run/engine_pool.h"

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "sim/base/units.h"
-#include "sim/report/cost_columns.h"
+#include "sim/report/case_columns.h"
 #include "sim/run/engine_notes.h"
 #include "sim/run/engine_views.h"
 #include "sim/scenario/engine_run.h"

@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
+#include "sim/base/json.h"
 #include "sim/base/units.h"
 #include "sim/run/result_file.h"
 #include "sim/run/serving_views.h"
@@ -191,7 +192,7 @@ std::string engine_header(const Scenario& scenario, const Inputs& inputs,
 }
 
 void add_pass_keys(Json& document, const Scenario& scenario) {
-  const Json asked = Json::parse(scenario_line(scenario));
+  const Json asked = own_json(scenario_line(scenario));
   for (const char* key : {"parallel", "steps", "warmup"}) {
     if (asked.contains(key)) document[key] = asked[key];
   }
@@ -274,7 +275,7 @@ std::string engine_json(const Scenario& scenario, const Inputs& inputs,
   document["step"] = "engine";
   add_pass_keys(document, scenario);
   Json keys = Json::object();
-  for (const auto& [key, json] : scenario.engine_run->text) keys[key] = Json::parse(json);
+  for (const auto& [key, json] : scenario.engine_run->text) keys[key] = own_json(json);
   document["serving"] = std::move(keys);
   Json list = Json::array();
   int done = 0;

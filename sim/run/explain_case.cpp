@@ -9,8 +9,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/counted.h"
-#include "sim/report/cannot_run.h"
+#include "sim/base/figures.h"
+#include "sim/report/case_report.h"
 #include "sim/report/explain_text.h"
 #include "sim/run/backends.h"
 #include "sim/run/bounds.h"

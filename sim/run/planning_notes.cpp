@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 
 namespace moesim {

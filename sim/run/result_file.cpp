@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/json.h"
 #include "sim/report/compared.h"
 #include "sim/run/pictured_results.h"
 #include "sim/scenario/scenario_synth.h"
@@ -78,7 +79,7 @@ void add_transports(Json& document, const Inputs& inputs) {
 /// The trace, and what it was drawn from.
 Json trace_json(const Scenario& scenario, const Inputs& inputs) {
   Json json = file_json(inputs.trace_file());
-  if (scenario.synth) json["synth"] = Json::parse(synth_text(drawn_for(scenario, inputs.model)));
+  if (scenario.synth) json["synth"] = own_json(synth_text(drawn_for(scenario, inputs.model)));
   return json;
 }
 
@@ -109,8 +110,7 @@ Json result_document(const Scenario& scenario, const Inputs& inputs,
     clusters.push_back(cluster_json(scenario, cluster));
     add_own_degrees(clusters.back(), inputs, clusters.size() - 1);
   }
-  document["seeds"] = {
-      {"trace", seed_in(Json::parse(inputs.trace.info().provenance, nullptr, false))}};
+  document["seeds"] = {{"trace", seed_in(json_if(inputs.trace.info().provenance))}};
   document["clusters"] = std::move(clusters);
   document["warnings"] = warnings_json(inputs.warnings);
   Json results = Json::array();

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/model/parameters.h"
 #include "sim/planner/iteration/microbatches.h"

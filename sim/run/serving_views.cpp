@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/model/kv_cache.h"
 #include "sim/planner/iteration/serving_batches.h"

@@ -7,10 +7,10 @@
 #include <map>
 #include <utility>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
-#include "sim/base/parse_integer.h"
-#include "sim/base/sort_once.h"
+#include "sim/base/figures.h"
+#include "sim/base/ordering.h"
+#include "sim/base/read_number.h"
 #include "sim/base/units.h"
 
 namespace moesim {

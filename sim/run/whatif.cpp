@@ -9,7 +9,7 @@
 
 #include "sim/run/result_file.h"
 #include "sim/run/simulate.h"
-#include "sim/scenario/fit_trace.h"
+#include "sim/scenario/scenario_synth.h"
 #include "sim/topology/narrow_front.h"
 
 namespace moesim {

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <optional>
 
-#include "sim/base/parse_integer.h"
 #include "sim/base/read_number.h"
 #include "sim/run/cluster_changes.h"
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "sim/base/stopped_child.h"
+#include "sim/base/processes.h"
 
 namespace moesim {
 

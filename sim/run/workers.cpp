@@ -10,14 +10,14 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "sim/base/cause.h"
+#include "sim/base/error.h"
 #include "sim/base/platform.h"
-#include "sim/base/stopped_child.h"
+#include "sim/base/processes.h"
 #include "sim/base/unsuitable.h"
 #include "sim/print/progress_line.h"
 #include "sim/print/terminal.h"
 #include "sim/run/worker_pool.h"
-#include "sim/trace/unchanged.h"
+#include "sim/trace/mapped_file.h"
 
 namespace moesim {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "sim/base/files.h"
 #include "sim/base/gzip.h"
+#include "sim/base/json.h"
 #include "sim/saved/json_numbers.h"
 
 namespace moesim {
@@ -75,7 +76,7 @@ void SavedLines::read_header() {
 /// The last line is the hash of those before it.
 void SavedLines::check_hash() const {
   const std::size_t last = lines_.size() - 1;
-  const Json end = Json::parse(lines_[last], nullptr, false);
+  const Json end = json_if(lines_[last]);
   if (!end.contains("xxh3")) fail(last, "ends too early: the last line is not a hash");
   const std::string_view before =
       std::string_view(text_).substr(0, text_.size() - lines_[last].size());

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.h"
+#include "sim/base/json.h"
 #include "sim/saved/cluster_json.h"
 #include "sim/saved/json_numbers.h"
 #include "sim/saved/saved_lines.h"
@@ -24,7 +25,7 @@ InputFile read_input(const Json& json) {
 
 Json header_json(const StepsOrigin& o, const Topology& cluster, const Json& policies) {
   return {{"moesim", o.moesim},
-          {"scenario", Json::parse(o.scenario)},
+          {"scenario", own_json(o.scenario)},
           {"trace", file_json(o.trace)},
           {"model", file_json(o.model)},
           {"topology", file_json(o.topology)},

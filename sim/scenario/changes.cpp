@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "sim/base/no_such_key.h"
+#include "sim/base/error.h"
 #include "sim/scenario/iteration_reader.h"
 
 namespace moesim {

@@ -15,8 +15,8 @@
 #include "sim/model/software.h"
 #include "sim/planner/system.h"
 #include "sim/topology/reader.h"
-#include "sim/trace/batch_window.h"
-#include "sim/transport/transports.h"
+#include "sim/trace/batches.h"
+#include "sim/transport/transport.h"
 
 namespace moesim {
 

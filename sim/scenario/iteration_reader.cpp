@@ -6,11 +6,10 @@
 
 #include <algorithm>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/planner/parallel/layout_text.h"
-#include "sim/scenario/overlap_reader.h"
-#include "sim/scenario/replay_reader.h"
+#include "sim/scenario/iteration_keys.h"
 #include "sim/scenario/serving_reader.h"
 
 namespace moesim {

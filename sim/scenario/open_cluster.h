@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of a scenario, with what it changes in them.
+// Files of a scenario, with what it changes in them. Figures of a GPU model that are twice its data
+// sheet's are slips, such as rates with sparsity.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,9 +10,18 @@
 #include <vector>
 
 #include "sim/base/error.h"
+#include "sim/model/gpu_model.h"
 #include "sim/scenario/inputs.h"
 
 namespace moesim {
+
+/// The shipped model with the figures of the data sheet of a GPU, which is found by its name up to
+/// the first dash; empty if there is none.
+std::string data_sheet_of(const std::string& gpu);
+
+/// Warnings about rates of `gpu`, read from `file`, that are twice those of its data sheet.
+std::vector<Diagnostic> doubled_figures(const std::string& file, const GpuModel& gpu,
+                                        const GpuModel& sheet);
 
 /// What a file is in the cache: its path, with what the scenario changes in it.
 std::string changed_file(const std::string& path, const std::vector<Override>& overrides);

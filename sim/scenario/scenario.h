@@ -11,7 +11,7 @@
 #include "sim/base/yaml.h"
 #include "sim/planner/iteration/iteration_spec.h"
 #include "sim/topology/cluster_limits.h"
-#include "sim/trace/synth/synth_options.h"
+#include "sim/trace/synth/synth_reader.h"
 
 namespace moesim {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The key `synth` of a scenario: routing that is drawn in place of a trace.
+// The trace of a scenario that is not recorded as it is: drawn (the key `synth`), or cut into steps
+// for the GPUs of every cluster.
 #pragma once
 
 #include <optional>
@@ -7,9 +8,16 @@
 #include <vector>
 
 #include "sim/model/moe_model.h"
+#include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario.h"
 
 namespace moesim {
+
+/// Chooses the expert-parallel degree, the batches and the steps of every cluster. One of several
+/// clusters that they do not fit is marked as unsuitable; throws Error when they fit none.
+void fit_trace(const Scenario& scenario, Inputs& inputs, InputCache& cache);
+/// The same without what others have cut.
+void fit_trace(const Scenario& scenario, Inputs& inputs);
 
 /// Whether a change, as PATH or PATH=VALUE, is of this key.
 bool is_synth_key(const std::string& change);

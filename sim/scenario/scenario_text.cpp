@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/base/json.h"
 #include "sim/base/units.h"
 #include "sim/scenario/engine_run.h"
 #include "sim/trace/synth/synth_reader.h"
@@ -172,7 +173,7 @@ Json to_json(const Scenario& s) {
                {"policy", s.policies},        {"fidelity", fidelities}, {"repeat", s.repeat},
                {"steps", steps_text(s.steps)}};
   if (s.trace.empty()) json.erase("trace");
-  if (s.synth) json["synth"] = Json::parse(synth_text(*s.synth));
+  if (s.synth) json["synth"] = own_json(synth_text(*s.synth));
   json["transport"] = s.transport;
   if (s.warmup > 0) json["warmup"] = s.warmup;
   if (s.p2p_order == P2pOrder::nccl) json["p2p_order"] = "nccl";
@@ -196,7 +197,7 @@ Json to_json(const Scenario& s) {
   if (s.engine_run) {
     json["serving"].erase("batch");
     if (!s.engine_run->states_memory) json["serving"].erase("memory_fraction");
-    for (const auto& [key, text] : s.engine_run->text) json["serving"][key] = Json::parse(text);
+    for (const auto& [key, text] : s.engine_run->text) json["serving"][key] = own_json(text);
   }
   if (!s.set.empty()) json["set"] = set;
   return json;

@@ -12,12 +12,10 @@
 
 #include "sim/base/error.h"
 #include "sim/base/units.h"
-#include "sim/sweep/advice_rows.h"
 #include "sim/sweep/advice_text.h"
 #include "sim/sweep/break_even.h"
 #include "sim/sweep/candidates.h"
 #include "sim/sweep/data_sheets.h"
-#include "sim/sweep/reasons.h"
 #include "sim/sweep/search.h"
 #include "sim/sweep/winners.h"
 

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/file_claims.h"
 #include "sim/sweep/query.h"
 #include "sim/sweep/stored_value.h"

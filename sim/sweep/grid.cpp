@@ -11,7 +11,7 @@
 #include "sim/base/files.h"
 #include "sim/base/text.h"
 #include "sim/scenario/changes.h"
-#include "sim/scenario/open_policies.h"
+#include "sim/scenario/policy_inputs.h"
 #include "sim/scenario/require_flags.h"
 
 namespace moesim {

@@ -9,8 +9,8 @@
 #include "sim/base/text.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/open_cluster.h"
-#include "sim/scenario/open_policies.h"
-#include "sim/scenario/transport_inputs.h"
+#include "sim/scenario/policy_inputs.h"
+#include "sim/scenario/software_inputs.h"
 #include "sim/sweep/grid.h"
 
 namespace moesim {

@@ -37,7 +37,7 @@ TokenRates rates_of(const PolicyRun& run) {
         sizes.ep * sizes.etp.value_or(sizes.tp) * topology.host_count() <= topology.gpu_count()) {
       continue;
     }
-    (std::ranges::count(by_sheet, c) > 0 ? rates.by_data_sheet : rates.of_transport).insert(name);
+    rates.add(name, std::ranges::count(by_sheet, c) > 0);
   }
   return rates;
 }

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "sim/base/parse_integer.h"
 #include "sim/base/read_number.h"
 
 namespace moesim {

@@ -13,18 +13,16 @@
 #include <set>
 #include <tuple>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/unsuitable.h"
 #include "sim/planner/iteration/serving_spec.h"
 #include "sim/print/formats.h"
-#include "sim/report/cost_columns.h"
+#include "sim/report/case_columns.h"
 #include "sim/run/engine_cases.h"
 #include "sim/run/engine_notes.h"
 #include "sim/run/engine_pool.h"
 #include "sim/run/engine_views.h"
-#include "sim/sweep/priced_kinds.h"
 #include "sim/sweep/run_plans.h"
-#include "sim/sweep/serving_launch.h"
 #include "sim/sweep/serving_variants.h"
 
 namespace moesim {

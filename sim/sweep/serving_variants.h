@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What instances of an engine may do besides their degrees: overlap, shared keys, fewer drafts.
+// What instances of an engine may do besides their degrees (overlap, shared keys, fewer drafts),
+// and how to start a deployment that was simulated.
 #pragma once
 
 #include <functional>
@@ -7,9 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/yaml.h"
 #include "sim/sweep/serving_candidates.h"
 
 namespace moesim {
+
+/// A command for each pool, and what of it no flag says.
+std::string launch_text(const std::string& file, const std::vector<Override>& flags,
+                        const std::vector<ServingInstanceKind>& kinds, const ServingPlan& plan);
 
 struct EngineRun;
 struct MoeModel;

@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "sim/base/counted.h"
-#include "sim/base/database_size.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 #include "sim/base/lower_case.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
+#include "sim/base/regular_file.h"
 #include "sim/sweep/sound_rows.h"
 #include "sim/sweep/statement.h"
 

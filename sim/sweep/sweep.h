@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the scenarios of a grid that have no result yet.
+// Runs the scenarios of a grid that have no result yet, in one process or in all that a launcher of
+// a cluster (mpirun, srun) has started together.
 #pragma once
 
 #include <functional>
@@ -8,9 +9,20 @@
 #include <string>
 
 #include "sim/sweep/grid.h"
-#include "sim/sweep/launch.h"
 
 namespace moesim {
+
+struct Launch {
+  std::string id;  // unique to the launch, even if its job is requeued
+  int rank = 0, size = 1;
+};
+
+/// What Open MPI's launcher (PMIx) or Slurm's srun put into the environment; nothing if this is the
+/// only process. The processes need no MPI library: they only share a folder.
+std::optional<Launch> launch_of_environment();
+
+/// Workers of this process: as many as asked; for 0 all cores, or one in a launch.
+int workers_of(const std::optional<Launch>& launch, int asked);
 
 /// One of several equal parts of a sweep.
 struct SweepShard {

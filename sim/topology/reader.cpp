@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "sim/base/counted.h"
 #include "sim/base/data_files.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/base/pasted_text.h"
 #include "sim/topology/generate/builder.h"
@@ -17,7 +17,6 @@
 #include "sim/topology/read/connections_reader.h"
 #include "sim/topology/read/cost_reader.h"
 #include "sim/topology/read/foreign.h"
-#include "sim/topology/read/other_outputs.h"
 #include "sim/topology/read/spec_reader.h"
 
 namespace moesim {

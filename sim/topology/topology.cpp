@@ -17,7 +17,6 @@
 #include "sim/topology/route/paths.h"
 #include "sim/topology/route/routes.h"
 #include "sim/topology/seen_gpus.h"
-#include "sim/topology/use_time.h"
 
 namespace moesim {
 

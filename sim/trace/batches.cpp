@@ -8,8 +8,7 @@
 #include <queue>
 #include <utility>
 
-#include "sim/base/counted.h"
-#include "sim/trace/batch_window.h"
+#include "sim/base/figures.h"
 
 namespace moesim {
 namespace {
@@ -190,11 +189,15 @@ void check(const BatchOptions& options) {
 
 }  // namespace
 
+std::int64_t tokens_of(std::span<const TokenRun> runs) {
+  std::int64_t tokens = 0;
+  for (const TokenRun& run : runs) tokens += run.count;
+  return tokens;
+}
+
 std::int64_t Batch::tokens() const {
   std::int64_t tokens = 0;
-  for (const auto& runs : ranks) {
-    for (const auto& run : runs) tokens += run.count;
-  }
+  for (const auto& runs : ranks) tokens += tokens_of(runs);
   return tokens;
 }
 
@@ -236,8 +239,7 @@ void append(std::vector<TokenRun>& runs, TokenRun run) {
 }
 
 std::vector<TokenRun> part_of(const std::vector<TokenRun>& runs, int i, int parts) {
-  std::int64_t tokens = 0;
-  for (const TokenRun& run : runs) tokens += run.count;
+  const std::int64_t tokens = tokens_of(runs);
   const auto begin_of = [&](int at) {
     return tokens / parts * at + std::min<std::int64_t>(at, tokens % parts);
   };

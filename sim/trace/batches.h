@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spreads a recorded trace over the ranks of a cluster, in steps of equal token counts.
+// Spreads a recorded trace over the ranks of a cluster, in steps of equal token counts; `repeat`
+// says how many.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "sim/trace/routing_trace.h"
@@ -18,6 +20,9 @@ struct TokenRun {
 
 /// Adds a run, to the last one if it continues that.
 void append(std::vector<TokenRun>& runs, TokenRun run);
+
+/// The tokens of runs.
+std::int64_t tokens_of(std::span<const TokenRun> runs);
 
 /// The i-th of `parts` equal parts of some tokens; the first parts get the odd ones.
 std::vector<TokenRun> part_of(const std::vector<TokenRun>& runs, int i, int parts);
@@ -46,5 +51,19 @@ struct Batches {
 /// Every rank's tokens are then cut into batches of `tokens_per_rank`. Throws Error naming `repeat`
 /// when a rank has fewer tokens than one batch.
 Batches make_batches(const RoutingTrace& trace, const BatchOptions& options);
+
+/// The batches from `first` to before `last`; -1: to the end.
+struct BatchWindow {
+  std::int64_t first = 0, last = -1;
+};
+
+struct SomeBatches {
+  Batches batches;         // of the window; unused tokens are those of all
+  std::int64_t count = 0;  // of all batches
+};
+
+/// As make_batches. Memory grows with the window and not with `repeat`.
+SomeBatches make_some_batches(const RoutingTrace& trace, const BatchOptions& options,
+                              const BatchWindow& window);
 
 }  // namespace moesim

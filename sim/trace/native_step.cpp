@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "sim/base/files.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/trace/npy.h"
 
 namespace moesim {

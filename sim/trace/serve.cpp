@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
+#include "sim/base/json.h"
 #include "sim/base/read_number.h"
 #include "sim/trace/memory_step.h"
 #include "sim/trace/synth/random.h"
@@ -43,7 +44,7 @@ std::string served_provenance(const RoutingTrace& trace, const ServeOptions& opt
   const std::string& before = trace.info().provenance;
   Json served = {{"name", trace.info().name}, {"hash", trace.hash()}, {"batch", options.batch}};
   if (!options.arrivals.empty()) served["last_arrival"] = std::ranges::max(options.arrivals);
-  return Json{{"served_from", served}, {"provenance", Json::parse(before.empty() ? "{}" : before)}}
+  return Json{{"served_from", served}, {"provenance", own_json(before.empty() ? "{}" : before)}}
       .dump();
 }
 

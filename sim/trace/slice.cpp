@@ -7,7 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "sim/base/sort_once.h"
+#include "sim/base/json.h"
+#include "sim/base/ordering.h"
 
 namespace moesim {
 namespace {
@@ -100,7 +101,7 @@ std::string provenance(const RoutingTrace& trace, const SliceOptions& options) {
     part["sequences"] = {options.sequences->first, options.sequences->second};
   }
   if (options.tokens) part["tokens"] = *options.tokens;
-  return Json{{"sliced_from", part}, {"provenance", Json::parse(before.empty() ? "{}" : before)}}
+  return Json{{"sliced_from", part}, {"provenance", own_json(before.empty() ? "{}" : before)}}
       .dump();
 }
 

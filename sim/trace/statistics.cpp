@@ -9,7 +9,7 @@
 #include <limits>
 #include <numeric>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/trace/layer_scan.h"
 #include "sim/trace/verify.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/trace/statistics.h"
 #include "sim/trace/trace_json.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/trace/id_counts.h"
 
 namespace moesim {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/files.h"
+#include "sim/base/json.h"
 #include "sim/base/most.h"
 #include "sim/base/regular_file.h"
 #include "sim/base/yaml.h"
@@ -95,8 +96,7 @@ TraceInfo read_trace_json(const std::string& directory) {
 }
 
 std::string trace_json_text(const TraceInfo& info) {
-  const auto provenance =
-      nlohmann::ordered_json::parse(info.provenance.empty() ? "{}" : info.provenance);
+  const auto provenance = own_json(info.provenance.empty() ? "{}" : info.provenance);
   std::string indented = provenance.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
   for (std::size_t at = 0; (at = indented.find('\n', at)) != std::string::npos; at += 3) {
     indented.replace(at, 1, "\n  ");

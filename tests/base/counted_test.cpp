@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/base/counted.h"
-
 #include <gtest/gtest.h>
+
+#include "sim/base/figures.h"
 
 namespace moesim {
 namespace {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/base/descending.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/base/ordering.h"
 #include "sim/base/types.h"
 
 namespace moesim {

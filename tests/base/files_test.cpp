@@ -16,9 +16,8 @@
 #include "sim/base/error.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/file_in_parts.h"
-#include "sim/base/file_set.h"
 #include "sim/base/gzip.h"
-#include "sim/base/text_blocks.h"
+#include "sim/base/line_file.h"
 #include "tests/error_of.h"
 
 namespace moesim {

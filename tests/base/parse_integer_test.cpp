@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/base/parse_integer.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
+
+#include "sim/base/read_number.h"
 
 namespace moesim {
 namespace {

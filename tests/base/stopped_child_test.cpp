@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/base/stopped_child.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -9,7 +7,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "sim/base/cause.h"
+#include "sim/base/error.h"
+#include "sim/base/processes.h"
 
 namespace moesim {
 namespace {

@@ -10,7 +10,6 @@
 #include "sim/base/gzip.h"
 #include "sim/base/line_file.h"
 #include "sim/base/temporary_folder.h"
-#include "sim/base/text_blocks.h"
 #include "tests/error_of.h"
 
 namespace moesim {

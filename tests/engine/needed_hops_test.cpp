@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links that hold no flow back: by hand, and on random routes by the rates without them.
-#include "sim/engine/needed_hops.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "sim/engine/max_min.h"
+#include "sim/engine/max_min_carrier.h"
 
 namespace moesim::test {
 namespace {

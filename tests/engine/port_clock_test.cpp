@@ -8,7 +8,6 @@
 #include "sim/base/wire.h"
 #include "sim/engine/child_process.h"
 #include "sim/engine/port_backend.h"
-#include "sim/engine/port_network.h"
 #include "sim/engine/simulator.h"
 #include "sim/plan/simulate/execution.h"
 #include "tests/engine/fixtures.h"

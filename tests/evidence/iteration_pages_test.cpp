@@ -11,7 +11,7 @@
 #include "sim/evidence/error_bars.h"
 #include "sim/evidence/frozen.h"
 #include "sim/evidence/iteration_report.h"
-#include "sim/evidence/paper_traces.h"
+#include "sim/evidence/paper_case.h"
 #include "sim/evidence/papers_report.h"
 #include "sim/evidence/predict_iterations.h"
 #include "sim/evidence/shipped_tables.h"

@@ -9,7 +9,7 @@
 
 #include "sim/base/files.h"
 #include "sim/evidence/frozen.h"
-#include "sim/evidence/paper_traces.h"
+#include "sim/evidence/paper_case.h"
 #include "sim/evidence/papers_report.h"
 #include "sim/evidence/shipped_tables.h"
 

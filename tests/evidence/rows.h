@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/evidence/predict.h"
 #include "sim/evidence/published.h"
-#include "sim/evidence/simulated_iteration.h"
 
 namespace moesim {
 

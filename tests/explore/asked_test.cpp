@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.h"
+#include "sim/explore/explore.h"
 #include "sim/explore/page_run.h"
-#include "sim/explore/routes.h"
 
 namespace moesim {
 namespace {

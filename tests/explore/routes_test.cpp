@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page's addresses answer while runs are simulated by the process that they have.
-#include "sim/explore/routes.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -14,6 +12,7 @@
 
 #include "sim/base/files.h"
 #include "sim/base/temporary_folder.h"
+#include "sim/explore/explore.h"
 #include "tests/explore/small_run.h"
 
 namespace moesim {

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "sim/base/temporary_folder.h"
-#include "sim/explore/routes.h"
+#include "sim/explore/explore.h"
 #include "tests/explore/processes_seen.h"
 
 namespace moesim {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What messages between ranks cost on a small cluster, by hand.
-#include "sim/export/rank_costs.h"
-
 #include <gtest/gtest.h>
 
+#include "sim/export/engine_placement.h"
 #include "sim/topology/reader.h"
 
 namespace moesim {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which losses of nodes experts outlive: by hand, by brute force, and as Lazarus places them.
-#include "sim/failures/survival.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <random>
 
 #include "sim/base/error.h"
+#include "sim/failures/checkpoints.h"
 #include "sim/mechanism/placement/serving/lazarus.h"
 
 namespace moesim {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.h"
-#include "sim/flags/man_page.h"
-#include "sim/flags/time_flag.h"
+#include "sim/flags/command_info.h"
+#include "sim/flags/shared_flags.h"
 #include "tests/flags/said_by.h"
 
 namespace moesim {

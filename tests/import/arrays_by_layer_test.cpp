@@ -2,7 +2,7 @@
 // Arrays whose axes the model tells apart, which hold a layer each, or mark all experts.
 #include <gmock/gmock.h>
 
-#include "sim/import/layer_arrays.h"
+#include "sim/import/import_arrays.h"
 #include "sim/import/marked_experts.h"
 #include "sim/trace/npy.h"
 #include "tests/error_of.h"

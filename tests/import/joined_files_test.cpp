@@ -2,7 +2,7 @@
 // Files of one recording that do not fit each other, or that come twice.
 #include <gmock/gmock.h>
 
-#include "sim/import/dump_names.h"
+#include "sim/import/input_hash.h"
 #include "tests/import/told.h"
 
 namespace moesim {

@@ -9,7 +9,7 @@
 #include "sim/import/choice_table.h"
 #include "sim/import/import_sink.h"
 #include "sim/import/input_hash.h"
-#include "sim/import/parquet/pages.h"
+#include "sim/import/parquet/parquet_file.h"
 #include "sim/trace/npy.h"
 #include "tests/error_of.h"
 #include "tests/import/parquet_by_hand.h"

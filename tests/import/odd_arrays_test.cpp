@@ -5,7 +5,7 @@
 
 #include "sim/base/gzip.h"
 #include "sim/import/import_sink.h"
-#include "sim/import/parquet/pages.h"
+#include "sim/import/parquet/parquet_file.h"
 #include "sim/trace/npy.h"
 #include "tests/error_of.h"
 #include "tests/import/told.h"

@@ -7,7 +7,7 @@
 
 #include "sim/import/import_sink.h"
 #include "sim/import/microbatch.h"
-#include "sim/import/safetensors.h"
+#include "sim/import/trtllm_files.h"
 #include "tests/error_of.h"
 #include "tests/import/formats.h"
 

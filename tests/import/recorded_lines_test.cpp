@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 
 #include "sim/import/encoded_routes.h"
+#include "sim/import/file_content.h"
 #include "sim/import/layer_choice.h"
-#include "sim/import/response_text.h"
 #include "tests/error_of.h"
 #include "tests/import/formats.h"
 

@@ -6,7 +6,7 @@
 
 #include "sim/base/gzip.h"
 #include "sim/import/base64.h"
-#include "sim/import/parquet/pages.h"
+#include "sim/import/parquet/parquet_file.h"
 #include "tests/error_of.h"
 #include "tests/trace/scratch.h"
 

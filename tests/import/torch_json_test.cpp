@@ -9,7 +9,7 @@
 #include <span>
 
 #include "sim/import/pickle.h"
-#include "sim/import/torch_types.h"
+#include "sim/import/pickle_machine.h"
 #include "tests/error_of.h"
 #include "tests/trace/scratch.h"
 

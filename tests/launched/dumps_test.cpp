@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "sim/launched/argument_dumps.h"
-#include "sim/launched/python_literal.h"
 #include "tests/error_of.h"
 #include "tests/launched/launched_keys.h"
 

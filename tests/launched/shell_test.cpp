@@ -4,9 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "sim/launched/batch_lines.h"
-#include "sim/launched/shell_arithmetic.h"
+#include "sim/launched/shell_evaluation.h"
 #include "sim/launched/shell_script.h"
-#include "sim/launched/shell_test_words.h"
 #include "tests/error_of.h"
 
 namespace moesim {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/linkfit/kernel_tables_text.h"
-
 #include <gtest/gtest.h>
+
+#include "sim/linkfit/calibration_text.h"
 
 namespace moesim {
 namespace {

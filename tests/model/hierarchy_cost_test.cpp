@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost model of HierMoE against hand-made figures and against the published speed-ups.
-#include "sim/model/hierarchy_cost.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +9,7 @@
 #include <sstream>
 
 #include "sim/base/data_files.h"
+#include "sim/model/collective_cost.h"
 #include "sim/model/group_counts.h"
 #include "sim/plan/exchange_time.h"
 #include "sim/topology/reader.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/plan/simulate/lost_time.h"
-
 #include <gtest/gtest.h>
+
+#include "sim/plan/simulate/slowdown.h"
 
 namespace moesim {
 namespace {

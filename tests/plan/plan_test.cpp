@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "sim/plan/type_label.h"
+#include "sim/plan/label.h"
 #include "sim/plan/waits.h"
 #include "tests/error_of.h"
 #include "tests/plan/fixtures.h"

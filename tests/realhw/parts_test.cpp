@@ -15,7 +15,7 @@
 #include "realhw/core/kernel_thread.h"
 #include "realhw/core/numbers.h"
 #include "realhw/core/row_format.h"
-#include "realhw/program/held_rows.h"
+#include "realhw/program/layer_program.h"
 #include "realhw/program/step_order.h"
 
 namespace moesim {

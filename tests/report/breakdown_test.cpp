@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of a hand-made step, which add up to it.
-#include "sim/report/breakdown.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
+
+#include "sim/report/metrics.h"
 
 namespace moesim {
 namespace {

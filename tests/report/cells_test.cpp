@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "sim/base/error.h"
-#include "sim/report/lossy.h"
-#include "sim/report/ports.h"
+#include "sim/report/notes.h"
 #include "sim/report/sums.h"
 #include "sim/report/token_costs.h"
+#include "sim/report/token_needs.h"
 #include "sim/report/tolerance.h"
 #include "tests/report/two_hosts.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which GPUs and bars are drawn if there are more than can be.
-#include "sim/report/gantt.h"
-
 #include <gtest/gtest.h>
+
+#include "sim/report/pictures.h"
 
 namespace moesim {
 namespace {

@@ -9,8 +9,7 @@
 #include <set>
 
 #include "sim/plan/exchange_time.h"
-#include "sim/report/perfect_dedup.h"
-#include "sim/report/ports.h"
+#include "sim/report/token_needs.h"
 #include "tests/plan/fixtures.h"
 #include "tests/report/two_hosts.h"
 #include "tests/topology/clusters.h"

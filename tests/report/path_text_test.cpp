@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/report/lossy.h"
+#include "sim/report/notes.h"
 #include "sim/report/path_report.h"
 #include "sim/report/whatif_table.h"
 

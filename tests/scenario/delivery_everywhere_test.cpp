@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "sim/base/data_files.h"
-#include "sim/report/perfect_dedup.h"
+#include "sim/report/lower_bound.h"
 #include "sim/scenario/proof.h"
 #include "sim/topology/reader.h"
 #include "tests/scenario/link_bytes.h"

@@ -10,7 +10,7 @@
 #include "sim/base/data_files.h"
 #include "sim/engine/port_backend.h"
 #include "sim/planner/iteration/planner.h"
-#include "sim/report/breakdown.h"
+#include "sim/report/metrics.h"
 #include "sim/topology/reader.h"
 #include "sim/trace/synth/synth.h"
 

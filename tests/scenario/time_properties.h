@@ -8,7 +8,7 @@
 #include <map>
 
 #include "sim/base/data_files.h"
-#include "sim/engine/port_network.h"
+#include "sim/engine/port_backend.h"
 #include "sim/plan/simulate/execution.h"
 #include "sim/report/critical_path.h"
 #include "sim/report/path_sums.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scenarios that plan alike share plans, and get what they would get by themselves.
-#include "sim/sweep/kept_plans.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "sim/run/engine_pool.h"
-#include "sim/sweep/priced_kinds.h"
+#include "sim/sweep/run_plans.h"
 
 namespace moesim {
 namespace {

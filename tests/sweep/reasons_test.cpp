@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reasons that differ only in numbers are one.
-#include "sim/sweep/reasons.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "sim/sweep/advice_text.h"
 
 namespace moesim {
 namespace {

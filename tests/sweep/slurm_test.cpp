@@ -12,7 +12,7 @@
 #include "sim/base/error.h"
 #include "sim/base/platform.h"
 #include "sim/run/worker_count.h"
-#include "sim/sweep/launch.h"
+#include "sim/sweep/sweep.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {

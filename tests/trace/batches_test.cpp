@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "sim/trace/batch_window.h"
 #include "tests/error_of.h"
 #include "tests/trace/samples.h"
 #include "tests/trace/scratch.h"

@@ -6,9 +6,9 @@
 #include <array>
 #include <cmath>
 
-#include "sim/base/counted.h"
 #include "sim/base/delimited.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/lower_case.h"
 #include "sim/linkfit/logs/csv.h"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/read_number.h"
 
 namespace moesim {

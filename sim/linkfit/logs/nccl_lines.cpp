@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "sim/base/lower_case.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 
 namespace moesim {
 namespace {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/linkfit/logs/formats.h"
 
 namespace moesim {

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/figures.h"
 #include "sim/base/plain_line.h"
+#include "sim/base/read_number.h"
 #include "sim/base/text.h"
 #include "sim/linkfit/logs/formats.h"
 #include "sim/linkfit/logs/nccl_lines.h"

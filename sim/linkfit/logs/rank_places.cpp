@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 
 namespace moesim {
 

@@ -3,7 +3,7 @@
 // HD1 of HierMoE (arXiv 2508.09591), collaborative communication of Occult (arXiv 2505.13345).
 #include <fmt/format.h>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/mechanism/dispatch/flat.h"
 #include "sim/mechanism/mechanisms.h"
 

@@ -71,11 +71,7 @@ bool is_fp8(RowType type, const DispatchContext& context) {
 
 std::int64_t most_tokens(const Batch& batch) {
   std::int64_t most = 0;
-  for (const auto& runs : batch.ranks) {
-    std::int64_t held = 0;
-    for (const TokenRun& run : runs) held += run.count;
-    most = std::max(most, held);
-  }
+  for (const auto& runs : batch.ranks) most = std::max(most, tokens_of(runs));
   return most;
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/mechanism/dispatch/flat.h"
 #include "sim/mechanism/mechanisms.h"
 

@@ -39,12 +39,6 @@ void for_each_load(const LayerTokens& tokens, Visit visit) {
   }
 }
 
-std::int64_t tokens_of(const std::vector<TokenRun>& runs) {
-  std::int64_t tokens = 0;
-  for (const TokenRun& run : runs) tokens += run.count;
-  return tokens;
-}
-
 /// Capacity of the rank with the most tokens, in rows.
 std::int64_t capacity_rows(const Padding& padding, const LayerTokens& tokens) {
   std::int64_t rows = 0;

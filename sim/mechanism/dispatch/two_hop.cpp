@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/unsuitable.h"
 #include "sim/mechanism/dispatch/flat.h"
 #include "sim/mechanism/dispatch/metadata.h"

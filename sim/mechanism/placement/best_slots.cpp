@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/base/descending.h"
 #include "sim/base/id_vector.h"
+#include "sim/base/ordering.h"
 
 namespace moesim {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/unsuitable.h"
 #include "sim/mechanism/mechanisms.h"
 

@@ -74,11 +74,8 @@ class BatchAware final : public Routing {
   }
   bool is_small(const Batch& batch, GpuId begin) const {
     for (int rank = 0; rule_.most_tokens > 0 && rank < groups_.size(); ++rank) {
-      std::int64_t held = 0;
-      for (const TokenRun& run : batch.ranks[begin.index() + static_cast<std::size_t>(rank)]) {
-        held += run.count;
-      }
-      if (held > rule_.most_tokens) return false;
+      const auto& runs = batch.ranks[begin.index() + static_cast<std::size_t>(rank)];
+      if (tokens_of(runs) > rule_.most_tokens) return false;
     }
     return true;
   }

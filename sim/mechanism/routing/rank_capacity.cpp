@@ -46,9 +46,7 @@ class RankCapacity final : public Routing {
     for (std::int64_t first = 0; first < ranks; first += groups_.size()) {
       std::int64_t tokens = 0;
       for (std::int64_t rank = first; rank < first + groups_.size(); ++rank) {
-        for (const TokenRun& run : recorded.batch.ranks[static_cast<std::size_t>(rank)]) {
-          tokens += run.count;
-        }
+        tokens += tokens_of(recorded.batch.ranks[static_cast<std::size_t>(rank)]);
       }
       const double mean = static_cast<double>(tokens * ids_.top_k()) / groups_.size();
       const auto room = static_cast<std::int64_t>(std::ceil(factor_ * mean));

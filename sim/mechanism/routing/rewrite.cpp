@@ -12,8 +12,7 @@ void RewrittenIds::copy(const RecordedRouting& recorded) {
   batch_ = {recorded.batch.step, {}};
   std::int64_t tokens = 0;
   for (const auto& runs : recorded.batch.ranks) {
-    TokenRun all{tokens, 0};
-    for (const TokenRun& run : runs) all.count += run.count;
+    const TokenRun all{tokens, tokens_of(runs)};
     batch_.ranks.push_back({all});
     tokens += all.count;
   }

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "sim/plan/type_label.h"
-#include "sim/planner/layer/alike.h"
+#include "sim/plan/label.h"
+#include "sim/planner/layer/phase_exchange.h"
 
 namespace moesim {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/planner/iteration/spec.h"
 
 namespace moesim {

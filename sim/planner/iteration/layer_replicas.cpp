@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "sim/planner/layer/member_nodes.h"
+#include "sim/planner/layer/gpu_subset.h"
 
 namespace moesim {
 

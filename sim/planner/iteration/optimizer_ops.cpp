@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "sim/base/ordering.h"
 #include "sim/base/rounding.h"
-#include "sim/base/sort_once.h"
 
 namespace moesim {
 namespace {

@@ -22,7 +22,7 @@ struct Spec {
   int first = 0, count = 1;  // iterations that are planned one by one, for oracles and epochs
   /// Token lists, for real execution.
   bool explicit_rows = false;
-  bool join_alike = false;          // communicators with equal times are one exchange (alike.h)
+  bool join_alike = false;          // communicators with equal times are one exchange
   bool fewer_microbatches = false;  // a steady pipeline is planned shorter (shortened.h)
   bool only_layers = false;         // MoE layers and nothing around them
   bool backward = true;             // after the forward pass

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "sim/planner/layer/alike.h"
+#include "sim/planner/layer/phase_exchange.h"
 
 namespace moesim {
 

@@ -11,7 +11,7 @@
 #include "sim/plan/plan.h"
 #include "sim/planner/iteration/rank_kernels.h"
 #include "sim/planner/iteration/spec.h"
-#include "sim/planner/layer/member_nodes.h"
+#include "sim/planner/layer/gpu_subset.h"
 #include "sim/planner/layer/op_chain.h"
 
 namespace moesim {

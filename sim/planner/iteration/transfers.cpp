@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "sim/base/sort_once.h"
-#include "sim/plan/type_label.h"
+#include "sim/base/ordering.h"
+#include "sim/plan/label.h"
 #include "sim/planner/iteration/stage_layers.h"
-#include "sim/planner/layer/alike.h"
+#include "sim/planner/layer/phase_exchange.h"
 
 namespace moesim {
 

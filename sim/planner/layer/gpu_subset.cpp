@@ -48,6 +48,12 @@ Collectives in_order(const Collectives& collectives, const std::vector<std::size
 
 }  // namespace
 
+MemberNodes nodes_of(const std::vector<GpuId>& members, const Topology& topology) {
+  std::vector<int> nodes;
+  for (const GpuId gpu : members) nodes.push_back(topology.host_of(gpu));
+  return by_node(nodes);
+}
+
 GpuSubset::GpuSubset(std::vector<GpuId> chosen, int gpus)
     : chosen_(std::move(chosen)), own_(static_cast<std::size_t>(gpus), GpuId(-1)) {
   for (std::size_t i = 0; i < chosen_.size(); ++i) {

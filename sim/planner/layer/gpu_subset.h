@@ -7,9 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "sim/collective/collective.h"
 #include "sim/plan/plan.h"
+#include "sim/topology/topology.h"
 
 namespace moesim {
+
+/// Members by the host of their GPU.
+MemberNodes nodes_of(const std::vector<GpuId>& members, const Topology& topology);
 
 /// GPUs of a plan under numbers 0 .. size() - 1 of their own.
 class GpuSubset {

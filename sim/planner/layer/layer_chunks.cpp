@@ -160,8 +160,7 @@ std::vector<LayerWork> chunks_of_tokens(const LayerWork& work, const LayerTokens
     const Batch part = part_of_batch(tokens.batch, i, count);
     LayerWork& chunk = chunks.emplace_back(without_counts(work));
     for (const auto& runs : part.ranks) {
-      std::int64_t& held = chunk.tokens_per_rank.emplace_back(0);
-      for (const TokenRun& run : runs) held += run.count;
+      chunk.tokens_per_rank.push_back(tokens_of(runs));
     }
     chunk.counts = count_rows({part, tokens.ids, work.assignment(), tokens.first_gpu});
   }

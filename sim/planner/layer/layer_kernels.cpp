@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "sim/plan/type_label.h"
+#include "sim/plan/label.h"
 #include "sim/planner/layer/layer_step.h"
 
 namespace moesim {

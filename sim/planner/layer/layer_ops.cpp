@@ -9,7 +9,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "sim/plan/type_label.h"
+#include "sim/plan/label.h"
 #include "sim/planner/layer/layer_step.h"
 #include "sim/planner/layer/phase_exchange.h"
 

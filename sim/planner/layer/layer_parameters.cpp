@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "sim/base/sort_once.h"
+#include "sim/base/ordering.h"
 #include "sim/planner/layer/layer_step.h"
 
 namespace moesim {

@@ -10,10 +10,10 @@
 #include "sim/mechanism/known_choices.h"
 #include "sim/mechanism/placement/experts_apart.h"
 #include "sim/planner/layer/count_loads.h"
+#include "sim/planner/layer/gpu_subset.h"
 #include "sim/planner/layer/layer_chunks.h"
 #include "sim/planner/layer/layer_waves.h"
 #include "sim/planner/layer/mean_attended.h"
-#include "sim/planner/layer/member_nodes.h"
 #include "sim/transport/transport.h"
 
 namespace moesim {
@@ -21,9 +21,7 @@ namespace {
 
 std::vector<std::int64_t> tokens_per_rank(const Batch& batch) {
   std::vector<std::int64_t> tokens;
-  for (const auto& runs : batch.ranks) {
-    for (std::int64_t& own = tokens.emplace_back(0); const TokenRun& run : runs) own += run.count;
-  }
+  for (const auto& runs : batch.ranks) tokens.push_back(tokens_of(runs));
   return tokens;
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "sim/base/sort_once.h"
+#include "sim/base/ordering.h"
 
 namespace moesim {
 namespace {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "sim/planner/layer/alike.h"
 #include "sim/planner/layer/gradient_sum.h"
 #include "sim/planner/layer/phase_exchange.h"
 

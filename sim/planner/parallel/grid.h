@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Process groups of a training job in Megatron-Core's terms: which GPUs share a tensor, a sequence,
-// the replicas of a parameter, a pipeline.
+// the replicas of a parameter, a pipeline. One grid of ranks: a rank is a number whose digits are
+// its coordinates.
 #pragma once
 
 #include <array>
@@ -11,6 +12,28 @@
 #include "sim/base/types.h"
 
 namespace moesim {
+
+/// An axis of a grid with its size, such as {"tp", 8}.
+struct GridAxis {
+  std::string name;
+  int size = 1;
+};
+
+/// rank = sum of coordinate[i] x product of the sizes of the axes before i.
+class RankGrid {
+ public:
+  /// The axis of neighbouring ranks first.
+  explicit RankGrid(std::vector<GridAxis> axes) : axes_(std::move(axes)) {}
+
+  /// The coordinate of a rank on an axis; 0 for an axis that there is not.
+  int coordinate(int rank, const std::string& axis) const;
+  /// Per rank of so many the group it is in, if the ranks of a group differ only in these axes;
+  /// groups are numbered by their first rank.
+  std::vector<int> groups(int ranks, const std::vector<std::string>& axes) const;
+
+ private:
+  std::vector<GridAxis> axes_;
+};
 
 /// Megatron-Core's sizes. Attention and dense blocks are on the grid tp x cp x dp x pp, experts on
 /// the grid etp x ep x edp x pp of the same GPUs (MoE Parallel Folding, arXiv 2504.14960).

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/planner/parallel/layout_text.h"
 
 namespace moesim {

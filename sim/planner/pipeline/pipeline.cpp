@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/planner/pipeline/stage_orders.h"
 
 namespace moesim {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 
 namespace moesim {

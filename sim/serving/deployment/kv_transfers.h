@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/base/types.h"
-#include "sim/model/sequence_cache.h"
+#include "sim/model/kv_cache.h"
 
 namespace moesim {
 

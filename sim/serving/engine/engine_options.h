@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sim/base/types.h"
-#include "sim/model/sequence_cache.h"
+#include "sim/model/kv_cache.h"
 #include "sim/model/serving_batch.h"
 #include "sim/serving/engine/served_experts.h"
 

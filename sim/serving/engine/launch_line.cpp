@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "sim/base/delimited.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 
 namespace moesim {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <chrono>
 
-#include "sim/base/parse_integer.h"
 #include "sim/base/read_number.h"
 
 namespace moesim {

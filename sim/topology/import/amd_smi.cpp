@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "sim/base/error.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/topology/import/smi_text.h"
 #include "sim/topology/import/text_forms.h"
 

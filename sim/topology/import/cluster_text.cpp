@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/topology/import/import.h"
 #include "sim/topology/import/stated_gpu.h"

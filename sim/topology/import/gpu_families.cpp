@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "sim/base/lower_case.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 
 namespace moesim {
 namespace {

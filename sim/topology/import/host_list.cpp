@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 
 namespace moesim {
 namespace {

@@ -2,6 +2,7 @@
 // What hwloc knows of a node: packages, PCI bridges, and devices with their vendors' numbers.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "sim/topology/import/xml_tree.h"
 
@@ -9,27 +10,24 @@ namespace moesim {
 namespace {
 
 /// GPUs by their PCI numbers.
-struct PciGpu {
-  const char* id;
-  const char* name;
-};
-constexpr std::array<PciGpu, 17> pci_gpus = {{{"10de:1db5", "Tesla V100"},
-                                              {"10de:20b0", "NVIDIA A100"},
-                                              {"10de:20b2", "NVIDIA A100"},
-                                              {"10de:20b5", "NVIDIA A100"},
-                                              {"10de:20f3", "NVIDIA A800"},
-                                              {"10de:2230", "NVIDIA RTX A6000"},
-                                              {"10de:2322", "NVIDIA H800"},
-                                              {"10de:2324", "NVIDIA H800"},
-                                              {"10de:2329", "NVIDIA H20"},
-                                              {"10de:2330", "NVIDIA H100"},
-                                              {"10de:2331", "NVIDIA H100"},
-                                              {"10de:2335", "NVIDIA H200"},
-                                              {"10de:2901", "NVIDIA B200"},
-                                              {"10de:2941", "NVIDIA GB200"},
-                                              {"10de:3182", "NVIDIA B300"},
-                                              {"1002:74a1", "AMD Instinct MI300X"},
-                                              {"1002:75a0", "AMD Instinct MI355X"}}};
+constexpr std::array<std::pair<const char*, const char*>, 17> pci_gpus = {
+    {{"10de:1db5", "Tesla V100"},
+     {"10de:20b0", "NVIDIA A100"},
+     {"10de:20b2", "NVIDIA A100"},
+     {"10de:20b5", "NVIDIA A100"},
+     {"10de:20f3", "NVIDIA A800"},
+     {"10de:2230", "NVIDIA RTX A6000"},
+     {"10de:2322", "NVIDIA H800"},
+     {"10de:2324", "NVIDIA H800"},
+     {"10de:2329", "NVIDIA H20"},
+     {"10de:2330", "NVIDIA H100"},
+     {"10de:2331", "NVIDIA H100"},
+     {"10de:2335", "NVIDIA H200"},
+     {"10de:2901", "NVIDIA B200"},
+     {"10de:2941", "NVIDIA GB200"},
+     {"10de:3182", "NVIDIA B300"},
+     {"1002:74a1", "AMD Instinct MI300X"},
+     {"1002:75a0", "AMD Instinct MI355X"}}};
 
 bool is_kind(const pugi::xml_node& object, const std::string& type) {
   return object.attribute("type").as_string() == type;
@@ -54,8 +52,8 @@ std::string gpu_name_of(const pugi::xml_node& device) {
     if (const std::string model = info_of(part, "GPUModel"); !model.empty()) return model;
   }
   const std::string type = device.attribute("pci_type").as_string();
-  for (const PciGpu& gpu : pci_gpus) {
-    if (type.find(gpu.id) != std::string::npos) return gpu.name;
+  for (const auto& [id, name] : pci_gpus) {
+    if (type.find(id) != std::string::npos) return name;
   }
   return info_of(device, "PCIDevice");
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sim/base/error.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/topology/import/smi_text.h"
 #include "sim/topology/import/text_forms.h"
 
@@ -17,17 +17,14 @@ namespace moesim {
 namespace {
 
 /// Signals of a lane per second, and bytes of data.
-struct SignalRate {
-  double signal, data;
-};
-constexpr std::array<SignalRate, 8> signal_rates = {{{212.5, 25e9},
-                                                     {106.25, 12.5e9},
-                                                     {53.125, 6.25e9},
-                                                     {25.78125, 3.125e9},
-                                                     {14.0625, 1.7e9},
-                                                     {10, 1e9},
-                                                     {5, 0.5e9},
-                                                     {2.5, 0.25e9}}};
+constexpr std::array<std::pair<double, double>, 8> signal_rates = {{{212.5, 25e9},
+                                                                    {106.25, 12.5e9},
+                                                                    {53.125, 6.25e9},
+                                                                    {25.78125, 3.125e9},
+                                                                    {14.0625, 1.7e9},
+                                                                    {10, 1e9},
+                                                                    {5, 0.5e9},
+                                                                    {2.5, 0.25e9}}};
 
 /// "4X      25.78125 Gbps Active/  LinkUp"; 0 for a port that is down.
 BytesPerSecond rate_of_link(const std::string& link) {
@@ -37,9 +34,8 @@ BytesPerSecond rate_of_link(const std::string& link) {
   std::istringstream number(words[1]);
   double signal = 0;
   number >> signal;
-  for (const SignalRate& rate : signal_rates) {
-    if (signal >= rate.signal && lanes >= 1 && lanes <= 12)
-      return BytesPerSecond(lanes * rate.data);
+  for (const auto& [least, data] : signal_rates) {
+    if (signal >= least && lanes >= 1 && lanes <= 12) return BytesPerSecond(lanes * data);
   }
   return BytesPerSecond(0);
 }

@@ -5,9 +5,10 @@
 #include <array>
 #include <charconv>
 #include <sstream>
+#include <utility>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/topology/import/text_forms.h"
 
@@ -15,18 +16,14 @@ namespace moesim {
 namespace {
 
 /// Data rate of a lane, in bytes per second and direction.
-struct LaneRate {
-  const char* name;
-  double rate;
-};
-constexpr std::array<LaneRate, 8> lane_rates = {{{"SDR", 0.25e9},
-                                                 {"DDR", 0.5e9},
-                                                 {"QDR", 1e9},
-                                                 {"FDR", 1.7e9},
-                                                 {"EDR", 3.125e9},
-                                                 {"HDR", 6.25e9},
-                                                 {"NDR", 12.5e9},
-                                                 {"XDR", 25e9}}};
+constexpr std::array<std::pair<const char*, double>, 8> lane_rates = {{{"SDR", 0.25e9},
+                                                                       {"DDR", 0.5e9},
+                                                                       {"QDR", 1e9},
+                                                                       {"FDR", 1.7e9},
+                                                                       {"EDR", 3.125e9},
+                                                                       {"HDR", 6.25e9},
+                                                                       {"NDR", 12.5e9},
+                                                                       {"XDR", 25e9}}};
 
 /// "4xHDR" at the end of a line; 0 if it is not there.
 BytesPerSecond rate_in(const std::string& line) {
@@ -37,8 +34,8 @@ BytesPerSecond rate_in(const std::string& line) {
   int lanes = 0;
   std::from_chars(line.data() + digits, line.data() + x, lanes);
   if (lanes < 1 || lanes > 12) return BytesPerSecond(0);
-  for (const LaneRate& lane : lane_rates) {
-    if (line.compare(x + 1, 3, lane.name) == 0) return BytesPerSecond(lanes * lane.rate);
+  for (const auto& [name, rate] : lane_rates) {
+    if (line.compare(x + 1, 3, name) == 0) return BytesPerSecond(lanes * rate);
   }
   return BytesPerSecond(0);
 }

@@ -7,8 +7,8 @@
 #include <iterator>
 #include <utility>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/topology/import/text_forms.h"
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/figures.h"
+#include "sim/base/read_number.h"
 #include "sim/topology/import/gpu_families.h"
 #include "sim/topology/import/yaml_tree.h"
 

@@ -5,10 +5,10 @@
 #include <set>
 #include <sstream>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/lower_case.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 #include "sim/topology/import/host_list.h"
 #include "sim/topology/import/text_forms.h"
 

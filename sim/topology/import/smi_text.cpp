@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "sim/base/error.h"
-#include "sim/base/parse_integer.h"
+#include "sim/base/read_number.h"
 
 namespace moesim {
 namespace {

@@ -1,13 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU of a cluster by what its files say of it.
+// What several files say of one cluster and of its GPU, each value with what it rests on.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "sim/topology/import/fabric_shape.h"
+#include "sim/topology/import/facts.h"
 #include "sim/topology/import/gpu_families.h"
-#include "sim/topology/import/merged.h"
 
 namespace moesim {
+
+/// A value and the file that says so.
+template <class T>
+struct Said {
+  T value{};
+  std::string file;  // empty: no file says it
+  bool known() const { return !file.empty(); }
+};
+
+struct MergedFacts {
+  Said<int> gpus, sm, nvlinks, sockets, switches, nics, other_nics, hosts, domains, hosts_each;
+  Said<std::string> gpu_name, network;
+  Said<bool> amd, numa_gpus;
+  Said<NvlinkShape> nvlink;
+  Said<BytesPerSecond> nvlink_rate, pcie_rate, nic_rate;
+  std::optional<Said<FabricShape>> fabric;
+  int node_files = 0;
+  std::vector<std::string> left_out;
+};
+
+/// Throws Error that names both files if they contradict each other.
+MergedFacts merged(const std::vector<ClusterFacts>& files);
 
 struct StatedGpu {
   std::string model;                  // a name in models/gpu, or the device's in small letters

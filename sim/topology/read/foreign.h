@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of clusters by others, told apart by their text.
+// Descriptions of clusters by others, told apart by their text from what programs print that
+// describes no cluster.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
 namespace moesim {
+
+/// Throws Error that says what to give instead if a text is of one of them.
+void refuse_other_outputs(const std::string& text, const std::string& name);
 
 enum class ForeignForm {
   none,

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "sim/base/sort_once.h"
+#include "sim/base/ordering.h"
 
 namespace moesim {
 namespace {

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <map>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/base/processes.h"
 #include "sim/base/temporary_folder.h"

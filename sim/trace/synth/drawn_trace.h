@@ -5,7 +5,7 @@
 #include <string>
 
 #include "sim/trace/routing_trace.h"
-#include "sim/trace/synth/synth_options.h"
+#include "sim/trace/synth/synth_reader.h"
 
 namespace moesim {
 

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "sim/base/descending.h"
 #include "sim/base/most.h"
+#include "sim/base/ordering.h"
 #include "sim/trace/synth/fit.h"
 #include "sim/trace/writer.h"
 

@@ -10,7 +10,7 @@
 #include "sim/trace/memory_step.h"
 #include "sim/trace/progress.h"
 #include "sim/trace/synth/choice_model.h"
-#include "sim/trace/synth/synth_options.h"
+#include "sim/trace/synth/synth_reader.h"
 
 namespace moesim {
 

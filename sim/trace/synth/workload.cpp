@@ -12,7 +12,7 @@
 #include <random>
 
 #include "sim/base/error.h"
-#include "sim/base/sort_once.h"
+#include "sim/base/ordering.h"
 
 namespace moesim {
 namespace {

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "sim/base/error.h"
-#include "sim/planner/layer/alike.h"
 #include "sim/planner/layer/expert_tensors.h"
+#include "sim/planner/layer/phase_exchange.h"
 #include "tests/error_of.h"
 #include "tests/planner/iteration/memory_fixture.h"
 

@@ -10,7 +10,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "realhw/calibrate/peers.h"
 #include "tests/realhw/calibrate/clusters.h"
 
 namespace moesim {

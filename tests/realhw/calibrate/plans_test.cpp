@@ -8,7 +8,6 @@
 
 #include "realhw/calibrate/exchange_plans.h"
 #include "realhw/calibrate/kernel_plans.h"
-#include "realhw/calibrate/peers.h"
 #include "realhw/core/real_step.h"
 #include "realhw/host/local_run.h"
 #include "sim/base/data_files.h"

@@ -3,8 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "realhw/calibrate/gpu_files.h"
-#include "realhw/calibrate/link_files.h"
+#include "realhw/calibrate/cluster_file.h"
 
 namespace moesim {
 namespace {

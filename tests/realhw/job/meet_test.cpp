@@ -7,7 +7,7 @@
 #include <future>
 #include <thread>
 
-#include "realhw/tcp/meet/knock.h"
+#include "realhw/tcp/meet/host.h"
 #include "realhw/tcp/meet/rendezvous.h"
 #include "sim/base/error.h"
 #include "tests/realhw/job/ends.h"

@@ -8,8 +8,8 @@
 #include <limits>
 #include <utility>
 
-#include "sim/base/descending.h"
 #include "sim/base/error.h"
+#include "sim/base/ordering.h"
 #include "sim/mechanism/placement/affinity/clustering.h"
 
 namespace moesim {

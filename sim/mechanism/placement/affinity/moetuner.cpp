@@ -8,8 +8,8 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/base/descending.h"
 #include "sim/base/error.h"
+#include "sim/base/ordering.h"
 
 namespace moesim {
 namespace {

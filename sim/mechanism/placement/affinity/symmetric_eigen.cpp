@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "sim/base/descending.h"
+#include "sim/base/ordering.h"
 
 namespace moesim {
 namespace {

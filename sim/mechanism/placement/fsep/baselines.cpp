@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "sim/base/descending.h"
 #include "sim/base/error.h"
+#include "sim/base/ordering.h"
 
 namespace moesim::fsep {
 namespace {

@@ -9,8 +9,8 @@
 #include <queue>
 #include <utility>
 
-#include "sim/base/descending.h"
 #include "sim/base/error.h"
+#include "sim/base/ordering.h"
 
 namespace moesim::fsep {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 
 namespace moesim {
 namespace {

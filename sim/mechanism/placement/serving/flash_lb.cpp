@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "sim/base/descending.h"
+#include "sim/base/ordering.h"
 #include "sim/mechanism/placement/serving/best_pairs.h"
 #include "sim/mechanism/placement/serving/vllm.h"
 

@@ -10,9 +10,9 @@
 #include <optional>
 #include <utility>
 
-#include "sim/base/descending.h"
 #include "sim/base/error.h"
 #include "sim/base/id_vector.h"
+#include "sim/base/ordering.h"
 #include "sim/mechanism/placement/serving/replica_choice.h"
 
 namespace moesim::lazarus {

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "sim/base/counted.h"
 #include "sim/base/error.h"
+#include "sim/base/figures.h"
 #include "sim/base/id_vector.h"
 #include "sim/mechanism/placement/serving/eplb.h"
 #include "sim/mechanism/placement/serving/replica_choice.h"

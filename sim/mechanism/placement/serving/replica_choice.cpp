@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "sim/base/descending.h"
 #include "sim/base/error.h"
+#include "sim/base/ordering.h"
 
 namespace moesim {
 

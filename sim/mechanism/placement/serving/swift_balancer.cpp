@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "sim/base/descending.h"
 #include "sim/base/error.h"
 #include "sim/base/id_vector.h"
+#include "sim/base/ordering.h"
 #include "sim/mechanism/placement/serving/craft.h"
 #include "sim/mechanism/placement/serving/vllm.h"
 

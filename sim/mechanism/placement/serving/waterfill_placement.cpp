@@ -66,8 +66,7 @@ class Waterfill final : public Placer {
   Shares of_shared(const Placement& slots, const waterfill::Water& water, const Batch& batch,
                    IdRows ids, GpuId source) const {
     const std::vector<SlotId>& of_rank = slots.slots_of(shared_);  // one on every rank
-    std::int64_t tokens = 0;
-    for (const TokenRun& run : batch.ranks[source.index()]) tokens += run.count;
+    const std::int64_t tokens = tokens_of(batch.ranks[source.index()]);
     if (tokens < waterfill::least_tokens) return {{of_rank[source.index()], 1}};
     std::vector<SlotId> sequence;
     std::vector<GpuId> visits;

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/unsuitable.h"
 #include "sim/mechanism/depth_model.h"
 #include "sim/mechanism/mechanisms.h"

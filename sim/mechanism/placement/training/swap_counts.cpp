@@ -15,9 +15,8 @@ namespace moesim {
 
 PairedChoices::PairedChoices(int experts, const IdRows& ids, std::span<const TokenRun> runs)
     : choosing_(static_cast<std::size_t>(experts)), both_(choosing_.size() * choosing_.size()) {
-  std::int64_t tokens = 0;
-  for (const TokenRun& run : runs) tokens += run.count;
-  if (tokens > std::int64_t{0xffffffff}) throw std::overflow_error("more than 2^32 - 1 tokens");
+  if (tokens_of(runs) > std::int64_t{0xffffffff})
+    throw std::overflow_error("more than 2^32 - 1 tokens");
   const std::size_t n = choosing_.size();
   // Ids of 8 bits are never dropped: each is in a pair with all others of its row.
   const bool in_pairs = ids.width() == 1 && ids.top_k() > 1;

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers of a forward merged with those of the backward of another microbatch: while one
-// computes, the tokens of the other travel. As Megatron-Core's combined 1F1B does with overlapped
-// all-to-alls (arXiv 2603.07685; NVIDIA/Megatron-LM, model_chunk_schedule_plan.py).
+// The layers of a forward merged with those of the backward of another microbatch, in two lanes:
+// while one computes, the tokens of the other travel. As Megatron-Core's combined 1F1B does with
+// overlapped all-to-alls (arXiv 2603.07685; NVIDIA/Megatron-LM, model_chunk_schedule_plan.py).
 #pragma once
 
 #include <vector>
 
-#include "sim/planner/pipeline/layer/lanes.h"
 #include "sim/planner/pipeline/pipeline.h"
 
 namespace moesim {
+
+/// A lane runs its pieces one after the other, in the order in which they are launched; a piece
+/// that must wait holds up those behind it.
+enum class LayerLane {
+  compute,
+  exchange,  // all-to-all
+};
 
 /// The pieces of a layer, in the order of its forward. Dense layers have no dispatch or combine.
 enum class LayerPart {

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "sim/base/error.h"
-#include "sim/model/hierarchy_cost.h"
+#include "sim/model/collective_cost.h"
 #include "tests/mechanism/placement/training/gamma_norm.h"
 #include "tests/mechanism/placement/training/routed_layer.h"
 #include "tests/model/one_token.h"

@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "sim/planner/pipeline/layer/lanes.h"
+#include "sim/planner/pipeline/layer/combined_layers.h"
 
 namespace moesim::test {
 
