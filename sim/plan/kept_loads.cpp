@@ -12,7 +12,8 @@ LinkLoads KeptLoads::next(const Topology& topology, const GroupTraffic& traffic)
     const Link& link = topology.link(use.link);
     set_time(use, link, link.bandwidth);
   }
-  if (traffic.rounds > 0) loads.overhead = topology.overhead_of(traffic.matrix);
+  if (traffic.rounds > 0 && !traffic.with_hosts)
+    loads.overhead = topology.overhead_of(traffic.matrix);
   return loads;
 }
 

@@ -38,8 +38,9 @@ class PriceKeys {
     const Exchange &one = *plan_[a].exchange(), &other = *plan_[b].exchange();
     return one.traffic.identity() == other.traffic.identity() &&
            one.transposed == other.transposed && one.rounds == other.rounds &&
-           one.ring == other.ring && one.collectives == other.collectives &&
-           carriers_[a.index()] == carriers_[b.index()] && plan_[a].group == plan_[b].group;
+           one.ring == other.ring && one.with_hosts == other.with_hosts &&
+           one.collectives == other.collectives && carriers_[a.index()] == carriers_[b.index()] &&
+           plan_[a].group == plan_[b].group;
   }
   bool operator()(const std::vector<OpId>* a, const std::vector<OpId>* b) const {
     return std::ranges::equal(*a, *b, *this);
@@ -56,8 +57,8 @@ struct Collective {
   std::vector<GpuId> members;
   bool transposed;
   int rounds;
-  bool ring;
-  GroupTraffic traffic() const { return {matrix, members, transposed, rounds, ring}; }
+  bool ring, with_hosts;
+  GroupTraffic traffic() const { return {matrix, members, transposed, rounds, ring, with_hosts}; }
 };
 
 /// What each collective of an exchange moves. Exchanges of the same rows have the same but for
@@ -67,8 +68,8 @@ class CollectivesOf {
   std::vector<Collective> operator()(const Op& op) {
     const Exchange& exchange = *op.exchange();
     if (!exchange.collectives) {
-      return {
-          {exchange.traffic, op.group.list(), exchange.transposed, exchange.rounds, exchange.ring}};
+      return {{exchange.traffic, op.group.list(), exchange.transposed, exchange.rounds,
+               exchange.ring, exchange.with_hosts}};
     }
     const auto [known, fresh] = divided_.try_emplace(
         {exchange.traffic.identity().first, exchange.collectives.get(), &op.group.list()});
@@ -79,6 +80,7 @@ class CollectivesOf {
       one.transposed = exchange.transposed;
       one.rounds = exchange.rounds;
       one.ring = exchange.ring;
+      one.with_hosts = exchange.with_hosts;
     }
     return result;
   }
@@ -90,7 +92,8 @@ class CollectivesOf {
     for (const std::vector<GpuId>& places : exchange.collectives->members) {
       std::vector<GpuId> members;
       for (const GpuId place : places) members.push_back(op.group[place.index()]);
-      result.push_back({exchange.traffic.among(places), std::move(members), false, 1, false});
+      result.push_back(
+          {exchange.traffic.among(places), std::move(members), false, 1, false, false});
     }
     return result;
   }

@@ -57,6 +57,9 @@ IterationPart part_of_exchange(const Op& op) {
     case Stream::dp:
     case Stream::param:
       return op.key.stage == Stage::reduce ? IterationPart::gradients : IterationPart::weights;
+    case Stream::to_host:
+    case Stream::from_host:
+      return IterationPart::offload;
     default:
       return carries_tokens(op.stream) ? IterationPart::tokens : IterationPart::bubble;
   }
@@ -65,7 +68,8 @@ IterationPart part_of_exchange(const Op& op) {
 /// What runs next to the kernels of the compute stream: exchanges, then copies to a stash.
 constexpr std::array parts_next_to_kernels = {IterationPart::tokens,    IterationPart::tensor,
                                               IterationPart::context,   IterationPart::weights,
-                                              IterationPart::gradients, IterationPart::moe_other};
+                                              IterationPart::gradients, IterationPart::offload,
+                                              IterationPart::moe_other};
 
 /// [GPU] What waits for nobody is held until it starts: ops follow each other but for their hosts.
 struct Held {
@@ -148,8 +152,8 @@ IterationPart part_of(const Op& op) {
 
 const char* name_of(IterationPart part) {
   static constexpr std::array<const char*, iteration_part_count> names = {
-      "attention", "experts", "moe other", "dense", "optimizer", "tokens", "tensor",
-      "context",   "weights", "gradients", "host",  "waiting",   "bubble"};
+      "attention", "experts", "moe other", "dense",   "optimizer", "tokens",  "tensor",
+      "context",   "weights", "gradients", "offload", "host",      "waiting", "bubble"};
   return names.at(part_index(part));
 }
 
