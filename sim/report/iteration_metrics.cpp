@@ -68,8 +68,7 @@ IterationPart part_of_exchange(const Op& op) {
 /// What runs next to the kernels of the compute stream: exchanges, then copies to a stash.
 constexpr std::array parts_next_to_kernels = {IterationPart::tokens,    IterationPart::tensor,
                                               IterationPart::context,   IterationPart::weights,
-                                              IterationPart::gradients, IterationPart::offload,
-                                              IterationPart::moe_other};
+                                              IterationPart::gradients, IterationPart::moe_other};
 
 /// [GPU] What waits for nobody is held until it starts: ops follow each other but for their hosts.
 struct Held {
@@ -137,6 +136,8 @@ IterationTimes times_of(GpuWork gpu, std::vector<Interval> held, const Interval&
   const auto joined = united(std::move(gpu.joined));
   times.overlapped = inside(joined, busy);
   tell(IterationPart::waiting, joined);
+  // What comes back while others are waited for holds up nobody.
+  tell(IterationPart::offload, united(std::move(gpu.moving[part_index(IterationPart::offload)])));
   tell(IterationPart::host, united(std::move(held)));
   const Seconds bubble = outside({window}, told);
   times.parts[part_index(IterationPart::bubble)] += bubble;

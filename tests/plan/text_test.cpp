@@ -63,7 +63,7 @@ TEST(PlanText, KeepsCopiesToTheMemoryOfHosts) {
   }
   const std::string text = to_text(plan);
   EXPECT_THAT(text,
-              testing::HasSubstr(" to-host layer - forward other exchange 0-1 unit 4096 hosts"));
+              testing::HasSubstr(" to-host layer - forward other exchange 0,1 unit 4096 hosts"));
   EXPECT_EQ(parse_plan(text, "copies"), plan);
   std::string between = text;
   between.replace(between.find("0:3"), 3, "1:3");

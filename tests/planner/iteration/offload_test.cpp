@@ -8,6 +8,7 @@
 #include "sim/base/error.h"
 #include "sim/engine/flow_backend.h"
 #include "sim/plan/op_order.h"
+#include "sim/planner/iteration/host_copies.h"
 #include "sim/report/iteration_metrics.h"
 #include "tests/planner/iteration/memory_fixture.h"
 
