@@ -97,7 +97,7 @@ TEST(MegatronFlags, Offloading) {
   const auto offload = [](const std::string& flags) {
     return values_in(megatron(flags), {"offload"});
   };
-  EXPECT_EQ(offload("--offload-modules expert_fc1"), "") << "without the switch";
+  EXPECT_EQ(offload("--offload-modules expert_fc1"), "-") << "without the switch";
   EXPECT_EQ(offload("--fine-grained-activation-offloading --offload-modules expert_fc1 core_attn"),
             "[expert_fc1, core_attn]");
   EXPECT_THAT(megatron("--fine-grained-activation-offloading --offload-modules moe_act "
