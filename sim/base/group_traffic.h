@@ -18,6 +18,8 @@ struct GroupTraffic {
   bool transposed = false;         // so that the way back needs no matrix of its own
   int rounds = 1;                  // steps whose latency counts, of one collective
   bool ring = false;               // they go round one or several rings
+  /// Entry (i, i) goes from member i to the memory of its host; if it is transposed, back.
+  bool with_hosts = false;
 
   /// The GPU of a row or column of the matrix.
   GpuId gpu(GpuId member) const { return members[member.index()]; }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "sim/base/unsuitable.h"
 #include "sim/base/wire.h"
 #include "sim/engine/child_process.h"
 #include "sim/engine/connection_network.h"
@@ -56,6 +57,15 @@ Seconds simgrid_time(const PricedPlan& plan) {
   return sum_over_exchanges(plan, [](double flows) { return std::pow(flows / 4032, 2.4); });
 }
 
+/// Throws Unsuitable if a plan copies to the memory of hosts, which this does not carry.
+void check_no_host_copies(const Plan& plan) {
+  for (const Op& op : plan.ops) {
+    if (op.exchange() == nullptr || !op.exchange()->with_hosts) continue;
+    throw Unsuitable("copies to the memory of hosts are simulated at port, flow and analytic",
+                     "another fidelity, a topology without 'connections', or offload: none");
+  }
+}
+
 class SimgridBackend : public SimulatedBackend {
  public:
   SimgridBackend(const Topology& topology, GpuModels gpus, const FlowOptions& options)
@@ -68,6 +78,7 @@ class SimgridBackend : public SimulatedBackend {
   /// SimGrid has one engine per process, with a platform that cannot change once it has run and a
   /// clock that cannot go back, so that a second run would start late and round differently.
   Timeline run(const PricedPlan& plan) override {
+    check_no_host_copies(plan.plan());
     Execution execution(plan, gpus_);
     return from_bytes<Timeline>(run_in_child([&] {
       const auto simulator = make_simulator(precision_of(plan, options_.precision));
@@ -96,6 +107,7 @@ NetworkOf network_with(const FlowOptions& options) {
   return [options](Events& events, const PricedPlan& plan, Network::Ended ended,
                    const SimulatedBackend::Watch& watch) -> std::unique_ptr<Network> {
     if (has_connections(options)) {
+      check_no_host_copies(plan.plan());
       return make_connection_network(events, plan, *options.connections, std::move(ended));
     }
     return make_flow_network(events, plan, options, std::move(ended), watch,

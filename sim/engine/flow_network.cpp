@@ -238,7 +238,7 @@ class FlowNetwork : public Network {
     const bool sender_done = order.done(pair.first), receiver_done = order.done(pair.second);
     start(op, next);
     if (sender_done) end(op, pair.first);
-    if (receiver_done) end(op, pair.second);
+    if (receiver_done && pair.second != pair.first) end(op, pair.second);
   }
 
   void end(OpId op, GpuId gpu) {
@@ -258,7 +258,7 @@ class FlowNetwork : public Network {
     const Bytes total = exchange.traffic.at(pair.first, pair.second);
     double share = 0;
     std::int64_t sent = 0;
-    std::size_t route = paths_.first(pair.first, pair.second);
+    std::size_t route = paths_.first(exchange.traffic, pair.first, pair.second);
     for (const PairPaths::Way& way : paths_.of(route)) {
       share += way.share;
       const std::int64_t bytes = std::llround(static_cast<double>(total.value) * share) - sent;

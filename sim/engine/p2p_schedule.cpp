@@ -60,11 +60,11 @@ PeerOrder::PeerOrder(const GroupTraffic& traffic, const std::vector<int>& nodes,
       round_of[static_cast<std::size_t>(schedule->receiver(rank, round))] = round;
     }
     for (const ByteMatrix::Entry& entry : moved.row(GpuId(rank))) {
-      if (entry.to.value == rank) continue;
+      if (entry.to.value == rank && !traffic.with_hosts) continue;
       const int batch = schedule ? round_of[entry.to.index()] / peers : 0;
       const Pair pair(traffic.gpu(GpuId(rank)), traffic.gpu(entry.to));
       at(pair.first).batches[batch].push_back(pair);
-      at(pair.second).batches[batch].push_back(pair);
+      if (pair.first != pair.second) at(pair.second).batches[batch].push_back(pair);
     }
   }
 }
@@ -96,7 +96,9 @@ std::vector<PeerOrder::Pair> PeerOrder::join(GpuId gpu) {
 
 std::vector<PeerOrder::Pair> PeerOrder::end(const Pair& pair) {
   std::vector<Pair> starting;
+  const bool alone = pair.first == pair.second;  // with the memory of its host
   for (const GpuId gpu : {pair.first, pair.second}) {
+    if (alone && at(gpu).batches.empty()) continue;
     Gpu& state = at(gpu);
     if (--state.left > 0) continue;
     state.batches.erase(state.batches.begin());

@@ -7,12 +7,31 @@
 
 namespace moesim {
 
+namespace {
+
+/// In place of a receiver: the memory of the sender's host, or the way back from there.
+constexpr GpuId host_peer(bool back) { return GpuId(back ? -2 : -1); }
+
+GpuId receiver_of(const GroupTraffic& traffic, GpuId to) {
+  return traffic.with_hosts ? host_peer(traffic.transposed) : to;
+}
+
+std::vector<Path> paths_of(const Topology& topology, GpuId from, GpuId to) {
+  if (to.value >= 0) return topology.paths(from, to);
+  const HostRoute& route = *topology.host_route(from);
+  return {{to == host_peer(true) ? route.back : route.out, 1}};
+}
+
+}  // namespace
+
 PairPaths::PairPaths(const Plan& plan, const Topology& topology, const AddRoute& add_route)
     : pairs_(static_cast<std::size_t>(topology.gpu_count())) {
   for (const Op& op : plan.ops) {
     if (!op.exchange()) continue;
-    op.traffic().for_each([&](GpuId from, GpuId to, Bytes) {
-      if (from != to) pairs_[from.index()].push_back({to, 0});
+    const GroupTraffic traffic = op.traffic();
+    traffic.for_each([&](GpuId from, GpuId to, Bytes) {
+      const GpuId receiver = receiver_of(traffic, to);
+      if (from != receiver) pairs_[from.index()].push_back({receiver, 0});
     });
     for (const GpuId from : op.group) {
       auto& pairs = pairs_[from.index()];
@@ -24,7 +43,7 @@ PairPaths::PairPaths(const Plan& plan, const Topology& topology, const AddRoute&
   for (GpuId from(0); from.index() < pairs_.size(); ++from.value) {
     for (Pair& pair : pairs_[from.index()]) {
       pair.first = ways_.size();
-      for (const Path& path : topology.paths(from, pair.to)) {
+      for (const Path& path : paths_of(topology, from, pair.to)) {
         Seconds latency(0);
         for (const LinkId link : path.links) latency += topology.links()[link.index()].latency;
         const auto place = static_cast<int>(ways_.size() - pair.first);
@@ -44,9 +63,9 @@ std::int64_t pairs_that_move(const Plan& plan) {
   return pairs;
 }
 
-std::size_t PairPaths::first(GpuId from, GpuId to) const {
+std::size_t PairPaths::first(const GroupTraffic& traffic, GpuId from, GpuId to) const {
   const std::vector<Pair>& pairs = pairs_[from.index()];
-  return pairs[place_of(pairs, to, &Pair::to)].first;
+  return pairs[place_of(pairs, receiver_of(traffic, to), &Pair::to)].first;
 }
 
 std::span<const PairPaths::Way> PairPaths::of(std::size_t first) const {

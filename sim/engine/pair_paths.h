@@ -28,8 +28,8 @@ class PairPaths {
 
   PairPaths(const Plan& plan, const Topology& topology, const AddRoute& add_route);
 
-  /// The number of the first of the pair, which moves bytes.
-  std::size_t first(GpuId from, GpuId to) const;
+  /// The number of the first of a pair that moves bytes in this traffic.
+  std::size_t first(const GroupTraffic& traffic, GpuId from, GpuId to) const;
   /// Those of a pair, from its first on.
   std::span<const Way> of(std::size_t first) const;
 

@@ -12,6 +12,7 @@
 #include "sim/base/lower_case.h"
 #include "sim/launched/software_tables.h"
 #include "sim/model/host_model.h"
+#include "sim/model/offload.h"
 #include "sim/model/recompute.h"
 
 namespace moesim {
@@ -107,6 +108,19 @@ void take_recompute(const LaunchFile& launch, Launched& launched) {
                                  did_you_mean(module, known));
   }
   launched.set("recompute", fmt::format("[{}]", fmt::join(modules, ", ")));
+}
+
+void take_offload(const LaunchFile& launch, Launched& launched) {
+  if (!is_on(launch, "fine-grained-activation-offloading")) return;
+  const NamedArgument* stated = argument_of(launch, "offload-modules");
+  const auto modules = words_in(stated);
+  for (const std::string& module : modules) {
+    const auto& known = offload_module_names();
+    if (std::ranges::find(known, module) != known.end()) continue;
+    throw launch.arguments.error(*stated, fmt::format("no module '{}' is offloaded here", module),
+                                 did_you_mean(module, known));
+  }
+  if (!modules.empty()) launched.set("offload", fmt::format("[{}]", fmt::join(modules, ", ")));
 }
 
 /// The format of NeMo's recipes, "bf16_with_mxfp8_mixed".
@@ -227,6 +241,7 @@ void read_megatron(const LaunchFile& launch, Launched& launched) {
   read_megatron_model(launch, launched);
   take_precision(launch, launched);
   take_recompute(launch, launched);
+  take_offload(launch, launched);
   take_state(launch, launched);
   take_overlap(launch, launched);
   take_graphs(launch, launched);

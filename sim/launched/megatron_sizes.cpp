@@ -150,11 +150,13 @@ constexpr ArgumentRow megatron_rows[] = {
      "data-parallel-sharding-strategy main-params-dtype exp-avg-dtype exp-avg-sq-dtype precision "
      "mixed-precision mixed-precision-recipe cuda-graph-impl",
      ArgumentUse::read},
-    {"recompute-modules cuda-graph-scope cuda-graph-modules", ArgumentUse::read, "", Takes::list},
+    {"recompute-modules offload-modules cuda-graph-scope cuda-graph-modules", ArgumentUse::read, "",
+     Takes::list},
     {"recompute-activations bf16 fp16 first-last-layers-bf16 use-distributed-optimizer "
      "use-megatron-fsdp use-custom-fsdp use-torch-fsdp2 overlap-grad-reduce overlap-param-gather "
      "overlap-moe-expert-parallel-comm delay-wgrad-compute grad-reduce-in-bf16 "
-     "grad-reduce-in-fp32 accumulate-allreduce-grads-in-fp32 use-precision-aware-optimizer "
+     "fine-grained-activation-offloading grad-reduce-in-fp32 accumulate-allreduce-grads-in-fp32 "
+     "use-precision-aware-optimizer "
      "enable-cuda-graph external-cuda-graph",
      ArgumentUse::read, "", Takes::none},
     {"use-transformer-engine-op-fuser", ArgumentUse::on, "fused_grouped_mlp", Takes::none},
@@ -162,7 +164,7 @@ constexpr ArgumentRow megatron_rows[] = {
     {"tp-comm-overlap fp8-param-gather fp8-param overlap-param-gather-with-optimizer-step "
      "cpu-offloading optimizer-cpu-offload use-sharp cross-entropy-loss-fusion "
      "defer-embedding-wgrad-compute no-gradient-accumulation-fusion "
-     "fine-grained-activation-offloading moe-paged-stash reuse-grad-buf-for-mxfp8-param-ag",
+     "delay-offload-until-cuda-graph moe-paged-stash reuse-grad-buf-for-mxfp8-param-ag",
      ArgumentUse::left_out, "", Takes::none},
     {"cp-comm-type", ArgumentUse::left_out, "p2p"},
     {"hierarchical-context-parallel-sizes rampup-batch-size window-size", ArgumentUse::left_out, "",
@@ -170,6 +172,9 @@ constexpr ArgumentRow megatron_rows[] = {
     {"cpu-offloading-num-layers optimizer-offload-fraction "
      "microbatch-group-size-per-virtual-pipeline-stage microbatch-group-size-per-vp-stage",
      ArgumentUse::left_out, "0 1.0"},
+    {"activation-offload-fraction delta-offload-bytes-across-pp-ranks "
+     "fine-grained-offloading-max-inflight-offloads min-offloaded-tensor-size",
+     ArgumentUse::left_out, "1.0 0 1048576"},
     {"transformer-impl", ArgumentUse::left_out, "transformer_engine"},
     // What no time depends on.
     {"untie-embeddings-and-output-weights disable-bias-linear use-flash-attn use-mcore-models "

@@ -10,6 +10,9 @@ namespace {
 constexpr auto layernorm = RecomputeModule::layernorm;
 constexpr auto core_attn = RecomputeModule::core_attn;
 constexpr auto mla_up_proj = RecomputeModule::mla_up_proj;
+constexpr auto attn_norm = OffloadModule::attn_norm;
+constexpr auto qkv_linear = OffloadModule::qkv_linear;
+constexpr auto scores_inputs = OffloadModule::core_attn;
 constexpr int statistics_bytes = 4;  // of a softmax: the logarithm of its sum, fp32
 
 BlockStep scores_step(const MoeModel& model, const StepList& list, DataType type, double keys) {
@@ -69,10 +72,10 @@ void add_gqa(StepList& list, const AttentionShape& shape, std::int64_t hidden) {
   list.linear(projections, list.all(), query + key + value + gate, hidden, {full_layer});
   if (shape.qk_norm) {
     list.norm(projections, list.all(), query + key, {full_layer});
-    list.keep(list.all(), query + key, list.element(), {full_layer});  // as it was before
+    list.keep(list.all(), query + key, list.element(), {full_layer}, {qkv_linear});  // before it
   }
   add_rotary(list, query + key, shape.yarn);
-  list.keep(list.all(), query + key + value, list.element(), {full_layer});
+  list.keep(list.all(), query + key + value, list.element(), {full_layer}, {scores_inputs});
 }
 
 void add_mla(StepList& list, const AttentionShape& shape, std::int64_t hidden) {
@@ -86,20 +89,21 @@ void add_mla(StepList& list, const AttentionShape& shape, std::int64_t hidden) {
     list.linear(projections, list.own(), shape.q_rank, hidden, {full_layer});
     list.norm(projections, list.own(), shape.q_rank, again);
     list.linear(projections, list.all(), query, shape.q_rank, again);
-    list.keep(list.own(), shape.q_rank, list.element(), {full_layer});
-    list.keep_input(list.own(), shape.q_rank, again);
+    list.keep(list.own(), shape.q_rank, list.element(), {full_layer}, {qkv_linear});
+    list.keep_input(list.own(), shape.q_rank, again, {qkv_linear});
   } else {
     list.linear(projections, list.all(), query, hidden, again);
   }
   list.linear(projections, list.own(), shape.kv_rank + shape.rope_dim, hidden, {full_layer});
   list.norm(projections, list.own(), shape.kv_rank, again);
   list.linear(projections, list.all(), up, shape.kv_rank, again);
-  list.keep(list.own(), shape.kv_rank + shape.rope_dim, list.element(), {full_layer});
-  list.keep_input(list.own(), shape.kv_rank, again);
+  list.keep(list.own(), shape.kv_rank + shape.rope_dim, list.element(), {full_layer}, {qkv_linear});
+  list.keep_input(list.own(), shape.kv_rank, again, {qkv_linear});
   // Rotary embedding, and keys and values joined from their parts.
   const std::int64_t read = rotated + up + shape.rope_dim, written = 2 * rotated + up;
   list.memory(projections, list.all(), {read, written, written, read}, again);
-  list.keep(list.all(), 2 * query + heads * shape.value_dim, list.element(), again);
+  list.keep(list.all(), 2 * query + heads * shape.value_dim, list.element(), again,
+            {scores_inputs});
 }
 
 /// Projection, convolution and activation, states, gated norm.
@@ -112,9 +116,10 @@ void add_linear_attention(StepList& list, const LinearAttention& linear, std::in
   list.keep(list.all(), projected + convolved, list.element(), {full_layer});
 }
 
-void add_output(StepList& list, std::int64_t hidden, std::int64_t width, bool gated) {
-  list.keep_both(list.all(), width,
-                 {full_layer});  // of the scores' own backward, and of the product's
+void add_output(StepList& list, std::int64_t hidden, std::int64_t width, bool gated,
+                const Offload& moved_by) {
+  // Of the scores' own backward, and of the product's.
+  list.keep_both(list.all(), width, {full_layer}, moved_by);
   if (gated) {
     list.memory(OpKind::attention_output, list.all(), {2 * width, width, 3 * width, 2 * width},
                 {full_layer});
@@ -133,14 +138,17 @@ void add_attention(StepList& list, const MoeModel& model, int layer, const Block
   const Recompute norm_again = mla ? Recompute{layernorm} : Recompute{full_layer};
   if (!starts(model, layer) || list.has_streams()) list.residual(model.hidden, {full_layer});
   list.norm(OpKind::norm, list.own(), model.hidden, norm_again);
-  list.keep_stream(model.hidden, {});  // the layer's input
-  list.keep_input(list.own(), model.hidden, norm_again);
+  // Modules of attention by products of queries and keys, with one residual stream.
+  const bool moves = !linear && !shape.compresses() && !list.has_streams();
+  const Offload moved = moves ? Offload{qkv_linear} : Offload{};
+  list.keep_stream(model.hidden, {}, moves && mla ? Offload{attn_norm} : moved);  // layer's input
+  list.keep_input(list.own(), model.hidden, norm_again, moved);
   if (linear) {
     const std::int64_t values = list.split(shape.linear->values());
     add_linear_attention(list, *shape.linear, model.hidden);
     add_chunks(list, *shape.linear);
     list.step(state_step(model, list.all(), values));
-    return add_output(list, model.hidden, values, true);
+    return add_output(list, model.hidden, values, true, {});
   }
   const auto attended = static_cast<double>(shard.attended);
   if (shape.compresses()) {
@@ -158,7 +166,8 @@ void add_attention(StepList& list, const MoeModel& model, int layer, const Block
   list.step(scores_step(model, list, type, keys));
   list.keep(list.all(), list.split(shape.heads), statistics_bytes, {core_attn});
   if (shape.compresses()) return add_grouped_output(list, model);
-  add_output(list, model.hidden, list.split(shape.output_width()), shape.output_gate);
+  add_output(list, model.hidden, list.split(shape.output_width()), shape.output_gate,
+             {OffloadModule::attn_proj});
 }
 
 }  // namespace moesim

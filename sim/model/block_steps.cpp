@@ -47,7 +47,9 @@ BlockSteps moe_steps(const MoeModel& model, int layer, const BlockShard& shard, 
   const Recompute norm{RecomputeModule::layernorm};
   list.residual(model.hidden, {full_layer});
   list.norm(OpKind::norm, list.own(), model.hidden, norm);
-  list.keep_stream(model.hidden, {full_layer});
+  const bool moves = !list.has_streams();
+  list.keep_stream(model.hidden, {full_layer},
+                   moves ? Offload{OffloadModule::mlp_norm} : Offload{});
   list.keep(list.own(), model.hidden, list.element(), norm);  // the router reads it as it is
   list.keep(list.own(), model.experts, gate_bytes, moe);
   list.keep(list.all(), shared * (model.expert_matrices - 1), list.element(), shared_experts);

@@ -16,6 +16,7 @@ inline constexpr OpKind projections = OpKind::attention_projections;
 struct KeptTensor {
   Bytes bytes;
   Recompute dropped_by;
+  Offload moved_by = {};  // modules whose inputs it is one of
 };
 
 struct BlockStep {
@@ -68,27 +69,30 @@ class StepList {
   /// and written by kernels of their own.
   void residual(std::int64_t hidden, const Recompute& again_by);
   /// Keeps what a block reads between blocks, of all streams.
-  void keep_stream(std::int64_t hidden, const Recompute& dropped_by) {
-    keep(own_, hidden * streams_, element_, dropped_by);
+  void keep_stream(std::int64_t hidden, const Recompute& dropped_by, const Offload& moved_by = {}) {
+    keep(own_, hidden * streams_, element_, dropped_by, moved_by);
   }
   bool has_streams() const { return streams_ > 1; }
   void norm(OpKind kind, std::int64_t rows, std::int64_t width, const Recompute& again_by);
 
-  void keep(std::int64_t rows, std::int64_t width, int element, const Recompute& dropped_by) {
-    result_.kept.push_back({Bytes(rows * width * element), dropped_by});
+  void keep(std::int64_t rows, std::int64_t width, int element, const Recompute& dropped_by,
+            const Offload& moved_by = {}) {
+    result_.kept.push_back({Bytes(rows * width * element), dropped_by, moved_by});
   }
   /// The input of a GEMM, which keeps it in the type of its weight gradient.
-  void keep_input(std::int64_t rows, std::int64_t width, const Recompute& dropped_by) {
-    keep_input(rows, width, kept_type_, dropped_by);
+  void keep_input(std::int64_t rows, std::int64_t width, const Recompute& dropped_by,
+                  const Offload& moved_by = {}) {
+    keep_input(rows, width, kept_type_, dropped_by, moved_by);
   }
-  void keep_input(std::int64_t rows, std::int64_t width, DataType type,
-                  const Recompute& dropped_by) {
-    result_.kept.push_back({bytes_of(rows * width, type), dropped_by});
+  void keep_input(std::int64_t rows, std::int64_t width, DataType type, const Recompute& dropped_by,
+                  const Offload& moved_by = {}) {
+    result_.kept.push_back({bytes_of(rows * width, type), dropped_by, moved_by});
   }
   /// What keeps it as it is and a GEMM that keeps a copy in its own type, if it has another.
-  void keep_both(std::int64_t rows, std::int64_t width, const Recompute& dropped_by) {
-    keep(rows, width, element_, dropped_by);
-    if (bytes_per_element(kept_type_) != element_) keep_input(rows, width, dropped_by);
+  void keep_both(std::int64_t rows, std::int64_t width, const Recompute& dropped_by,
+                 const Offload& moved_by = {}) {
+    keep(rows, width, element_, dropped_by, moved_by);
+    if (bytes_per_element(kept_type_) != element_) keep_input(rows, width, dropped_by, moved_by);
   }
   BlockSteps take() { return std::move(result_); }
 

@@ -123,6 +123,67 @@ Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp,
   return Bytes(rows * row) + bytes_of(rows * inputs, kept);
 }
 
+Bytes moved_activations(const MoeModel& model, int layer, BlockKind block, const BlockShard& shard,
+                        const Recompute& recompute, const Offload& offload) {
+  Bytes moved;
+  if (offload.empty()) return moved;
+  for (const KeptTensor& tensor : steps_of(model, layer, block, shard).kept) {
+    if (!recompute.covers(tensor.dropped_by) && offload.has_any(tensor.moved_by)) {
+      moved += tensor.bytes;
+    }
+  }
+  return moved;
+}
+
+Bytes moved_expert_activations(const MoeModel& model, std::int64_t rows, int etp, DataType kept,
+                               const Recompute& recompute, const Offload& offload) {
+  Bytes moved;
+  if (recompute.has(RecomputeModule::moe)) return moved;
+  const bool all = offload.has(OffloadModule::fused_group_mlp);
+  const std::int64_t ffn = (model.expert_ffn + etp - 1) / etp;
+  if (all || offload.has(OffloadModule::expert_fc1)) {
+    moved += bytes_of(rows * model.routed_width(), kept);
+  }
+  if (all || offload.has(OffloadModule::moe_act)) {
+    moved += Bytes(rows * ffn * (model.expert_matrices - 1) * size_of(model.activations));
+  }
+  if (all) moved += bytes_of(rows * ffn, kept);
+  return moved;
+}
+
+namespace {
+
+bool moves_any(OffloadModule module, const MoeModel& model, const Recompute& recompute) {
+  if (moved_expert_activations(model, model.experts > 0 ? 1 : 0, 1, DataType::bf16, recompute,
+                               {module}) > Bytes(0)) {
+    return true;
+  }
+  const BlockShard shard{.tokens = 1, .attended = 1};
+  const auto moves = [&](int layer, std::optional<BlockKind> block) {
+    return block && moved_activations(model, layer, *block, shard, recompute, {module}) > Bytes(0);
+  };
+  for (int layer = 0; layer < model.layers; ++layer) {
+    const LayerBlocks blocks = blocks_of_layer(model, layer);
+    if (moves(layer, blocks.mixer) || moves(layer, blocks.ffn)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> without_effect(const Offload& offload, const MoeModel& model,
+                                        const Recompute& recompute) {
+  std::vector<std::string> names;
+  if (!model.missing_of_whole().empty()) return names;
+  for (std::size_t m = 0; m < offload_module_names().size(); ++m) {
+    const auto module = static_cast<OffloadModule>(m);
+    if (offload.has(module) && !moves_any(module, model, recompute)) {
+      names.push_back(offload_module_names()[m]);
+    }
+  }
+  return names;
+}
+
 Bytes gradient_placeholders(const MoeModel& model, const std::vector<HeldBlock>& blocks,
                             const BlockShard& shard, int etp) {
   std::set<WeightMatrix> shapes;

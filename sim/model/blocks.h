@@ -10,6 +10,7 @@
 
 #include "sim/model/gemm_types.h"
 #include "sim/model/kernel.h"
+#include "sim/model/offload.h"
 #include "sim/model/op_kind.h"
 #include "sim/model/parameters.h"
 #include "sim/model/recompute.h"
@@ -79,6 +80,17 @@ Bytes kept_activations(const MoeModel& model, int layer, BlockKind block, const 
 /// each expert divided over `etp` GPUs, the inputs of their products in `kept`.
 Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp, DataType kept,
                               const Recompute& recompute);
+
+/// Of kept_activations, what waits in the memory of the host instead. Tensors of less than
+/// Megatron-LM's --min-offloaded-tensor-size stay: statistics of the softmax, weights of the gate.
+Bytes moved_activations(const MoeModel& model, int layer, BlockKind block, const BlockShard& shard,
+                        const Recompute& recompute, const Offload& offload);
+/// The same of kept_expert_activations.
+Bytes moved_expert_activations(const MoeModel& model, std::int64_t rows, int etp, DataType kept,
+                               const Recompute& recompute, const Offload& offload);
+/// The modules of a set that move nothing of a model whose layers are all described.
+std::vector<std::string> without_effect(const Offload& offload, const MoeModel& model,
+                                        const Recompute& recompute);
 
 /// A block of a layer that a GPU holds.
 struct HeldBlock {

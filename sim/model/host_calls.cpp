@@ -110,6 +110,7 @@ int kernels_of(const OpType& op, const Kernel& kernel) {
 }
 
 HostCalls host_calls(const OpType& op, const Kernel* kernel, bool grouped) {
+  if (op.kind == OpKind::offload) return {.kernels = 1};  // a copy
   if (kernel == nullptr) return {.collectives = 1};
   if (std::holds_alternative<HostWork>(*kernel)) return {};  // has a time of its own
   const auto* gemm = std::get_if<GroupedGemm>(kernel);

@@ -35,6 +35,7 @@ enum class OpKind : std::uint8_t {
   activation,
   fc2,
   stash,      // what experts keep for the backward pass to pages, and back
+  offload,    // what blocks keep for the backward pass to the memory of the host, and back
   reduce,     // the results of a row's experts on one GPU
   unpermute,  // spreads or adds up what came back
   // Of expert parameters and their gradients.

@@ -27,6 +27,7 @@ KernelKey kernel_of(const OpKey& key) {
 }  // namespace
 
 const Transport* transport_of(const Transports& transports, const Op& op) {
+  if (copies_to_hosts(op.stream)) return nullptr;
   if (!carries_tokens(op.stream)) return transports.others.get();
   const Transport* there = transports.tokens.get();
   return there != nullptr && there->combine && comes_back(op.key) ? there->combine.get() : there;

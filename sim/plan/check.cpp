@@ -197,6 +197,9 @@ class Checker {
     }
     const std::string large = size_mistake(known->second, traffic.unit());
     if (!large.empty()) mistake(large);
+    if (exchange.with_hosts && traffic.off_diagonal() > Bytes(0)) {
+      mistake(": bytes between GPUs in a copy to the memory of hosts");
+    }
   }
 
   void check_rows(const Exchange& exchange) {

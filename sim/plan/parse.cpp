@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <optional>
 #include <utility>
 
 #include "sim/plan/check.h"
@@ -195,6 +194,7 @@ class Parser {
       exchange.rounds = static_cast<int>(reader.integer("rounds", 0, most_ids));
     }
     exchange.ring = reader.accept("ring");
+    exchange.with_hosts = reader.accept("hosts");
     if (reader.accept("sms")) exchange.sms = static_cast<int>(reader.integer("sms", 1, most_ids));
     return exchange;
   }

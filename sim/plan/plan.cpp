@@ -14,8 +14,9 @@ namespace moesim {
 
 const char* name_of(Stream stream) {
   static constexpr std::array<const char*, stream_count> names = {
-      "compute", "ep",      "param",     "copy",      "ep-2",  "dp",      "tp",     "cp",
-      "stash",   "pp-down", "pp-down-2", "pp-down-3", "pp-up", "pp-up-2", "pp-up-3"};
+      "compute",   "ep",        "param", "copy",    "ep-2",      "dp",
+      "tp",        "cp",        "stash", "to-host", "from-host", "pp-down",
+      "pp-down-2", "pp-down-3", "pp-up", "pp-up-2", "pp-up-3"};
   return names.at(static_cast<std::size_t>(stream));
 }
 
@@ -26,6 +27,10 @@ bool runs_kernels(Stream stream) {
 bool carries_tokens(Stream stream) { return stream == Stream::ep || stream == Stream::ep_2; }
 
 bool carries_parameters(Stream stream) { return stream == Stream::param || stream == Stream::dp; }
+
+bool copies_to_hosts(Stream stream) {
+  return stream == Stream::to_host || stream == Stream::from_host;
+}
 
 bool is_between_stages(Stream stream) { return stream >= Stream::pp_down; }
 

@@ -23,14 +23,16 @@ namespace moesim {
 /// Ops of one GPU on one stream run in list order, as on a CUDA stream.
 enum class Stream : std::uint8_t {
   compute,
-  ep,     // token exchanges ...
-  param,  // expert parameters and gradients within an EP group
-  copy,   // kernels next to those of compute ...
-  ep_2,   // ... and kernels that overlap them
-  dp,     // gradients between replicas, which no exchange of parameters has to wait for
-  tp,     // within a tensor-parallel group
-  cp,     // within a context-parallel group
-  stash,  // ... and copies of what experts keep, to a stash and back
+  ep,         // token exchanges ...
+  param,      // expert parameters and gradients within an EP group
+  copy,       // kernels next to those of compute ...
+  ep_2,       // ... and kernels that overlap them
+  dp,         // gradients between replicas, which no exchange of parameters has to wait for
+  tp,         // within a tensor-parallel group
+  cp,         // within a context-parallel group
+  stash,      // ... and copies of what experts keep, to a stash and back
+  to_host,    // copies of activations to the memory of the host ...
+  from_host,  // ... and back, by another copy engine
   // To the next pipeline stage and to the one before; a stage's neighbours are on different ones.
   pp_down,
   pp_down_2,
@@ -44,6 +46,7 @@ const char* name_of(Stream stream);
 bool runs_kernels(Stream stream);        // the others run exchanges
 bool carries_tokens(Stream stream);      // to and from experts
 bool carries_parameters(Stream stream);  // or their gradients
+bool copies_to_hosts(Stream stream);     // or back
 bool is_between_stages(Stream stream);   // of a pipeline
 
 /// What an op is for: dispatch, experts and combine are the ways of the tokens (backward of combine
@@ -128,7 +131,10 @@ struct Exchange {
   bool transposed = false;    // rows of `traffic` receive
   int rounds = 1;
   bool ring = false;  // rounds pass bytes on to the next member
-  int sms = 0;        // multiprocessors that it takes on each of its GPUs
+  /// Entry (i, i) is what copy engines move from member i to the memory of its host, or back where
+  /// `transposed`; there are no others.
+  bool with_hosts = false;
+  int sms = 0;  // multiprocessors that it takes on each of its GPUs
   std::shared_ptr<const Collectives> collectives = nullptr;  // if it is several
   /// All of its members, if the plan has only some of them (representatives.h); else empty.
   Group members = {};
@@ -185,7 +191,7 @@ struct Op {
   /// What an exchange moves, and between which GPUs. Looks at the op.
   GroupTraffic traffic() const {
     const Exchange& moves = std::get<Exchange>(work);
-    return {moves.traffic, members(), moves.transposed, moves.rounds, moves.ring};
+    return {moves.traffic, members(), moves.transposed, moves.rounds, moves.ring, moves.with_hosts};
   }
   bool operator==(const Op&) const = default;
 };

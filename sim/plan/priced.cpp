@@ -39,8 +39,9 @@ class PriceKeys {
     const Exchange &one = *plan_[a].exchange(), &other = *plan_[b].exchange();
     return one.traffic.identity() == other.traffic.identity() &&
            one.transposed == other.transposed && one.rounds == other.rounds &&
-           one.ring == other.ring && one.collectives == other.collectives &&
-           carriers_[a.index()] == carriers_[b.index()] && plan_[a].group == plan_[b].group;
+           one.ring == other.ring && one.with_hosts == other.with_hosts &&
+           one.collectives == other.collectives && carriers_[a.index()] == carriers_[b.index()] &&
+           plan_[a].group == plan_[b].group;
   }
   bool operator()(const std::vector<OpId>* a, const std::vector<OpId>* b) const {
     return std::ranges::equal(*a, *b, *this);
@@ -57,8 +58,8 @@ struct Collective {
   std::vector<GpuId> members;
   bool transposed;
   int rounds;
-  bool ring;
-  GroupTraffic traffic() const { return {matrix, members, transposed, rounds, ring}; }
+  bool ring, with_hosts;
+  GroupTraffic traffic() const { return {matrix, members, transposed, rounds, ring, with_hosts}; }
 };
 
 /// What each collective of an exchange moves. Exchanges of the same rows have the same but for
@@ -68,8 +69,8 @@ class CollectivesOf {
   std::vector<Collective> operator()(const Op& op) {
     const Exchange& exchange = *op.exchange();
     if (!exchange.collectives) {
-      return {
-          {exchange.traffic, op.group.list(), exchange.transposed, exchange.rounds, exchange.ring}};
+      return {{exchange.traffic, op.group.list(), exchange.transposed, exchange.rounds,
+               exchange.ring, exchange.with_hosts}};
     }
     const auto [known, fresh] = divided_.try_emplace(
         {exchange.traffic.identity().first, exchange.collectives.get(), &op.group.list()});
@@ -80,6 +81,7 @@ class CollectivesOf {
       one.transposed = exchange.transposed;
       one.rounds = exchange.rounds;
       one.ring = exchange.ring;
+      one.with_hosts = exchange.with_hosts;
     }
     return result;
   }
@@ -91,7 +93,8 @@ class CollectivesOf {
     for (const std::vector<GpuId>& places : exchange.collectives->members) {
       std::vector<GpuId> members;
       for (const GpuId place : places) members.push_back(op.group[place.index()]);
-      result.push_back({exchange.traffic.among(places), std::move(members), false, 1, false});
+      result.push_back(
+          {exchange.traffic.among(places), std::move(members), false, 1, false, false});
     }
     return result;
   }
@@ -179,7 +182,9 @@ LinkLoads KeptLoads::next(const Topology& topology, const GroupTraffic& traffic)
     const Link& link = topology.link(use.link);
     set_time(use, link, link.bandwidth);
   }
-  if (traffic.rounds > 0) loads.overhead = topology.overhead_of(traffic.matrix);
+  if (traffic.rounds > 0 && !traffic.with_hosts) {
+    loads.overhead = topology.overhead_of(traffic.matrix);
+  }
   return loads;
 }
 

@@ -59,6 +59,7 @@ std::string traits_text(const Exchange& exchange) {
   if (exchange.transposed) text += " transposed";
   if (exchange.rounds != 1) text += fmt::format(" rounds {}", exchange.rounds);
   if (exchange.ring) text += " ring";
+  if (exchange.with_hosts) text += " hosts";
   if (exchange.sms != 0) text += fmt::format(" sms {}", exchange.sms);
   return text;
 }

@@ -59,11 +59,11 @@ CaseColumns rate_columns() {
 
 /// What policies differ in first.
 constexpr IterationPart parts_by_interest[] = {
-    IterationPart::experts,   IterationPart::tokens,    IterationPart::waiting,
-    IterationPart::bubble,    IterationPart::host,      IterationPart::gradients,
-    IterationPart::weights,   IterationPart::tensor,    IterationPart::context,
-    IterationPart::attention, IterationPart::moe_other, IterationPart::dense,
-    IterationPart::optimizer};
+    IterationPart::experts, IterationPart::tokens,    IterationPart::waiting,
+    IterationPart::bubble,  IterationPart::host,      IterationPart::gradients,
+    IterationPart::weights, IterationPart::tensor,    IterationPart::context,
+    IterationPart::offload, IterationPart::attention, IterationPart::moe_other,
+    IterationPart::dense,   IterationPart::optimizer};
 static_assert(std::size(parts_by_interest) == iteration_part_count);
 
 CaseColumns part_columns() {
@@ -93,6 +93,9 @@ CaseColumns memory_columns(const std::vector<std::string>& parts) {
                        [part](const ShownCase& s) { return part(s).value > 0; },
                        "memory " + parts[p]});
   }
+  columns.push_back({"on host",
+                     [](const ShownCase& s) { return Cell(s.iteration().fullest.on_host); },
+                     [](const ShownCase& s) { return s.iteration().fullest.on_host.value > 0; }});
   return columns;
 }
 

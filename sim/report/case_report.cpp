@@ -78,12 +78,14 @@ Json names_json(const CaseName& name) {
 Json fullest_json(const FullestGpu& gpu) {
   Json parts;
   for (const NamedBytes& part : gpu.parts) parts[part.name] = part.bytes.value;
-  return {{"bytes", gpu.peak.value},
-          {"mean_bytes", gpu.mean.value},
-          {"gpu_memory_bytes", gpu.memory.value},
-          {"gpu", gpu.gpu.value},
-          {"when", gpu.when},
-          {"parts_bytes", parts}};
+  Json json = {{"bytes", gpu.peak.value},
+               {"mean_bytes", gpu.mean.value},
+               {"gpu_memory_bytes", gpu.memory.value},
+               {"gpu", gpu.gpu.value},
+               {"when", gpu.when},
+               {"parts_bytes", parts}};
+  if (gpu.on_host > Bytes(0)) json["on_host_bytes"] = gpu.on_host.value;
+  return json;
 }
 
 Json intervals_json(const CaseIntervals& intervals) {

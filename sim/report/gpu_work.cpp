@@ -40,6 +40,10 @@ void WorkOfGpus::add(const Op& op, const std::vector<Interval>& times) {
 void WorkOfGpus::add_exchange(const Op& op) {
   const IterationPart part = part_of(op);
   if (part == IterationPart::bubble) return;
+  if (part == IterationPart::offload) {  // nobody joins it, and kernels wait for what comes back
+    if (op.stream == Stream::from_host) add_intervals(moving_of(part), op.group, inside_);
+    return;
+  }
   add_intervals(joined_, op.group, inside_);
   const std::vector<Seconds> begins = moving_from(op, inside_);
   for (std::size_t m = 0; m < inside_.size(); ++m) {

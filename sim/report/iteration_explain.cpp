@@ -93,7 +93,7 @@ Seconds exposed_of(const IterationTimes& times) {
   Seconds sum;
   for (const IterationPart part :
        {IterationPart::tokens, IterationPart::tensor, IterationPart::context,
-        IterationPart::weights, IterationPart::gradients}) {
+        IterationPart::weights, IterationPart::gradients, IterationPart::offload}) {
     sum += times.of(part);
   }
   return sum;

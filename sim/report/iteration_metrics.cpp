@@ -57,6 +57,9 @@ IterationPart part_of_exchange(const Op& op) {
     case Stream::dp:
     case Stream::param:
       return op.key.stage == Stage::reduce ? IterationPart::gradients : IterationPart::weights;
+    case Stream::to_host:
+    case Stream::from_host:
+      return IterationPart::offload;
     default:
       return carries_tokens(op.stream) ? IterationPart::tokens : IterationPart::bubble;
   }
@@ -133,6 +136,8 @@ IterationTimes times_of(GpuWork gpu, std::vector<Interval> held, const Interval&
   const auto joined = united(std::move(gpu.joined));
   times.overlapped = inside(joined, busy);
   tell(IterationPart::waiting, joined);
+  // What comes back while others are waited for holds up nobody.
+  tell(IterationPart::offload, united(std::move(gpu.moving[part_index(IterationPart::offload)])));
   tell(IterationPart::host, united(std::move(held)));
   const Seconds bubble = outside({window}, told);
   times.parts[part_index(IterationPart::bubble)] += bubble;
@@ -148,8 +153,8 @@ IterationPart part_of(const Op& op) {
 
 const char* name_of(IterationPart part) {
   static constexpr std::array<const char*, iteration_part_count> names = {
-      "attention", "experts", "moe other", "dense", "optimizer", "tokens", "tensor",
-      "context",   "weights", "gradients", "host",  "waiting",   "bubble"};
+      "attention", "experts", "moe other", "dense",   "optimizer", "tokens",  "tensor",
+      "context",   "weights", "gradients", "offload", "host",      "waiting", "bubble"};
   return names.at(part_index(part));
 }
 

@@ -28,6 +28,7 @@ enum class IterationPart {
   context,    // of context-parallel groups
   weights,    // of expert parameters within EP groups, and of updated weights
   gradients,  // between replicas
+  offload,    // activations come back from the memory of the host
   host,       // an op could run that the host has not issued, or the host itself works for the GPU
   waiting,    // in such an exchange that the slowest participant has not joined yet
   bubble,     // no kernel, and no exchange but those between pipeline stages

@@ -112,6 +112,7 @@ struct FullestGpu {
   GpuId gpu;
   std::string when = {};               // "in turn 3 of ..."
   std::vector<NamedBytes> parts = {};  // that add up to the peak
+  Bytes on_host = {};  // the most that it has left in the memory of its host, at any moment
   bool fits() const { return peak <= memory; }
   bool operator==(const FullestGpu&) const = default;
 };

@@ -29,6 +29,8 @@ PathKind kind_of_part(IterationPart part) {
       return PathKind::weights;
     case IterationPart::gradients:
       return PathKind::gradients;
+    case IterationPart::offload:
+      return PathKind::offload;
     case IterationPart::bubble:
       return PathKind::stage_transfer;
     case IterationPart::host:
@@ -88,9 +90,9 @@ void add_kernel(PathPart& part, const Op& op, GpuId id, const GpuModel& gpu, Sec
 
 const char* name_of(PathKind kind) {
   static constexpr std::array<const char*, path_kind_count> names = {
-      "attention", "experts",   "moe other",      "dense",   "optimizer",
-      "dispatch",  "combine",   "tensor",         "context", "weights",
-      "migration", "gradients", "stage transfer", "host",    "idle"};
+      "attention", "experts",        "moe other", "dense",   "optimizer", "dispatch",
+      "combine",   "tensor",         "context",   "weights", "migration", "gradients",
+      "offload",   "stage transfer", "host",      "idle"};
   return names.at(static_cast<std::size_t>(kind));
 }
 

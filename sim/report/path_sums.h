@@ -29,6 +29,7 @@ enum class PathKind {
   weights,
   migration,
   gradients,
+  offload,
   stage_transfer,
   host,
   idle,

@@ -253,7 +253,9 @@ std::map<int, LayerMetrics> iteration_layers(const PricedPlan& plan, const Timel
   StepMetrics step(plan, timeline, stages, continued);
   for (std::size_t i = 0; i < plan.plan().ops.size(); ++i) {
     const Op& op = plan.plan().ops[i];
-    const bool around = op.key.layer < 0 || part_of(op) == IterationPart::dense;
+    const IterationPart part = part_of(op);
+    const bool around =
+        op.key.layer < 0 || part == IterationPart::dense || part == IterationPart::offload;
     if (!around) step.add(i);
   }
   return step.layers_of_stages();

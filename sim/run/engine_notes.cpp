@@ -8,7 +8,7 @@
 #include <ranges>
 #include <set>
 
-#include "sim/base/counted.h"
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/run/engine_views.h"
 #include "sim/scenario/engine_run.h"

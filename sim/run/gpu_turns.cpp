@@ -78,7 +78,7 @@ std::vector<TurnsOfGpu> turns_of_gpus(const Plan& plan, const Timeline& timeline
   std::vector<Interval> times;
   for_each_op_of_turns(plan, by_stage, stages, [&](std::size_t i, std::size_t, auto turn) {
     const Op& op = plan.ops[i];
-    if (is_between_stages(op.stream)) return;
+    if (is_between_stages(op.stream) || copies_to_hosts(op.stream)) return;
     if (of_update(op)) return add_update(op, timeline.ops[i], gpus);
     if (!turn) return;
     read_times(timeline.ops[i], times);

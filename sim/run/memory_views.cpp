@@ -38,6 +38,7 @@ FullestGpu peak_of(const StepMemory& memory, GpuId gpu, const GpuModels& gpus) {
     if (part == MemoryPart::cache && peak.use.of(part).value == 0) continue;
     told.parts.push_back({name_of(part), peak.use.of(part)});
   }
+  told.on_host = peak.on_host;
   return told;
 }
 

@@ -28,6 +28,7 @@ PassPart part_of_pass(IterationPart part) {
     case IterationPart::context:
     case IterationPart::weights:
     case IterationPart::gradients:
+    case IterationPart::offload:
       return PassPart::exchange;
     case IterationPart::waiting:
       return PassPart::wait;

@@ -118,9 +118,11 @@ std::string grid_text(const IterationSpec& spec, const IterationShape& shape,
     text += fmt::format(", experts: etp {} ep {} edp {}", size(ParallelAxis::etp),
                         size(ParallelAxis::ep), size(ParallelAxis::edp));
   }
-  return text + fmt::format("; {}, ZeRO {}, {}{}", name_of(spec.pipeline), spec.zero,
-                            precision_text(spec, cluster),
-                            spec.fused_grouped_mlp ? ", fused grouped MLP" : "");
+  return text +
+         fmt::format("; {}, ZeRO {}, {}{}", name_of(spec.pipeline), spec.zero,
+                     precision_text(spec, cluster),
+                     spec.fused_grouped_mlp ? ", fused grouped MLP" : "") +
+         (spec.offload.empty() ? "" : ", offload " + text_of(spec.offload));
 }
 
 /// Of iterations for which the trace has no microbatches of their own.

@@ -33,6 +33,7 @@ std::vector<ExecutionRule> rules_of_spec(const IterationSpec& spec) {
           {spec.collective != ReplicaCollective::ring, "collectives of replicas but rings",
            "collective: ring"},
           {!(spec.recompute == Recompute()), "recomputation", "leave recompute out"},
+          {!spec.offload.empty(), "copies to the memory of hosts", "leave offload out"},
           {spec.stash.has_value(), "a paged stash of activations", "leave paged_stash out"},
           {spec.optimizer != OptimizerKind::adam, "any optimizer but Adam", "optimizer: adam"},
           {spec.routing != std::vector{RoutingSource::recorded}, "balanced routing",

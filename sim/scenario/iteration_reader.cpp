@@ -10,6 +10,7 @@
 #include "sim/base/figures.h"
 #include "sim/planner/parallel/layout_text.h"
 #include "sim/scenario/iteration_keys.h"
+#include "sim/scenario/module_reader.h"
 #include "sim/scenario/serving_reader.h"
 
 namespace moesim {
@@ -17,7 +18,7 @@ namespace moesim {
 const std::vector<std::string> iteration_keys = {
     "parallel",          "batch",   "pipeline",     "recompute", "zero",         "precision",
     "overlap",           "routing", "microbatches", "optimizer", "update_bytes", "collective",
-    "fused_grouped_mlp", "host",    "software",     "serving",   "paged_stash"};
+    "fused_grouped_mlp", "host",    "software",     "serving",   "paged_stash",  "offload"};
 
 bool is_iteration_key(const std::string& path) {
   const std::string key = path.substr(0, path.find_first_of(".="));
@@ -176,24 +177,6 @@ void check_replicate(const YamlMap& scenario, const IterationSpec& spec) {
          "dualpipev: both of dualpipe's copies of a stage share state already");
 }
 
-void read_fused_grouped_mlp(const YamlMap& scenario, IterationSpec& spec) {
-  spec.fused_grouped_mlp = scenario.boolean("fused_grouped_mlp", false);
-  if (!spec.fused_grouped_mlp || !scenario.good({"precision", "recompute"})) return;
-  const auto refuse = [&](bool broken, const char* key, const std::string& value,
-                          const char* hint) {
-    if (!broken) return;
-    scenario.find("fused_grouped_mlp")
-        ->error(fmt::format("'fused_grouped_mlp' with '{}: {}'", key, value), hint);
-  };
-  const Precision& precision = spec.precision;
-  const bool has_kernels =
-      precision.format == TrainingPrecision::mxfp8 || precision.format == TrainingPrecision::nvfp4;
-  refuse(!has_kernels || !precision.parts.has(GemmPart::experts), "precision", precision.text(),
-         "mxfp8 or nvfp4 of experts: its kernels write what they quantized");
-  refuse(spec.recompute.has(RecomputeModule::moe_act), "recompute", spec.recompute.text(),
-         "without moe_act: no kernel of its own could run again");
-}
-
 void read_state(const YamlMap& scenario, const Software& software, IterationSpec& spec) {
   spec.zero = small_integer(scenario, "zero", {0, 3}, software.zero_with(spec.parallel.pp));
   if (const auto value = scenario.find("precision")) spec.precision = read_precision(*value);
@@ -216,6 +199,7 @@ void read_state(const YamlMap& scenario, const Software& software, IterationSpec
   spec.recompute = recompute ? read_recompute(*recompute) : software.recompute;
   if (const auto value = scenario.find("paged_stash")) spec.stash = read_paged_stash(*value);
   read_fused_grouped_mlp(scenario, spec);
+  read_offload(scenario, spec);
   check_replicate(scenario, spec);
 }
 
@@ -224,7 +208,8 @@ SpecPlaces places_of(const YamlMap& scenario, const std::string& file) {
     const auto value = scenario.find(key);
     return value ? value->line() : 0;
   };
-  return {file, line("parallel"), line("pipeline"), line("batch"), line("precision")};
+  return {file,          line("parallel"),  line("pipeline"),
+          line("batch"), line("precision"), line("offload")};
 }
 
 /// `parallel.ep` and the key `ep` that steps have are one.

@@ -151,6 +151,7 @@ void add_iteration(Json& json, const IterationSpec& spec) {
   }
   json["optimizer"] = word(optimizer_names, spec.optimizer);
   if (spec.update_bytes > 0) json["update_bytes"] = spec.update_bytes;
+  if (!spec.offload.empty()) json["offload"] = spec.offload.names(offload_module_names());
   if (spec.stash) {
     json["paged_stash"] = {{"rank_capacity", spec.stash->rank_capacity},
                            {"factor", spec.stash->factor},

@@ -112,7 +112,7 @@ void read_graphs(const YamlMap& map, ServingSpec& serving) {
 void refuse_training_keys(const YamlMap& scenario) {
   for (const char* key : {"batch", "pipeline", "recompute", "zero", "precision", "overlap",
                           "optimizer", "update_bytes", "collective", "microbatches",
-                          "gradient_bytes", "optimizer_bytes", "paged_stash"}) {
+                          "gradient_bytes", "optimizer_bytes", "paged_stash", "offload"}) {
     const auto value = scenario.find(key);
     if (!value) continue;
     value->error(fmt::format("'{}' is of training, and this is a pass of serving", key),

@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "sim/model/blocks.h"
@@ -38,11 +39,25 @@ void warn_of_recompute(const Scenario& scenario, Inputs& inputs) {
        "", "leave it out"});
 }
 
+/// What leaves nothing to the memory of the host in this model.
+void warn_of_offload(const Scenario& scenario, Inputs& inputs) {
+  if (!scenario.iteration) return;
+  const auto& [offload, recompute] =
+      std::tie(scenario.iteration->offload, scenario.iteration->recompute);
+  const auto names = without_effect(offload, inputs.model, recompute);
+  if (names.empty()) return;
+  inputs.warnings.push_back({Severity::warning, "", 0, 0,
+                             fmt::format("'offload': '{}' keeps nothing of {} to be moved",
+                                         inputs.model.name, fmt::join(names, " or ")),
+                             "", "leave it out"});
+}
+
 }  // namespace
 
 void warn_of_what_is_unused(const Scenario& scenario, Inputs& inputs) {
   warn_of_gpu_changes(scenario, inputs);
   warn_of_recompute(scenario, inputs);
+  warn_of_offload(scenario, inputs);
 }
 
 }  // namespace moesim

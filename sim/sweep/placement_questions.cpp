@@ -85,11 +85,11 @@ std::vector<SweepAxis> slots(const SweepGrid& grid) {
 }
 
 /// Steps or iterations that the scenario has, from which on, and how many planners see before.
-struct AskedSteps {
+struct RecordedSteps {
   int first, count, warmup;
 };
 
-AskedSteps window_of(const Scenario& scenario) {
+RecordedSteps window_of(const Scenario& scenario) {
   if (scenario.iteration) {
     const bool said = scenario.steps.last >= 0;
     const int count = said ? scenario.steps.last - scenario.steps.first : 1;
@@ -106,7 +106,7 @@ AskedSteps window_of(const Scenario& scenario) {
 /// the first of these, so that every interval is charged the moves of one plan.
 std::vector<SweepAxis> intervals(const SweepGrid& grid) {
   const Scenario scenario = grid.unit(0);
-  AskedSteps window = window_of(scenario);
+  RecordedSteps window = window_of(scenario);
   if (window.warmup == 0) {  // a plan needs loads
     ++window.first;
     --window.count;

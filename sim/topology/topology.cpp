@@ -13,37 +13,13 @@
 #include "sim/base/id_vector.h"
 #include "sim/topology/asymptote.h"
 #include "sim/topology/cluster_limits.h"
+#include "sim/topology/route/host_routes.h"
 #include "sim/topology/route/loads.h"
 #include "sim/topology/route/paths.h"
 #include "sim/topology/route/routes.h"
 #include "sim/topology/seen_gpus.h"
 
 namespace moesim {
-
-const char* name_of(VertexKind kind) {
-  static constexpr const char* names[] = {"gpu",  "nvswitch", "pcie_switch", "socket", "nic",
-                                          "leaf", "spine",    "core",        "router"};
-  return names[static_cast<int>(kind)];
-}
-
-const char* name_of(Tier tier) {
-  static constexpr const char* names[] = {"host", "fabric", "wan"};
-  return names[static_cast<int>(tier)];
-}
-
-BytesPerSecond Link::bandwidth_of(std::int64_t number) const {
-  if (crowded.pairs == 0 || number <= crowded.from) return bandwidth;
-  if (number >= crowded.pairs) return crowded.bandwidth;
-  const auto inverse = [](std::int64_t pairs) { return 1 / static_cast<double>(pairs); };
-  const double part =
-      (inverse(number) - inverse(crowded.pairs)) / (inverse(crowded.from) - inverse(crowded.pairs));
-  return BytesPerSecond(crowded.bandwidth.value +
-                        part * (bandwidth.value - crowded.bandwidth.value));
-}
-
-double Link::part_of(Bytes size) const {
-  return table ? (size / bandwidth) / table->time(size) : 1;
-}
 
 namespace {
 
@@ -164,11 +140,13 @@ struct Topology::Cluster {
   explicit Cluster(Parts p)
       : parts(checked(std::move(p))),
         routes(parts),
+        host_routes(find_host_routes(parts)),
         crowds(std::any_of(parts.links.begin(), parts.links.end(),
                            [](const Link& link) { return link.crowded.pairs > 0; })) {}
   Parts parts;
   Routes routes;
-  bool crowds;  // some link yields less when crowded
+  std::vector<HostRoute> host_routes;  // [rank], or empty
+  bool crowds;                         // some link yields less when crowded
   mutable RateLooks looks{.classes = std::vector<std::uint64_t>(parts.classes.size())};
 
   /// The parts, for who asks for what exchanges cost.
@@ -257,6 +235,13 @@ Seconds Topology::overhead_of(const ByteMatrix& traffic) const {
   return exchange_overhead() + peer_overhead() * most_peers(traffic);
 }
 
+const HostRoute* Topology::host_route(GpuId gpu) const {
+  const Cluster& cluster = *impl_->cluster;
+  if (cluster.host_routes.empty()) return nullptr;
+  const HostRoute& route = cluster.host_routes[impl_->gpus[gpu].index()];
+  return route.out.empty() ? nullptr : &route;
+}
+
 std::vector<Path> Topology::paths(GpuId from, GpuId to) const {
   if (from == to) throw std::invalid_argument("paths: a GPU has no route to itself");
   return all_paths(impl_->cluster->routes, impl_->gpus[from].value, impl_->gpus[to].value);
@@ -276,6 +261,7 @@ LinkLoads Topology::loads(const GroupTraffic& traffic) const {
     throw std::invalid_argument(fmt::format("loads: a matrix of {} ranks on {} GPUs",
                                             traffic.matrix.ranks(), traffic.members.size()));
   }
+  if (traffic.with_hosts) return host_loads(*this, traffic);
   const Cluster& cluster = *impl_->cluster;
   std::vector<GpuId> gpus;  // as the cluster numbers them
   for (const GpuId member : traffic.members) gpus.push_back(impl_->gpus[member]);

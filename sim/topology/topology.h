@@ -75,6 +75,11 @@ struct Path {
   double share = 1;
 };
 
+/// The links between a GPU and the memory of its host, both ways.
+struct HostRoute {
+  std::vector<LinkId> out, back;
+};
+
 /// What an exchange asks of a link.
 struct LinkUse {
   LinkId link;
@@ -131,6 +136,9 @@ class Topology {
     std::string network = {};        // what its NICs are: "infiniband", "efa", ...; empty: unstated
     std::string measured_with = {};  // the transport in its rates and overheads; empty: in none
     double overhead_factor = 1;      // of what a transport costs in place of the overheads
+    /// Per rank the vertex that its copies to the memory of its host go to: a socket, or what its
+    /// PCIe link ends at. Empty, or an id below 0: nothing is known of that link.
+    std::vector<VertexId> host_memory = {};
   };
   /// Computes the routes. Throws Error when two GPUs cannot reach each other.
   explicit Topology(Parts parts);
@@ -171,12 +179,16 @@ class Topology {
   /// nothing of one GPU by itself.
   Seconds overhead_of(const ByteMatrix& traffic) const;
 
+  /// The way that copies take to the memory of the host; null: the cluster does not say.
+  const HostRoute* host_route(GpuId gpu) const;
+
   /// All equal-cost paths between two different GPUs, in a fixed order (lowest link ids first).
   std::vector<Path> paths(GpuId from, GpuId to) const;
 
   /// Puts every off-diagonal entry on its route. Equal-cost paths share evenly; the odd bytes go to
   /// the lowest link ids. O(entries + members x fabric switches): paths of single pairs would be
-  /// too many at thousands of GPUs.
+  /// too many at thousands of GPUs. Copies to the memory of hosts need their routes, and have no
+  /// overhead.
   LinkLoads loads(const GroupTraffic& traffic) const;
   /// Takes a matrix over all GPUs.
   LinkLoads loads(const ByteMatrix& traffic) const;

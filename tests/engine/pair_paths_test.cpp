@@ -21,7 +21,8 @@ Plan both_ways() {
 
 TEST(PairPaths, AreThoseOfEachPairOnce) {
   std::string routes;
-  const PairPaths paths(both_ways(), two_spines(),
+  const Plan moved = both_ways();
+  const PairPaths paths(moved, two_spines(),
                         [&](GpuId from, GpuId to, int place, std::span<const LinkId> links) {
                           for (const std::int64_t number :
                                {std::int64_t{from.value}, std::int64_t{to.value},
@@ -30,8 +31,8 @@ TEST(PairPaths, AreThoseOfEachPairOnce) {
                           }
                         });
   EXPECT_EQ(routes, "0 1 0 4 0 1 1 4 1 0 0 4 1 0 1 4 ");
-  ASSERT_EQ(paths.first(GpuId(0), GpuId(1)), 0U);
-  ASSERT_EQ(paths.first(GpuId(1), GpuId(0)), 2U);
+  ASSERT_EQ(paths.first(moved.ops.front().traffic(), GpuId(0), GpuId(1)), 0U);
+  ASSERT_EQ(paths.first(moved.ops.front().traffic(), GpuId(1), GpuId(0)), 2U);
   for (const std::size_t first : {0U, 2U}) {
     const auto ways = paths.of(first);
     ASSERT_EQ(ways.size(), 2U);

@@ -93,6 +93,22 @@ TEST(MegatronFlags, Recomputation) {
               HasSubstr("did you mean 'moe_act'?"));
 }
 
+TEST(MegatronFlags, Offloading) {
+  const auto offload = [](const std::string& flags) {
+    return values_in(megatron(flags), {"offload"});
+  };
+  EXPECT_EQ(offload("--offload-modules expert_fc1"), "-") << "without the switch";
+  EXPECT_EQ(offload("--fine-grained-activation-offloading --offload-modules expert_fc1 core_attn"),
+            "[expert_fc1, core_attn]");
+  EXPECT_THAT(megatron("--fine-grained-activation-offloading --offload-modules moe_act "
+                       "--activation-offload-fraction 0.5")
+                  .not_simulated,
+              Contains("--activation-offload-fraction 0.5"));
+  EXPECT_THAT(
+      error_in_megatron("--fine-grained-activation-offloading --offload-modules expert_fc2"),
+      HasSubstr("did you mean 'expert_fc1'?"));
+}
+
 TEST(MegatronFlags, Precision) {
   const auto precision = [](const std::string& flags) {
     return values_in(megatron(flags), {"precision"});

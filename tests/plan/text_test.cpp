@@ -51,6 +51,25 @@ Plan hand_made() {
   return plan;
 }
 
+TEST(PlanText, KeepsCopiesToTheMemoryOfHosts) {
+  Plan plan{"copies", 2, {}};
+  for (const bool back : {false, true}) {
+    Op copy = exchange("copy", {0, 1}, matrix(2, 4096, {{0, 0, 3}, {1, 1, 2}}));
+    copy.key.kind = OpKind::offload;
+    copy.stream = back ? Stream::from_host : Stream::to_host;
+    std::get<Exchange>(copy.work).with_hosts = true;
+    std::get<Exchange>(copy.work).transposed = back;
+    plan.add(std::move(copy));
+  }
+  const std::string text = to_text(plan);
+  EXPECT_THAT(text,
+              testing::HasSubstr(" to-host layer - forward other exchange 0,1 unit 4096 hosts"));
+  EXPECT_EQ(parse_plan(text, "copies"), plan);
+  std::string between = text;
+  between.replace(between.find("0:3"), 3, "1:3");
+  EXPECT_THROW(parse_plan(between, "copies"), Error);
+}
+
 TEST(PlanText, KeepsWavesOfFusedKernels) {
   Plan plan{"waves", 2, {}};
   Op fc1 = kernel("fc1-wave-1", 0, {}, MemoryBound{});

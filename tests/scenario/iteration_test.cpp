@@ -84,6 +84,7 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
         "parallel: {pp: 4, first_stage_layers: 2, last_stage_layers: 3}\nrecompute: [mlp, full]\n",
         "recompute: [moe_act, layernorm]\nrouting: balanced\nmicrobatches: {distinct: 2}\n",
         "paged_stash: {rank_capacity: 2, factor: 1.25, page: 32}\n",
+        "recompute: [layernorm]\noffload: [core_attn, attn_proj, expert_fc1]\n",
         "parallel: {pp: 4, embedding_as_layer: true, loss_as_layer: true}\nep: 2\n",
         "parallel: {pp: 4, ep: 2}\npipeline: combined-1f1b\noverlap: {all_to_all: false}\n",
         "host: {per_kernel: 10 us, graphs: [attn, moe_router], waits_for: [stage-transfer]}\n",
@@ -96,20 +97,6 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
     EXPECT_EQ(again.iteration, scenario.iteration) << keys;
     EXPECT_EQ(again.ep, scenario.ep) << keys;
   }
-}
-
-TEST(Iteration, FusedGroupedMlpIsOfExpertsInItsFormats) {
-  EXPECT_TRUE(spec_of("precision: nvfp4\nfused_grouped_mlp: true\n" + batch).fused_grouped_mlp);
-  for (const std::string precision :
-       {"bf16", "fp8-blockwise", "{format: mxfp8, parts: [attention]}"}) {
-    EXPECT_THAT(
-        mistakes_of("precision: " + precision + "\nfused_grouped_mlp: true\n" + batch),
-        AllOf(HasSubstr("'fused_grouped_mlp' with 'precision: "), HasSubstr("mxfp8 or nvfp4")));
-  }
-  EXPECT_THAT(
-      mistakes_of("precision: mxfp8\nfused_grouped_mlp: true\nrecompute: moe_act\n" + batch),
-      AllOf(HasSubstr("'fused_grouped_mlp' with 'recompute: moe_act'"),
-            HasSubstr("no kernel of its own could run again")));
 }
 
 TEST(Iteration, PrecisionIsAFormatOrWhereItIsUsed) {

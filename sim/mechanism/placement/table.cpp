@@ -29,6 +29,7 @@ PlacementMaker read_sglang(const YamlMap& params);
 PlacementMaker read_llep(const YamlMap& params);
 PlacementMaker read_moon_ep(const YamlMap& params);
 PlacementMaker read_ultra_ep(const YamlMap& params);
+PlacementMaker read_echo(const YamlMap& params);
 PlacementMaker read_feplb(const YamlMap& params);
 PlacementMaker read_waterfill(const YamlMap& params);
 PlacementMaker read_probe(const YamlMap& params);
@@ -92,6 +93,8 @@ const std::vector<PlacementMechanism>& placement_mechanisms() {
        read_moon_ep},
       {"ultra-ep", "quotas of token-slots for replicas in the NVLink domain (UltraEP)",
        read_ultra_ep},
+      {"echo", "surplus token-slots to spare slots of other GPUs, with their experts (ECHO)",
+       read_echo},
       {"feplb", "whole experts to other GPUs of the NVLink domain, after the gate (FEPLB)",
        read_feplb},
       {"waterfill", "the shared expert as a choice of its own, for ranks with few rows (SGLang)",

@@ -43,6 +43,12 @@ Slowdown::Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events
   for (const ExchangePrice& price : plan.prices()) {
     carries_.push_back(price != nullptr && !price->loads.uses.empty());
   }
+  // Copy engines take no multiprocessors, and kernels none of their time.
+  for (OpId id(0); id.index() < plan.plan().ops.size(); ++id.value) {
+    const Op& op = plan.plan()[id];
+    if (op.exchange() == nullptr || !op.exchange()->with_hosts) continue;
+    for (std::size_t c = 0; c < op.collectives(); ++c) carries_[plan.price_of(id, c)] = false;
+  }
   if (slows_exchanges_) active_.resize(plan.numbers());
 }
 

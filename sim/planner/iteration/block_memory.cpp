@@ -36,9 +36,12 @@ PassBytes bytes_of(const StageSpace& stage, const HeldBlock& held) {
     return bytes;
   }
   bytes.waiting = kept_activations(model, held.layer, held.block, shard, {});
-  bytes.kept =
-      kept_activations(model, held.layer, held.block, shard, stage.options().spec.recompute);
+  const IterationSpec& spec = stage.options().spec;
+  bytes.kept = kept_activations(model, held.layer, held.block, shard, spec.recompute);
   bytes.again = bytes.waiting + bytes.kept * -1;
+  bytes.moved =
+      moved_activations(model, held.layer, held.block, shard, spec.recompute, spec.offload);
+  bytes.kept += bytes.moved * -1;
   if (held.block == BlockKind::embedding) {
     bytes.forward = Bytes(all);
     return bytes;
@@ -145,6 +148,12 @@ Bytes kept_expert_row(const StageSpace& stage, DataType kept) {
   return kept_expert_activations(stage.model(), 1, etp, kept, stage.options().spec.recompute);
 }
 
+Bytes moved_expert_row(const StageSpace& stage, DataType kept) {
+  const auto etp = static_cast<int>(stage.groups(ParallelAxis::etp).front().size());
+  const IterationSpec& spec = stage.options().spec;
+  return moved_expert_activations(stage.model(), 1, etp, kept, spec.recompute, spec.offload);
+}
+
 std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
                                                  const ChunkLayers& layers) {
   const MoeModel& model = stage.model();
@@ -156,7 +165,7 @@ std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
   for (const ReplayedLayer& replayed : layers.replayed) {
     const LayerWork& work = replayed.work();
     const DataType kept = stage.shard().gemm_types.of(GemmPart::experts, work.number, Role::wgrad);
-    const Bytes row = kept_expert_row(stage, kept);
+    const Bytes row = kept_expert_row(stage, kept), moved_row = moved_expert_row(stage, kept);
     const Bytes whole_row = kept_expert_activations(model, 1, etp, kept, {});
     const auto memory = memory_of_experts(work, stage.expert_model(), stage.options().state);
     const bool shared = work.decision.gradients == GradientLayout::summed;  // by itself
@@ -170,7 +179,8 @@ std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
       const std::int64_t arrived = replayed.gathered()[gpu.index()];
       PassBytes& bytes = of_layer[gpu.index()];
       const bool keeps = !stage.options().serves();
-      bytes.kept = row * (keeps ? rows : 0);
+      bytes.moved = moved_row * (keeps ? rows : 0);
+      bytes.kept = row * (keeps ? rows : 0) + bytes.moved * -1;
       bytes.again = (whole_row + row * -1) * rows;
       const std::int64_t moved = std::max(packed, rows) + arrived;
       bytes.waiting = (whole_row + Bytes(width * element)) * rows;

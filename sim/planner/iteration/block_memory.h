@@ -13,6 +13,7 @@ namespace moesim {
 /// Bytes of one block, or of the routed experts of one GPU in one layer.
 struct PassBytes {
   Bytes kept;      // from the forward to the backward pass
+  Bytes moved;     // in between in the memory of the host, unless it is of a last layer that stays
   Bytes again;     // more that is there again while the backward pass runs
   Bytes waiting;   // from input gradients to weight gradients if these are apart
   Bytes forward;   // in addition to what is kept, while it works
@@ -37,6 +38,9 @@ std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk);
 
 /// What routed experts keep of a row from the forward to the backward pass.
 Bytes kept_expert_row(const StageSpace& stage, DataType kept);
+
+/// What of it waits in the memory of the host.
+Bytes moved_expert_row(const StageSpace& stage, DataType kept);
 
 /// [MoE layer of the chunk][GPU of the stage] of a microbatch with these rows.
 std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,

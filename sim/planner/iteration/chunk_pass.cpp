@@ -24,10 +24,6 @@ LayerOps::Cell cell_of(const ChunkParts& chunk, int microbatch, bool weights_apa
           chunk.stage.options().spec.fused_grouped_mlp};
 }
 
-BlockKind block_of(StagePartKind kind) {
-  return kind == StagePartKind::embedding ? BlockKind::embedding : BlockKind::head;
-}
-
 }  // namespace
 
 ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart)
@@ -65,12 +61,15 @@ LayerPass ChunkPass::pass(const Layer& layer, Pass way) const {
 void ChunkPass::block(Pass way, int layer, BlockKind kind) {
   if (way == Pass::forward) {
     chunk_.blocks.forward(chain_, cell_, layer, kind);
-    return;
+    return store_block(layer, kind);
   }
+  const MovedPart part = kind == BlockKind::moe ? MovedPart::moe : MovedPart::attention;
+  chain_.require(load(layer, part));
   // If layers run again as a whole, nothing is left to be run here.
   const auto whole = kind == BlockKind::moe ? RecomputeModule::moe : RecomputeModule::full;
   if (!recomputes(whole)) chunk_.blocks.recompute(chain_, cell_, layer, kind);
   chunk_.blocks.backward(chain_, cell_, layer, kind, weights_apart_);
+  if (kind == BlockKind::moe || kind == BlockKind::attention) end_of(part);
 }
 
 void ChunkPass::around_shared(const Layer& layer, Role role, bool gather) {
@@ -93,24 +92,11 @@ void ChunkPass::compute_again(const Layer& layer) {
     if (layer.moe < 0 && layer.blocks.ffn) again(*layer.blocks.ffn);
   }
   if (layer.moe < 0 || !recomputes(RecomputeModule::moe)) return;
+  chain_.require(load(layer.number, MovedPart::moe));
   again(BlockKind::moe);
   around_shared(layer, Role::recompute, true);
   ops_.recompute(layer.moe);
   around_shared(layer, Role::recompute, false);
-}
-
-void ChunkPass::sum_gradients(OpChain& chain, const StagePart& part) {
-  if (chunk_.sums != nullptr) chunk_.sums->sum(chain, cell_, part, last_);
-}
-
-/// While a part runs, the weights of the next one travel.
-void ChunkPass::require_weights(std::size_t part, Pass way) {
-  if (chunk_.sums == nullptr) return;
-  chunk_.sums->require(chain_, cell_, chunk_.stage, chunk_.parts[part], way);
-  if (way == Pass::forward ? part + 1 == chunk_.parts.size() : part == 0) return;  // the last one
-  const StagePart& next = chunk_.parts[way == Pass::forward ? part + 1 : part - 1];
-  const bool without_weights = way == Pass::backward && next.kind == StagePartKind::embedding;
-  if (!without_weights) chunk_.sums->fetch(chain_, cell_, next, way);
 }
 
 /// The coarse attention of a model that is not whole is an op of its MoE layers. A layer of
@@ -155,7 +141,7 @@ void ChunkPass::around(StagePartKind kind, Pass way) {
     if (part.kind != kind || !chunk_.stage.runs(kind, cell_.microbatch)) continue;
     const bool needs = way == Pass::forward || kind == StagePartKind::head;
     if (needs) require_weights(p, way);
-    for (const int number : runs_of(kind, way)) block(way, number, block_of(kind));
+    for (const int number : runs_of(kind, way)) block(way, number, edge_block(kind));
     if (way == Pass::backward && !weights_apart_) sum_gradients(chain_, part);
   }
 }
@@ -201,7 +187,10 @@ PassPieces ChunkPass::forward() {
                       around_shared(layer, Role::plain, false);
                     }});
     list.push_back({LayerPart::dispatch, [this, layer] { pass(layer, Pass::forward).dispatch(); }});
-    list.push_back({LayerPart::mlp, [this, layer] { pass(layer, Pass::forward).experts(); }});
+    list.push_back({LayerPart::mlp, [this, layer] {
+                      pass(layer, Pass::forward).experts();
+                      store_rows(layer);
+                    }});
     list.push_back({LayerPart::combine, [this, layer] { pass(layer, Pass::forward).combine(); }});
   }
   pieces.end = [this] {
@@ -244,7 +233,11 @@ PassPieces ChunkPass::backward() {
       continue;
     }
     list.push_back({LayerPart::combine, [this, layer] { pass(layer, Pass::backward).dispatch(); }});
-    list.push_back({LayerPart::mlp, [this, layer] { pass(layer, Pass::backward).experts(); }});
+    list.push_back({LayerPart::mlp, [this, layer] {
+                      ops_.experts_await(load(layer.number, MovedPart::experts));
+                      pass(layer, Pass::backward).experts();
+                      end_of(MovedPart::experts);
+                    }});
     list.push_back({LayerPart::dispatch, [this, layer] { pass(layer, Pass::backward).combine(); }});
     list.push_back({LayerPart::attention, [this, layer, begin_next] {
                       around_shared(layer, Role::dgrad, true);
@@ -260,40 +253,6 @@ PassPieces ChunkPass::backward() {
     around(StagePartKind::embedding, Pass::backward);
     at_edge(Point::pass_ends, Pass::backward);
   };
-  return pieces;
-}
-
-PassPieces ChunkPass::weight_gradients() {
-  PassPieces pieces = empty_pass();
-  const auto weights = [this](int layer, BlockKind kind) {
-    if (chunk_.whole) chunk_.blocks.weight_gradients(apart_chain_, cell_, layer, kind);
-  };
-  const auto beside = [this, weights](StagePartKind kind) {
-    for (const StagePart& part : chunk_.parts) {
-      if (part.kind != kind) continue;
-      for (const int number : runs_of(kind, Pass::backward)) weights(number, block_of(kind));
-      sum_gradients(apart_chain_, part);
-    }
-  };
-  pieces.begin = [beside] { beside(StagePartKind::head); };
-  for (std::size_t i = list_.size(); i-- > 0;) {
-    const Layer layer = list_[i];
-    auto& list = pieces.layers[i];
-    list.push_back({LayerPart::mlp, [this, layer, weights] {
-                      if (layer.moe >= 0) return apart_ops_.expert_weight_gradients(layer.moe);
-                      if (layer.blocks.ffn) weights(layer.number, *layer.blocks.ffn);
-                    }});
-    list.push_back({LayerPart::attention, [this, layer, weights] {
-                      if (layer.moe >= 0) apart_ops_.other_weight_gradients(layer.moe);
-                      const bool coarse = layer.moe >= 0 && !chunk_.whole;
-                      if (coarse) apart_ops_.attention_weight_gradients(layer.moe);
-                      if (layer.blocks.mixer) weights(layer.number, *layer.blocks.mixer);
-                      const bool joins = chunk_.parts[layer.part].kind == StagePartKind::mtp;
-                      if (joins) weights(layer.number, BlockKind::mtp);
-                      sum_gradients(apart_chain_, chunk_.parts[layer.part]);
-                    }});
-  }
-  pieces.end = [beside] { beside(StagePartKind::embedding); };
   return pieces;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/planner/iteration/block_ops.h"
+#include "sim/planner/iteration/host_copies.h"
 #include "sim/planner/iteration/optimizer_ops.h"
 #include "sim/planner/iteration/stage_layers.h"
 #include "sim/planner/parallel/layer_layout.h"
@@ -21,6 +22,11 @@ struct PassPiece {
   LayerPart part;
   std::function<void()> add;
 };
+
+/// The block of the embedding, or of the head.
+constexpr BlockKind edge_block(StagePartKind kind) {
+  return kind == StagePartKind::embedding ? BlockKind::embedding : BlockKind::head;
+}
 
 /// A pass through a chunk.
 struct PassPieces {
@@ -41,6 +47,8 @@ struct ChunkParts {
   bool whole = true;             // whether the model says what is around its experts
   OptimizerOps* sums = nullptr;  // where the iteration ends with an update
   StashCopies* stash = nullptr;  // of the stage, if there is a paged stash
+  HostCopies* copies = nullptr;  // of the stage, if something waits in the memory of hosts
+  std::set<std::pair<int, int>> keeping_last_layer = {};
 
   ChunkLayers& of(int microbatch) const {
     return *microbatches[static_cast<std::size_t>(microbatch) % microbatches.size()];
@@ -92,6 +100,11 @@ class ChunkPass {
     return {{}, std::vector<std::vector<PassPiece>>(list_.size()), {}};
   }
   void at_edge(Point point, Pass way);
+  bool stays(int layer, MovedPart part) const;
+  void store_block(int layer, BlockKind kind);
+  void store_rows(const Layer& layer);
+  std::vector<OpId> load(int layer, MovedPart part);
+  void end_of(MovedPart part);
   void sum_gradients(OpChain& chain, const StagePart& part);
   void require_weights(std::size_t part, Pass way);
 

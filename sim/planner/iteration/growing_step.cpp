@@ -148,6 +148,11 @@ void GrowingStep::add_stage(int r) {
                          ? std::make_unique<StashCopies>(StashCopies{
                                kept_expert_row(stage, stage.shard().gemm_types.kept_of_experts())})
                          : nullptr);
+  copies_.push_back(stage.options().spec.offload.empty()
+                        ? nullptr
+                        : std::make_unique<HostCopies>(stage, step_.topology,
+                                                       joins_on(step_) != nullptr, cells_apart_));
+  const auto keeping = keeping_last_layer(step_.pipeline.of(r));
   auto& chunks = chunks_.emplace_back();
   for (int chunk = 0; chunk < step_.pipeline.chunks(); ++chunk) {
     ChunkParts& parts = *chunks.emplace_back(std::make_unique<ChunkParts>(
@@ -159,6 +164,8 @@ void GrowingStep::add_stage(int r) {
     parts.parts = step_.parts(r, chunk);
     parts.whole = step_.whole;
     parts.stash = stashes_.back().get();
+    parts.copies = copies_.back().get();
+    parts.keeping_last_layer = keeping;
   }
   done_.emplace_back(stage.everybody().size());
   left_.emplace_back(chunks.size(), 0);

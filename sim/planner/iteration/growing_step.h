@@ -64,6 +64,7 @@ class GrowingStep {
   Transfers transfers_;
   std::vector<std::unique_ptr<BlockOps>> blocks_;                 // [stage]
   std::vector<std::unique_ptr<StashCopies>> stashes_;             // [stage]; null: there is none
+  std::vector<std::unique_ptr<HostCopies>> copies_;               // [stage]; null: there are none
   std::vector<std::vector<std::unique_ptr<ChunkParts>>> chunks_;  // [stage][chunk]
   std::vector<std::unique_ptr<OptimizerOps>> optimizers_;         // [stage] of the first copies
   std::map<PassKey, std::unique_ptr<ChunkPass>> passes_;          // that have begun

@@ -10,6 +10,7 @@
 #include "sim/model/host_model.h"
 #include "sim/model/kv_cache.h"
 #include "sim/model/moe_model.h"
+#include "sim/model/offload.h"
 #include "sim/model/recompute.h"
 #include "sim/model/software.h"
 #include "sim/planner/iteration/paged_stash.h"
@@ -20,6 +21,8 @@
 #include "sim/planner/pipeline/pipeline.h"
 
 namespace moesim {
+
+class Topology;
 
 /// Whose tokens an iteration replays: the trace's, or as many for every expert (forced balance, as
 /// benchmarks have it).
@@ -48,7 +51,7 @@ struct OverlapSpec {
 struct SpecPlaces {
   std::string file;  // empty: nowhere
   // Lines from 1, 0: not in the file; batch: or serving.
-  int parallel = 0, pipeline = 0, batch = 0, precision = 0;
+  int parallel = 0, pipeline = 0, batch = 0, precision = 0, offload = 0;
   bool operator==(const SpecPlaces&) const { return true; }
 };
 
@@ -64,6 +67,7 @@ struct IterationSpec {
   int sequence = 0;      // tokens
   PipelineKind pipeline = PipelineKind::one_f_one_b;
   Recompute recompute;
+  Offload offload = {};  // what waits in the memory of the host in place of the GPU's
   int zero = 1;
   /// Groups of replicas that each hold all state once, shared as `zero` says; gradients are then
   /// summed between them (HSDP: PyTorch FSDP, arXiv 2304.11277, section 3.2.2).
@@ -114,6 +118,9 @@ IterationShape shape_of(const IterationSpec& spec, int gpus, const MoeModel& mod
 int drafting_layers(const IterationSpec& spec, const MoeModel& model);
 /// How a GPU holds the cache of its sequences.
 CacheShard cache_shard(const IterationSpec& spec, const MoeModel& model);
+/// Throws Error naming the key unless every GPU has a link to the memory of its host, if something
+/// waits there.
+void check_offload(const IterationSpec& spec, const Topology& topology);
 /// Throws Error for what nobody can plan yet: ZeRO 2 and 3 over the copies of DualPipe.
 void check_can_plan(const IterationSpec& spec);
 

@@ -90,6 +90,7 @@ Planner::Planner(const SystemSpec& system, const Topology& topology, const MoeMo
       microbatches_(spec_.only_layers ? Microbatches()
                                       : make_microbatches(trace, shape_, spec_.spec)) {
   check_can_plan(spec_.spec);
+  check_offload(spec_.spec, topology);
   expert_model_ = with_parts_of_experts(model, shape_.grid.size(ParallelAxis::etp));
   if (!spec_.only_layers) layers = iteration_layers();
   for (int stage = 0; stage < shape_.grid.stages(); ++stage) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "sim/planner/iteration/block_memory.h"
@@ -10,7 +12,9 @@
 
 namespace moesim {
 
-/// Every microbatch brings its own rows. Within a turn blocks follow one another: what a block
+/// Every microbatch brings its own rows. What waits in the memory of the host is on the GPU besides
+/// from a block's forward until that of the next one begins, and from the end of the backward two
+/// blocks before its own. Within a turn blocks follow one another: what a block
 /// keeps is there from its forward on, until its backward has ended, or its weight gradients if
 /// they are apart. In a merged turn a block of the forward is at work together with one of the
 /// backward.
@@ -46,12 +50,15 @@ class StageMemory {
   const ChunkLayers& layers_of(const StageWork& work) const;
   Bytes transfers(const StageWork& work) const;
   const Experts& experts(const StageWork& work) const;
+  void find_last_blocks();
 
   const StageSpace& stage_;
   const Pipeline& pipeline_;
   int number_;
   std::vector<const ChunkParts*> chunks_;
   std::vector<std::vector<ChunkBlock>> blocks_;    // [chunk]
+  std::vector<std::vector<bool>> last_;            // [chunk][block] whether no later one is alike
+  std::set<std::pair<int, int>> keeping_last_;     // see keeping_last_layer
   std::map<const ChunkLayers*, Experts> experts_;  // of every microbatch that differs
   std::vector<MemoryUse> state_;                   // [GPU of the stage]
   Bytes second_moments_;  // of what Adam updates next to Muon, on every GPU

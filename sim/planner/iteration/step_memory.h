@@ -48,6 +48,7 @@ struct MemoryPeak {
   StageWork work = {};
   int layer = -1;  // at work; below 0: embedding or head
   BlockKind block = BlockKind::embedding;
+  Bytes on_host = {};  // the most that waits in the memory of the host at any moment
 
   /// "in turn 12 of pipeline stage 0 (backward of microbatch 3, attention of layer 7)",
   /// "in the update of pipeline stage 0"

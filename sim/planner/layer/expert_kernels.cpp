@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the routed experts of a layer compute: their kernels of LayerOps.
 #include <algorithm>
+#include <utility>
 
 #include "sim/planner/layer/layer_step.h"
 
@@ -36,7 +37,8 @@ void fill_tiles(GroupedGemm& product, const ProductTiles& tiles) {
 
 void LayerOps::experts(int layer, Pass pass) {
   wait_for_gather(layer, pass);
-  const std::vector<OpId> copies = stash_waits(layer, pass);
+  std::vector<OpId> copies = stash_waits(layer, pass);
+  for (const OpId op : std::exchange(experts_await_, {})) copies.push_back(op);
   if (chunks_results(layer)) {
     add_experts_inner(step(layer, pass), false);
     begin_chunks(layer);

@@ -65,6 +65,8 @@ class LayerOps {
   void before_dispatch(int layer, Pass pass);  // gate, shared experts, permute
   void dispatch(int layer, Pass pass);
   void experts(int layer, Pass pass);  // waits for what was gathered for it
+  /// The next experts wait for these ops, too.
+  void experts_await(std::vector<OpId> ops) { experts_await_ = std::move(ops); }
   /// Their forward again, before their backward, unless it has run again.
   void recompute_experts(int layer);
   void combine(int layer, Pass pass);
@@ -191,10 +193,11 @@ class LayerOps {
   Group everybody_;
   // [layer] per GPU the ops that the experts of a pass wait for
   std::vector<std::vector<OpId>> gathered_[2];
-  std::vector<bool> gathers_[2];           // [layer] whether the gather of a pass has been launched
-  std::vector<bool> experts_again_;        // [layer] whether their forward has run again
-  std::vector<OpId> parameters_;           // on their way, nobody waits yet
-  std::vector<Mark> computed_;             // [layer] the end of its weight gradients
+  std::vector<bool> gathers_[2];     // [layer] whether the gather of a pass has been launched
+  std::vector<bool> experts_again_;  // [layer] whether their forward has run again
+  std::vector<OpId> parameters_;     // on their way, nobody waits yet
+  std::vector<Mark> computed_;       // [layer] the end of its weight gradients
+  std::vector<OpId> experts_await_;
   std::vector<std::vector<OpId>> loaded_;  // [layer] copies that came back from the stash
 };
 

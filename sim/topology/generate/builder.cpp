@@ -2,6 +2,7 @@
 // Vertices, cables and nesting levels of generated clusters.
 #include "sim/topology/generate/builder.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -39,10 +40,17 @@ void Builder::gpu(int vertex, const std::string& model, std::map<int, int> group
   groups_of_.push_back(std::move(groups));
 }
 
+void Builder::host_memory(const std::vector<int>& vertices) {
+  parts_.host_memory.resize(parts_.gpus.size(), VertexId(-1));
+  std::ranges::transform(vertices, parts_.host_memory.end() - std::ssize(vertices),
+                         [](int vertex) { return VertexId(vertex); });
+}
+
 Topology::Parts Builder::take(std::string name, Seconds exchange_overhead, Seconds peer_overhead) {
   parts_.name = std::move(name);
   parts_.exchange_overhead = exchange_overhead;
   parts_.peer_overhead = peer_overhead;
+  if (!parts_.host_memory.empty()) parts_.host_memory.resize(parts_.gpus.size(), VertexId(-1));
   parts_.levels.push_back({"cluster", std::vector<int>(parts_.gpus.size(), 0), 1});
   for (std::size_t d = 0; d < level_names.size(); ++d) {
     const Level& above = parts_.levels.back();

@@ -36,6 +36,8 @@ class Builder {
   int next_host() { return hosts_++; }
   /// Adds the next rank. groups: depth -> the GPU's group there.
   void gpu(int vertex, const std::string& model, std::map<int, int> groups);
+  /// What copies of the newest ranks to the memory of their host go to, one vertex each.
+  void host_memory(const std::vector<int>& vertices);
   /// A new group number at one depth (see level_names in builder.cpp).
   int next_group(int depth) { return group_count_[depth]++; }
   Topology::Parts take(std::string name, Seconds exchange_overhead, Seconds peer_overhead);

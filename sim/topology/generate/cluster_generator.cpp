@@ -39,8 +39,9 @@ Size size_of(const NodeGroup& group) {
   Size size;
   size.hosts = count;
   const double ports = node.shares_ports() ? gpus : 0;
-  size.vertices = count * (gpus + nics + tree + ports + 1);
-  size.cables = count * (nvlinks + gpus + 2 * nics + tree * tree);
+  const double memories = node.c2c ? gpus : 0;
+  size.vertices = count * (gpus + nics + tree + ports + memories + 1);
+  size.cables = count * (nvlinks + gpus + 2 * nics + tree * tree + memories);
   return size;
 }
 

@@ -30,6 +30,7 @@ class Node {
       attach_nic(nic, k);
       nics.push_back({nic, node, k, spec_.nic});
     }
+    join_host_memory();
     return nics;
   }
 
@@ -108,6 +109,7 @@ class Node {
     if (spec_.pcie.sockets == 0) {
       if (spec_.nics >= spec_.gpus) {
         const auto gpu = static_cast<std::size_t>(k / (spec_.nics / spec_.gpus));
+        if (pcie_ends_.size() == gpu) pcie_ends_.push_back(nic);
         if (ports_.empty()) return pcie(gpus_[gpu], nic);
         // The link of the GPU has the latency, and yields less if it is crowded or measured.
         const Wire behind{spec_.pcie.link.bandwidth, Seconds(0)};
@@ -116,6 +118,7 @@ class Node {
       }
       const int each = spec_.gpus / spec_.nics;
       for (int g = k * each; g < (k + 1) * each; ++g) pcie(gpus_[g], nic);
+      pcie_ends_.insert(pcie_ends_.end(), static_cast<std::size_t>(each), nic);
       return;
     }
     const bool at_switch = switches_ > 0 && spec_.nics % switches_ == 0;
@@ -124,13 +127,34 @@ class Node {
     pcie(places[k / each], nic);
   }
 
+  /// A GPU's copies to the memory of its host share its PCIe link with its NIC, and the tree above
+  /// if there is one; or have a link of their own.
+  void join_host_memory() {
+    if (spec_.c2c) {
+      std::vector<int> memories;
+      for (std::size_t g = 0; g < gpus_.size(); ++g) {
+        memories.push_back(add(fmt::format("memory{}", g), VertexKind::socket));
+        builder_.cable(gpus_[g], memories.back(), "c2c", Tier::host, *spec_.c2c, cost::pcie);
+      }
+      return builder_.host_memory(memories);
+    }
+    if (!spec_.pcie.stated) return;
+    if (sockets_.empty()) return builder_.host_memory(ports_.empty() ? pcie_ends_ : ports_);
+    std::vector<int> of_gpus;
+    for (std::size_t g = 0; g < gpus_.size(); ++g) {
+      of_gpus.push_back(sockets_[g * sockets_.size() / gpus_.size()]);
+    }
+    builder_.host_memory(of_gpus);
+  }
+
   Builder& builder_;
   const NodeSpec& spec_;
   std::string prefix_;
   int host_;
   int switches_;
   std::vector<int> gpus_, sockets_, pcie_switches_;
-  std::vector<int> ports_;  // of the GPUs, if several NICs share each
+  std::vector<int> ports_;      // of the GPUs, if several NICs share each
+  std::vector<int> pcie_ends_;  // [GPU] the first NIC at it, without sockets
 };
 
 }  // namespace

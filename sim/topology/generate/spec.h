@@ -37,6 +37,7 @@ struct NodeSpec {
   NvlinkKind nvlink = NvlinkKind::none;
   Wire nvlink_wire;
   PcieSpec pcie;
+  std::optional<Wire> c2c;  // of each GPU to the memory of its CPU, next to PCIe
   int nics = 0;
   Wire nic;
   /// Whether several NICs share the PCIe link of one GPU.

@@ -8,6 +8,7 @@
 #include "sim/topology/cluster_limits.h"
 #include "sim/topology/narrow_front.h"
 #include "sim/topology/read/spec_reader.h"
+#include "sim/topology/route/host_routes.h"
 
 namespace moesim {
 namespace {
@@ -30,6 +31,7 @@ class ExplicitReader {
     }
     warn_of_narrow_fronts();
     add_levels();
+    parts_.host_memory = nearest_sockets(parts_);
     return std::move(parts_);
   }
 

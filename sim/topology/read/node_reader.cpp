@@ -208,6 +208,7 @@ NodeSpec read_node(const YamlMap& map) {
   if (pcie && map.good({"gpu"})) {
     warn_if_doubled(pcie->map(), node.pcie.link.bandwidth, node.gpu, LinkKind::pcie);
   }
+  if (const auto c2c = map.find("c2c")) node.c2c = read_wire(c2c->map(), LinkKind::socket);
   const auto nics = map.find("nics");
   if (nics) read_nics(nics->map(), node);
   if (nics && pcie && nics->map().good({"bandwidth", "count"}) &&

@@ -154,7 +154,7 @@ TEST(Refusals, NameThePolicy) {
   PlacementContext context{EpGroups(two_nodes(), 4), model, model.experts, 1, true, {}, 0, 0, {}};
   context.who = "mine";
   for (const std::string kind :
-       {"llep", "moon-ep", "ultra-ep", "feplb", "free-balance", "probe", "occult"}) {
+       {"llep", "moon-ep", "ultra-ep", "echo", "feplb", "free-balance", "probe", "occult"}) {
     const SystemSpec system = parse_system(
         "{name: t, source: test, routing: identity, dispatch: alltoall, schedule: sequential, "
         "placement: " +

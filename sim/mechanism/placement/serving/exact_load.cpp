@@ -20,33 +20,6 @@ std::size_t least_of(const Counts& of) {
   return static_cast<std::size_t>(std::ranges::min_element(of) - of.begin());
 }
 
-/// A plan with what every expert's GPUs compute: [expert][gpu], the owner's share among them.
-llep::Plan plan_from(const std::vector<Counts>& parts, int gpus, bool owner_first) {
-  const auto experts = static_cast<int>(parts.size());
-  llep::Plan plan;
-  plan.chunks.resize(parts.size());
-  plan.loads.resize(static_cast<std::size_t>(gpus));
-  for (int e = 0; e < experts; ++e) {
-    const Counts& of_gpu = parts[static_cast<std::size_t>(e)];
-    const GpuId owner = llep::owner(ExpertId(e), experts, gpus);
-    std::int64_t dealt = 0;
-    const auto give = [&](GpuId gpu) {
-      const std::int64_t count = of_gpu[gpu.index()];
-      if (count == 0) return;
-      plan.chunks[static_cast<std::size_t>(e)].push_back({gpu, dealt, dealt + count});
-      plan.loads[gpu.index()] += count;
-      dealt += count;
-      if (gpu != owner) plan.transfers.push_back({ExpertId(e), owner, gpu});
-    };
-    if (owner_first) give(owner);
-    for (int g = 0; g < gpus; ++g) {
-      if (!owner_first || GpuId(g) != owner) give(GpuId(g));
-    }
-  }
-  plan.capacity = *std::ranges::max_element(plan.loads);
-  return plan;
-}
-
 std::vector<Counts> at_home(std::span<const std::int64_t> counts, int gpus) {
   const auto experts = static_cast<int>(counts.size());
   std::vector<Counts> parts(counts.size(), Counts(static_cast<std::size_t>(gpus)));
@@ -192,6 +165,32 @@ class Exports {
 };
 
 }  // namespace
+
+llep::Plan plan_from(const std::vector<Counts>& parts, int gpus, bool owner_first) {
+  const auto experts = static_cast<int>(parts.size());
+  llep::Plan plan;
+  plan.chunks.resize(parts.size());
+  plan.loads.resize(static_cast<std::size_t>(gpus));
+  for (int e = 0; e < experts; ++e) {
+    const Counts& of_gpu = parts[static_cast<std::size_t>(e)];
+    const GpuId owner = llep::owner(ExpertId(e), experts, gpus);
+    std::int64_t dealt = 0;
+    const auto give = [&](GpuId gpu) {
+      const std::int64_t count = of_gpu[gpu.index()];
+      if (count == 0) return;
+      plan.chunks[static_cast<std::size_t>(e)].push_back({gpu, dealt, dealt + count});
+      plan.loads[gpu.index()] += count;
+      dealt += count;
+      if (gpu != owner) plan.transfers.push_back({ExpertId(e), owner, gpu});
+    };
+    if (owner_first) give(owner);
+    for (int g = 0; g < gpus; ++g) {
+      if (!owner_first || GpuId(g) != owner) give(GpuId(g));
+    }
+  }
+  plan.capacity = *std::ranges::max_element(plan.loads);
+  return plan;
+}
 
 llep::Plan moon_ep(std::span<const std::int64_t> counts, int gpus) {
   llep::applies(counts, gpus, 0);  // throws for counts that cannot be spread

@@ -6,10 +6,16 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "sim/mechanism/placement/serving/llep.h"
 
 namespace moesim::exact_load {
+
+/// A plan with what every expert's GPUs compute: [expert][gpu]. Its GPUs come in their order, the
+/// owner before them if `owner_first`.
+llep::Plan plan_from(const std::vector<std::vector<std::int64_t>>& parts, int gpus,
+                     bool owner_first);
 
 /// MoonEP (MoonshotAI/MoonEP, the plan of planning.py): every GPU computes as many token-slots as
 /// any other; the first GPUs get what does not divide. The most loaded home hands to the roomiest

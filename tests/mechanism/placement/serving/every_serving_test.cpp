@@ -165,6 +165,8 @@ INSTANTIATE_TEST_SUITE_P(
              "sglang_chunks"},
         Kind{"{kind: llep, least_chunk: 1}", "llep", false},
         Kind{"{kind: moon-ep, received: regather}", "moon_ep", false},
+        Kind{"{kind: echo, received: regather}", "echo", false},
+        Kind{"{kind: echo, slots: 2, received: regather}", "echo_two", false},
         Kind{"{kind: ultra-ep, least_rows: 1, received: regather}", "ultra_ep", false},
         Kind{"{kind: feplb, dynamic: 1}", "feplb", false},
         Kind{"{kind: probe, received: regather}", "probe", false},

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// ECHO, elastic cloning of hot experts (NVIDIA/Megatron-LM PR 2368 at a2b16b87,
+// offloading_planner.py): token-slots above the mean go, with their expert, to spare slots of other
+// GPUs, for one step.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/mechanism/placement/serving/llep.h"
+
+namespace moesim::echo {
+
+/// What leaves its home: of every GPU above the mean (rounded down) the surplus, from its most
+/// loaded experts. GPUs below it have room up to the mean, and `slots` spare slots.
+///  - With one slot, GPUs take one expert each, those with the most room first: approximate bin
+///    packing. Experts are in 8 buckets by what they have to give: the mean or more, then by
+///    sevenths of it. A GPU takes from the first expert of the fullest bucket, whose rest goes to
+///    the end of its new bucket.
+///  - With more, surpluses and rooms, both in descending order, are laid side by side, and a GPU
+///    takes the largest of its overlaps; the others stay at home.
+/// Ties: lower expert, lower GPU. Chunks are in the order of GPUs. Throws Error unless gpus divides
+/// the experts.
+llep::Plan plan(std::span<const std::int64_t> counts, int gpus, int slots);
+
+/// Shares [rank][expert] for Placement(experts, llep::table(plan)). A clone gets from every rank
+/// its part of the expert's token-slots, rounded down, and what is missing from the lowest ranks.
+/// Of a rank's own token-slots the first ones go to clones.
+std::vector<std::vector<Shares>> shares(const llep::Plan& plan, const LoadMatrix& loads);
+
+}  // namespace moesim::echo
