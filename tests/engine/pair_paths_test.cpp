@@ -31,8 +31,8 @@ TEST(PairPaths, AreThoseOfEachPairOnce) {
                           }
                         });
   EXPECT_EQ(routes, "0 1 0 4 0 1 1 4 1 0 0 4 1 0 1 4 ");
-  ASSERT_EQ(paths.first(moved.ops.front().traffic(), GpuId(0), GpuId(1)), 0U);
-  ASSERT_EQ(paths.first(moved.ops.front().traffic(), GpuId(1), GpuId(0)), 2U);
+  ASSERT_EQ(paths.first(moved.ops[1].traffic(), GpuId(0), GpuId(1)), 0U);
+  ASSERT_EQ(paths.first(moved.ops[1].traffic(), GpuId(1), GpuId(0)), 2U);
   for (const std::size_t first : {0U, 2U}) {
     const auto ways = paths.of(first);
     ASSERT_EQ(ways.size(), 2U);
