@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <algorithm>
-
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
 #include "sim/base/temporary_folder.h"
@@ -235,10 +233,6 @@ TEST(HfConfig, ExpertsInAFileOfADenseTypeAreNotDropped) {
   EXPECT_THAT(layers_by("llama", R"("moe_layer_interval": 4)"), ElementsAre(3, 7));
 }
 
-TEST(HfConfig, TakesChangesAsAModelFileDoes) {
-  EXPECT_EQ(model_of(hf_models[0].json, {parse_override("top_k=4")}).top_k, 4);
-}
-
 TEST(HfConfig, EachMissingKeyIsNamed) {
   const std::string text = refusal_of(R"({"model_type": "deepseek_v3", "hidden_size": 64,
       "num_experts_per_tok": 2, "num_hidden_layers": 4, "moe_intermediate_size": 0})");
@@ -257,15 +251,6 @@ TEST(HfConfig, UnknownArchitecturesAreRefused) {
   EXPECT_THAT(refusal_of("[1]"),
               HasSubstr("is not a config.json of Hugging Face: it is not an object"));
   EXPECT_THAT(refusal_of(R"({"model_type": "mixtral", )"), HasSubstr("not JSON"));
-}
-
-TEST(HfConfig, ChunksOfAttentionAreWindows) {
-  const auto* maverick = std::ranges::find_if(
-      hf_models, [](const HfModel& each) { return each.name == std::string("llama-4-maverick"); });
-  const MoeModel model = model_of(maverick->json);
-  EXPECT_EQ(std::pair(model.attention->shape->window, model.attention->shape->full_every),
-            std::pair(8192, 4));
-  EXPECT_THAT(model.description, HasSubstr("an upper bound"));
 }
 
 TEST(HfConfig, SaysHowLongASequenceMayBe) {

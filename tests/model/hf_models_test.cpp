@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A config.json of Hugging Face gives the model that models/moe describes.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "sim/base/data_files.h"
 #include "tests/model/hf_files.h"
@@ -160,6 +163,19 @@ INSTANTIATE_TEST_SUITE_P(All, HfConfigTest, testing::ValuesIn(hf_models), [](con
 });
 
 /// The MoE layers of a model of 8 layers.
+
+TEST(HfConfig, TakesChangesAsAModelFileDoes) {
+  EXPECT_EQ(model_of(hf_models[0].json, {parse_override("top_k=4")}).top_k, 4);
+}
+
+TEST(HfConfig, ChunksOfAttentionAreWindows) {
+  const auto* maverick = std::ranges::find_if(
+      hf_models, [](const HfModel& each) { return each.name == std::string("llama-4-maverick"); });
+  const MoeModel model = model_of(maverick->json);
+  EXPECT_EQ(std::pair(model.attention->shape->window, model.attention->shape->full_every),
+            std::pair(8192, 4));
+  EXPECT_THAT(model.description, testing::HasSubstr("an upper bound"));
+}
 
 }  // namespace
 }  // namespace moesim
