@@ -135,6 +135,27 @@ TEST_F(OffloadTest, ACopyTakesItsBytesOverTheLinkOfTheGpu) {
   EXPECT_NEAR((taken.end - taken.start).value, bytes / 64e9 + 0.5e-6, 1e-9);
 }
 
+TEST_F(OffloadTest, CopiesShareTheLinkOfTheGpuWithItsNic) {
+  const Topology two = test::h100_nodes(2);
+  const auto end_of_copy = [&](bool sends) {
+    Plan plan{"copy", 16, {}};
+    const ByteMatrix::Entry own{GpuId(0), 1}, other{GpuId(1), 1};
+    Exchange copied{ByteMatrix(Bytes(64'000'000)), {}, false};
+    copied.traffic.add_row(std::span(&own, 1));
+    copied.with_hosts = true;
+    plan.add({"copy", {.kind = OpKind::offload}, Stream::to_host, Group({GpuId(0)}), {}, copied});
+    Exchange sent{ByteMatrix(Bytes(50'000'000)), {}, false};
+    sent.traffic.add_row(std::span(&other, 1));
+    sent.traffic.add_row({});
+    const Group pair({GpuId(0), GpuId(8)});
+    if (sends) plan.add({"send", {.kind = OpKind::token_exchange}, Stream::ep, pair, {}, sent});
+    return make_port_backend(two, test::h100s(16))->run(plan).ops[0][0].end.value;
+  };
+  EXPECT_NEAR(end_of_copy(false), 1e-3 + 0.5e-6, 1e-9);
+  // 114 MB at 64 GB/s.
+  EXPECT_NEAR(end_of_copy(true), 1.78e-3, 0.02e-3);
+}
+
 TEST_F(OffloadTest, FlowsAndPortsCopyAlikeWhereNobodyElseUsesTheLinks) {
   const PlannedStep step = planned(with({expert_fc1, core_attn}));
   const GpuModels gpus = test::h100s(8);
