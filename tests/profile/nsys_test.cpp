@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "sim/profile/profile_text.h"
 #include "tests/profile/files.h"
 
 namespace moesim {
