@@ -36,10 +36,10 @@ std::vector<std::string> planning_notes(const Planner& planner, const ClusterInp
   return notes;
 }
 
-std::string cannot_run(const Planner& planner, const RunMetrics& metrics) {
+std::string cannot_run(const Planner& planner, const RunMetrics& metrics, MemoryCheck memory) {
   std::string why = planner.layer_planner().cannot_run();
   const auto& serving = planner.spec().spec.serving;
-  if (!serving || !metrics.iteration) return why;
+  if (!serving || !metrics.iteration || memory == MemoryCheck::ignore) return why;
   const FullestGpu& gpu = metrics.iteration->fullest;
   const Bytes share(std::llround(serving->kv_fraction * static_cast<double>(gpu.memory.value)));
   if (gpu.peak <= share || !gpu.fits()) return why;

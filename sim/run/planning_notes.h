@@ -23,8 +23,8 @@ std::vector<std::string> planning_notes(const Planner& planner, const ClusterInp
                                         const PlanningRecord& record);
 
 /// Why the cluster cannot run what was simulated: the policy's kernels, or of a pass of serving the
-/// memory that an engine takes. Empty: it can.
-std::string cannot_run(const Planner& planner, const RunMetrics& metrics);
+/// memory that an engine takes, if that is checked. Empty: it can.
+std::string cannot_run(const Planner& planner, const RunMetrics& metrics, MemoryCheck memory);
 
 /// Notes on iterations: that they do not fit, that fewer GPUs or microbatches were simulated than
 /// there are, and on a policy that never decided from loads.

@@ -252,7 +252,7 @@ class Measuring {
 
   void end(RunMetrics& metrics, const RoutingChange& change) const {
     metrics.loss = planner().layer_planner().loss(change);
-    outcome_.cannot_run = cannot_run(planner(), metrics);
+    outcome_.cannot_run = cannot_run(planner(), metrics, run_.scenario.memory);
     if (!iterations()) return note_layers(metrics);
     metrics.notes = iteration_notes(planner(), run_.cluster, *metrics.iteration);
     const std::string note =

@@ -4,6 +4,7 @@
 
 #include "sim/run/engine_cases.h"
 #include "sim/run/engine_pool.h"
+#include "sim/run/simulate.h"
 
 namespace moesim {
 namespace {
@@ -26,6 +27,21 @@ double held_by(const std::string& model, int requests) {
                    "  requests: {count: " + std::to_string(requests) +
                        ", concurrency: " + std::to_string(requests) + ", input: 90, output: 2}\n");
   return run.metrics.load.kv_most * static_cast<double>(run.kv_tokens);
+}
+
+TEST(EngineMemory, APassTakesNoMoreThanItsShareUnlessNobodyChecks) {
+  const auto obstacle = [](const std::string& more) {
+    const Scenario scenario = parse_scenario(
+        "topology: h200-rail\nmodel: qwen3-30b-a3b\npolicy: megatron-allgather\nparallel: {tp: 8, "
+        "ep: "
+        "1}\nset: [topology.nodes=1]\nrouting: balanced\nserving: {batch: {context: 64, sequences: "
+        "1}, memory_fraction: 0.05}\n" +
+            more,
+        "pass.yaml", {});
+    return simulate(scenario, open_inputs(scenario), {.workers = 0}).cases.at(0).cannot_run;
+  };
+  EXPECT_NE(obstacle("").find("an engine does not hold this pass: GPU 0 needs"), std::string::npos);
+  EXPECT_EQ(obstacle("memory: ignore\n"), "");
 }
 
 TEST(EngineMemory, HasStatesAndWindowsOfSequences) {
