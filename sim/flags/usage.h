@@ -8,10 +8,10 @@
 #include "sim/base/error.h"
 
 namespace CLI {
-class FormatterBase;
-}  // namespace CLI
 class App;
+class FormatterBase;
 class ParseError;
+}  // namespace CLI
 
 namespace moesim {
 

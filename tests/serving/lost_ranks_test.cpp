@@ -5,12 +5,14 @@
 #include <cmath>
 
 #include "sim/base/error.h"
+#include "tests/error_of.h"
 #include "tests/serving/simple_prices.h"
 
 namespace moesim {
 namespace {
 
 using namespace testing;
+using ::testing::HasSubstr;
 
 TEST(LostRanks, RanksThatDoNotComeBackAreNamed) {
   FormulaPrices prices = second_per_pass();
