@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "sim/base/id_vector.h"
+#include "sim/base/ordering.h"
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/serving/exact_load.h"
 #include "sim/mechanism/placement/serving/spilling.h"
@@ -17,13 +18,6 @@ namespace echo {
 namespace {
 
 using Counts = std::vector<std::int64_t>;
-
-std::vector<std::size_t> descending_order(const Counts& of) {
-  std::vector<std::size_t> order(of.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](auto a, auto b) { return of[a] > of[b]; });
-  return order;
-}
 
 /// What experts have to give, and GPUs can take.
 struct Spilled {
@@ -81,10 +75,10 @@ class Buckets {
 std::vector<Counts> packed(Spilled of) {
   std::vector<Counts> clones(of.surplus.size(), Counts(of.room.size()));
   Buckets buckets(of.mean);
-  for (const std::size_t e : descending_order(of.surplus)) {
+  for (const std::size_t e : descending<std::size_t>(of.surplus)) {
     if (of.surplus[e] > 0) buckets.put(e, of.surplus[e]);
   }
-  for (const std::size_t gpu : descending_order(of.room)) {
+  for (const std::size_t gpu : descending<std::size_t>(of.room)) {
     if (of.room[gpu] == 0 || buckets.empty()) break;
     const std::size_t e = buckets.take();
     const std::int64_t taken = std::min(of.surplus[e], of.room[gpu]);
@@ -97,9 +91,9 @@ std::vector<Counts> packed(Spilled of) {
 
 std::vector<Counts> laid_side_by_side(const Spilled& of, int slots) {
   std::vector<Counts> clones(of.surplus.size(), Counts(of.room.size()));
-  const std::vector<std::size_t> experts = descending_order(of.surplus);
+  const std::vector<std::size_t> experts = descending<std::size_t>(of.surplus);
   std::int64_t room_begin = 0;
-  for (const std::size_t gpu : descending_order(of.room)) {
+  for (const std::size_t gpu : descending<std::size_t>(of.room)) {
     const std::int64_t room_end = room_begin + of.room[gpu];
     Counts overlaps;
     std::int64_t begin = 0;
@@ -109,7 +103,7 @@ std::vector<Counts> laid_side_by_side(const Spilled& of, int slots) {
           std::max<std::int64_t>(std::min(end, room_end) - std::max(begin, room_begin), 0));
       begin = end;
     }
-    const std::vector<std::size_t> largest = descending_order(overlaps);
+    const std::vector<std::size_t> largest = descending<std::size_t>(overlaps);
     for (std::size_t i = 0; i < std::min(largest.size(), static_cast<std::size_t>(slots)); ++i) {
       clones[experts[largest[i]]][gpu] = overlaps[largest[i]];
     }
@@ -226,7 +220,6 @@ PlacementMaker read_echo(const YamlMap& params) {
   const auto slots = static_cast<int>(params.integer("slots", {1, 512}, 1));
   const SpillOptions spill = read_spill_options(params);
   return [=](const PlacementContext& context) {
-    check_native(context);
     return std::make_unique<Echo>(context, spill, slots);
   };
 }

@@ -16,9 +16,23 @@
 namespace moesim {
 namespace {
 
+/// Ranks of an EP group that is on one host, wherever it begins.
+int most_on_one_host(const EpGroups& groups) {
+  return groups.gpus_per_host() > 0 ? groups.gpus_per_host() : groups.equal_blocks();
+}
+
 class MoonEp final : public Spilling {
  public:
-  using Spilling::Spilling;
+  MoonEp(const PlacementContext& context, const SpillOptions& options)
+      : Spilling(context, options) {
+    for (const RankSpace& ranks : context.groups.spaces()) {
+      if (const int hosts = ranks.hosts().size(); hosts > 1) {
+        throw Unsuitable(
+            fmt::format("its ranks fetch experts over NVLink, an EP group has {} hosts", hosts),
+            fmt::format("ep: {} or less", most_on_one_host(context.groups)));
+      }
+    }
+  }
 
  private:
   llep::Plan plan_of(const GroupStep& at) const override {
@@ -115,28 +129,13 @@ class Feplb final : public Spilling {
   int domain_;
 };
 
-/// Ranks of an EP group that is on one host, wherever it begins.
-int most_on_one_host(const EpGroups& groups) {
-  return groups.gpus_per_host() > 0 ? groups.gpus_per_host() : groups.equal_blocks();
-}
-
 }  // namespace
 
 // received: keep (default: weights stay until the backward pass) or regather; planning_time: of the
 // planner on the GPU, per layer (0 us, unstated). An EP group has to be in one NVLink domain.
 PlacementMaker read_moon_ep(const YamlMap& params) {
   const SpillOptions o = read_spill_options(params);
-  return [o](const PlacementContext& context) {
-    check_native(context);
-    for (const RankSpace& ranks : context.groups.spaces()) {
-      if (const int hosts = ranks.hosts().size(); hosts > 1) {
-        throw Unsuitable(
-            fmt::format("its ranks fetch experts over NVLink, an EP group has {} hosts", hosts),
-            fmt::format("ep: {} or less", most_on_one_host(context.groups)));
-      }
-    }
-    return std::make_unique<MoonEp>(context, o);
-  };
+  return [o](const PlacementContext& context) { return std::make_unique<MoonEp>(context, o); };
 }
 
 // slots: of a rank for received experts (2); tolerance: of the mean load, by which the first limit
@@ -150,10 +149,8 @@ PlacementMaker read_ultra_ep(const YamlMap& params) {
   o.quota.tolerance = params.number("tolerance", {0, 1}, o.quota.tolerance);
   o.at_most = params.number("at_most", {1, 1000}, 0);
   const SpillOptions spill = read_spill_options(params);
-  return [=](const PlacementContext& context) {
-    check_native(context);
-    return std::make_unique<UltraEp>(context, spill, o);
-  };
+  return
+      [=](const PlacementContext& context) { return std::make_unique<UltraEp>(context, spill, o); };
 }
 
 // dynamic: experts of a rank that others may compute (4; all, if it owns fewer); received and
@@ -162,7 +159,6 @@ PlacementMaker read_feplb(const YamlMap& params) {
   const auto dynamic = static_cast<int>(params.integer("dynamic", {1, 4096}, 4));
   const SpillOptions spill = read_spill_options(params);
   return [=](const PlacementContext& context) {
-    check_native(context);
     return std::make_unique<Feplb>(context, spill, dynamic);
   };
 }

@@ -104,7 +104,6 @@ PlacementMaker read_free_balance(const YamlMap& params) {
   const auto swaps = static_cast<int>(params.integer("swaps", {1, 4096}, 4));
   const SpillOptions spill = read_spill_options(params);
   return [=](const PlacementContext& context) {
-    check_native(context);
     return std::make_unique<FreeBalance>(context, spill, foresight, swaps);
   };
 }

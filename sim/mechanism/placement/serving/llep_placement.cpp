@@ -39,7 +39,6 @@ PlacementMaker read_llep(const YamlMap& params) {
   o.keeps = params.choice("received", {"regather", "keep"}, 0) == 1;
   o.planning = params.seconds("planning_time", Seconds(0));
   return [=](const PlacementContext& context) {
-    check_native(context);
     return std::make_unique<Llep>(context, o, parameters, lambda);
   };
 }

@@ -37,7 +37,6 @@ PlacementMaker read_probe(const YamlMap& params) {
   quota.least = params.integer("least_rows", {1, 1 << 30}, 1);
   const SpillOptions spill = read_spill_options(params);
   return [=](const PlacementContext& context) {
-    check_native(context);
     return std::make_unique<Probe>(context, spill, foresight, quota);
   };
 }

@@ -20,11 +20,15 @@ PlanningOptions when_spilling(const SpillOptions& o) {
   return options;
 }
 
+SlotTable native_homes(const PlacementContext& c) {
+  check_native(c);
+  return contiguous_homes(c.experts, c.groups.size(), c.groups.size());
+}
+
 }  // namespace
 
 Spilling::Spilling(const PlacementContext& c, const SpillOptions& o)
-    : GroupPlanner(c, when_spilling(o),
-                   contiguous_homes(c.experts, c.groups.size(), c.groups.size())),
+    : GroupPlanner(c, when_spilling(o), native_homes(c)),
       options_(o),
       plans_(static_cast<std::size_t>(c.groups.count())) {}
 

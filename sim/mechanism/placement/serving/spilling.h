@@ -20,6 +20,7 @@ struct SpillOptions {
 /// Ranks own experts in id order. Every expert that a plan sends goes once to each receiver.
 class Spilling : public GroupPlanner {
  public:
+  /// Throws as check_native.
   Spilling(const PlacementContext& context, const SpillOptions& options);
   bool reacts() const override { return true; }
 
