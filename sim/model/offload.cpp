@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/offload.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "sim/base/yaml.h"
+#include "sim/model/recompute.h"
 
 namespace moesim {
 
@@ -16,17 +14,13 @@ const std::vector<std::string>& offload_module_names() {
 }
 
 std::string text_of(const Offload& modules) {
-  return modules.empty()
-             ? "none"
-             : fmt::format("{}", fmt::join(modules.names(offload_module_names()), " + "));
+  return text_of_modules(modules.names(offload_module_names()));
 }
 
 Offload read_offload(const YamlValue& value) {
-  const auto items = value.is_list() ? value.list() : std::vector<YamlValue>{value};
-  if (items.size() == 1 && items[0].is_scalar() && items[0].string() == "none") return {};
   Offload offload;
-  for (const YamlValue& item : items) {
-    offload.add(static_cast<OffloadModule>(item.choice(offload_module_names())));
+  for (const int module : read_modules(value, offload_module_names())) {
+    offload.add(static_cast<OffloadModule>(module));
   }
   return offload;
 }

@@ -23,16 +23,24 @@ bool Recompute::covers(const Recompute& modules) const {
          (modules_.has_any(modules.modules_) || modules_.has(RecomputeModule::full));
 }
 
-std::string Recompute::text() const {
-  return empty() ? "none" : fmt::format("{}", fmt::join(names(), " + "));
+std::string Recompute::text() const { return text_of_modules(names()); }
+
+std::string text_of_modules(const std::vector<std::string>& names) {
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, " + "));
+}
+
+std::vector<int> read_modules(const YamlValue& value, const std::vector<std::string>& names) {
+  const auto items = value.is_list() ? value.list() : std::vector<YamlValue>{value};
+  if (items.size() == 1 && items[0].is_scalar() && items[0].string() == "none") return {};
+  std::vector<int> numbers;
+  for (const YamlValue& item : items) numbers.push_back(item.choice(names));
+  return numbers;
 }
 
 Recompute read_recompute(const YamlValue& value) {
-  const auto items = value.is_list() ? value.list() : std::vector<YamlValue>{value};
-  if (items.size() == 1 && items[0].is_scalar() && items[0].string() == "none") return {};
   Recompute recompute;
-  for (const YamlValue& item : items) {
-    recompute.add(static_cast<RecomputeModule>(item.choice(recompute_module_names())));
+  for (const int module : read_modules(value, recompute_module_names())) {
+    recompute.add(static_cast<RecomputeModule>(module));
   }
   if (recompute.has(RecomputeModule::full)) return {RecomputeModule::full};
   return recompute;

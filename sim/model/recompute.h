@@ -44,5 +44,8 @@ class Recompute {
 
 /// "none", a module, or a list of modules; mistakes are recorded.
 Recompute read_recompute(const YamlValue& value);
+/// The same as numbers of any names, and such names as text: "layernorm + moe_act", "none".
+std::vector<int> read_modules(const YamlValue& value, const std::vector<std::string>& names);
+std::string text_of_modules(const std::vector<std::string>& names);
 
 }  // namespace moesim
