@@ -198,10 +198,7 @@ PoolPrices::PoolPrices(const PolicyRun& run, Fidelity fidelity, const EngineRun&
       exact_(run, fidelity, asked.engine.options),
       table_(exact_, prices_of(asked, one_run)),
       exact_only_(asked.exact_prices),
-      gpus_(run.cluster.topology.gpu_count()),
-      ranks_(run.scenario.iteration->serving->attending(
-          shape_of(*run.scenario.iteration, gpus_, run.inputs.model).grid.size(ParallelAxis::dp))) {
-}
+      gpus_(run.cluster.topology.gpu_count()) {}
 
 OpenedPool::OpenedPool(Scenario scenario, RoutingSource routing, bool one_run)
     : scenario_(std::move(scenario)),

@@ -24,8 +24,8 @@ class PoolPrices {
 
   StepPrices& prices() { return exact_only_ ? static_cast<StepPrices&>(exact_) : table_; }
   PassPrices& exact() { return exact_; }
-  int gpus() const { return gpus_; }    // of an instance
-  int ranks() const { return ranks_; }  // of its attention data parallelism
+  int gpus() const { return gpus_; }            // of an instance
+  int ranks() const { return exact_.ranks(); }  // of its attention data parallelism
   /// Passes that were simulated for reuse, and how far reused prices were off.
   std::int64_t points() const { return table_.points(); }
   const PassErrors& errors() const { return table_.errors(); }
@@ -39,7 +39,7 @@ class PoolPrices {
   PassPrices exact_;
   PriceTable table_;
   bool exact_only_;
-  int gpus_, ranks_;
+  int gpus_;
 };
 
 /// A scenario with requests, of one topology, policy and fidelity, opened with all that its prices

@@ -52,6 +52,8 @@ class PassPrices : public StepPrices {
     bool planned = false;     // it has, by the steps before the run
   };
   Balancing balancing();
+  /// Of attention data parallelism.
+  int ranks() const { return static_cast<int>(smallest_.ranks.size()); }
   /// What a sequence takes on one GPU; all zero if the model does not say it.
   SequenceCache sequence_cache() const { return sequence_cache(shard()); }
   SequenceCache sequence_cache(const CacheShard& shard) const;
