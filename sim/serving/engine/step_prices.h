@@ -27,8 +27,8 @@ struct StepPrice {
 /// Which recorded step tokens choose as in.
 struct RecordedStep {
   std::int64_t number = 0;  // among those of the run
-  /// So many had begun with it, those that are played again included (the first round of them once,
-  /// all later ones as the second).
+  /// So many had begun with it. Steps that are played again count again in the second round, and no
+  /// more in later ones.
   std::int64_t begun = 0;
 };
 
