@@ -10,8 +10,8 @@
 namespace moesim {
 namespace {
 
-/// Warm-ups last some two microbatches per stage, and differences die out within as many more.
-constexpr int settled_per_stage = 4;
+/// Warm-ups last some two microbatches per stage, and differences die out within one more.
+constexpr int settled_per_stage = 3;
 constexpr int periods_kept = 6;
 constexpr int groups_kept = 5;  // a group has a microbatch for every stage
 
