@@ -43,10 +43,11 @@ struct LayerRoutingNow {
 /// Expert parameters or their gradients on their way: one exchange of all GPUs on the param stream,
 /// between kernels that make and use what is sent.
 struct ParamExchange {
-  std::string name;                 // "restore", "migrate" ...
-  ByteMatrix traffic;               // gpus x gpus
-  std::vector<MemoryBound> encode;  // [gpu] before it, on the copy stream; empty: none
-  std::vector<MemoryBound> decode;  // [gpu] after it
+  std::string name;                  // "restore", "migrate" ...
+  ByteMatrix traffic;                // gpus x gpus
+  std::vector<MemoryBound> encode;   // [gpu] before it, on the copy stream; empty: none
+  std::vector<MemoryBound> decode;   // [gpu] after it
+  std::vector<HostWork> loads = {};  // [gpu] after it, from the memory of its host; empty: none
 };
 
 /// Bytes that training keeps per expert parameter in addition to its weight; 0 when only forward is

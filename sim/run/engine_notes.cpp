@@ -61,15 +61,15 @@ std::string balancing_note(const EngineCase& c) {
                 ? " (serving.engine.rebalance: {interval: N} moves them every N passes)\n"
                 : "\n");
   }
-  if (balancing.moves == 0) {
+  if (balancing.plans == 0) {
     return text + fmt::format(
                       ": experts are where loads before the run put them; they move every {} "
                       "passes of an instance, and the run has {}\n",
                       balancing.interval, c.outcome.metrics.passes.passes);
   }
-  return text + fmt::format(": experts moved {}, every {} passes, which took {} each ({}){}\n",
-                            counted(balancing.moves, "time"), balancing.interval,
-                            to_string(balancing.stall),
+  return text + fmt::format(": {}, every {} passes, moved experts {}, which took {} each ({}){}\n",
+                            counted(balancing.plans, "plan"), balancing.interval,
+                            counted(balancing.moves, "time"), to_string(balancing.stall),
                             balancing.stall_stated ? "stated" : "simulated",
                             balancing.planned ? "" : "; before that they were as at the start");
 }

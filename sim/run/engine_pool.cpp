@@ -171,10 +171,12 @@ std::string note_of_kernels(const PoolInstances& prompts) {
 void add_moves(const ServingRun& run, EngineBalancing& balancing) {
   Seconds moving;
   for (const InstanceSummary& instance : run.instances) {
-    balancing.moves += instance.counts.rebalances;
+    balancing.plans += instance.counts.rebalances;
+    balancing.moves += instance.counts.rearranged;
     moving += instance.counts.moving;
   }
-  if (balancing.moves > 0) balancing.stall = moving * (1.0 / static_cast<double>(balancing.moves));
+  const std::int64_t times = balancing.moves > 0 ? balancing.moves : balancing.plans;
+  if (times > 0) balancing.stall = moving * (1.0 / static_cast<double>(times));
 }
 
 PriceTableOptions prices_of(const EngineRun& asked, bool one_run) {

@@ -215,7 +215,8 @@ Json engine_case_json(const EngineCase& c) {
   if (!o.cannot_run.empty()) json["cannot_run"] = o.cannot_run;
   if (o.balancing.never_planned()) json["never_planned"] = true;
   if (o.balancing.interval > 0) {
-    json["rebalances"] = o.balancing.moves;
+    json["rebalances"] = o.balancing.plans;
+    json["rebalances_that_moved"] = o.balancing.moves;
     json["rebalance_stall_s"] = o.balancing.stall.value;
   }
   json["requests"] = m.requests;

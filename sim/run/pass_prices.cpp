@@ -63,20 +63,26 @@ GpuModels with_engine_kernels(const PolicyRun& run, const EngineOptions& engine)
                  [&](GpuModel& gpu) { gpu.fitted = gpu.fitted.of_engine(engine.name); });
 }
 
-GpuModels without_graphs(const GpuModels& gpus) {
-  return changed(gpus, [](GpuModel& gpu) { gpu.host.graphs = {}; });
+/// Whether some experts move, and the whole pass waits for them.
+bool waits_for_moves(const PlannedStep& pass) {
+  return std::ranges::any_of(pass.layers, [](const PlannedLayer& layer) {
+    return layer.decision.migration == Migration::blocks && !layer.decision.migrate.empty();
+  });
 }
 
 }  // namespace
 
 PassPrices::PassPrices(const PolicyRun& run, Fidelity fidelity, const EngineOptions& engine)
-    : run_(run),
-      pass_(run.scenario),
-      gpus_(with_engine_kernels(run, engine)),
-      eager_(without_graphs(gpus_)),
-      engine_(engine),
-      backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster, gpus_)),
-      eager_backend_(make_backend(fidelity, run.scenario.p2p_order, run.cluster, eager_)) {
+    : run_(run), pass_(run.scenario), engine_(engine) {
+  const GpuModels gpus_of_engine = with_engine_kernels(run, engine);
+  for (const Hosts hosts : {Hosts::graphs, Hosts::eager, Hosts::none}) {
+    Machine& machine = machines_[static_cast<std::size_t>(hosts)];
+    machine.gpus = changed(gpus_of_engine, [&](GpuModel& gpu) {
+      if (hosts == Hosts::eager) gpu.host.graphs = {};
+      if (hosts == Hosts::none) gpu.host = {};
+    });
+    machine.backend = make_backend(fidelity, run.scenario.p2p_order, run.cluster, machine.gpus);
+  }
   pass_.engine_run = nullptr;
   const int gpus = run.cluster.topology.gpu_count();
   const int ranks = shape_of(*pass_.iteration, gpus, run.inputs.model).grid.size(ParallelAxis::dp);
@@ -104,9 +110,9 @@ bool PassPrices::runs_eagerly(const ServingBatch& batch) const {
   return engine_.runs_eagerly(batch, !all_decode(batch));
 }
 
-Timeline PassPrices::timeline(bool eager, const Plan& plan) {
+Timeline PassPrices::timeline(Hosts hosts, const Plan& plan) {
   const PricedPlan priced(plan, run_.cluster.topology);
-  return (eager ? eager_backend_ : backend_)->run(priced);
+  return machines_[static_cast<std::size_t>(hosts)].backend->run(priced);
 }
 
 StepPrice PassPrices::price(const ServingBatch& batch, const PassKind& kind) {
@@ -139,7 +145,7 @@ StepPrice PassPrices::price_pass(const Scenario& pass, const PassKind& kind) {
     of_pass.planner().warm_up(of_pass.number(i));
   }
   const PlannedStep planned = of_pass.plan(step);
-  const Timeline timeline = this->timeline(kind.eager, planned.plan);
+  const Timeline timeline = this->timeline(kind.eager ? Hosts::eager : Hosts::graphs, planned.plan);
   const IterationTimes times =
       iteration_times(planned.plan, timeline, hosts_take_time(run_.cluster.gpus));
   StepPrice price{timeline.makespan, {}};
@@ -193,18 +199,27 @@ PolicyPlanner PassPrices::planner_of(const Scenario& pass, PolicyPlanner::Option
   return {pass, run_.inputs, run_.cluster, run_.system, options};
 }
 
-Seconds PassPrices::moving(std::int64_t before, std::int64_t after) {
+/// A host that has begun a rearrangement which the pass waits for issues nothing before its end:
+/// none of it hides behind launches.
+Rebalancing PassPrices::moving(std::int64_t before, std::int64_t after) {
   const auto [at, is_new] = moving_.try_emplace({before, after});
   Planner* there = is_new ? told(after) : nullptr;
   if (there == nullptr) return at->second;
+  Rebalancing& found = at->second;
   const Scenario pass = with_batch(smallest_);
-  const auto time = [&](Planner* moved_from) {
-    PolicyPlanner of_pass =
-        planner_of(pass, {.settled = true, .told_by = there, .moved_from = moved_from});
-    return timeline(runs_eagerly(smallest_), of_pass.plan(0).plan).makespan;
+  PolicyPlanner still = planner_of(pass, {.settled = true, .told_by = there});
+  PolicyPlanner moves =
+      planner_of(pass, {.settled = true, .told_by = there, .moved_from = told(before)});
+  const PlannedStep without = still.plan(0), with = moves.plan(0);
+  const auto longer = [&](Hosts hosts) {
+    return timeline(hosts, with.plan).makespan - timeline(hosts, without.plan).makespan;
   };
-  at->second = std::max(Seconds(0), time(told(before)) - time(nullptr));
-  return at->second;
+  found.moved = std::ranges::any_of(
+      with.layers, [](const PlannedLayer& layer) { return !layer.decision.migrate.empty(); });
+  found.stall =
+      std::max(Seconds(0), longer(runs_eagerly(smallest_) ? Hosts::eager : Hosts::graphs));
+  if (waits_for_moves(with)) found.stall = std::max(found.stall, longer(Hosts::none));
+  return found;
 }
 
 std::string PassPrices::cannot_run() const {

@@ -2,6 +2,7 @@
 // Prices of an engine's passes: each is planned and simulated as a pass of serving is.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -36,7 +37,7 @@ class PassPrices : public StepPrices {
   /// Of the run's first step, where the batch itself says whether a graph runs it.
   StepPrice price(const ServingBatch& batch) { return price(batch, {runs_eagerly(batch)}); }
   RecordedStep step_of(std::int64_t request) const override;
-  Seconds moving(std::int64_t before, std::int64_t after) override;
+  Rebalancing moving(std::int64_t before, std::int64_t after) override;
   /// Tokens for whose keys and values the fullest GPU has room in the part of its memory that
   /// `memory` grants, next to weights and a pass of that batch; no_limit if the model does not say
   /// what they take. Throws Unsuitable if weights and work do not fit.
@@ -70,19 +71,23 @@ class PassPrices : public StepPrices {
   Planner* told(std::int64_t balanced);
   PolicyPlanner planner_of(const Scenario& pass, PolicyPlanner::Options options) const;
   bool runs_eagerly(const ServingBatch& batch) const;
-  Timeline timeline(bool eager, const Plan& plan);
+  /// How the hosts of a pass issue it.
+  enum class Hosts { graphs, eager, none };
+  Timeline timeline(Hosts hosts, const Plan& plan);
 
   const PolicyRun& run_;
-  Scenario pass_;    // a pass of the run
-  GpuModels gpus_;   // those of the run, with the engine's kernels
-  GpuModels eager_;  // the same, their hosts without graphs
+  Scenario pass_;  // a pass of the run
+  struct Machine {
+    GpuModels gpus;  // those of the run, with the engine's kernels
+    std::unique_ptr<SimulatedBackend> backend;
+  };
+  std::array<Machine, 3> machines_;  // by Hosts
   EngineOptions engine_;
-  std::unique_ptr<SimulatedBackend> backend_, eager_backend_;
   ServingBatch smallest_;              // a token of every rank
   std::vector<std::int64_t> last_of_;  // [step of the run] the sequence behind its last one
   std::optional<bool> may_be_told_;    // not asked yet
-  std::map<std::int64_t, std::unique_ptr<PolicyPlanner>> told_;      // [balanced]
-  std::map<std::pair<std::int64_t, std::int64_t>, Seconds> moving_;  // [before, after]
+  std::map<std::int64_t, std::unique_ptr<PolicyPlanner>> told_;          // [balanced]
+  std::map<std::pair<std::int64_t, std::int64_t>, Rebalancing> moving_;  // [before, after]
 };
 
 }  // namespace moesim

@@ -88,12 +88,14 @@ TEST(EngineBalancers, APlacementFollowsTheStepsThatABalancerHasSeen) {
   EXPECT_NE(time(1, 2), time(1, 1)) << "it has seen more";
   EXPECT_NE(time(0, 1), time(1, 1)) << "other tokens";
   EXPECT_EQ(time(1, 1), time(1, 1)) << "a pass tells it nothing";
-  EXPECT_GT(prices.moving(0, 1), Seconds(0));
-  EXPECT_EQ(prices.moving(1, 1), Seconds(0));
+  EXPECT_GT(prices.moving(0, 1).stall, Seconds(0));
+  EXPECT_TRUE(prices.moving(0, 1).moved);
+  EXPECT_EQ(prices.moving(1, 1).stall, Seconds(0));
+  EXPECT_FALSE(prices.moving(1, 1).moved);
   OpenedPool fixed(balanced_scenario("deepep-low-latency", one_request));
   PassPrices& others = fixed.prices().exact();
   EXPECT_EQ(others.price(batch, {false, 1, 0}).time, others.price(batch, {false, 1, 1}).time);
-  EXPECT_EQ(others.moving(0, 1), Seconds(0));
+  EXPECT_EQ(others.moving(0, 1).stall, Seconds(0));
 }
 
 TEST(EngineBalancers, ABalancerPaysFromItsFirstIntervalOn) {
@@ -106,7 +108,7 @@ TEST(EngineBalancers, ABalancerPaysFromItsFirstIntervalOn) {
   const EngineOutcome never = tpot("{interval: 0}"), soon = tpot("{interval: 3, stall: 0 s}");
   EXPECT_TRUE(never.balancing.never_planned());
   EXPECT_FALSE(soon.balancing.never_planned());
-  EXPECT_EQ(soon.balancing.moves, soon.metrics.passes.passes / 3);
+  EXPECT_EQ(soon.balancing.plans, soon.metrics.passes.passes / 3);
   EXPECT_LT(soon.metrics.tpot.p50, never.metrics.tpot.p50);
 }
 
@@ -124,11 +126,40 @@ TEST(EngineBalancers, StallForAsLongAsExpertsMoveAndNoPassPaysForItTwice) {
   EXPECT_EQ(none.metrics.passes.stall_share, 0);
   const Seconds stall = now_and_then.balancing.stall;
   EXPECT_GT(stall, Seconds(0));
+  EXPECT_EQ(now_and_then.balancing.moves, 1) << "the same loads again";
+  EXPECT_EQ(now_and_then.balancing.plans, now_and_then.metrics.passes.passes / 2);
   const auto passes = now_and_then.metrics.passes.passes;
   EXPECT_EQ(passes, none.metrics.passes.passes);
   EXPECT_NEAR((now_and_then.metrics.time - none.metrics.time).value,
-              static_cast<double>(passes / 2) * stall.value, 1e-3 * none.metrics.time.value)
+              static_cast<double>(now_and_then.balancing.moves) * stall.value,
+              1e-3 * none.metrics.time.value)
       << "but for passes that the new places make faster";
+}
+
+/// By which passes of a host that issues every kernel are longer if experts move, with eplb on
+/// DeepEP's normal kernels.
+Seconds first_stall(const std::string& host, const std::string& placement) {
+  Scenario scenario = parse_scenario(
+      "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\n"
+      "policy: eplb\nparallel: {tp: 1, ep: 8}\nsteps: 12:14\n" +
+          host + "set: [topology.nodes=1, " + placement + "]\nserving:\n" + one_request,
+      "moves.yaml", {});
+  return OpenedPool(scenario).prices().exact().moving(0, 1).stall;
+}
+
+TEST(EngineBalancers, NoMoveThatAPassWaitsForHidesBehindLaunches) {
+  const std::string blocks = "policy.placement.migration=blocks";
+  const Seconds by_itself = first_stall("host: none\n", blocks);
+  EXPECT_GT(by_itself, Seconds(1e-3));
+  EXPECT_GE(first_stall("", blocks), by_itself);
+  EXPECT_LT(first_stall("", "policy.placement.migration=overlapped"), by_itself);
+}
+
+TEST(EngineBalancers, PlanningIsPaidThoughNothingMoves) {
+  EXPECT_GE(first_stall("host: none\n",
+                        "'policy.placement={kind: eplb, first: 1000, planning_time: 1 ms, "
+                        "planning: blocks}'"),
+            Seconds(24e-3));
 }
 
 }  // namespace

@@ -243,8 +243,8 @@ struct StepwisePrices : StepPrices {
   RecordedStep step_of(std::int64_t request) const override {
     return {request / 2, request / 2 + 1};
   }
-  Seconds moving(std::int64_t before, std::int64_t after) override {
-    return Seconds(2) * static_cast<double>(after - before);
+  Rebalancing moving(std::int64_t before, std::int64_t after) override {
+    return {Seconds(2) * static_cast<double>(after - before), after != before};
   }
   std::vector<PassKind> asked;
 };

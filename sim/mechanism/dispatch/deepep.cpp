@@ -124,6 +124,7 @@ DispatchMaker read_normal(const YamlMap& params, bool v1) {
     known.rounds = rounds > 0 ? rounds : c.fused ? 8 : 4;
     known.chunks = chunk > 0 ? RdmaChunks{chunk, chunk} : published_chunks(c.groups.size());
     if (c.fused && chunk == 0) known.chunk_time = Seconds(0);
+    if (c.groups.size() == 1) known.host_wait = Seconds(0);  // nobody else's rows come
     auto made = normal_by_tokens(c, known);
     if (v1) add_limits(*made, c.groups);
     return made;

@@ -169,11 +169,10 @@ void GroupPlanner::move(LayerDecision& decision, const SlotTable& before,
 
 void GroupPlanner::move_from(const Placer& before, int layer, LayerDecision& decision) const {
   const SlotTable& old = dynamic_cast<const GroupPlanner&>(before).slots(layer);
-  if (old == slots(layer)) return;
   decision.migration = options_.migration;
   decision.planning = options_.planning;
   decision.planning_blocks = options_.planning_blocks;
-  move(decision, old, slots(layer));
+  if (old != slots(layer)) move(decision, old, slots(layer));
 }
 
 void append(SlotTable& table, SlotTable more) {

@@ -71,12 +71,13 @@ std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, OpKey key, Stream
     if (members.empty()) continue;
     Mark before = last.empty() ? after : chain_.per_gpu(last);
     if (before.empty()) before = Mark(static_cast<std::size_t>(chain_.gpus()));
-    const auto add_kernels = [&](OpKind kind, const std::vector<MemoryBound>& work) {
+    const auto add_kernels = [&](OpKind kind, const auto& work) {
       OpKey codec = key;
       codec.kind = kind;
       Op op{fmt::format("{}-{}", move.name, name_of(kind)), codec, Stream::copy, {}, {}, {}};
       const auto of_member = [&](GpuId gpu) {
-        return members.contains(gpu) ? work[gpu.index()] : MemoryBound();
+        using Work = typename std::decay_t<decltype(work)>::value_type;
+        return members.contains(gpu) ? work[gpu.index()] : Work();
       };
       if (work.empty() || !set_kernels(s, op, of_member)) return;
       const Group coding = op.group;
@@ -87,9 +88,10 @@ std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, OpKey key, Stream
     add_kernels(OpKind::encode, move.encode);
     last = {chain_.detached({move.name, key, stream, members, waits_of(members, before),
                              Exchange{concerned.traffic, {}, false}})};
-    if (move.decode.empty()) continue;
+    if (move.decode.empty() && move.loads.empty()) continue;
     before = chain_.per_gpu(last);
     add_kernels(OpKind::decode, move.decode);
+    add_kernels(OpKind::decode, move.loads);
     last = waits_of(members, before);
     sort_once(last);
   }

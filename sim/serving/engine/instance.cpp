@@ -160,10 +160,11 @@ void ServingInstance::hold_experts() {
 Seconds ServingInstance::rebalance() {
   ++counts_.rebalances;
   rebalanced_ = pass_.begun;
-  const auto& stated = options_.rebalance.stall;
-  const Seconds stall = stated ? *stated : prices_.moving(balanced_, pass_.begun);
-  counts_.moving += stall;
-  return stall;
+  Rebalancing rebalancing{options_.rebalance.stall.value_or(Seconds(0)), true};
+  if (!options_.rebalance.stall) rebalancing = prices_.moving(balanced_, pass_.begun);
+  counts_.rearranged += rebalancing.moved ? 1 : 0;
+  counts_.moving += rebalancing.stall;
+  return rebalancing.stall;
 }
 
 /// Rows of a rank with `own` sequences if the graph is recorded for `most` or more; as many as it

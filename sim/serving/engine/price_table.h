@@ -61,7 +61,7 @@ class PriceTable : public StepPrices {
 
   StepPrice price(const ServingBatch& batch, const PassKind& kind) override;
   RecordedStep step_of(std::int64_t request) const override { return exact_.step_of(request); }
-  Seconds moving(std::int64_t before, std::int64_t after) override {
+  Rebalancing moving(std::int64_t before, std::int64_t after) override {
     return exact_.moving(before, after);
   }
   const PassErrors& errors() const { return errors_; }

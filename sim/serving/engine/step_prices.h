@@ -40,6 +40,12 @@ struct PassKind {
   auto operator<=>(const PassKind&) const = default;
 };
 
+/// What a new placement of experts takes.
+struct Rebalancing {
+  Seconds stall{};     // by which a pass is longer
+  bool moved = false;  // some expert is elsewhere
+};
+
 class StepPrices {
  public:
   virtual ~StepPrices() = default;
@@ -53,8 +59,8 @@ class StepPrices {
   }
   /// That which the tokens of a request are of.
   virtual RecordedStep step_of(std::int64_t /*request*/) const { return {}; }
-  /// How much longer a pass is in which experts move, by PassKind::balanced before and after.
-  virtual Seconds moving(std::int64_t /*before*/, std::int64_t /*after*/) { return {}; }
+  /// Of a pass in which experts move, by PassKind::balanced before and after.
+  virtual Rebalancing moving(std::int64_t /*before*/, std::int64_t /*after*/) { return {}; }
 };
 
 }  // namespace moesim

@@ -2,6 +2,7 @@
 // TensorRT-LLM's online balancer (moeLoadBalancer.cpp, moeLoadBalanceKernels.cu): a few layers are
 // placed anew per iteration, by loads that fade, and changed slots are filled from host memory.
 #include <algorithm>
+#include <cmath>
 
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/serving/prediction.h"
@@ -63,25 +64,22 @@ class TrtLlm final : public Serving {
     });
   }
   void observe(const GroupStep& at) override { loads_[at.cell].add(at.loads, at.begins); }
-  /// No cluster has a link to host memory: what every GPU writes is a kernel on its copy stream,
-  /// after an exchange of the GPU with itself, and the time over the host's link counts as
-  /// planning.
+  /// What every GPU reads over its link to the memory of the host, which few clusters state, takes
+  /// its time on the copy stream, after an exchange of the GPU with itself.
   void move(LayerDecision& decision, const SlotTable& before,
             const SlotTable& after) const override {
     const std::size_t gpus = after.size();
-    std::vector<MemoryBound> written(gpus);
+    std::vector<HostWork> loads(gpus);
     ByteMatrix filled(payload());
-    std::uint32_t most = 0;
     for (std::size_t g = 0; g < gpus; ++g) {
       std::uint32_t changed = 0;
       for (std::size_t s = 0; s < after[g].size(); ++s) changed += after[g][s] != before[g][s];
       const ByteMatrix::Entry own{GpuId(static_cast<std::int64_t>(g)), changed};
       filled.add_row({&own, changed > 0 ? 1u : 0u});
-      written[g].written = payload() * std::int64_t{changed};
-      most = std::max(most, changed);
+      const Seconds time = payload() * std::int64_t{changed} / o_.host_bandwidth;
+      loads[g].nanoseconds = std::llround(time.value * 1e9);
     }
-    decision.migrate.push_back({"load", std::move(filled), {}, std::move(written)});
-    decision.planning += payload() * std::int64_t{most} / o_.host_bandwidth;
+    decision.migrate.push_back({"load", std::move(filled), {}, {}, std::move(loads)});
   }
 
  private:
@@ -97,8 +95,8 @@ class TrtLlm final : public Serving {
 // upstream); warm_up: steps before the first update counts (0); decay: of loads per step (0.9).
 // slots_per_gpu: default the experts of a rank, rounded up, and one more (upstream: num_slots).
 // offset: rank (default) or none, whether replicas are dealt from another one on every rank.
-// host_bandwidth: of every GPU's link to host memory, for the time that counts as planning (50
-// GB/s, assumed); planning_time: of one placement (0 us); planning: hidden (default) or blocks;
+// host_bandwidth: of every GPU's link to host memory, over which changed slots are filled (50 GB/s,
+// assumed); planning_time: of one placement (0 us); planning: hidden (default) or blocks;
 // migration: overlapped (default: the layer's experts wait) or blocks (the step waits).
 PlacementMaker read_trt_llm(const YamlMap& params) {
   TrtLlmOptions o;
