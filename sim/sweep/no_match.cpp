@@ -55,4 +55,15 @@ std::string no_match_text(const SweepReader& reader, const std::string& where,
   return "# " + text + "\n";
 }
 
+std::string unfinished_text(const SweepReader& reader) {
+  const std::int64_t all = reader.about().scenarios;
+  const auto done = reader.query(fmt::format("SELECT count(*){}", final_rows)).rows[0][0]->integer;
+  if (done >= all) return "";
+  return fmt::format(
+      "# {} of {} scenarios are missing: they failed or have not run; the command of the sweep "
+      "runs "
+      "them\n",
+      all - done, all);
+}
+
 }  // namespace moesim

@@ -16,4 +16,7 @@ std::string values_text(const StoredRows& rows, const std::string& name);
 std::string no_match_text(const SweepReader& reader, const std::string& where,
                           const std::vector<std::string>& axes);
 
+/// What the file lacks, if its sweep has not come to its end; a comment line, or empty.
+std::string unfinished_text(const SweepReader& reader);
+
 }  // namespace moesim

@@ -140,11 +140,24 @@ void SweepStore::check(const SweepAbout& about) const {
                  "the grid has changed since, or -o names the wrong file: take another one");
 }
 
-void SweepStore::add(const std::vector<SweepRow>& rows) {
-  if (rows.empty()) return;
+void SweepStore::add(const std::vector<SweepRow>& rows) { change({}, rows); }
+
+void SweepStore::remove(const std::set<std::int64_t>& ids) { change(ids, {}); }
+
+void SweepStore::replace(const std::vector<SweepRow>& rows) {
+  std::set<std::int64_t> ids;
+  for (const SweepRow& row : rows) ids.insert(row.id);
+  change(ids, rows);
+}
+
+void SweepStore::change(const std::set<std::int64_t>& without, const std::vector<SweepRow>& with) {
+  if (without.empty() && with.empty()) return;
   try {
     execute(db_, "BEGIN");
-    for (const SweepRow& row : rows) add_row(row);
+    for (const std::int64_t id : without) {
+      execute(db_, fmt::format("DELETE FROM scenarios WHERE id = {}", id));
+    }
+    for (const SweepRow& row : with) add_row(row);
     execute(db_, "COMMIT");
   } catch (const Error&) {
     throw;
@@ -211,20 +224,15 @@ std::set<std::int64_t> SweepStore::ids() const {
   return ids;
 }
 
-void SweepStore::remove(const std::set<std::int64_t>& ids) {
-  execute(db_, "BEGIN");
-  for (const std::int64_t id : ids) {
-    execute(db_, fmt::format("DELETE FROM scenarios WHERE id = {}", id));
-  }
-  execute(db_, "COMMIT");
-}
-
 SweepReader::SweepReader(const std::string& path) : path_(path) {
   if (!is_there(path)) throw error_in(path, "there is no such file");
   note_input(path);
   check_whole(path);
   db_ = open_database(path, SQLITE_OPEN_READONLY);
   try {
+    for (const char* ending : beside_sweep_file) {
+      if (is_there(path + ending)) note_input(path + ending);
+    }
     read_about(db_, path);
     check_states(db_, path);
   } catch (...) {

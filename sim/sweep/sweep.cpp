@@ -142,8 +142,20 @@ class Sweep {
                                         : "--again replaces these rows and keeps the others; ") +
                             other);
     }
-    store.remove(stale.ids);
+    store.replace(to_run_again(stale.ids));
     again_ = std::ssize(stale.ids);
+  }
+
+  /// Rows in the place of those that are stale, so that whoever asks before they have run, or after
+  /// a kill, sees that they are missing, and the same command runs them.
+  std::vector<SweepRow> to_run_again(const std::set<std::int64_t>& ids) const {
+    std::vector<SweepRow> rows;
+    for (const std::int64_t id : ids) {
+      auto of_unit = runner_.not_run(id / grid_.unit_size(), sweep_failed,
+                                     "not run again yet: what it was made of has changed");
+      rows.push_back(std::move(of_unit[static_cast<std::size_t>(id % grid_.unit_size())]));
+    }
+    return rows;
   }
 
   bool of_shard(std::int64_t unit) const {

@@ -18,7 +18,9 @@ namespace moesim {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
+using testing::Gt;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
@@ -90,6 +92,22 @@ TEST_F(SweepTest, RowsOfAnotherVersionAreRunAgainIfAsked) {
   EXPECT_EQ(end.again, 6);
   EXPECT_EQ(end.run, 6);
   EXPECT_EQ(end.before, 0);
+}
+
+TEST_F(SweepTest, RowsThatRunAgainAreMissedUntilTheyHaveRun) {
+  run_sweep(grid_, options());
+  SweepOptions newer = options();
+  newer.version = "w";
+  newer.again = true;
+  newer.stop = [] { return true; };
+  const SweepEnd stopped = run_sweep(grid_, newer);
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_EQ(ids(options().file).size(), 6u);
+  EXPECT_THAT(stopped.reasons,
+              Contains(Pair("not run again yet: what it was made of has changed", Gt(0))));
+  newer.again = false;
+  newer.stop = [] { return false; };
+  EXPECT_THAT(run_sweep(grid_, newer).states, ElementsAre(Pair("ok", 4), Pair("unsuitable", 2)));
 }
 
 TEST_F(SweepTest, ShardsTakeEveryNthUnitIntoPartsThatMerge) {
