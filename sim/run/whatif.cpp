@@ -80,7 +80,7 @@ Inputs changed_inputs(const Scenario& scenario, const Inputs& opened, const What
     }
   });
   for (const auto& own : opened.own) {
-    inputs.own.push_back(own ? std::make_shared<PolicyInputs>(PolicyInputs{
+    inputs.own.push_back(own ? std::make_shared<OpenedScenario>(OpenedScenario{
                                    own->scenario, changed_inputs(own->scenario, own->inputs, what)})
                              : nullptr);
   }

@@ -22,7 +22,7 @@ namespace moesim {
 struct Connections;
 struct InputCache;
 
-struct PolicyInputs;
+struct OpenedScenario;
 
 struct ClusterInput {
   InputFile file;
@@ -54,16 +54,16 @@ struct Inputs {
   std::string trace_key = {};                     // tells the trace from others in a cache
   /// [policy] its own scenario and inputs, if it differs from the others in more than its file;
   /// else null. Empty if no policy does.
-  std::vector<std::shared_ptr<PolicyInputs>> own = {};
+  std::vector<std::shared_ptr<OpenedScenario>> own = {};
 
   PlannerOptions planner_options(const Scenario& scenario, const ClusterInput& cluster) const;
   /// Reads all of it, because its hash is that of its content.
   InputFile trace_file() const { return {trace.info().name, trace.hash()}; }
 };
 
-/// A scenario as it reads for one of its policies, with what it opens: of that policy only, and the
-/// same topologies in the same order.
-struct PolicyInputs {
+/// A scenario with what it opens. Of one policy of another scenario (Inputs::own): as it reads for
+/// that policy, with the same topologies in the same order.
+struct OpenedScenario {
   Scenario scenario;
   Inputs inputs;
 };

@@ -191,7 +191,7 @@ void open_policies(const Scenario& scenario, Inputs& inputs, InputCache& cache) 
 
 PolicyView view_of(const Scenario& scenario, const Inputs& inputs, std::size_t policy) {
   if (policy < inputs.own.size() && inputs.own[policy]) {
-    const PolicyInputs& own = *inputs.own[policy];
+    const OpenedScenario& own = *inputs.own[policy];
     return {own.scenario, own.inputs, own.inputs.systems.front()};
   }
   return {scenario, inputs, inputs.systems[policy]};
@@ -212,7 +212,8 @@ void open_own_inputs(const Scenario& scenario, Inputs& inputs, InputCache& cache
     Inputs opened = open_shared_inputs(own, cache);
     add_new(inputs.warnings, opened.warnings);
     inputs.own.resize(policies);
-    inputs.own[p] = std::make_shared<PolicyInputs>(PolicyInputs{std::move(own), std::move(opened)});
+    inputs.own[p] =
+        std::make_shared<OpenedScenario>(OpenedScenario{std::move(own), std::move(opened)});
   }
   warn_of_unequal_tokens(scenario, inputs);
 }

@@ -168,13 +168,13 @@ std::string degrees_of(const SweepGrid& grid, const std::vector<const SweepRow*>
   return text;
 }
 
-std::string words_of(const std::vector<BreakEven>& found) {
+std::string words_of(const std::vector<ResourceFactor>& found) {
   if (found.empty()) {
     return fmt::format("with no resource of the cluster up to {:g} times as large or as small",
                        farthest_factor);
   }
   std::vector<std::string> all;
-  for (const BreakEven& b : found) {
+  for (const ResourceFactor& b : found) {
     all.push_back(fmt::format("{} {:.2f} times", b.resource, b.factor));
     if (all.size() == most_resources) break;
   }

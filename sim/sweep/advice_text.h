@@ -35,7 +35,7 @@ std::string notes_of(const std::vector<const SweepRow*>& rows);
 std::string degrees_of(const SweepGrid& grid, const std::vector<const SweepRow*>& rows);
 
 /// "with nic.bandwidth 2.00 times as now".
-std::string words_of(const std::vector<BreakEven>& found);
+std::string words_of(const std::vector<ResourceFactor>& found);
 
 /// Throws Error: why none of them is an answer. `barred`: some were simulated, but may not win.
 [[noreturn]] void throw_reasons(const Candidates& candidates, bool barred);

@@ -203,7 +203,7 @@ class Adviser {
     return text + "; at port it would win " + words_of(break_even_with(*slower)) + "\n";
   }
 
-  std::vector<BreakEven> break_even_with(std::int64_t slower) const {
+  std::vector<ResourceFactor> break_even_with(std::int64_t slower) const {
     const SweepGrid& grid = port_.grid();
     return break_even(grid.unit(ranked_[0]), grid.unit(slower), options_.workers, options_.stop);
   }

@@ -20,25 +20,12 @@ namespace {
 constexpr double precision = 0.02;
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-struct Changed {
-  std::string resource;
-  double factor;
-};
-
-/// A scenario, and what it opens: files take longer to read than most trials.
-struct Opened {
-  explicit Opened(const Scenario& s) : scenario(s), inputs(open_inputs(s)) {}
-  Opened(const Opened&) = delete;
-  Scenario scenario;
-  Inputs inputs;
-};
-
 /// The only case of a scenario on clusters that are changed: planned and simulated anew only where
 /// that could change plans and times.
 class Trials {
  public:
   explicit Trials(const Scenario& scenario)
-      : opened_(scenario),
+      : opened_{scenario, open_inputs(scenario)},
         run_(runs_on(opened_.scenario, opened_.inputs, 0).front()),
         looks_(run_.cluster.topology) {
     try {
@@ -62,7 +49,7 @@ class Trials {
   double unchanged() const { return steps_ ? unchanged_ : infinite; }
 
   /// What a change changes that plans or times depend on.
-  ClusterChanges effect(const Changed& change) const {
+  ClusterChanges effect(const ResourceFactor& change) const {
     ClusterChanges changes = changes_of(what_if(change), topology());
     if (!hosts_take_time(run_.cluster.gpus)) changes.gpus.host = 1;
     if (!steps_) return changes;
@@ -72,7 +59,7 @@ class Trials {
   }
 
   /// Infinite if it cannot be on the changed cluster.
-  double time_on(const Changed& change) const {
+  double time_on(const ResourceFactor& change) const {
     try {
       if (!steps_) return planned_anew(change);
       const ClusterChanges changes = effect(change);
@@ -89,12 +76,12 @@ class Trials {
   }
 
  private:
-  static WhatIf what_if(const Changed& change) {
+  static WhatIf what_if(const ResourceFactor& change) {
     return {{fmt::format("{}={:.9g}", change.resource, change.factor)}};
   }
   SimulatedAt at() const { return {run_.scenario.fidelities.front(), run_.scenario.p2p_order}; }
 
-  double planned_anew(const Changed& change) const {
+  double planned_anew(const ResourceFactor& change) const {
     const Inputs inputs = changed_inputs(opened_.scenario, opened_.inputs, what_if(change));
     const ComparisonOptions here{.workers = 0};
     return simulate(opened_.scenario, inputs, here).cases[0].metrics.mean_step().value;
@@ -110,7 +97,7 @@ class Trials {
     return mean_time(steps, cluster, at()).value;
   }
 
-  Opened opened_;
+  OpenedScenario opened_;  // files take longer to read than most trials
   PolicyRun run_;
   RateWatch looks_;                      // of simulations
   mutable CountedLayers counted_;        // also for trials that plan anew
@@ -123,13 +110,13 @@ class Pair {
   Pair(const Scenario& faster, const Scenario& slower) : faster_(faster), slower_(slower) {}
 
   /// How much longer the slower one takes.
-  double ahead(const Changed& change) const {
+  double ahead(const ResourceFactor& change) const {
     return slower_.time_on(change) - faster_.time_on(change);
   }
   /// The same on unchanged clusters; infinite if it is not known.
   double ahead_unchanged() const { return slower_.unchanged() - faster_.unchanged(); }
   /// Whether changes are as good as each other, so that one trial does for both.
-  bool same(const Changed& a, const Changed& b) const {
+  bool same(const ResourceFactor& a, const ResourceFactor& b) const {
     return faster_.effect(a) == faster_.effect(b) && slower_.effect(a) == slower_.effect(b);
   }
 
@@ -176,10 +163,10 @@ double crossing(const std::function<double(double factor)>& ahead, const Crossin
   return std::exp(far);
 }
 
-std::vector<BreakEven> break_even(const Scenario& faster, const Scenario& slower, int workers,
-                                  const std::function<bool()>& stop) {
+std::vector<ResourceFactor> break_even(const Scenario& faster, const Scenario& slower, int workers,
+                                       const std::function<bool()>& stop) {
   const Pair pair(faster, slower);
-  std::vector<Changed> ends;
+  std::vector<ResourceFactor> ends;
   for (const std::string& resource : pair.resources()) {
     for (const double factor : {farthest_factor, 1 / farthest_factor}) {
       ends.push_back({resource, factor});
@@ -187,9 +174,9 @@ std::vector<BreakEven> break_even(const Scenario& faster, const Scenario& slower
   }
   std::vector<WorkerJob<double>> jobs;  // the factor of each end that differs; infinite: none
   std::vector<std::size_t> job_of;      // [end]
-  for (const Changed& end : ends) {
+  for (const ResourceFactor& end : ends) {
     const auto twin =
-        std::ranges::find_if(ends, [&](const Changed& e) { return pair.same(e, end); });
+        std::ranges::find_if(ends, [&](const ResourceFactor& e) { return pair.same(e, end); });
     const auto before = static_cast<std::size_t>(twin - ends.begin());
     job_of.push_back(before < job_of.size() ? job_of[before] : jobs.size());
     if (job_of.back() < jobs.size()) continue;
@@ -200,14 +187,14 @@ std::vector<BreakEven> break_even(const Scenario& faster, const Scenario& slower
                       return crossing(at, {end.factor, pair.ahead_unchanged(), there}, precision);
                     }});
   }
-  std::vector<BreakEven> found;
+  std::vector<ResourceFactor> found;
   const std::vector<double> factors = run_jobs(jobs, workers);
   for (std::size_t e = 0; e < ends.size(); ++e) {
     const double factor = factors[job_of[e]];
     if (factor < infinite) found.push_back({ends[e].resource, factor});
   }
   std::ranges::stable_sort(found, {},
-                           [](const BreakEven& b) { return std::abs(std::log(b.factor)); });
+                           [](const ResourceFactor& b) { return std::abs(std::log(b.factor)); });
   return found;
 }
 

@@ -10,20 +10,21 @@
 
 namespace moesim {
 
-/// With the resource of the cluster (docs/whatif.md) `factor` times as large the slower one is as
-/// fast; further away from 1 it is the faster one, as far as was looked.
-struct BreakEven {
+/// A resource of the cluster (docs/whatif.md) that is `factor` times as large.
+struct ResourceFactor {
   std::string resource;
   double factor = 1;
 };
 
 constexpr double farthest_factor = 4;
 
-/// Both planned and simulated at `port` with one resource after the other made larger and smaller,
-/// up to farthest_factor times; factors to 2 %. The resources that need to change least come first.
+/// Where the slower one is as fast; further away from a factor of 1 it is the faster one, as far as
+/// was looked. Both are planned and simulated at `port` with one resource after the other made
+/// larger and smaller, up to farthest_factor times; factors to 2 %. The resources that need to
+/// change least come first.
 /// Nothing if none would do, and what was found so far once somebody stops it.
-std::vector<BreakEven> break_even(const Scenario& faster, const Scenario& slower, int workers,
-                                  const std::function<bool()>& stop);
+std::vector<ResourceFactor> break_even(const Scenario& faster, const Scenario& slower, int workers,
+                                       const std::function<bool()>& stop);
 
 /// Where something that is positive at the factor 1 is not at `end`.
 struct CrossingEnds {

@@ -15,12 +15,6 @@
 
 namespace moesim {
 
-/// A scenario with what it opens.
-struct OpenedScenario {
-  Scenario scenario;
-  Inputs inputs;
-};
-
 class KeptPlans {
  public:
   using Steps = std::shared_ptr<PlannedSteps>;

@@ -71,7 +71,7 @@ TEST(BreakEven, FactorsMakeTheSlowerOneAsFast) {
   const auto found = break_even(fast, wide, 1, [] { return false; });
   ASSERT_FALSE(found.empty());
   bool by_latency = false;
-  for (const BreakEven& b : found) {
+  for (const ResourceFactor& b : found) {
     by_latency |= b.resource == "nic.latency" && b.factor < 1;
     EXPECT_LE(time_with(wide, b.resource, b.factor), time_with(fast, b.resource, b.factor) * 1.001)
         << b.resource << " " << b.factor;
@@ -80,7 +80,7 @@ TEST(BreakEven, FactorsMakeTheSlowerOneAsFast) {
   }
   EXPECT_TRUE(by_latency);
   EXPECT_TRUE(std::ranges::is_sorted(
-      found, {}, [](const BreakEven& b) { return std::abs(std::log(b.factor)); }));
+      found, {}, [](const ResourceFactor& b) { return std::abs(std::log(b.factor)); }));
   EXPECT_TRUE(break_even(fast, wide, 1, [] { return true; }).empty()) << "somebody has stopped it";
   EXPECT_TRUE(break_even(fast, hosts_with("100 GB/s", "1 s"), 1, [] { return false; }).empty());
 }
@@ -91,7 +91,7 @@ TEST(BreakEven, PlansByRatesAreMadeAnew) {
                  wide = hosts_with("100 GB/s", "30 us", "hybridep-exact");
   ASSERT_LT(time_with(fast, "nic.latency", 1), time_with(wide, "nic.latency", 1));
   std::map<std::string, int> found;
-  for (const BreakEven& b : break_even(fast, wide, 1, [] { return false; })) {
+  for (const ResourceFactor& b : break_even(fast, wide, 1, [] { return false; })) {
     ++found[b.resource];
     EXPECT_LE(time_with(wide, b.resource, b.factor), time_with(fast, b.resource, b.factor) * 1.001)
         << b.resource << " " << b.factor;
@@ -124,7 +124,7 @@ TEST(BreakEven, IterationsArePlannedOnEveryChangedCluster) {
                  wide = iterations_with("100 GB/s", "4 us");
   ASSERT_LT(time_with(fast, "nic.latency", 1), time_with(wide, "nic.latency", 1));
   bool by_latency = false;
-  for (const BreakEven& b : break_even(fast, wide, 1, [] { return false; })) {
+  for (const ResourceFactor& b : break_even(fast, wide, 1, [] { return false; })) {
     by_latency |= b.resource == "nic.latency" && b.factor < 1;
     EXPECT_LE(time_with(wide, b.resource, b.factor), time_with(fast, b.resource, b.factor) * 1.001)
         << b.resource << " " << b.factor;
@@ -142,7 +142,7 @@ TEST(BreakEven, HostsMayBeWhatIsMissing) {
   ASSERT_LT(time_with(fast, "host.time", 1), time_with(wide, "host.time", 1));
   ASSERT_GT(time_with(fast, "host.time", 0.25), time_with(wide, "host.time", 0.25));
   const auto found = break_even(fast, wide, 1, [] { return false; });
-  const auto of_host = std::ranges::find(found, "host.time", &BreakEven::resource);
+  const auto of_host = std::ranges::find(found, "host.time", &ResourceFactor::resource);
   ASSERT_NE(of_host, found.end());
   EXPECT_LT(of_host->factor, 1);
   EXPECT_LE(time_with(wide, "host.time", of_host->factor),
