@@ -146,13 +146,17 @@ std::vector<Counts> given(const Counts& held, const Counts& clones) {
 llep::Plan plan(std::span<const std::int64_t> counts, int gpus, int slots) {
   llep::applies(counts, gpus, 0);  // throws for counts that cannot be spread
   const Spilled of = spilled(counts, gpus);
-  std::vector<Counts> parts = slots == 1 ? packed(of) : laid_side_by_side(of, slots);
+  return plan_of_clones(counts, gpus, slots == 1 ? packed(of) : laid_side_by_side(of, slots));
+}
+
+llep::Plan plan_of_clones(std::span<const std::int64_t> counts, int gpus,
+                          std::vector<Counts> clones) {
   const std::size_t per_gpu = counts.size() / static_cast<std::size_t>(gpus);
-  for (std::size_t e = 0; e < parts.size(); ++e) {
-    const std::int64_t gone = std::accumulate(parts[e].begin(), parts[e].end(), std::int64_t{0});
-    parts[e][e / per_gpu] = counts[e] - gone;
+  for (std::size_t e = 0; e < clones.size(); ++e) {
+    const std::int64_t gone = std::accumulate(clones[e].begin(), clones[e].end(), std::int64_t{0});
+    clones[e][e / per_gpu] = counts[e] - gone;
   }
-  return exact_load::plan_from(parts, gpus, false);
+  return exact_load::plan_from(clones, gpus, false);
 }
 
 std::vector<std::vector<Shares>> shares(const llep::Plan& plan, const LoadMatrix& loads) {
@@ -193,14 +197,29 @@ std::vector<std::vector<Shares>> shares(const llep::Plan& plan, const LoadMatrix
 
 namespace {
 
+struct EchoOptions {
+  int slots = 1;          // of a rank, for clones
+  bool by_hosts = false;  // LoongForge's planner
+  double host_cost = 3;   // of it
+};
+
 class Echo final : public Spilling {
  public:
-  Echo(const PlacementContext& context, const SpillOptions& options, int slots)
-      : Spilling(context, options), slots_(slots) {}
+  Echo(const PlacementContext& context, const SpillOptions& spill, const EchoOptions& options)
+      : Spilling(context, spill), options_(options) {
+    for (const GpuId gpu : ids<GpuId>(groups().count() * ep())) {
+      hosts_.push_back(groups().host_of(gpu));
+    }
+  }
 
  private:
   llep::Plan plan_of(const GroupStep& at) const override {
-    return echo::plan(at.loads.per_expert(), ep(), slots_);
+    const std::vector<std::int64_t> counts = at.loads.per_expert();
+    if (!options_.by_hosts) return echo::plan(counts, ep(), options_.slots);
+    const auto ranks = static_cast<std::size_t>(ep());
+    const auto first = static_cast<std::size_t>(at.group) * ranks;
+    return echo::plan_by_hosts(counts, std::span(hosts_).subspan(first, ranks), options_.slots,
+                               options_.host_cost);
   }
   Assignment assign(const GroupStep& at, Placement slots) override {
     const llep::Plan& plan = plan_now(at);
@@ -208,19 +227,24 @@ class Echo final : public Spilling {
     return Assignment(std::move(slots), echo::shares(plan, at.loads));
   }
 
-  int slots_;
+  EchoOptions options_;
+  std::vector<int> hosts_;  // [gpu]
 };
 
 }  // namespace
 
-// slots: spare ones of a rank (1: approximate bin packing; more: side by side). received: keep
-// (default: weights stay until the backward pass) or regather; planning_time: of the planner on the
-// GPU, per layer (0 us, unstated).
+// slots: spare ones of a rank (1); planner: greedy (default; with one slot approximate bin packing,
+// with more side by side), or sinkhorn, LoongForge's, with host_cost (3): of a way between hosts to
+// one on a host. received: keep (default: weights stay until the backward pass) or regather;
+// planning_time: of the planner on the GPU, per layer (0 us, unstated).
 PlacementMaker read_echo(const YamlMap& params) {
-  const auto slots = static_cast<int>(params.integer("slots", {1, 512}, 1));
+  EchoOptions options;
+  options.slots = static_cast<int>(params.integer("slots", {1, 512}, 1));
+  options.by_hosts = params.choice("planner", {"greedy", "sinkhorn"}, 0) == 1;
+  if (options.by_hosts) options.host_cost = params.number("host_cost", {1, 1000}, 3);
   const SpillOptions spill = read_spill_options(params);
   return [=](const PlacementContext& context) {
-    return std::make_unique<Echo>(context, spill, slots);
+    return std::make_unique<Echo>(context, spill, options);
   };
 }
 

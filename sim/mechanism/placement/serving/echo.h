@@ -24,6 +24,24 @@ namespace moesim::echo {
 /// the experts.
 llep::Plan plan(std::span<const std::int64_t> counts, int gpus, int slots);
 
+/// The same by LoongForge's planner (baidu-baige/LoongForge, offloading_planner.py,
+/// gen_assignment_sinkhorn), which prefers clones on the host of the home. The mean is not rounded,
+/// and token-slots of a clone are rounded down at the end.
+///  - First Sinkhorn and Knopp's iteration spreads the surplus of GPUs over the rooms of others,
+///    whose cost is 1 on a host and `host_cost` between hosts.
+///  - Then, slot by slot: every GPU with room names the expert of the highest score among those it
+///    has no clone of, and every named expert goes to the GPU that scores highest. So often as
+///    there are GPUs, each of which takes one. The score is what would go there, plus so many times
+///    the mean load of an expert: 1 on the home's host, 1 / host_cost elsewhere, and a tenth of
+///    what the first step spread over this pair, by the home's surplus.
+/// `hosts`: of every GPU. Ties and errors as above.
+llep::Plan plan_by_hosts(std::span<const std::int64_t> counts, std::span<const int> hosts,
+                         int slots, double host_cost);
+
+/// What homes keep, next to `clones` [expert][gpu], as a plan.
+llep::Plan plan_of_clones(std::span<const std::int64_t> counts, int gpus,
+                          std::vector<std::vector<std::int64_t>> clones);
+
 /// Shares [rank][expert] for Placement(experts, llep::table(plan)). A clone gets from every rank
 /// its part of the expert's token-slots, rounded down, and what is missing from the lowest ranks.
 /// Of a rank's own token-slots the first ones go to clones.

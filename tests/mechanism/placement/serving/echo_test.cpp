@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <random>
 
@@ -106,6 +107,59 @@ TEST(Echo, TakesItsPartOfEveryRankAndTheRestOfTheFirst) {
   EXPECT_EQ(shares[1][0], (Shares{{clone, 1}, {home, 2}}));
   EXPECT_EQ(shares[2][0], (Shares{{home, 2}}));
   EXPECT_EQ(shares[3][0], (Shares{{home, 1}}));
+}
+
+// Homes 0 and 3 have 30 too many, GPUs 1 and 2 room for 30.
+TEST(EchoByHosts, KeepsClonesOnTheHostOfTheirHome) {
+  const Counts counts = {80, 50, 35, 35, 35, 35, 50, 80};
+  const std::array two_hosts = {0, 0, 1, 1}, crossed = {0, 1, 0, 1};
+  const auto near = parts_of(echo::plan_by_hosts(counts, two_hosts, 1, 3), 4);
+  EXPECT_EQ(near[0], (Counts{50, 30, 0, 0}));
+  EXPECT_EQ(near[7], (Counts{0, 0, 30, 50}));
+  const auto far = parts_of(echo::plan_by_hosts(counts, crossed, 1, 3), 4);
+  EXPECT_EQ(far[0], (Counts{50, 0, 30, 0}));
+  EXPECT_EQ(far[7], (Counts{0, 30, 0, 50}));
+}
+
+// A mean of 100: home 0 has 60 too many, GPU 1 room for 10, GPU 2 for 50. Half of the bonus of its
+// host, 50, is less than the 40 token-slots that GPU 2 takes more: it goes first.
+TEST(EchoByHosts, BalancesBeforeItLooksAtHosts) {
+  const Counts counts = {160, 0, 90, 0, 50, 0, 100, 0};
+  const std::array hosts = {0, 0, 1, 1};
+  const auto parts = parts_of(echo::plan_by_hosts(counts, hosts, 1, 3), 4);
+  EXPECT_EQ(parts[0], (Counts{100, 10, 50, 0}));
+}
+
+TEST(EchoByHosts, KeepsItsSlotsAndNeverRaisesTheMost) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 300; ++trial) {
+    const int gpus = 1 + static_cast<int>(random() % 8), each = 1 + static_cast<int>(random() % 4);
+    const int slots = 1 + static_cast<int>(random() % 3);
+    Counts counts;
+    std::vector<int> hosts;
+    for (int g = 0; g < gpus; ++g) hosts.push_back(g / 2);
+    for (int e = 0; e < gpus * each; ++e) {
+      counts.push_back(static_cast<std::int64_t>(random() % (random() % 5 == 0 ? 4000 : 60)));
+    }
+    const llep::Plan plan = echo::plan_by_hosts(counts, hosts, slots, 3);
+    const auto parts = parts_of(plan, gpus);
+    const std::int64_t all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    const double mean = static_cast<double>(all) / gpus;
+    for (std::size_t g = 0; g < hosts.size(); ++g) {
+      const auto first = counts.begin() + static_cast<std::ptrdiff_t>(g) * each;
+      const auto native =
+          static_cast<double>(std::accumulate(first, first + each, std::int64_t{0}));
+      const auto load = static_cast<double>(plan.loads[g]);
+      EXPECT_LE(load, std::max(native, mean));
+      EXPECT_GE(load, std::min(native, mean)) << "it gives what is above";
+      std::int64_t clones = 0;
+      for (std::size_t e = 0; e < parts.size(); ++e) {
+        clones += e / static_cast<std::size_t>(each) != g && parts[e][g] > 0 ? 1 : 0;
+      }
+      EXPECT_LE(clones, slots);
+    }
+    EXPECT_EQ(std::accumulate(plan.loads.begin(), plan.loads.end(), std::int64_t{0}), all);
+  }
 }
 
 TEST(EchoPlacement, FetchesClonesAndReturnsGradients) {
