@@ -76,12 +76,12 @@ void measure_rounds(Job& job, HardwareBackend& backend, const std::vector<const 
                     const ExpertShape& shape, const RoundOptions& options, Times& times,
                     const std::function<void(const std::string& plan, int round,
                                              const std::vector<Timeline>&)>& keep,
-                    const std::function<void(const std::string& plan, int round)>& told) {
+                    const std::function<void(const std::string& plan, int round)>& begins) {
   const bool first = job.rank() == 0;
   for (int round = 0; round < options.rounds; ++round) {
     for (const MicroPlan* plan : plans) {
       if (times[plan->name].count(round) > 0) continue;
-      if (first) told(plan->name, round);
+      if (first) begins(plan->name, round);
       const RealStep step(plan->plan, shape, plan->layers);
       const MeasuredStep measured = measure_step(
           job, backend, step, {.warmup = 1, .repeats = options.repeats, .compared = 1});

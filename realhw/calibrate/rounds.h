@@ -14,11 +14,11 @@
 
 namespace moesim {
 
-/// What identifies the plans, for times that are to be resumed.
+/// What identifies the plans, so that only times of the same ones are resumed.
 std::string identity_of(const std::vector<const MicroPlan*>& plans, const RoundOptions& options);
 
-/// Throws Error in the file of times for a time of no plan or round, or with other ops and runs
-/// than its plan has.
+/// Throws Error that names the file if it has times of an unknown plan or round, or of other ops
+/// and runs than their plan has.
 void check_times(const Times& times, const std::vector<const MicroPlan*>& plans,
                  const RoundOptions& options, const std::string& file);
 
@@ -26,13 +26,14 @@ void check_times(const Times& times, const std::vector<const MicroPlan*>& plans,
 void check_complete(const Times& times, const std::vector<const MicroPlan*>& plans,
                     const RoundOptions& options, const std::string& file);
 
-/// Measures what `times` lacks; all ranks together and with equal plans and options. Rank 0 calls
-/// `told` before every plan and `keep` with its times; its `times` become complete. Throws
+/// Measures what `times` lacks. All ranks call it with equal plans, options and `times`, or they
+/// skip different plans. Rank 0 calls `begins` before every plan and `keep` with its times; its
+/// `times` become complete. Throws
 /// std::runtime_error when some bytes or numbers are wrong.
 void measure_rounds(Job& job, HardwareBackend& backend, const std::vector<const MicroPlan*>& plans,
                     const ExpertShape& shape, const RoundOptions& options, Times& times,
                     const std::function<void(const std::string& plan, int round,
                                              const std::vector<Timeline>&)>& keep,
-                    const std::function<void(const std::string& plan, int round)>& told);
+                    const std::function<void(const std::string& plan, int round)>& begins);
 
 }  // namespace moesim

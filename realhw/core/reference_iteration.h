@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a whole iteration must compute: one process without any parallelism, in double precision,
-// from the model, the routing and the words only. It knows no plan, no placement and no exchange.
+// from only the model, the routing and the token ids. It knows no plan, no placement and no
+// exchange.
 #pragma once
 
 #include <map>
@@ -24,14 +25,14 @@ struct TrainedTensor {
 
 class ReferenceIteration {
  public:
-  /// `layers`: the routing of every microbatch, whose slots are not looked at.
+  /// `layers`: the routing of every microbatch, whose slots do not matter.
   ReferenceIteration(const HeldIteration& held, const std::vector<RoutedLayer>& layers);
 
   /// One more iteration, from the weights that the last one has left.
   void run();
 
-  /// The values that enter a block of a microbatch in the last iteration, or the gradient by them:
-  /// [token of all replicas x hidden].
+  /// The values that enter a block of a microbatch in the last iteration, or the gradient of the
+  /// loss by them: [token of all replicas x hidden].
   const Doubles& entering(int microbatch, int layer, BlockKind block, Pass pass) const {
     return entering_.at({microbatch, layer, block, pass});
   }
@@ -48,7 +49,7 @@ class ReferenceIteration {
   TrainedTensor& expert(int layer, ExpertId expert) { return experts_.at({layer, expert}); }
   /// Mean cross entropy of the last iteration.
   double loss() const;
-  /// Only forward and backward, for who looks at gradients.
+  /// Only the passes, without an update: for tests of gradients.
   void compute_gradients();
 
  private:

@@ -15,8 +15,8 @@ std::string why_none(cudaError_t code) {
   }
   const auto version = [](int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); };
   if (code == cudaErrorInsufficientDriver) {
-    return fmt::format("the driver is of CUDA {}, this program of {}", version(driver),
-                       version(CUDART_VERSION));
+    return fmt::format("the driver supports CUDA {}, this program needs {}: update the driver",
+                       version(driver), version(CUDART_VERSION));
   }
   return cudaGetErrorString(code == cudaSuccess ? cudaErrorNoDevice : code);
 }

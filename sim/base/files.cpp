@@ -45,18 +45,18 @@ void check_planted(const std::string& path, const std::string& link) {
 }  // namespace
 
 bool is_there(const std::string& path) {
-  std::error_code impossible;
-  return is_permitted(path) && fs::exists(path, impossible);
+  std::error_code failure;
+  return is_permitted(path) && fs::exists(path, failure);
 }
 
 bool is_folder(const std::string& path) {
-  std::error_code impossible;
-  return is_permitted(path) && fs::is_directory(path, impossible);
+  std::error_code failure;
+  return is_permitted(path) && fs::is_directory(path, failure);
 }
 
 bool is_regular_file(const std::string& path) {
-  std::error_code impossible;
-  return is_permitted(path) && fs::is_regular_file(path, impossible);
+  std::error_code failure;
+  return is_permitted(path) && fs::is_regular_file(path, failure);
 }
 
 namespace {
@@ -111,17 +111,18 @@ std::string output_target(const std::string& path) {
   if (there && S_ISDIR(named.st_mode)) throw error_in(path, "is a folder, not a file");
   if (there && !S_ISREG(named.st_mode)) throw no_regular_file(path);
   fs::path target = path;
-  std::error_code none;
-  for (int links = 0; fs::is_symlink(fs::symlink_status(target, none)); ++links) {
-    if (links == most_links) throw error_in(path, "is a link that leads to itself");
+  std::error_code failure;
+  for (int links = 0; fs::is_symlink(fs::symlink_status(target, failure)); ++links) {
+    if (links == most_links)
+      throw error_in(path, fmt::format("leads through more than {} links", most_links));
     check_planted(path, target.string());
-    target = target.parent_path() / fs::read_symlink(target, none);  // absolute ones replace all
-    if (none) throw error_in(path, fmt::format("cannot be written: {}", none.message()));
+    target = target.parent_path() / fs::read_symlink(target, failure);  // absolute ones replace all
+    if (failure) throw error_in(path, fmt::format("cannot be written: {}", failure.message()));
   }
   // What a process has open may have another name now, or none.
   const bool same = ::stat(target.c_str(), &found) == 0 && found.st_dev == named.st_dev &&
                     found.st_ino == named.st_ino;
-  if (there && !same) throw error_in(path, "leads to a file that has lost its name");
+  if (there && !same) throw error_in(path, "is a link to an open file that was deleted or renamed");
   return target.string();
 }
 
@@ -129,8 +130,8 @@ void check_writable(const std::string& path) {
   if (path.empty()) throw Error("the name of a file to write is empty");
   const std::string target = output_target(path);
   const fs::path parent = fs::absolute(target).parent_path();
-  std::error_code none;
-  if (!fs::is_directory(parent, none)) {
+  std::error_code failure;
+  if (!fs::is_directory(parent, failure)) {
     throw error_in(path, fmt::format("there is no folder '{}'", parent.string()));
   }
   if (::access(parent.c_str(), W_OK) != 0) {

@@ -18,17 +18,18 @@ inline constexpr int max_nesting = 100;
 Error error_at(const std::string& file, std::string_view text, std::size_t offset,
                std::string message, std::string hint = "", int first_line = 1);
 
-/// The text with its control characters, but for tab and newline, as "\\x1b": names come from
-/// files, and what a terminal is made to do is not theirs to say.
+/// The text with control characters, but for tab and newline, and marks that change the direction
+/// of text escaped, as "\\x1b": names come from files, and must not control a terminal.
 std::string printable(std::string_view text);
 
 /// Whether all of it is UTF-8 without NUL.
 bool is_text(std::string_view text);
 
-/// Whether it begins with the mark of two bytes a character, as Windows writes it.
+/// Whether it begins with UTF-16's byte-order mark, as Windows writes it.
 bool is_utf16(std::string_view text);
 
-/// The text without UTF-8's mark at its beginning, as Windows writes it. Throws Error for UTF-16.
+/// The text without UTF-8's byte-order mark at its beginning, as Windows writes it. Throws Error
+/// for UTF-16.
 std::string_view without_mark(std::string_view text, const std::string& file);
 
 /// Throws Error for UTF-16, and for what gzip, bzip2, zstd or xz has packed, by its first bytes.

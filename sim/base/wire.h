@@ -37,7 +37,8 @@ void put(std::string& bytes, const T& value) {
   Wire<T>::put(bytes, value);
 }
 
-/// Reads from the front of the bytes, which moves on. Throws std::runtime_error if they end.
+/// Reads a value and removes its bytes from the front. Throws std::runtime_error if they are too
+/// few.
 template <class T>
 void take(std::string_view& bytes, T& value) {
   Wire<T>::take(bytes, value);
@@ -191,7 +192,8 @@ std::string to_bytes(const T& value) {
   return bytes;
 }
 
-/// The value of to_bytes, all of it. Throws std::runtime_error if it is another's.
+/// The value that to_bytes<T> wrote. Throws std::runtime_error if bytes are missing or left over;
+/// bytes of another type with as many go unnoticed.
 template <class T>
 T from_bytes(std::string_view bytes) {
   T value{};

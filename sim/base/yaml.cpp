@@ -25,9 +25,9 @@ std::vector<std::string> split_lines(const std::string& text) {
   return lines;
 }
 
-/// Whether a plain value became a mapping, so that a change finds a place below it: a default makes
-/// {kind: value} of it, which is the same, and a mapping takes its place.
-bool made_mapping(YAML::Node& node, const Override& change) {
+/// Makes a mapping of a plain value for a change below it, if the change allows that: a default
+/// keeps the value as {kind: value}, which is the same; a change by a mapping drops it.
+bool make_mapping(YAML::Node& node, const Override& change) {
   if (!change.unless_stated && !change.of_mapping) return false;
   YAML::Node map(YAML::NodeType::Map);
   if (change.unless_stated) map["kind"] = YAML::Clone(node);
@@ -35,19 +35,21 @@ bool made_mapping(YAML::Node& node, const Override& change) {
   return true;
 }
 
-/// The child of a map or list that one part of a dotted path names; created if it is missing. Below
-/// a plain value there is none.
+/// The child that one part of a dotted path names. A map gets one if it is missing. Throws Error
+/// for an item that a list lacks, NoSuchKey below a plain value.
 YAML::Node child(YAML::Node& node, const std::string& part, const std::string& where,
                  const Override& change) {
   if (node.IsSequence()) {
     const auto index = parse_integer<std::size_t>(part);
     if (!index || *index >= node.size()) {
-      throw error_in(where, fmt::format("no item '{}' in a list of {}", part, node.size()),
+      throw error_in(where,
+                     fmt::format("no item '{}' in a list of {}", part,
+                                 counted(static_cast<std::int64_t>(node.size()), "item")),
                      "list items count from 0");
     }
     return node[*index];
   }
-  if (node.IsScalar() && !made_mapping(node, change)) {
+  if (node.IsScalar() && !make_mapping(node, change)) {
     throw NoSuchKey(error_in(where, fmt::format("there is no '{}' below the plain value '{}'", part,
                                                 node.Scalar()))
                         .diagnostics());
@@ -136,9 +138,9 @@ void YamlDocument::State::add(Severity severity, const YAML::Node& node, const s
     d.line = mark.line + 1;
     d.column = mark.column + 1;
     const auto line = static_cast<std::size_t>(mark.line);
-    if (line < lines.size() && lines[line].size() <= source_lines_left) {
+    if (line < lines.size() && lines[line].size() <= source_bytes_left) {
       d.source_line = lines[line];
-      source_lines_left -= lines[line].size();
+      source_bytes_left -= lines[line].size();
     }
   }
   diagnostics.push_back(std::move(d));

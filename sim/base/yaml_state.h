@@ -40,7 +40,7 @@ struct YamlDocument::State {
   /// The keys of values that are empty, by path: yaml-cpp places such a value in the next line.
   std::map<std::string, std::shared_ptr<YAML::Node>> empty_values;
   /// Bytes that diagnostics may still repeat: a file may be one line of a million mistakes.
-  std::size_t source_lines_left = 16 << 20;
+  std::size_t source_bytes_left = 16 << 20;
   std::size_t unknown_by_change = 0;  // errors that are keys of overrides which nobody knows
 
   void add(Severity severity, const YAML::Node& node, const std::string& path,

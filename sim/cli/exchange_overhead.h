@@ -9,14 +9,14 @@
 
 namespace moesim {
 
-/// Of fixed times, what an exchange takes before a link does.
+/// The part of an exchange's fixed time that is of no link, but of its start.
 struct ExchangeOverhead {
   std::string text = {};  // as given; empty: not given
 
-  /// `otherwise`: what counts if it is not given.
+  /// `otherwise`: for the help, what counts if it is not given.
   void add_to(CommandLine& command, const std::string& otherwise);
   bool given() const { return !text.empty(); }
-  /// Throws Error if the text is not a time.
+  /// 0 s if it is not given. Throws Error if the text is not a time.
   Seconds time() const;
 };
 

@@ -22,9 +22,9 @@ struct KernelTime {
 
 /// The times of one kind of kernels in one data type:
 ///
-///   compute = flop x losses / (peak x efficiency), memory = bytes / (memory_bandwidth x memory)
+///   compute = flop x slowdowns / (peak x efficiency), memory time = bytes / (bandwidth x memory)
 ///
-/// A loss is 1 + half / length: at a length of `half` a kernel reaches half of its efficiency.
+/// A slowdown is 1 + half / length: at a length of `half` a kernel reaches half of its efficiency.
 struct Roofline {
   Seconds launch;
   double efficiency = 1;  // part of the peak that large kernels reach
@@ -32,11 +32,11 @@ struct Roofline {
   double sharpness = std::numeric_limits<double>::infinity();  // of the corner; the larger of both
   // GEMMs:
   double half_sum = 0;    // by the length of their sums: k, or the rows for weight gradients
-  double group_rows = 0;  // that each group with rows computes besides, if there are many; of a
-                          // wave each tile, if the last ones are not filled up
+  double group_rows = 0;  // more that each group computes if several have rows; in a wave each
+                          // tile, unless rows are rounded up to tiles; not of weight gradients
   double wgrad = 1;       // efficiency of weight gradients / of other products
   // Attention:
-  double half_keys = 0;     // by the keys per query; decode reads more of them as well
+  double half_keys = 0;     // by the keys per query; decode's memory time has the slowdown, too
   double query_passes = 0;  // decode: how often queries and results pass through memory besides,
                             // in kernels around it (MLA: products by W_UK, joins, casts)
   double half_width = 0;    // by the mean of both widths per head
@@ -47,8 +47,8 @@ struct Roofline {
   /// those of its operands.
   KernelTime time(const Kernel& kernel, const OpType& op, FlopsPerSecond peak,
                   BytesPerSecond bandwidth, Bytes more = Bytes(0)) const;
-  /// The same for a wave: its part, by tiles, of what the whole kernel takes, whose groups fill
-  /// their last tiles; the launch if it starts the kernel.
+  /// The same for a wave: its part, by tiles, of the whole kernel, whose groups have rows rounded
+  /// up to Wave::fill (not of weight gradients). The launch counts if it starts the kernel.
   KernelTime time_of_wave(const GroupedGemm& gemm, const OpType& op, FlopsPerSecond peak,
                           BytesPerSecond bandwidth) const;
 };
@@ -66,7 +66,7 @@ struct FittedKernels {
   using ByType = std::map<DataType, Roofline>;
   ByType gemm;          // of one group, and of many if there is no other
   ByType grouped_gemm;  // of several groups
-  ByType tiles;         // of several groups, without the rows that fill their last tiles
+  ByType tiles;         // of waves: fitted to rows that are rounded up to tiles already
   ByType attention;
   ByType decode;         // attention of few queries per sequence to keys in a cache
   ByType latent_decode;  // the same with latent keys (MLA)
@@ -74,7 +74,7 @@ struct FittedKernels {
   std::map<std::string, ByType> engine_experts;
 
   FittedKernels of_engine(const std::string& name) const;
-  /// Null if nothing was fitted.
+  /// Null if nothing that fits the kernel's kind and type was fitted.
   const Roofline* find(const Kernel& kernel) const;
 };
 

@@ -24,13 +24,13 @@ namespace moesim {
 namespace {
 
 std::string sequences_text(const SequenceStep& each) {
-  const std::string noun = each.count == 1 ? "sequence" : "sequences";
-  return each.context == 0 ? fmt::format("{} {} of {} new tokens", each.count, noun, each.tokens)
-                           : fmt::format("{} {} of {} new tokens after {}", each.count, noun,
-                                         each.tokens, each.context);
+  const std::string text =
+      fmt::format("{} of {}", counted(each.count, "sequence"), counted(each.tokens, "new token"));
+  return each.context == 0 ? text : fmt::format("{} after {}", text, each.context);
 }
 
-/// "128 sequences of 1 new token after 4096", or sums if ranks differ.
+/// "128 sequences of 1 new token after 4096 on each of 8 ranks"; if ranks differ, the least, the
+/// most and the sum of their new tokens.
 std::string batch_text(const ServingSpec& serving, int ranks) {
   if (serving.batch.ranks.size() > 1) {
     std::int64_t least = tokens_of(serving.of_rank(0)), most = least;
@@ -49,7 +49,7 @@ std::string batch_text(const ServingSpec& serving, int ranks) {
   return text + fmt::format(" on each of {} ranks", ranks);
 }
 
-/// With what they are by default.
+/// The types of weights, and which parts keep a larger one though others usually do not.
 std::string weights_text(const ServingSpec& serving, const MoeModel& model) {
   const bool experts = is_stored_only(serving.weights);
   std::string text = "weights ";
@@ -75,7 +75,7 @@ std::string graph_text(const ServingSpec& serving, bool one_pass) {
                      counted(serving.pad.back(), "token"));
 }
 
-/// With why this batch is not split.
+/// How parts of the batch overlap, and why they do not in this pass.
 std::string overlap_text(const ServingSpec& serving, bool one_pass) {
   std::string name = serving_overlap_names[static_cast<std::size_t>(serving.overlap)];
   const OverlapFrom& from = serving.overlap_from;
@@ -96,7 +96,8 @@ std::string engine_text(const IterationSpec& spec, const MoeModel& model, bool o
   std::string text =
       fmt::format("{}, KV {}, {}, overlap {}", weights_text(serving, model), name_of(serving.kv),
                   graph_text(serving, one_pass), overlap_text(serving, one_pass));
-  if (serving.dcp > 1) text += fmt::format(", keys over {} GPUs each", serving.dcp);
+  if (serving.dcp > 1)
+    text += fmt::format(", the KV cache of a sequence divided over {} GPUs", serving.dcp);
   if (serving.drafts > 0) {
     text +=
         fmt::format(", {}, {} kept on average", counted(serving.drafts, "draft"), serving.accepted);
@@ -117,7 +118,7 @@ std::string experts_text(const Grid& grid, const ServingSpec& serving) {
                      grid.size(ParallelAxis::ep));
 }
 
-/// Whose tokens they are, and how often a recorded step is played.
+/// Which trace chooses the experts, and how often its steps are played.
 std::string tokens_text(const Scenario& scenario, const Inputs& inputs,
                         const IterationShape& shape) {
   if (!scenario.plays_choices()) {
@@ -137,7 +138,7 @@ std::string tokens_text(const Scenario& scenario, const Inputs& inputs,
           : "");
   const AskedSteps asked = asked_iterations(scenario);
   if (const int steps = inputs.trace.step_count(); asked.first + asked.count > steps) {
-    text += fmt::format("# step {} is step {} of the trace, whose {} come again\n",
+    text += fmt::format("# step {} plays step {} of the trace again, which has {}\n",
                         asked.first + asked.count - 1, (asked.first + asked.count - 1) % steps,
                         counted(steps, "step"));
   }
@@ -148,7 +149,7 @@ std::string tokens_text(const Scenario& scenario, const Inputs& inputs,
   return text;
 }
 
-/// What the batch of the first rank holds.
+/// The KV cache of the first rank's batch.
 std::string held_text(const MoeModel& model, const IterationSpec& spec) {
   Bytes held;
   for (const SequenceStep& each : spec.serving->of_rank(0)) {

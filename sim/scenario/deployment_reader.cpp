@@ -20,13 +20,14 @@ void read_instances(const YamlValue& value, EngineRun& run) {
                 "{prefill: 1, decode: 1}; a number of instances that do both: {count: 2}");
   }
   if (map.find("count") && (prompts || decode)) {
-    map.find("count")->error(fmt::format("'{}' has 'count' together with pools", value.path()),
-                             "{prefill: 1, decode: 1} or {count: 2}");
+    map.find("count")->error(
+        fmt::format("'{}' has 'count' together with 'prefill' and 'decode'", value.path()),
+        "{prefill: 1, decode: 1} or {count: 2}");
   }
   run.decode_instances = static_cast<int>(map.integer("decode", {1, 4096}, 0));
   const bool pools = prompts || decode;
   const auto router = map.find("router"), count = map.find("count");
-  // Without a count another key is a mistake of its own, perhaps a misspelt one of these.
+  // Without a count an unknown key, perhaps a misspelt one of these, is the mistake to report.
   const bool misspelt = !count && map.keys().size() > (router ? 1 : 0);
   std::int64_t instances = 1;
   if (prompts) {
@@ -38,7 +39,7 @@ void read_instances(const YamlValue& value, EngineRun& run) {
   if (router) run.router = read_router(*router, run.router);
 }
 
-/// A list of losses, or the rate at which they come.
+/// Failures of ranks: a list of them, or how often they occur.
 void read_losses(const YamlValue& value, EngineRun& run) {
   constexpr Range ranks{1, 1 << 20};
   if (value.is_map()) {
@@ -62,8 +63,8 @@ void read_losses(const YamlValue& value, EngineRun& run) {
   }
 }
 
-/// Each value of a mapping of mappings as a change of its key; those of `set` are changes of
-/// inputs.
+/// Adds a change for every value in nested mappings, with the path of its key. Each item of `set`
+/// becomes a change of an input.
 void add_changes(const YamlMap& map, const std::string& of, std::vector<Override>& changes) {
   for (const std::string& key : map.keys()) {
     const auto value = map.find(key);
@@ -83,15 +84,15 @@ void add_changes(const YamlMap& map, const std::string& of, std::vector<Override
   }
 }
 
-/// Keys and values of one model are of no use to another.
+/// The KV cache of one model is of no use to another.
 void refuse_other_model(const YamlMap& decode, const std::string& model) {
   constexpr auto hint = "leave it out: both pools serve the scenario's model";
   const auto other = decode.find("model");
   if (other && (!other->is_scalar() || other->string() != model)) {
-    other->error(fmt::format("'serving.decode' has another model than '{}', whose keys and values "
-                             "it gets",
-                             model),
-                 hint);
+    other->error(
+        fmt::format("'serving.decode' has another model than '{}', whose KV cache it receives",
+                    model),
+        hint);
   }
   const auto set = decode.find("set");
   if (!set || !set->is_list()) return;
@@ -100,12 +101,12 @@ void refuse_other_model(const YamlMap& decode, const std::string& model) {
     const std::string change = item.string();
     if (!change.starts_with("model.") && !change.starts_with("model:")) continue;
     item.error(
-        fmt::format("'{}' makes another model of the one whose keys and values it gets", change),
+        fmt::format("'{}' changes the model, whose KV cache comes from the other pool", change),
         hint);
   }
 }
 
-/// A preset by its name is the same as {preset: name}, which other keys of a mapping change.
+/// If `decode` changes keys of an engine that `serving` only names, adds that name as their preset.
 void keep_preset(const YamlMap& serving, const YamlMap& decode, EngineRun& run) {
   const auto engine = serving.find("engine"), of_decode = decode.find("serving");
   if (!engine || !engine->is_scalar() || !of_decode || !of_decode->is_map()) return;
@@ -119,7 +120,8 @@ void keep_preset(const YamlMap& serving, const YamlMap& decode, EngineRun& run) 
 
 void need_decoding_instances(const YamlValue& value, const EngineRun& run) {
   if (run.decode_instances > 0) return;
-  value.error(fmt::format("'{}' without instances that only decode", value.path()),
+  value.error(fmt::format("'{}' is of instances that only decode, and serving.instances has none",
+                          value.path()),
               "serving.instances: {prefill: 1, decode: 1}");
 }
 

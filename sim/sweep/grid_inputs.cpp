@@ -20,7 +20,8 @@ constexpr std::size_t most_tried = 1000;  // scenarios; if none of them knows a 
 
 std::string input_of(const std::string& key) { return key.substr(0, key.find_first_of(".:")); }
 
-/// Whether what a change of one key does depends on another.
+/// Whether a change of `other` can decide if changes of `input` are valid: a topology chooses GPUs,
+/// a policy its transport.
 bool concerns(const std::string& other, const std::string& input) {
   const std::string head = input_of(other);
   return head == input || (input == "gpu" && head == "topology") ||
@@ -44,7 +45,8 @@ void open_input(const Scenario& s, const std::string& input, InputCache& cache) 
   }
 }
 
-/// With this change, and of the changes for all policies only what its policy has keys for.
+/// The scenario with this change. Of changes for all policies only those stay that its policy has
+/// keys for.
 Scenario with_known(Scenario s, const Override& change) {
   std::erase_if(
       s.set, [&](const Override& o) { return o.path == change.path && o.value == change.value; });
@@ -66,7 +68,7 @@ std::optional<Diagnostic> mistake_of(const Scenario& s, const Override& change,
       if (d.file.ends_with(told)) return d;
     }
   } catch (const std::exception&) {
-    return std::nullopt;  // a reason of the scenario
+    return std::nullopt;  // something else in the scenario is wrong
   }
   return std::nullopt;
 }
@@ -103,7 +105,8 @@ std::optional<Diagnostic> SweepGrid::mistake_in_name(std::size_t axis, std::size
   return std::nullopt;
 }
 
-/// With all points of the axes that say which input it is and what else changes in it.
+/// The first mistake if the change is one at all points, up to most_tried, of the axes that choose
+/// or change its input.
 std::optional<Diagnostic> SweepGrid::mistake_in_all(std::size_t axis, std::size_t place,
                                                     const Override& change,
                                                     InputCache& cache) const {
@@ -130,7 +133,8 @@ std::optional<Diagnostic> SweepGrid::mistake_in_all(std::size_t axis, std::size_
   return placed(*first, change.path);
 }
 
-/// Changes of `set`, in flags and in the file, that no policy has a key for.
+/// Reports changes of `set` that are mistakes everywhere: of any input if flags have them, of
+/// policies if the file has.
 void SweepGrid::check_sets(std::vector<Diagnostic>& mistakes, InputCache& cache) const {
   for (const Override& flag : flags_) {
     if (flag.path != "set" || !changes_input(flag.value)) continue;
@@ -155,7 +159,7 @@ void SweepGrid::check_inputs() const {
     for (std::size_t p = 0; p < axes_[a].points.size(); ++p) {
       for (const Override& change : axes_[a].points[p].changes) {
         const std::string input = input_of(change.path);
-        // Clusters take long to build: of their keys one value is looked at.
+        // Clusters take long to build: of each key below one only the first value is tried.
         const bool each = input == "policy" || input == "model" || change.path == "topology";
         if (!looked_at.insert(change.path + (each ? "=" + change.value : "")).second) continue;
         const auto mistake = changes_input(change.path) ? mistake_in_all(a, p, change, cache)

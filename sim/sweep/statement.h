@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SQLite's calls with errors as exceptions.
+// SQLite's statements, whose errors are exceptions.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ struct sqlite3_stmt;
 
 namespace moesim {
 
-/// What to do about a file that something else than a sweep has changed: a sweep keeps its rows.
+/// What to do about a damaged file: a sweep loses no rows, so something else has changed it.
 inline constexpr const char* damaged_hint = "copy it again, or remove it and run the sweep again";
 
 /// Throws Error with what SQLite says.
@@ -28,7 +28,8 @@ class Statement {
 
   /// Places count from 1.
   void bind(int place, const SweepValue& value);
-  /// Whether there is a row.
+  /// Whether there is a row. Throws Error if the file is damaged, std::runtime_error if it cannot
+  /// be written, with what SQLite says.
   bool step();
   /// To be bound and run again.
   void reset();

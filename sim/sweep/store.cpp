@@ -140,24 +140,18 @@ void SweepStore::check(const SweepAbout& about) const {
                  "the grid has changed since, or -o names the wrong file: take another one");
 }
 
-void SweepStore::add(const std::vector<SweepRow>& rows) { change({}, rows); }
+void SweepStore::add(const std::vector<SweepRow>& rows) { write(rows, false); }
 
-void SweepStore::remove(const std::set<std::int64_t>& ids) { change(ids, {}); }
+void SweepStore::replace(const std::vector<SweepRow>& rows) { write(rows, true); }
 
-void SweepStore::replace(const std::vector<SweepRow>& rows) {
-  std::set<std::int64_t> ids;
-  for (const SweepRow& row : rows) ids.insert(row.id);
-  change(ids, rows);
-}
-
-void SweepStore::change(const std::set<std::int64_t>& without, const std::vector<SweepRow>& with) {
-  if (without.empty() && with.empty()) return;
+void SweepStore::write(const std::vector<SweepRow>& rows, bool replace) {
+  if (rows.empty()) return;
   try {
     execute(db_, "BEGIN");
-    for (const std::int64_t id : without) {
-      execute(db_, fmt::format("DELETE FROM scenarios WHERE id = {}", id));
+    for (const SweepRow& row : rows) {
+      if (replace) execute(db_, fmt::format("DELETE FROM scenarios WHERE id = {}", row.id));
+      add_row(row);
     }
-    for (const SweepRow& row : with) add_row(row);
     execute(db_, "COMMIT");
   } catch (const Error&) {
     throw;

@@ -39,14 +39,13 @@ class SweepStore {
   /// Adds rows: all of them, or none if the process ends before it is done. Those of ids that are
   /// there stay as they are, unless they failed.
   void add(const std::vector<SweepRow>& rows);
-  void remove(const std::set<std::int64_t>& ids);
   /// Adds rows in the place of those of their ids, in one piece as well.
   void replace(const std::vector<SweepRow>& rows);
   /// Ids of rows that no other try can change.
   std::set<std::int64_t> ids() const;
 
  private:
-  void change(const std::set<std::int64_t>& without, const std::vector<SweepRow>& with);
+  void write(const std::vector<SweepRow>& rows, bool replace);
   void make(const SweepAbout& about);
   void check(const SweepAbout& about) const;
   Statement& insert_of(const SweepRow& row);

@@ -64,8 +64,9 @@ bool Winners::admit(const Contender& c) {
 std::string Winners::left_out() const {
   std::string text;
   if (balanced_ > 0) {
-    text += fmt::format(
-        "# not ranked: {} with balanced routing, which is a what-if and no choice\n", balanced_);
+    text +=
+        fmt::format("# not ranked: {} with balanced routing, a what-if that nobody can choose\n",
+                    counted(balanced_, "case"));
   }
   if (cannot_run_ > 0) {
     text += fmt::format("# not ranked: {} that cannot run ({})\n", cannot_run_,

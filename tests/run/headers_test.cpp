@@ -179,7 +179,7 @@ std::string serving_lines(const std::string& batch, const std::string& more = ""
 
 TEST(Headers, OfAPassSayWhatItsBatchHoldsAndWhichTokensItTakes) {
   const std::string decode = serving_lines("{context: 300, sequences: 2}");
-  EXPECT_THAT(decode, HasSubstr("#   2 sequences of 1 new tokens after 300 on each of 8 ranks\n"));
+  EXPECT_THAT(decode, HasSubstr("#   2 sequences of 1 new token after 300 on each of 8 ranks\n"));
   EXPECT_THAT(decode, HasSubstr("# the trace has no decode"));
   const std::string prompts = serving_lines("{prompt: 300, sequences: 1}");
   EXPECT_THAT(prompts, HasSubstr("#   1 sequence of 300 new tokens on each of 8 ranks\n"));

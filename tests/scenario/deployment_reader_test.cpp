@@ -72,7 +72,7 @@ TEST(Deployments, PoolsComeInPairs) {
               testing::AllOf(HasSubstr("has 'decode' without 'prefill'"),
                              testing::Not(HasSubstr("lacks the key"))));
   EXPECT_THAT(mistakes("instances: {count: 3, prefill: 1, decode: 1}"),
-              HasSubstr("has 'count' together with pools"));
+              HasSubstr("has 'count' together with 'prefill'"));
   EXPECT_THAT(mistakes("transfer: {bandwidth: 50 GB/s}"),
               HasSubstr("engine.yaml:7:13: error: 'serving.transfer' without instances that only "
                         "decode"));
@@ -165,7 +165,7 @@ TEST(Deployments, LossesAreOfOneRankOfTheFirstInstanceUnlessStated) {
 
 TEST(Deployments, APoolThatDecodesMayHaveKeysOfItsOwn) {
   EXPECT_THAT(engine_mistakes("  engine: vllm\n  decode: {parallel: {ep: 8}}\n" + few_requests),
-              HasSubstr("'serving.decode' without instances that only decode"));
+              HasSubstr("'serving.decode' is of instances that only decode"));
   EXPECT_THAT(engine_mistakes("  engine: vllm\n  requests: {count: 1, concurrency: 1, arrivals: "
                               "gamma, input: 1, output: 1}\n"),
               HasSubstr("arrivals' without a rate"));

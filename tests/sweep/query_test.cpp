@@ -197,7 +197,7 @@ TEST_F(WinnersTest, NeitherBalancedNorLossyCasesAreTheBest) {
   EXPECT_EQ(pivot.rows.size(), 2U);
   EXPECT_EQ(pivot.columns.size(), 2U);
   EXPECT_EQ(std::get<std::string>(answer(*reader_, {.top = 1}).parts().at(1)),
-            "# not ranked: 1 with balanced routing, which is a what-if and no choice\n"
+            "# not ranked: 1 case with balanced routing, a what-if that nobody can choose\n"
             "# not ranked: 1 lossy (b drops 18 %); --lossy allow ranks them\n");
 }
 

@@ -77,7 +77,7 @@ TEST_F(StoreTest, WhatFailedIsTriedAgain) {
   EXPECT_THAT(ids_in(path(), about), ElementsAre(1, 2));
   store.add({row(0, 0.3), row(1, 0.3), {2, sweep_failed, "away", {}}});
   EXPECT_THAT(store.ids(), ElementsAre(0, 1, 2));
-  store.remove({0, 2});
+  store.replace({{0, sweep_failed, "stale", {}}, {2, sweep_failed, "stale", {}}});
   EXPECT_THAT(store.ids(), ElementsAre(1));
 }
 

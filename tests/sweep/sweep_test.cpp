@@ -252,9 +252,8 @@ TEST_F(SweepTest, ChangedInputsAreNamedWithTheirRows) {
     for (SweepFigure& figure : rows[0].figures) {
       if (figure.column == "model_xxh3" || figure.column == "gpu_xxh3") figure.value.text = "old";
     }
-    store.remove({1, 4});
     rows[1].figures.clear();
-    store.add(rows);
+    store.replace(rows);
   }
   UnitRunner runner(grid_, "v");
   const StaleRows stale = stale_rows(options().file, grid_, runner);
@@ -273,8 +272,7 @@ TEST_F(SweepTest, DamagedRowsAreRefused) {
   const SweepAbout about = SweepReader(options().file).about();
   {
     SweepStore store(options().file, about);
-    store.remove({1});
-    store.add({{1, sweep_ok, "", {{"step_s", text_value("abc")}}}});
+    store.replace({{1, sweep_ok, "", {{"step_s", text_value("abc")}}}});
   }
   SweepOptions again = options();
   again.again = true;
@@ -296,8 +294,7 @@ TEST_F(SweepTest, EachRowOfAUnitIsLookedAt) {
     for (SweepFigure& figure : rows[2].figures) {
       if (figure.column == "model_xxh3") figure.value.text = "old";
     }
-    store.remove({2});
-    store.add({rows[2]});
+    store.replace({rows[2]});
   }
   UnitRunner runner(grid_, "v");
   EXPECT_THAT(stale_rows(options().file, grid_, runner).ids, ElementsAre(2));

@@ -18,14 +18,14 @@ namespace {
 using testing::ElementsAre;
 
 const std::string balanced_line =
-    "# not ranked: 2 with balanced routing, which is a what-if and no choice\n";
+    "# not ranked: 2 cases with balanced routing, a what-if that nobody can choose\n";
 
 TEST(Winners, BalancedOnesWinAmongThemselvesOnly) {
   const Contender balanced{"a", "balanced", ""}, recorded{"a", "recorded", ""};
   Winners among_both({balanced, recorded, balanced}, false);
   EXPECT_FALSE(among_both.admit(balanced));
   EXPECT_EQ(among_both.left_out(),
-            "# not ranked: 1 with balanced routing, which is a what-if and no choice\n");
+            "# not ranked: 1 case with balanced routing, a what-if that nobody can choose\n");
   EXPECT_TRUE(among_both.admit(recorded));
   EXPECT_FALSE(among_both.admit(balanced));
   EXPECT_EQ(among_both.left_out(), balanced_line);

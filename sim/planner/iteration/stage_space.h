@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ops of one pipeline stage share: its GPUs, their groups, and how they are added.
+// What the ops of one pipeline stage share: its GPUs, their groups, and shapes of their work.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@
 
 namespace moesim {
 
-/// A pipeline stage: all GPUs that hold one place of the pipelines, in all replicas. They have
-/// numbers 0 .. gpus() - 1 of their own, EP group after EP group (Grid::stage_by).
+/// A pipeline stage: all GPUs that hold one place of the pipelines, in all replicas. Within it they
+/// have numbers from 0 on of their own, EP group after EP group (Grid::stage_by).
 class StageSpace {
  public:
   /// All of these but the topology must outlive it.
@@ -35,15 +35,15 @@ class StageSpace {
   const BlockShard& shard() const { return shard_; }
   /// The forward kernels of a block in a serving pass, of all GPUs. `part`: of the batch.
   std::vector<GroupKernel> served_kernels(int layer, BlockKind block, int part) const;
-  /// Whether a part of the model runs in a microbatch: those of a serving pass are parts of it, of
-  /// which some only draft.
+  /// Whether a microbatch runs this part of the stage. Microbatches of a serving pass are parts of
+  /// its batch: drafting ones run multi-token prediction, and only they do.
   bool runs(StagePartKind kind, int microbatch) const;
   /// Whether a GPU has more than experts.
   bool attends(GpuId own) const {
     return !options_.serves() ||
            options_.spec.serving->attends(grid_.place(gpus_->in_plan(own)).dp);
   }
-  /// Whether GPUs of a tensor group share the keys of this layer by tokens.
+  /// Whether GPUs of a tensor group divide the KV cache of this layer by tokens.
   bool shares_keys(int layer) const;
   /// Whether a microbatch is what drafts behind a serving pass.
   bool drafts(int microbatch) const {
@@ -60,23 +60,25 @@ class StageSpace {
   }
   /// Bytes of a microbatch's activations on one GPU.
   Bytes activations() const;
-  /// Bytes that it hands on to the next stage: of all streams between blocks.
+  /// Bytes of a microbatch that a GPU sends to the next stage: of all residual streams
+  /// (hyper-connections).
   Bytes handed_on() const { return activations() * model_.residual_streams; }
 
-  /// GPUs, under their own numbers, that wait for each other anyway: the least groups that hold
-  /// tensor, context and expert groups whole. What joins them is an op for each.
+  /// The smallest groups of GPUs, under their own numbers, that hold tensor, context and expert
+  /// groups whole: no exchange leaves one. Exchanges add an op per cell, unless cells are merged.
   const std::vector<Group>& cells() const { return cells_; }
   /// The groups of an axis within the stage, under its own numbers, members in the order of the
   /// axis.
   GpuGroups groups(ParallelAxis axis) const;
   /// The nodes of the members of a tensor group: those of the first one.
   const MemberNodes& tensor_nodes() const { return tensor_nodes_; }
-  /// How many GPUs share state by ZeRO: the members of a group of an axis, or those of one of its
-  /// `dp_replicate` copies, in all stages that hold the same layers.
+  /// GPUs among which ZeRO divides state: the members of a group of an axis, or those of one of its
+  /// `dp_replicate` copies, times the stages that hold the same layers.
   int sharers(ParallelAxis axis) const;
-  /// The same of experts, whose state a summed layout has divided among the replicas of a stage.
+  /// The same of experts. Of a summed layout only those stages count: it has divided the state
+  /// among the replicas already.
   int expert_sharers(GradientLayout layout) const;
-  /// Which of these copies a GPU is in, under its own number.
+  /// [GPU] which `dp_replicate` copy it is in, under its own number.
   const std::vector<int>& copies() const { return copies_; }
   /// The traffic among the members of a cell that the groups of an axis within it make: `of_group`
   /// is that among the members of one, by its first member; all have the same unit.

@@ -16,8 +16,8 @@ struct RateMatch {
   double requests_per_second_per_gpu = 0;  // 0: not even one instance of each fits
 };
 
-/// The pools of at most `gpus` GPUs with the most requests per second and GPU, of equal ones the
-/// most requests, then the fewest GPUs.
+/// The pools of at most `gpus` GPUs with the most requests per second and GPU; of equal ones those
+/// with the most requests per second.
 RateMatch match_rates(const PoolRate& prompts, const PoolRate& decode, int gpus);
 
 }  // namespace moesim

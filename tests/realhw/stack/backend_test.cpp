@@ -33,7 +33,7 @@ TEST(StackBackend, SaysWhyItSeesNoGpu) {
   emulated::Calls::get().forget();
   EXPECT_THAT(end.text(),
               testing::HasSubstr(
-                  "the backend 'nccl' needs a GPU, and CUDA sees none: the driver is of CUDA "));
+                  "the backend 'nccl' needs a GPU, and CUDA sees none: the driver supports CUDA "));
 }
 
 TEST(StackBackend, EveryRankSaysWhyTheFirstHasNoId) {

@@ -97,8 +97,8 @@ llep::Plan free_balance(std::span<const std::int64_t> counts, int gpus, int doma
   return plan;
 }
 
-// predictor: step (default), layer or oracle; swaps: of a domain and layer (4); received: keep or
-// regather; planning_time (0 us).
+// predictor: step (default), layer or oracle; swaps: at most so many in a domain and layer (4);
+// received: keep or regather; planning_time (0 us).
 PlacementMaker read_free_balance(const YamlMap& params) {
   const Foresight foresight = read_foresight(params, Foresight::step);
   const auto swaps = static_cast<int>(params.integer("swaps", {1, 4096}, 4));
