@@ -20,4 +20,18 @@ std::uint32_t RouteCopies::find(const Copy& copy) {
   return newest;
 }
 
+bool KeptRoutes::begin(const Assignment& assignment, std::size_t ids, std::size_t groups) {
+  constexpr std::size_t most = 1 << 18;  // ranks x ids, some 40 bytes each for a hop
+  const auto ranks = static_cast<std::size_t>(assignment.placement().gpus());
+  if (ranks * ids * groups > most) return false;
+  if (of_layer_ && ids_ == ids && *of_layer_ == assignment) {
+    of_.resize(ranks);
+    return true;
+  }
+  of_layer_ = assignment;
+  ids_ = ids;
+  of_.clear();
+  return false;
+}
+
 }  // namespace moesim

@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -106,6 +107,50 @@ class RouteCopies {
   std::vector<std::uint32_t> before_;  // [copy] the one before it that goes to the same GPU
 };
 
+/// The GPU where a choice is at some stop, and the copy that carries it there.
+struct RoutePlace {
+  GpuId at;
+  std::uint32_t copy;
+};
+using Route = std::vector<RoutePlace>;  // [stop]
+
+/// The routes that were found last at this number of hops from the source. They are kept because
+/// phases at the same number of hops may share them.
+struct HopRoute {
+  explicit HopRoute(StopClasses none) : classes(std::move(none)) {}
+  int hop = -1;              // its number
+  std::uint64_t after = 0;   // the number of the route that it continues from
+  std::uint64_t number = 0;  // its own
+  Route from, to;
+  // Where choices merge.
+  std::vector<RouteCopies::Copy> copies;
+  StopClasses classes;
+};
+
+/// The routes of one source rank.
+struct SourceRoutes {
+  Route start;
+  std::uint64_t number = 0;    // of the start
+  std::vector<HopRoute> hops;  // [hops from the source]
+};
+
+/// Keeps the routes of all ranks from one layer to the next, because they follow from who serves
+/// whom: layers whose experts are alike have the same. Keeps nothing of large groups, nor of the
+/// first of such layers.
+class KeptRoutes {
+ public:
+  /// For a layer that comes with `ids` different ids; false: its routes are not kept.
+  bool begin(const Assignment& assignment, std::size_t ids, std::size_t groups);
+  SourceRoutes& of(GpuId source) { return of_[source.index()]; }
+  std::uint64_t& found() { return found_; }
+
+ private:
+  std::optional<Assignment> of_layer_;
+  std::size_t ids_ = 0;
+  std::uint64_t found_ = 0;  // routes so far
+  std::vector<SourceRoutes> of_;
+};
+
 template <class Mechanism>
 class BulkCount {
  public:
@@ -113,31 +158,40 @@ class BulkCount {
     m.part(0, Choices{}, local);
   };
 
+  /// `kept`: of the layers before, of so many EP groups.
   BulkCount(const Mechanism& mechanism, const PhaseOrder& order, const LayerTokens& tokens,
-            RowCounts& counts)
+            RowCounts& counts, KeptRoutes& kept, std::size_t groups)
       : mechanism_(mechanism),
         order_(order),
         choices_(tokens, by_slot ? StopPer::slot : StopPer::gpu),
         counts_(counts),
-        hops_(order.most_hops(), HopRoute(counts.gpus(), choices_.no_classes())) {}
+        kept_(kept),
+        keeps_(!by_slot && kept.begin(tokens.assignment, choices_.ids(), groups)),
+        copies_(counts.gpus()) {}
 
   /// Adds the rows of a source rank to every phase, and its choices to the slots.
   void add(GpuId source) {
     choices_.enter(source);
     if (choices_.tokens() == 0) return;
-    start_.assign(choices_.stops().size(), {source, 0});
-    std::uint64_t start = ++routes_;
+    SourceRoutes& routes = keeps_ ? kept_.of(source) : routes_;
+    if (!keeps_ || routes.hops.empty()) {
+      routes.start.assign(choices_.stops().size(), {source, 0});
+      routes.number = ++kept_.found();
+    }
+    if (routes.hops.empty()) {
+      routes.hops.assign(order_.most_hops(), HopRoute(choices_.no_classes()));
+    }
     for (const int phase : order_.first) {
       const TokenRange tokens = taken(mechanism_, phase, choices_.tokens());
       choices_.select(tokens.first, tokens.last);
       if constexpr (by_slot) {
-        for (std::size_t i = 0; i < start_.size(); ++i) {
+        for (std::size_t i = 0; i < routes.start.size(); ++i) {
           const bool takes = mechanism_.part(phase, only, &choices_.stops()[i].local) != 0;
-          start_[i].at = takes ? source : nowhere;
+          routes.start[i].at = takes ? source : nowhere;
         }
-        start = ++routes_;
+        routes.number = ++kept_.found();
       }
-      follow(phase, start_, start, 0);
+      follow(phase, routes.start, routes.number, routes.hops);
     }
     choices_.add_to_slots(counts_.slots);
   }
@@ -145,27 +199,6 @@ class BulkCount {
  private:
   static constexpr GpuId nowhere{-1};
   static constexpr Choices only = 1;
-  /// The GPU where a choice is at some stop, and the copy that carries it there.
-  struct Place {
-    GpuId at;
-    std::uint32_t copy;
-  };
-  using Route = std::vector<Place>;  // [stop]
-
-  /// The routes that were found last at this number of hops from the source. They are kept because
-  /// phases at the same number of hops may share them.
-  struct HopRoute {
-    HopRoute(std::size_t gpus, StopClasses none) : copies(gpus), classes(std::move(none)) {}
-    int hop = -1;              // its number
-    std::uint64_t after = 0;   // the number of the route that it continues from
-    std::uint64_t number = 0;  // its own
-    Route from, to;
-    // Where choices merge.
-    std::vector<std::uint32_t> copy_of;  // [stop]
-    RouteCopies copies;
-    StopClasses classes;
-  };
-
   /// Where the only choice of a row goes.
   struct OnlyHop {
     GpuId to = nowhere;
@@ -182,12 +215,13 @@ class BulkCount {
     }
   }
 
-  void follow(int phase, const Route& from, std::uint64_t after, std::size_t hops) {
-    HopRoute& route = hops_[hops];
+  /// `hops`: the routes from here on.
+  void follow(int phase, const Route& from, std::uint64_t after, std::span<HopRoute> hops) {
+    HopRoute& route = hops.front();
     if (route.hop != hop_of(phase) || route.after != after) find(phase, from, after, route);
     mechanism_.merges() ? count_merged(phase, route) : count_choices(phase, route);
     for (const int later : order_.continued_by[static_cast<std::size_t>(phase)]) {
-      follow(later, route.to, route.number, hops + 1);
+      follow(later, route.to, route.number, hops.subspan(1));
     }
   }
 
@@ -195,7 +229,7 @@ class BulkCount {
     const auto stops = choices_.stops();
     route.hop = hop_of(phase);
     route.after = after;
-    route.number = ++routes_;
+    route.number = ++kept_.found();
     route.from = from;
     route.to.assign(stops.size(), {nowhere, 0});
     for (std::size_t i = 0; i < stops.size(); ++i) {
@@ -208,14 +242,15 @@ class BulkCount {
   }
 
   void merge(HopRoute& route) {
-    route.copies.clear();
-    route.copy_of.assign(route.to.size(), SourceChoices::no_class);
+    copies_.clear();
+    copy_of_.assign(route.to.size(), SourceChoices::no_class);
     for (std::size_t i = 0; i < route.to.size(); ++i) {
       if (route.to[i].at == nowhere) continue;
-      const Place& from = route.from[i];
-      route.to[i].copy = route.copy_of[i] = route.copies.find({from.copy, from.at, route.to[i].at});
+      const RoutePlace& from = route.from[i];
+      route.to[i].copy = copy_of_[i] = copies_.find({from.copy, from.at, route.to[i].at});
     }
-    choices_.classify(route.copy_of, route.copies.all().size(), route.classes);
+    route.copies = copies_.all();
+    choices_.classify(copy_of_, route.copies.size(), route.classes);
   }
 
   void count_choices(int phase, const HopRoute& route) {
@@ -231,7 +266,7 @@ class BulkCount {
     const auto counted = choices_.rows(route.classes);
     const auto cells = counts_.phases[static_cast<std::size_t>(phase)].cells();
     for (std::size_t c = 0; c < counted.size(); ++c) {
-      const auto& copy = route.copies.all()[c];
+      const auto& copy = route.copies[c];
       cells[cell(copy.from, copy.to)] += counted[c];
     }
   }
@@ -244,9 +279,12 @@ class BulkCount {
   const PhaseOrder& order_;
   SourceChoices choices_;
   RowCounts& counts_;
-  Route start_;
-  std::vector<HopRoute> hops_;  // [hops from the source]
-  std::uint64_t routes_ = 0;    // found so far
+  KeptRoutes& kept_;
+  bool keeps_;
+  SourceRoutes routes_;  // of the rank at hand, unless they are kept
+  // Reused by merge().
+  RouteCopies copies_;
+  std::vector<std::uint32_t> copy_of_;  // [stop]
 };
 
 }  // namespace moesim

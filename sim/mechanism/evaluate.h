@@ -82,8 +82,9 @@ bool is_dropped(IdType id) {
 template <class Mechanism>
 class Evaluated final : public RowEvaluation {
  public:
-  Evaluated(Mechanism mechanism, const DispatchShape& shape)
-      : mechanism_(std::move(mechanism)), order_(shape) {}
+  /// One of `groups`, those of all EP groups.
+  Evaluated(Mechanism mechanism, const DispatchShape& shape, std::size_t groups = 1)
+      : mechanism_(std::move(mechanism)), order_(shape), groups_(groups) {}
 
   RowCounts count(const LayerTokens& tokens) const override {
     const Placement& placement = tokens.assignment.placement();
@@ -95,7 +96,7 @@ class Evaluated final : public RowEvaluation {
     }
     counts.slots.assign(static_cast<std::size_t>(placement.slots()), 0);
     if constexpr (by_routes) {
-      BulkCount<Mechanism> bulk(mechanism_, order_, tokens, counts);
+      BulkCount<Mechanism> bulk(mechanism_, order_, tokens, counts, routes_, groups_);
       for (int g = 0; g < counts.gpu_count; ++g) bulk.add(GpuId(g));
     } else {
       tokens.ids.width() == 1 ? walk_rows<std::uint8_t>(tokens, counts)
@@ -224,6 +225,8 @@ class Evaluated final : public RowEvaluation {
 
   Mechanism mechanism_;
   PhaseOrder order_;
+  std::size_t groups_;
+  mutable KeptRoutes routes_;  // found by count()
 };
 
 /// The dispatch over a cluster in which every EP group has the mechanism that make(ranks) gives it.
@@ -235,8 +238,8 @@ std::unique_ptr<Dispatch> in_every_group(const DispatchContext& context, const M
   for (const RankSpace& ranks : context.groups.spaces()) {
     Mechanism mechanism = make(ranks);
     shapes.push_back(mechanism.shape(context.model));
-    evaluations.push_back(
-        std::make_shared<Evaluated<Mechanism>>(std::move(mechanism), shapes.back()));
+    evaluations.push_back(std::make_shared<Evaluated<Mechanism>>(
+        std::move(mechanism), shapes.back(), context.groups.spaces().size()));
   }
   return std::make_unique<Dispatch>(context.groups, shapes, std::move(evaluations));
 }

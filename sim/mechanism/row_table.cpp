@@ -2,6 +2,8 @@
 #include "sim/mechanism/row_table.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <numeric>
@@ -38,6 +40,24 @@ void spare(std::vector<std::uint32_t> cells) {
   all.push_back(std::move(cells));
 }
 
+/// Calls visit(place) for every count above zero. Most are zeros, which are passed over in blocks.
+template <class Visit>
+void for_each_above_zero(std::span<const std::uint32_t> counts, Visit visit) {
+  constexpr std::size_t words = 4, block = 2 * words;
+  std::size_t place = 0;
+  for (; place + block <= counts.size(); place += block) {
+    std::array<std::uint64_t, words> pairs;
+    std::memcpy(pairs.data(), &counts[place], sizeof pairs);
+    if ((pairs[0] | pairs[1] | pairs[2] | pairs[3]) == 0) continue;
+    for (std::size_t i = place; i < place + block; ++i) {
+      if (counts[i] > 0) visit(i);
+    }
+  }
+  for (; place < counts.size(); ++place) {
+    if (counts[place] > 0) visit(place);
+  }
+}
+
 }  // namespace
 
 RowTable::RowTable(std::size_t gpus) : gpus_(gpus), block_(gpus) {
@@ -59,19 +79,24 @@ RowTable::Block& RowTable::own(std::size_t block) {
 
 void RowTable::Block::compress(std::size_t size) {
   if (is_sparse()) return;
-  const auto zeros = static_cast<std::size_t>(std::ranges::count(dense, 0U));
-  const std::size_t held = dense.size() - zeros;
-  const std::size_t taken = held * sizeof(Sent) + (size + 1) * sizeof(std::uint32_t);
-  if (taken >= dense.size() * sizeof(std::uint32_t)) return;
+  const std::span<const std::uint32_t> cells(dense);
+  // So many take as much room compressed.
+  const std::size_t room = dense.size() * sizeof(std::uint32_t);
+  const std::size_t starts = (size + 1) * sizeof(std::uint32_t);
+  std::size_t held = 0;
+  for (std::size_t from = 0; from < size; ++from) {
+    for_each_above_zero(cells.subspan(from * size, size), [&](std::size_t) { ++held; });
+    if (held * sizeof(Sent) + starts >= room) return;
+  }
   if (held > std::numeric_limits<std::uint32_t>::max()) return;
   sent.reserve(held);
   start.reserve(size + 1);
   start.push_back(0);
   for (std::size_t from = 0; from < size; ++from) {
-    const std::uint32_t* const row = dense.data() + from * size;
-    for (std::size_t to = 0; to < size; ++to) {
-      if (row[to] > 0) sent.push_back({static_cast<std::uint32_t>(to), row[to]});
-    }
+    const auto row = cells.subspan(from * size, size);
+    for_each_above_zero(row, [&](std::size_t to) {
+      sent.push_back({static_cast<std::uint32_t>(to), row[to]});
+    });
     start.push_back(static_cast<std::uint32_t>(sent.size()));
   }
   spare(std::exchange(dense, {}));

@@ -49,6 +49,8 @@ class SourceChoices {
   /// `tokens` must outlive it.
   SourceChoices(const LayerTokens& tokens, StopPer per);
 
+  /// Ids are below this.
+  std::size_t ids() const { return ids_; }
   /// Goes to a rank.
   void enter(GpuId source);
   std::int64_t tokens() const { return held_; }

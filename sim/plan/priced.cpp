@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -12,17 +11,16 @@
 #include "sim/base/hash.h"
 #include "sim/plan/check.h"
 #include "sim/plan/fused_kernels.h"
-#include "sim/topology/asymptote.h"
 #include "sim/transport/transport.h"
 
 namespace moesim {
 namespace {
 
 /// All that the price of an exchange by itself depends on; of a fused kernel that of all of its
-/// exchanges.
+/// exchanges. Without carriers: all that the loads before they are carried depend on.
 class PriceKeys {
  public:
-  PriceKeys(const Plan& plan, const std::vector<Carrier>& carriers)
+  PriceKeys(const Plan& plan, const std::vector<Carrier>* carriers)
       : plan_(plan), carriers_(carriers) {}
 
   std::size_t operator()(OpId op) const {
@@ -40,8 +38,8 @@ class PriceKeys {
     return one.traffic.identity() == other.traffic.identity() &&
            one.transposed == other.transposed && one.rounds == other.rounds &&
            one.ring == other.ring && one.with_hosts == other.with_hosts &&
-           one.collectives == other.collectives && carriers_[a.index()] == carriers_[b.index()] &&
-           plan_[a].group == plan_[b].group;
+           one.collectives == other.collectives && plan_[a].group == plan_[b].group &&
+           (carriers_ == nullptr || (*carriers_)[a.index()] == (*carriers_)[b.index()]);
   }
   bool operator()(const std::vector<OpId>* a, const std::vector<OpId>* b) const {
     return std::ranges::equal(*a, *b, *this);
@@ -49,13 +47,13 @@ class PriceKeys {
 
  private:
   const Plan& plan_;
-  const std::vector<Carrier>& carriers_;
+  const std::vector<Carrier>* carriers_;
 };
 
 /// What one of the collectives of an exchange moves.
 struct Collective {
   ByteMatrix matrix;
-  std::vector<GpuId> members;
+  Group members;
   bool transposed;
   int rounds;
   bool ring, with_hosts;
@@ -69,8 +67,8 @@ class CollectivesOf {
   std::vector<Collective> operator()(const Op& op) {
     const Exchange& exchange = *op.exchange();
     if (!exchange.collectives) {
-      return {{exchange.traffic, op.group.list(), exchange.transposed, exchange.rounds,
-               exchange.ring, exchange.with_hosts}};
+      return {{exchange.traffic, op.group, exchange.transposed, exchange.rounds, exchange.ring,
+               exchange.with_hosts}};
     }
     const auto [known, fresh] = divided_.try_emplace(
         {exchange.traffic.identity().first, exchange.collectives.get(), &op.group.list()});
@@ -146,47 +144,84 @@ void price_alone(const Op& op, const Topology& topology, const Carrier& carrier,
   add_prices(op, std::move(loads), prices);
 }
 
-/// Prices the exchanges of one fused kernel, which share their links' times by their bytes.
-std::vector<ExchangePrice> price_kernel(const Plan& plan, const Topology& topology,
-                                        const std::vector<OpId>& kernel,
-                                        const std::vector<Carrier>& carriers,
-                                        CollectivesOf& collectives_of, KeptLoads* kept) {
-  std::vector<std::vector<Collective>> moves;
-  std::vector<std::vector<LinkLoads>> loads;
-  std::vector<std::int64_t> bytes(topology.link_count());
-  for (const OpId id : kernel) {
-    moves.push_back(collectives_of(plan[id]));
-    auto& of_op = loads.emplace_back();
-    for (const Collective& one : moves.back()) {
-      of_op.push_back(loads_of(one.traffic(), topology, kept));
-      for (const LinkUse& use : of_op.back().uses) bytes[use.link.index()] += use.bytes.value;
+/// Prices the exchanges of fused kernels, which share their links' times by their bytes.
+class KernelPrices {
+ public:
+  KernelPrices(const Plan& plan, const Topology& topology, const std::vector<Carrier>& carriers,
+               KeptLoads* kept, std::vector<ExchangePrice>& prices)
+      : plan_(plan),
+        topology_(topology),
+        carriers_(carriers),
+        kept_(kept),
+        prices_(prices),
+        same_rows_(0, PriceKeys(plan, nullptr), PriceKeys(plan, nullptr)) {}
+
+  /// Appends the prices of a kernel, which must outlive this.
+  void add(const std::vector<OpId>& kernel) {
+    std::vector<std::vector<Collective>> moves;
+    for (const OpId id : kernel) moves.push_back(collectives_of_(plan_[id]));
+    const auto [same, fresh] = same_rows_.try_emplace(&kernel, prices_.size());
+    auto loads =
+        fresh || !can_restore(kernel) ? loads_of_all(moves) : restored(moves, same->second);
+    std::vector<std::int64_t> bytes(topology_.link_count());
+    for (const auto& of_op : loads) {
+      for (const LinkLoads& one : of_op) {
+        for (const LinkUse& use : one.uses) bytes[use.link.index()] += use.bytes.value;
+      }
+    }
+    for (std::size_t i = 0; i < kernel.size(); ++i) {
+      const auto& [transport, goes_on] = carriers_[kernel[i].index()];
+      for (std::size_t c = 0; c < loads[i].size(); ++c) {
+        carry(*transport, goes_on, topology_, moves[i][c].traffic(), bytes, loads[i][c]);
+      }
+      add_prices(plan_[kernel[i]], std::move(loads[i]), prices_);
     }
   }
-  std::vector<ExchangePrice> prices;
-  for (std::size_t i = 0; i < kernel.size(); ++i) {
-    const auto& [transport, goes_on] = carriers[kernel[i].index()];
-    for (std::size_t c = 0; c < loads[i].size(); ++c) {
-      carry(*transport, goes_on, topology, moves[i][c].traffic(), bytes, loads[i][c]);
+
+ private:
+  using Moves = std::vector<std::vector<Collective>>;
+  using Loads = std::vector<std::vector<LinkLoads>>;
+
+  Loads loads_of_all(const Moves& moves) const {
+    Loads loads;
+    for (const std::vector<Collective>& of_op : moves) {
+      auto& of_each = loads.emplace_back();
+      for (const Collective& one : of_op) {
+        of_each.push_back(loads_of(one.traffic(), topology_, kept_));
+      }
     }
-    add_prices(plan[kernel[i]], std::move(loads[i]), prices);
+    return loads;
   }
-  return prices;
-}
+  /// Whether all but times can be read from prices: those of joined collectives are sums.
+  bool can_restore(const std::vector<OpId>& kernel) const {
+    return !topology_.crowds() && std::ranges::all_of(kernel, [&](OpId id) {
+      return !plan_[id].exchange()->collectives || plan_[id].apart() != nullptr;
+    });
+  }
+  /// From prices of the same rows by other carriers: the way there and the way back may differ.
+  Loads restored(const Moves& moves, std::size_t price) const {
+    Loads loads;
+    for (const std::vector<Collective>& of_op : moves) {
+      auto& of_each = loads.emplace_back();
+      for (const Collective& one : of_op) {
+        of_each.push_back(prices_[price++]->loads);
+        set_times_anew(of_each.back(), topology_, one.traffic());
+      }
+    }
+    return loads;
+  }
+
+  const Plan& plan_;
+  const Topology& topology_;
+  const std::vector<Carrier>& carriers_;
+  KeptLoads* kept_;
+  std::vector<ExchangePrice>& prices_;
+  CollectivesOf collectives_of_;
+  std::unordered_map<const std::vector<OpId>*, std::size_t, PriceKeys, PriceKeys>
+      same_rows_;  // the first price
+};
 
 }  // namespace
-
-LinkLoads KeptLoads::next(const Topology& topology, const GroupTraffic& traffic) {
-  if (next_ == loads_.size()) loads_.push_back(topology.loads(traffic));
-  LinkLoads loads = loads_[next_++];
-  for (LinkUse& use : loads.uses) {
-    const Link& link = topology.link(use.link);
-    set_time(use, link, link.bandwidth);
-  }
-  if (traffic.rounds > 0 && !traffic.with_hosts) {
-    loads.overhead = topology.overhead_of(traffic.matrix);
-  }
-  return loads;
-}
 
 PricedPlan::PricedPlan(const Plan& plan, const Topology& topology, KeptLoads* kept)
     : plan_(plan),
@@ -211,15 +246,13 @@ void PricedPlan::number() {
 }
 
 void PricedPlan::price_kernels(const std::vector<Carrier>& carriers, KeptLoads* kept) {
-  const PriceKeys keys(plan_, carriers);
+  const PriceKeys keys(plan_, &carriers);
   std::unordered_map<const std::vector<OpId>*, std::size_t, PriceKeys, PriceKeys> known(
       0, keys, keys);  // the first price
-  CollectivesOf collectives_of;
+  KernelPrices prices(plan_, topology_, carriers, kept, *prices_);
   for (const std::vector<OpId>& kernel : fused_) {
     const auto [same, fresh] = known.try_emplace(&kernel, prices_->size());
-    if (fresh)
-      std::ranges::move(price_kernel(plan_, topology_, kernel, carriers, collectives_of, kept),
-                        std::back_inserter(*prices_));
+    if (fresh) prices.add(kernel);
     std::size_t price = same->second;
     for (const OpId op : kernel) {
       price_of_[op.index()] = static_cast<std::uint32_t>(price);
@@ -229,7 +262,7 @@ void PricedPlan::price_kernels(const std::vector<Carrier>& carriers, KeptLoads* 
 }
 
 void PricedPlan::price_others(const std::vector<Carrier>& carriers, KeptLoads* kept) {
-  const PriceKeys keys(plan_, carriers);
+  const PriceKeys keys(plan_, &carriers);
   std::unordered_map<OpId, std::uint32_t, PriceKeys, PriceKeys> known(0, keys, keys);
   CollectivesOf collectives_of;
   for (OpId op(0); op.index() < price_of_.size(); ++op.value) {

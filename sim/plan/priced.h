@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan whose exchanges are priced on a topology, once for all who look at it. The bytes that
-// exchanges put on links are kept for pricing it again at other bandwidths.
+// A plan whose exchanges are priced on a topology, once for all who look at it.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +9,11 @@
 #include <vector>
 
 #include "sim/plan/exchange_time.h"
+#include "sim/plan/kept_loads.h"
 #include "sim/plan/plan.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {
-
-class KeptLoads {
- public:
-  /// For clusters whose links have equal latencies, and yield no less if they are crowded.
-  LinkLoads next(const Topology& topology, const GroupTraffic& traffic);
-  /// Begins with the first exchange again.
-  void restart() { next_ = 0; }
-
- private:
-  std::vector<LinkLoads> loads_;  // [exchange] in the order of the calls
-  std::size_t next_ = 0;
-};
 
 /// Plan and topology must outlive it.
 class PricedPlan {

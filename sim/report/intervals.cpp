@@ -9,7 +9,10 @@
 namespace moesim {
 namespace {
 
-bool starts_earlier(const Interval& a, const Interval& b) { return a.start < b.start; }
+/// Not a function, which sorting would call by its address.
+constexpr auto starts_earlier = [](const Interval& a, const Interval& b) {
+  return a.start < b.start;
+};
 bool ends_before(const Interval& a, Seconds time) { return a.end <= time; }
 
 /// Merges runs that ascend: ops of one GPU and stream are in order unless passes are merged, and so

@@ -218,6 +218,7 @@ const std::vector<Link>& Topology::links() const {
 }
 const Link& Topology::link(LinkId id) const { return impl_->cluster->link(id); }
 std::size_t Topology::link_count() const { return impl_->cluster->parts.links.size(); }
+bool Topology::crowds() const { return impl_->cluster->crowds; }
 RateLooks Topology::rate_looks() const { return impl_->cluster->looks; }
 const std::vector<LinkClass>& Topology::classes() const { return impl_->cluster->parts.classes; }
 const std::vector<Level>& Topology::levels() const { return impl_->levels; }

@@ -193,6 +193,8 @@ class Topology {
   /// Takes a matrix over all GPUs.
   LinkLoads loads(const ByteMatrix& traffic) const;
 
+  /// Whether some link yields less if it is crowded.
+  bool crowds() const;
   /// How often anybody has asked for rates, also of a slice.
   RateLooks rate_looks() const;
 

@@ -38,21 +38,21 @@ void BitCounts::add(std::span<const std::uint64_t> words) {
     if (++carried_ == 255) empty_bytes();
   }
   ones_ = ones, twos_ = twos, fours_ = fours, eights_ = eights;
-  for (; w != words.data() + words.size(); ++w) spread(*w, 1);
+  for (; w != words.data() + words.size(); ++w) spread(*w, 1, counts_.size());
 }
 
 void BitCounts::finish(std::span<std::uint32_t> counts) {
-  spread(ones_, 1);
-  spread(twos_, 2);
-  spread(fours_, 4);
-  spread(eights_, 8);
+  spread(ones_, 1, counts.size());
+  spread(twos_, 2, counts.size());
+  spread(fours_, 4, counts.size());
+  spread(eights_, 8, counts.size());
   empty_bytes();
   for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += counts_[i];
   *this = BitCounts();
 }
 
-void BitCounts::spread(std::uint64_t bits, std::uint32_t weight) {
-  for (std::uint32_t& count : counts_) {
+void BitCounts::spread(std::uint64_t bits, std::uint32_t weight, std::size_t positions) {
+  for (std::uint32_t& count : std::span(counts_).first(positions)) {
     count += (bits & 1) != 0 ? weight : 0;
     bits >>= 1;
   }

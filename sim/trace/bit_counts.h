@@ -18,11 +18,11 @@ class BitCounts {
   static constexpr std::size_t block = 16;
 
   void add(std::span<const std::uint64_t> words);
-  /// Adds the counts of the first positions to `counts` and begins anew.
+  /// Adds the counts of the first positions, at most 64, to `counts` and begins anew.
   void finish(std::span<std::uint32_t> counts);
 
  private:
-  void spread(std::uint64_t bits, std::uint32_t weight);
+  void spread(std::uint64_t bits, std::uint32_t weight, std::size_t positions);
   void empty_bytes();
 
   std::uint64_t ones_ = 0, twos_ = 0, fours_ = 0, eights_ = 0;  // bits of the counts so far

@@ -136,16 +136,16 @@ void PairCounter::finish(std::span<std::uint32_t> pairs) {
 template void PairCounter::add(std::span<const std::uint8_t>, int, std::span<std::uint32_t>);
 template void PairCounter::add(std::span<const std::uint16_t>, int, std::span<std::uint32_t>);
 
-TouchCounter::TouchCounter(std::size_t ids) : bit_of_(ids), class_of_(ids) {}
-
 void TouchCounter::start(std::span<const Member> members, std::size_t classes) {
-  for (const std::uint32_t id : members_) bit_of_[id] = class_of_[id] = 0;
+  for (const std::uint32_t id : members_) fits_a_word() ? bit_of_[id] = 0 : class_of_[id] = 0;
   members_.clear();
   for (const Member& member : members) members_.push_back(member.id);
   classes_ = classes;
   if (fits_a_word()) {
+    bit_of_.resize(ids_);
     for (const Member& member : members) bit_of_[member.id] = std::uint64_t{1} << member.of;
   } else {
+    class_of_.resize(ids_);
     for (const Member& member : members) class_of_[member.id] = member.of + 1;
   }
   restart();

@@ -95,7 +95,7 @@ class TouchCounter {
   };
 
   /// Ids are below `ids`.
-  explicit TouchCounter(std::size_t ids);
+  explicit TouchCounter(std::size_t ids) : ids_(ids) {}
   /// Begins anew: `members` are of classes below `classes`, every other id is of none.
   void start(std::span<const Member> members, std::size_t classes);
   /// Begins anew with the same classes.
@@ -119,6 +119,7 @@ class TouchCounter {
   void add_newest(std::span<const Id> rows, int top_k);
   bool fits_a_word() const { return classes_ <= 64; }
 
+  std::size_t ids_;
   std::vector<std::uint32_t> members_;  // ids that have an entry below
   std::size_t classes_ = 0;
   std::vector<std::uint32_t> counts_;

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 namespace moesim {
 namespace {
@@ -102,24 +104,44 @@ Between between(const std::vector<const LinkRates*>& rates, BytesPerSecond bandw
 }
 
 /// What each row costs on a link besides its bytes; `peers`: the group's other GPUs in a host.
-Seconds per_message(const std::vector<const LinkRates*>& rates, BytesPerSecond bandwidth,
-                    int peers) {
-  const Between at = between(rates, bandwidth);
+Seconds per_message(const Between& at, int peers) {
   const auto of = [&](const LinkRates& one) {
     return one.per_message + one.per_message_peer * peers;
   };
   return of(at.slower) + (of(at.faster) - of(at.slower)) * at.near;
 }
 
-/// `bytes`: of the exchange, or of the kernel that it is a part of.
-void slow(LinkUse& use, const Link& link, const std::vector<const LinkRates*>& rates, Bytes bytes,
-          Bytes row, int peers) {
-  if (rates.empty() || link.table) return;
-  const Seconds ideal = use.time;
-  const double factor = time_on(rates, link.bandwidth, bytes) / (bytes / link.bandwidth);
-  use.time = ideal * factor + per_message(rates, link.bandwidth, peers) * (use.bytes / row);
-  use.part *= ideal / use.time;
+Seconds time_at(const Between& at, BytesPerSecond bandwidth, Bytes bytes) {
+  if (&at.slower == &at.faster) return moved_time(at.slower, bandwidth, bytes);
+  const Seconds by_slower = at.slower.rates->time(bytes), by_faster = at.faster.rates->time(bytes);
+  return by_slower * std::pow(by_faster / by_slower, at.near);
 }
+
+/// What a transport makes of the links of a class, most of which have one bandwidth.
+class SlowedLinks {
+ public:
+  explicit SlowedLinks(std::vector<const LinkRates*> rates) : rates_(std::move(rates)) {}
+
+  /// `bytes`: of the exchange, or of the kernel that it is a part of.
+  void slow(LinkUse& use, const Link& link, Bytes bytes, Bytes row, int peers) {
+    if (rates_.empty() || link.table) return;
+    if (!at_ || bandwidth_ != link.bandwidth) {
+      at_.emplace(between(rates_, bandwidth_ = link.bandwidth));
+      per_message_ = per_message(*at_, peers);
+    }
+    const Seconds ideal = use.time;
+    const double factor = time_at(*at_, link.bandwidth, bytes) / (bytes / link.bandwidth);
+    use.time = ideal * factor + per_message_ * (use.bytes / row);
+    use.part *= ideal / use.time;
+  }
+
+ private:
+  std::vector<const LinkRates*> rates_;
+  // Of the newest link.
+  BytesPerSecond bandwidth_;
+  std::optional<Between> at_;
+  Seconds per_message_;
+};
 
 }  // namespace
 
@@ -149,10 +171,7 @@ std::string rated_network(const Transport& transport, const std::string& link_cl
 }
 
 Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandwidth, Bytes bytes) {
-  const Between at = between(rates, bandwidth);
-  if (&at.slower == &at.faster) return moved_time(at.slower, bandwidth, bytes);
-  const Seconds by_slower = at.slower.rates->time(bytes), by_faster = at.faster.rates->time(bytes);
-  return by_slower * std::pow(by_faster / by_slower, at.near);
+  return time_at(between(rates, bandwidth), bandwidth, bytes);
 }
 
 void carry(const Transport& transport, bool goes_on, const Topology& topology,
@@ -181,7 +200,8 @@ void carry(const Transport& transport, bool goes_on, const Topology& topology,
     sent = std::max(sent, flags * part_beyond(topology, traffic, tier));
   }
   loads.overhead += sent;
-  const auto rates = rates_of(transport, topology);
+  std::vector<SlowedLinks> classes;
+  for (auto& rates : rates_of(transport, topology)) classes.emplace_back(std::move(rates));
   const bool by_peers = std::ranges::any_of(
       transport.links, [](const LinkRates& one) { return one.per_message_peer > Seconds(0); });
   const int peers = by_peers ? std::ranges::max(gpus_by_host(topology, traffic)) - 1 : 0;
@@ -189,7 +209,7 @@ void carry(const Transport& transport, bool goes_on, const Topology& topology,
     const Link& link = topology.link(use.link);
     const auto of_class = static_cast<std::size_t>(link.link_class);
     const Bytes bytes = kernel_bytes.empty() ? use.bytes : Bytes(kernel_bytes[use.link.index()]);
-    slow(use, link, rates[of_class], bytes, traffic.matrix.unit(), peers);
+    classes[of_class].slow(use, link, bytes, traffic.matrix.unit(), peers);
   }
 }
 

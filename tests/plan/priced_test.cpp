@@ -95,6 +95,26 @@ TEST(PricedPlan, EqualExchangesAndKernelsArePricedOnce) {
   }
 }
 
+TEST(PricedPlan, RowsThatAnotherTransportBringsBackHaveItsTimes) {
+  const Topology cluster = star(3);
+  Transport there = *fusing(true).tokens, back = there;
+  back.start_up = TierTimes{Seconds(0), Seconds(30e-6), Seconds(0)};
+  back.links.clear();
+  there.combine = std::make_shared<const Transport>(std::move(back));
+  const Transports transports{std::make_shared<const Transport>(std::move(there)), nullptr};
+  const Op forward = tokens(0, 1, 500, 0, 0);
+  Op backward = forward;
+  backward.key.pass = Pass::backward;
+  Plan both{"p", 3, {forward, backward}}, one{"p", 3, {backward}};
+  both.transports = one.transports = transports;
+  const PricedPlan priced(both, cluster), by_itself(one, cluster);
+  EXPECT_NEAR(MicrosecondsOf(priced[OpId(0)]).overhead, 10, 1e-9);
+  EXPECT_NEAR(MicrosecondsOf(priced[OpId(1)]).overhead, 30, 1e-9);
+  EXPECT_NEAR(MicrosecondsOf(priced[OpId(1)]).transfer, 10, 1e-9);
+  EXPECT_EQ(priced[OpId(1)]->loads.uses, by_itself[OpId(0)]->loads.uses);
+  EXPECT_EQ(priced[OpId(1)]->alone.latency, by_itself[OpId(0)]->alone.latency);
+}
+
 TEST(PricedPlan, WhatTellsPricesApart) {
   const Topology cluster = star(4);
   const ByteMatrix shared = matrix(2, 1000, {{0, 1, 500}});

@@ -235,7 +235,8 @@ class Loader {
   // Reused by the steps above.
   std::vector<std::int64_t> remote_;  // units per GPU of the host and entrance
   std::vector<std::int64_t> local_;   // bytes per destination and source GPU of the host
-  std::vector<Load> leaving_;         // per path out and GPU of the host
+  std::vector<Load> leaving_;         // per path out and GPU of the host; none between hosts
+  std::vector<bool> leaves_by_;       // per path out: whether something is leaving
   std::vector<Load> choosing_;        // per GPU of the host and entrance, if there is a choice
   std::vector<Load> at_, through_port_, arrived_;
   std::vector<Dag::Hop> hops_;

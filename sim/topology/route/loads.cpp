@@ -191,7 +191,8 @@ void Loader::go_out(int h) {
     entering_[static_cast<std::size_t>(v)].resize(width_);
   }
   const std::size_t gpus = host.gpus.size();
-  leaving_.assign(egresses.size() * gpus, {});
+  if (leaving_.size() < egresses.size() * gpus) leaving_.resize(egresses.size() * gpus);
+  leaves_by_.assign(egresses.size(), false);
   const bool choose = !std::ranges::all_of(egresses, &Egress::single);
   if (choose) choosing_.assign(gpus * width_, {});
   for (std::size_t g = 0; g < gpus; ++g) {
@@ -214,12 +215,15 @@ void Loader::go_out(int h) {
         continue;
       }
       leaving_[number * gpus + g] += load;
+      leaves_by_[number] = true;
       const auto port = static_cast<std::size_t>(egress.exits[g].front().port);
       entering_[static_cast<std::size_t>(host.up_switch[port])][e] += load;
     }
   }
   for (std::size_t n = 0; n < egresses.size(); ++n) {
-    if (egresses[n].single) push_out(host, egresses[n], &leaving_[n * gpus], 1);
+    if (!leaves_by_[n]) continue;
+    push_out(host, egresses[n], &leaving_[n * gpus], 1);
+    std::fill_n(&leaving_[n * gpus], gpus, Load{});
   }
   for (std::size_t e = 0; choose && e < width_; ++e) {
     if (egress_of(attachment, e) < 0) continue;

@@ -128,6 +128,10 @@ void expect_equal_counts(std::mt19937& random, const Topology& topology, int ep,
       repeated.ranks[r] = repeated.ranks[first(r)];
     }
     expect_equal(*dispatch, {repeated, layer.rows(), assignment});
+    // By now routes are kept, until experts are elsewhere.
+    expect_equal(*dispatch, {layer.batch, layer.rows(), assignment});
+    const Assignment changed = assign();
+    expect_equal(*dispatch, {layer.batch, layer.rows(), changed});
     met.insert(text);
   }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeepSeek EPLB (github.com/deepseek-ai/EPLB). It leaves the estimate of loads, the time of a
 // rebalance and the use of replicas to its caller: those are parameters here.
+#include <map>
+
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/replica_use.h"
 #include "sim/mechanism/placement/serving/activated.h"
@@ -32,7 +34,11 @@ class Eplb final : public Serving {
   }
   Assignment assign(const GroupStep& at, Placement slots) override {
     if (fewest_activated_) return fewest_activated(slots, at.loads.per_expert());
-    return assign_replicas(slots, at.ranks, at.first_gpu, use_);
+    std::optional<Assignment>& known = last_[at.group];
+    if (!known || known->placement() != slots) {
+      known = assign_replicas(slots, at.ranks, at.first_gpu, use_);
+    }
+    return *known;
   }
 
  private:
@@ -45,6 +51,9 @@ class Eplb final : public Serving {
   eplb::Shape shape_;
   ReplicaUse use_;
   bool fewest_activated_;
+  /// By EP group, because layers have the same slots before their first plans, and most of their
+  /// memory is for who uses which.
+  std::map<int, std::optional<Assignment>> last_;
 };
 
 }  // namespace
