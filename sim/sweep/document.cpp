@@ -51,7 +51,8 @@ std::string sweep_document(const SweepReader& reader, const std::string& where) 
   const SweepAbout about = reader.about();
   const StoredRows rows = rows_where(reader, where, "IS NOT NULL");
   if (rows.rows.empty()) {
-    throw error_in(reader.path(), no_match_text(reader, where, about.axes),
+    throw error_in(reader.path(),
+                   where.empty() ? "holds no scenarios" : no_match_text(reader, where, about.axes),
                    "a report needs a scenario to draw");
   }
   if (rows.rows.size() > most_rows) {

@@ -184,17 +184,23 @@ std::optional<RowWords> row_words(const std::string& line, bool has_root) {
 }
 
 std::string without_frame(const std::string& line) {
-  constexpr std::array<std::string_view, 7> frames = {"\"",           "'",         ",", "|", "\\n",
-                                                      "\xe2\x94\x82", "</td></tr>"};
+  constexpr std::array<std::string_view, 12> frames = {
+      "\"",           "'",    ",",    "|", "$", "^M", "\\n", "\\r", "\xe2\x94\x82",
+      "\xe2\x95\x91", "<br>", "<br/>"};
   std::string_view rest = line;
-  const auto last_frame = [&] {
-    rest = rest.substr(0, rest.find_last_not_of(blanks) + 1);
-    return std::ranges::find_if(frames, [&](std::string_view f) { return rest.ends_with(f); });
+  const auto trimmed = [](std::string_view text) {
+    return text.substr(0, text.find_last_not_of(blanks) + 1);
   };
-  auto frame = last_frame();
-  if (frame == frames.end()) return line;
-  for (; frame != frames.end(); frame = last_frame()) rest.remove_suffix(frame->size());
-  return std::string(rest);
+  for (bool any = true; any;) {
+    const std::string_view whole = trimmed(rest);
+    const auto frame =
+        std::ranges::find_if(frames, [&](std::string_view f) { return whole.ends_with(f); });
+    const std::size_t open = std::min(whole.rfind("</"), whole.size());
+    const std::size_t tag = whole.find('>', open) + 1 == whole.size() ? open : whole.size();
+    any = frame != frames.end() || tag < whole.size();
+    if (any) rest = whole.substr(0, tag < whole.size() ? tag : whole.size() - frame->size());
+  }
+  return rest.size() == line.size() ? line : std::string(trimmed(rest));
 }
 
 std::optional<bool> nvlink_enabled_in(std::string_view line) {

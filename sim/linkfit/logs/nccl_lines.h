@@ -44,7 +44,7 @@ struct RowWords {
 };
 std::optional<RowWords> row_words(const std::string& line, bool has_root);
 
-/// Without what lists and tables put behind a line: quotes, commas, bars ("...0  N/A\",").
+/// Without what lists, tables and pages put behind a line: quotes, bars, tags ("...0  N/A\",").
 std::string without_frame(const std::string& line);
 
 /// Whether NCCL may use NVLink between hosts, by NCCL_MNNVL_ENABLE in a line; nothing if the line

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "sim/base/error.h"
 #include "sim/base/figures.h"
@@ -115,7 +116,10 @@ class TextLog {
 
   /// Notes what NCCL_MNNVL_ENABLE is for a test, by a command for the next, or for all.
   void environment(const std::string& line, bool by_nccl) {
-    const auto enabled = nvlink_enabled_in(line);
+    // Manifests of Kubernetes have the value in the line below the name.
+    constexpr const char* name = "NCCL_MNNVL_ENABLE";
+    const bool is_value = std::exchange(name_before_, line.ends_with(name));
+    const auto enabled = nvlink_enabled_in(is_value ? name + word_after(line, "value:") : line);
     if (!enabled) return;
     const bool begun = !tests_.empty() && !test().has_table;
     if (begun && (by_nccl || !test().ranks.listed())) {
@@ -266,6 +270,7 @@ class TextLog {
   std::string mentioned_;                  // the test of the last command
   bool nvlink_enabled_ = true;             // between hosts, as far as is set for all tests
   std::optional<bool> nvlink_of_command_;  // the same for the next test
+  bool name_before_ = false;               // NCCL_MNNVL_ENABLE ends the line before
   NcclRows rows_;
 };
 

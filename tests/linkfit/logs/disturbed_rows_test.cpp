@@ -38,8 +38,15 @@ TEST(FramedLine, IsWithoutItsFrame) {
 }
 
 TEST(DisturbedRows, MayBeInListsAndFrames) {
-  for (const auto& [before, after] : std::vector<std::pair<std::string, std::string>>{
-           {"        \"", "\","}, {"| ", " |"}, {"'", "',"}, {"  - '", "'"}, {"\"", "\\n\","}}) {
+  for (const auto& [before, after] :
+       std::vector<std::pair<std::string, std::string>>{{"        \"", "\","},
+                                                        {"| ", " |"},
+                                                        {"'", "',"},
+                                                        {"  - '", "'"},
+                                                        {"\"", "\\r\\n\","},
+                                                        {"<span>", "</span><br/>"},
+                                                        {"", "$"},
+                                                        {"", "^M$"}}) {
     SCOPED_TRACE(before + "..." + after);
     expect_undisturbed(each_line(MadeLog{}.text(),
                                  [&](const std::string& line) { return before + line + after; }));

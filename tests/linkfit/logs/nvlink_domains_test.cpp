@@ -68,7 +68,7 @@ TEST(NvlinkDomains, EndAtTheHostIfTheEnvironmentSaysSo) {
         "export NCCL_MNNVL_ENABLE=0\nsrun ./build/alltoall_perf -b 1M",
         "NCCL_MNNVL_ENABLE=\"0\" mpirun ./alltoall_perf", "setenv NCCL_MNNVL_ENABLE 0",
         "mpirun -np 8 \\\n  -x NCCL_MNNVL_ENABLE=0 \\\n  ./alltoall_perf",
-        "#SBATCH --export=ALL,NCCL_MNNVL_ENABLE=0",
+        "  - name: NCCL_MNNVL_ENABLE\n    value: \"0\"", "#SBATCH --export=ALL,NCCL_MNNVL_ENABLE=0",
         "node0:4000:4000 [0] NCCL INFO NCCL_MNNVL_ENABLE set by environment to 0."}) {
     const Log log = read_made(said + std::string("\n") + text);
     EXPECT_EQ(log.what, between_hosts) << said;
