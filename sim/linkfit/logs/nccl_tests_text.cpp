@@ -30,6 +30,7 @@ const std::vector<std::string> todays_columns = {"size",  "count", "type",  "red
 
 /// Whether a line is a launcher's command: what it sets is for the test that follows.
 bool is_command(std::string_view line) {
+  if (line.find("export NCCL_") != std::string_view::npos) return false;
   constexpr std::array<std::string_view, 6> signs = {"mpirun",  "mpiexec", "srun",
                                                      "orterun", "_perf",   "-x "};
   return std::ranges::any_of(
@@ -153,7 +154,7 @@ class TextLog {
     } else if (rows_.open() && rows_.continues(line)) {
       take_row();
     } else {
-      rows_.note_other(line, number_);
+      if (!tests_.empty() && !test().ended) rows_.note_other(line, number_);
       ending(printed);
     }
   }

@@ -92,7 +92,10 @@ TEST(NvlinkDomains, OfACommandAreOfItsTest) {
   choice.test = 2;
   EXPECT_EQ(read_made(off + text + "mpirun ./alltoall_perf\n" + text, choice).what, in_a_domain);
   EXPECT_EQ(read_made("mpirun ./alltoall_perf\n" + text + off + text, choice).what, between_hosts);
-  EXPECT_EQ(read_made("export NCCL_MNNVL_ENABLE=0\n" + text + text, choice).what, between_hosts);
+  for (const char* all :
+       {"export NCCL_MNNVL_ENABLE=0\n", "export NCCL_MNNVL_ENABLE=0; srun ./a2a\n"}) {
+    EXPECT_EQ(read_made(all + text + text, choice).what, between_hosts) << all;
+  }
 }
 
 TEST(NvlinkDomains, OfJsonEndAtTheHostIfItsEnvironmentSaysSo) {
