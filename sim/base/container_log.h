@@ -8,7 +8,9 @@
 namespace moesim {
 
 /// The lines that a container printed, if each is kept as JSON: {"log":"...\\n","stream":"stdout"},
-/// or a "line" or "message" with the time at which it came.
+/// or a "line", "message" or "textPayload" with the time at which it came. Entries are lines or
+/// elements of a list, also of one under the key "events". Lists that begin with the last entry are
+/// turned round.
 std::optional<std::string> container_lines(const std::string& text, const std::string& file);
 
 }  // namespace moesim

@@ -15,7 +15,8 @@ std::vector<std::string> data_roots();
 
 /// The path of a data file. A `name` that is a path (contains '/' or ends in .yaml) is looked for
 /// as it is, then next to the file `from` that names it, then below the roots; any other as
-/// <kind>/<name>.yaml next to `from` and below the roots ($MOESIM_DATA before both). kind is
+/// <kind>/<name>.yaml next to `from` and below the roots ($MOESIM_DATA before both), and at last as
+/// a file of exactly that name next to `from` or in the working directory. kind is
 /// "topologies", "models" (moe or dense), "models/gpu", "models/system" or "scenarios".
 /// Throws Error with a suggestion when there is none.
 std::string data_file(const std::string& kind, const std::string& name,

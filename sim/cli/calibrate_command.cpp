@@ -9,21 +9,19 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <set>
 
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
-#include "sim/base/read_number.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/exchange_overhead.h"
+#include "sim/cli/hosts_flag.h"
 #include "sim/flags/output_file.h"
 #include "sim/linkfit/calibration_text.h"
 #include "sim/linkfit/hold_out.h"
 #include "sim/linkfit/link_fit.h"
 #include "sim/linkfit/logs/read_log.h"
 #include "sim/linkfit/noted_rates.h"
-#include "sim/topology/import/host_list.h"
 #include "sim/topology/read/spec_reader.h"
 #include "sim/topology/reader.h"
 #include "sim/transport/reader.h"
@@ -41,36 +39,6 @@ struct CalibrateOptions {
   int ranks = 0, hold_out = 0, domain = 0, test = 0;
   bool in_place = false;
 };
-
-/// "8", or the names of the hosts as Slurm or mpirun take them: "gpu[001-008]", "n1:8,n2:8".
-void take_hosts(const std::string& text, LogChoice& choice) {
-  constexpr int most = 1 << 20;
-  const auto count = parse_integer<int>(text);
-  if (count && *count > 0 && *count <= most) {
-    choice.hosts = *count;
-    return;
-  }
-  const Error unknown(
-      "--hosts: '" + text + "' is neither a number of hosts nor a list of their names",
-      "--hosts 8, --hosts n1,n2 or --hosts 'gpu[001-008]'");
-  if (text.find_first_not_of("+-0123456789") == std::string::npos || text.front() == ',' ||
-      text.back() == ',' || text.find(",,") != std::string::npos) {
-    throw unknown;
-  }
-  std::set<std::string> names;
-  int slots = 0;
-  for (const std::string& host : expand_hosts(text)) {
-    const std::size_t colon = host.find(':');
-    if (colon == 0) throw unknown;
-    names.insert(host.substr(0, colon));
-    const auto of_host =
-        colon == std::string::npos ? 0 : parse_integer<int>(host.substr(colon + 1));
-    if (!of_host || *of_host < 0 || *of_host > most) throw unknown;
-    slots += *of_host;
-  }
-  choice.hosts = static_cast<int>(names.size());
-  if (slots > 0) choice.slots = slots;
-}
 
 /// GPUs of a node of the topology: NVLink joins no others.
 int domain_of(const std::string& topology) {
@@ -209,6 +177,9 @@ void calibrate(const CalibrateOptions& options) {
     logs.push_back(read_log(path, choice));
     Log& log = logs.back();
     if (log.date.empty()) log.date = options.date;
+    const auto same = std::ranges::find(logs, log.hash, &Log::hash);
+    if (&*same != &log)
+      log.notes.push_back("has the content of " + same->file + ": its times count twice");
     if (log.what != logs.front().what) {
       throw error_in(
           path, fmt::format("holds {}, but {} {}", log.what, logs.front().file, logs.front().what),
@@ -245,8 +216,9 @@ void add_calibrate_command(CommandLine& app) {
       "takes the tests of this collective, or says what a log without a name measures");
   command.add_option("--ranks", options->ranks,
                      "takes the rows of this rank count, or says it for a log without ranks");
-  command.add_option("--hosts", options->hosts,
-                     "hosts of a log without ranks: how many, or their names between commas");
+  command.add_option(
+      "--hosts", options->hosts,
+      "hosts of a log without ranks: how many, their names between commas, or a file");
   command
       .add_option("--domain", options->domain,
                   "GPUs of the run that share NVLink (default: those of a host; 72 of GB200 and "

@@ -24,6 +24,7 @@ void add_new_command(CommandLine& app);
 void add_doctor_command(CommandLine& app);
 void add_model_command(CommandLine& app);
 void add_topology_command(CommandLine& app);
+void add_topology_import(CommandLine& topology);
 void add_trace_command(CommandLine& app);
 void add_profile_command(CommandLine& app);
 void add_calibrate_command(CommandLine& app);

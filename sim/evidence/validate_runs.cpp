@@ -92,6 +92,18 @@ void check_named_files(const HardwareResult& measured) {
   }
 }
 
+/// Throws Error if the scenario states another number of steps than were measured: a claim, which
+/// costs memory and time where it is believed.
+void check_steps(const HardwareResult& measured, const Scenario& scenario) {
+  if (scenario.steps.last < 0) return;
+  const std::int64_t stated = std::int64_t{scenario.steps.last} - scenario.steps.first;
+  for (const HardwareCase& one : measured.cases) {
+    if (!one.unsuitable.empty() || std::ssize(one.steps) == stated) continue;
+    throw error_in(measured.file, fmt::format("{}: {} measured, the scenario has {}", one.policy,
+                                              counted(std::ssize(one.steps), "step"), stated));
+  }
+}
+
 std::string setting(const MeasuredRun& run) {
   const Inputs& inputs = run.planned;
   const StepsOrigin origin = origin_of(run.scenario, inputs, inputs.clusters[0], "");
@@ -122,6 +134,7 @@ MeasuredRun recall(const std::string& path, const SimulatedOn& on) {
     const int steps = std::max(1, static_cast<int>(whole->steps.size()));
     scenario.steps = {scenario.warmup, scenario.warmup + steps};
   }
+  check_steps(measured, scenario);
   Inputs planned = open_inputs(scenario);
   Inputs simulated = open_inputs(moved(scenario, on));
   const int gpus = planned.clusters[0].topology.gpu_count();

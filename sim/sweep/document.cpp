@@ -11,6 +11,7 @@
 #include "sim/base/error.h"
 #include "sim/base/figures.h"
 #include "sim/base/file_claims.h"
+#include "sim/sweep/no_match.h"
 #include "sim/sweep/query.h"
 #include "sim/sweep/stored_value.h"
 
@@ -49,6 +50,11 @@ std::set<std::string> different(const StoredRows& rows, std::size_t column) {
 std::string sweep_document(const SweepReader& reader, const std::string& where) {
   const SweepAbout about = reader.about();
   const StoredRows rows = rows_where(reader, where, "IS NOT NULL");
+  if (rows.rows.empty()) {
+    throw error_in(reader.path(),
+                   where.empty() ? "holds no scenarios" : no_match_text(reader, where, about.axes),
+                   "a report needs a scenario to draw");
+  }
   if (rows.rows.size() > most_rows) {
     throw Error(fmt::format("a report shows {} at most, not {}", counted(most_rows, "scenario"),
                             rows.rows.size()),

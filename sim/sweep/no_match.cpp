@@ -52,7 +52,7 @@ std::string no_match_text(const SweepReader& reader, const std::string& where,
     if (!names_column(where, axis)) continue;
     text += fmt::format("; {} is {}", axis, values_text(all, axis));
   }
-  return "# " + text + "\n";
+  return text;
 }
 
 std::string unfinished_text(const SweepReader& reader) {

@@ -12,7 +12,7 @@ namespace moesim {
 /// The values of a column in the order of their rows, texts in quotes as SQL has them: "2, 'a'".
 std::string values_text(const StoredRows& rows, const std::string& name);
 
-/// A line that a condition leaves nothing, with the values of the axes that it names.
+/// "no scenario matches", with the values of the axes that the condition names.
 std::string no_match_text(const SweepReader& reader, const std::string& where,
                           const std::vector<std::string>& axes);
 

@@ -272,7 +272,7 @@ Printout answer(const SweepReader& reader, const SweepQuery& query) {
   reader.require_figures();
   StoredRows rows = rows_where(reader, query.where);
   std::string left_out;
-  if (rows.rows.empty()) left_out = no_match_text(reader, query.where, axes);
+  if (rows.rows.empty()) left_out = "# " + no_match_text(reader, query.where, axes) + "\n";
   left_out += unfinished_text(reader);
   if (!query.baseline.empty() && !rows.rows.empty()) add_speedup(rows, query.baseline, axes);
   const Aim aim = aim_of(query.by.empty() ? time_column(rows) : query.by);

@@ -109,6 +109,53 @@ TEST(CalibrateLogs, HostsBeyondAnyNumberAreRefused) {
   EXPECT_THAT(outcome.err, HasSubstr("'99999999999999999999' is neither a number of hosts nor"));
 }
 
+TEST(CalibrateLogs, HostsMayBeAFile) {
+  const Scratch scratch;
+  std::string rows;
+  for (const int size : {1, 4, 16, 64}) {
+    const double bytes = size * mebibyte, time = time_of_alltoall(16, bytes, 40);
+    rows += alltoall_row(16, bytes, time, time);
+  }
+  std::ofstream(scratch.file("a.log")) << rows << end_of_test;
+  const auto calibrated = [&](const std::string& hosts) {
+    return run_shipped({"calibrate", scratch.file("a.log"), "--ranks", "16", "--collective",
+                        "alltoall", "--hosts", hosts});
+  };
+  const auto with_file = [&](const std::string& text) {
+    std::ofstream(scratch.file("hosts.txt")) << text;
+    return calibrated(scratch.file("hosts.txt"));
+  };
+  for (const char* text :
+       {"# two\nn1 slots=8 max_slots=8\n\nn2 slots=8\n", "n1:8\nn2:8\n", "n1\nn1\nn2\nn2\n",
+        "gpu[001-002]\n", "root@n1 slots=8  # first\r\nroot@n2 slots=8\r\n"}) {
+    EXPECT_THAT(with_file(text).err, HasSubstr("alltoall, 16 ranks, between 2 hosts")) << text;
+  }
+  EXPECT_THAT(with_file("n1 slots=4\nn2 slots=4\n").err,
+              HasSubstr("16 ranks need more than the 8 slots of --hosts"));
+  const Outcome other = with_file("n1 slots=8\n[gpu]\n");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err,
+              HasSubstr("hosts.txt:2: error: '[gpu]' does not name a host and its slots\nhint: a "
+                        "line per host, as mpirun takes them: n1 slots=8, or n1:8"));
+  EXPECT_THAT(with_file("# none\n").err, HasSubstr("hosts.txt: error: names no hosts"));
+  for (const std::string& absent : {scratch.file("absent"), std::string("absent.txt")}) {
+    const Outcome outcome = calibrated(absent);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("--hosts: no file '" + absent + "'"));
+  }
+}
+
+TEST(CalibrateLogs, OneFileTwiceIsNoted) {
+  const Scratch scratch;
+  const std::string log = MOESIM_ROOT "/tests/fixtures/logs/alltoall-1.log";
+  std::ofstream(scratch.file("copy.log")) << content(log);
+  const std::string note = "note: has the content of " + log + ": its times count twice";
+  EXPECT_THAT(run_shipped({"calibrate", log, scratch.file("copy.log")}).err, HasSubstr(note));
+  EXPECT_THAT(
+      run_shipped({"calibrate", log, MOESIM_ROOT "/tests/fixtures/logs/alltoall-2.log"}).err,
+      Not(HasSubstr("count twice")));
+}
+
 TEST(CalibrateLogs, AllTestsOfOneSettingCountUnlessOneIsAskedFor) {
   const Scratch scratch;
   const std::string log = content(MOESIM_ROOT "/tests/fixtures/logs/alltoall-1.log");

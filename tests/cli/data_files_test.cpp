@@ -59,6 +59,24 @@ TEST_F(Moved, DataBesideTheProgramAreFoundByName) {
   }
 }
 
+TEST_F(Moved, AFileOfExactlyThatNameIsMeantIfNothingElseIs) {
+  install();
+  std::ofstream(away() / "topology.conf") << "SwitchName=s0 Nodes=n[1-2]\n";
+  std::ofstream(away() / "h100-rail") << tiny;
+  std::ofstream(away() / "mine") << tiny;
+  EXPECT_THAT(run({"topology", "check", "topology.conf"}).err,
+              HasSubstr("topology.conf: error: Slurm's topology.conf, not a topology\nhint: moesim "
+                        "topology import topology.conf"));
+  EXPECT_THAT(run({"topology", "show", "mine"}).out, HasSubstr("2 GPUs on 1 host"));
+  EXPECT_THAT(run({"topology", "show", "h100-rail"}).out, HasSubstr("32 GPUs on 4 hosts"));
+  std::ofstream(away() / "odd.txt") << "- a\n";
+  for (const char* flag : {"--model", "--policy", "--transport", "--topology"}) {
+    const Outcome outcome = run({"compare", "quickstart", flag, "odd.txt"});
+    EXPECT_EQ(outcome.code, 2) << flag;
+    EXPECT_THAT(outcome.err, HasSubstr("odd.txt:1")) << flag;
+  }
+}
+
 TEST_F(Moved, TheSourceTreeIsForProgramsInTheirBuildFolder) {
   const Outcome moved = run({"topology", "check", "h100-rail"});
   EXPECT_EQ(moved.code, 2);

@@ -125,6 +125,9 @@ TEST_F(SweepCommand, QueriesAndReportsAreOfItsFile) {
   const Outcome page = run({"query", "g.sqlite", "--where", "ep = 2", "--report", "-"});
   EXPECT_THAT(page.out, HasSubstr("g.sqlite"));
   EXPECT_THAT(page.err, HasSubstr("ep "));
+  const Outcome none = run({"query", "g.sqlite", "--where", "ep = 7", "--report", "-"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("g.sqlite: error: no scenario matches; ep is 1, 2\n"));
   std::ofstream(scratch_.file("r.json"))
       << run_moesim(on_hand_trace("run", "pair", {"dedup"}, {"--json", "-", "-q"})).out;
   EXPECT_EQ(run({"report", "g.sqlite", "r.json", "-o", "r.html"}).code, 0);

@@ -168,6 +168,18 @@ TEST(TopologyCommand, CheckFindsUnknownGpuModels) {
                                  HasSubstr("hint: did you mean 'round'?")));
 }
 
+TEST(TopologyCommand, ImportWarnsOfWhatItLeavesOut) {
+  const Scratch scratch;
+  const std::string file = scratch.file("topology.conf"), out = scratch.file("t.yaml");
+  std::ofstream(file) << "SwitchName=s0 Nodes=n[1-4]\nSwitchName=s1 Nodes=n[3-6]\n"
+                         "SwitchName=s2 Switches=s[0-1]\n";
+  EXPECT_THAT(run_shipped({"topology", "import", file, "-o", out}).err,
+              HasSubstr(out + ": warning: leaves out: topology.conf: the second leaf of 2 hosts, "
+                              "first n3\n"));
+  std::ofstream(file) << "SwitchName=s0 Nodes=n[1-4]\n";
+  EXPECT_EQ(run_shipped({"topology", "import", file, "-o", out}).err, "");
+}
+
 TEST(TopologyCommand, ImportTakesOnlyGpuModelsThatAreThere) {
   const Scratch scratch;
   const std::string file = scratch.file("smi.txt");

@@ -222,6 +222,19 @@ TEST_F(ValidateCommand, RefusesWhatIsNoMeasuredFile) {
           "experts");
 }
 
+TEST_F(ValidateCommand, RefusesAtOnceStepsThatWereNotMeasured) {
+  for (const char* steps : {"0:1000000000", "0:60000", "0:2"}) {
+    Json claims = measured;
+    claims["scenario"]["steps"] = steps;
+    claims["scenario"]["repeat"] = 65536;
+    const Outcome outcome = validate(claims);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(file + ": error: "));
+    EXPECT_THAT(outcome.err, HasSubstr("1 step measured, the scenario has "));
+    EXPECT_LT(outcome.peak_bytes, 1e9) << steps;
+  }
+}
+
 TEST_F(ValidateCommand, RefusesBadFlagsAndBrokenFiles) {
   EXPECT_THAT(validate(measured, {"--tolerance", "12"}).err, HasSubstr("such as 12%"));
   EXPECT_THAT(validate(measured, {"--fidelity", "prot"}).err, HasSubstr("did you mean 'port'?"));

@@ -67,5 +67,20 @@ TEST_F(ClusterCalibrated, WithoutLinksNothingChangesButGpus) {
               ::testing::HasSubstr("'c' has measured a GPU 'z', which t lacks"));
 }
 
+TEST_F(ClusterCalibrated, LatenciesFarBelowTheMeasuredAreWarnedOf) {
+  const std::string table = file("slow.calib.yaml",
+                                 "name: slow\nsource: a test\nlatency: 100 us\n"
+                                 "bandwidth:\n  - {size: 1 MB, rate: 2 GB/s}\n");
+  const auto warned = [&](const std::string& latency) {
+    return warnings("nodes: 1\nnode:\n  gpu: x\n  gpus: 2\n  nvlink: {kind: switch, calibration: " +
+                    table + latency + "}\n");
+  };
+  EXPECT_EQ(warned(""), "");
+  EXPECT_EQ(warned(", latency: 25 us"), "") << "another cable";
+  EXPECT_THAT(warned(", latency: 1 us"),
+              ::testing::HasSubstr("'node.nvlink.latency' is 1 us, in place of the 100 us of "
+                                   "'slow': small exchanges take less than was measured"));
+}
+
 }  // namespace
 }  // namespace moesim

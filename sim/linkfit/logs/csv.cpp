@@ -95,8 +95,9 @@ void take_rows(const Csv& csv, const LogChoice& choice, const ReadExchange& read
     share->add(entry->bytes, entry->time, log);
   }
   if (settings.size() > 1) {
-    throw error_in(csv.file(), fmt::format("holds several settings: {}", fmt::join(settings, "; ")),
-                   "choose with --collective, --ranks and --reach");
+    throw error_in(
+        csv.file(), fmt::format("holds several settings: {}", fmt::join(settings, "; ")),
+        "a table may be of several clusters: choose with --collective, --ranks and --reach");
   }
   if (settings.empty() && others.empty()) {
     throw error_in(csv.file(), "has no exchanges below its columns", "", csv.first());

@@ -49,6 +49,10 @@ struct LinkShare {
 LinkShare link_share(const std::string& file, const Setting& setting, const LogChoice& choice,
                      Log& log);
 
+inline constexpr const char* cpu_times =
+    "its times are what the CPU took to launch (-C 1), not those of the exchanges";
+inline constexpr const char* cpu_times_hint = "run the test without -C";
+
 inline constexpr const char* wrong_results_hint =
     "the hardware or the library is broken: times of wrong results mean nothing";
 

@@ -59,6 +59,13 @@ bool is_process(std::string_view word) {
          all_digits(word.substr(first + 1, last - first - 1));
 }
 
+/// Where the n-th word of a line ends.
+std::size_t end_of_word(std::string_view line, std::size_t n) {
+  std::size_t at = line.find_first_not_of(blanks);
+  for (; n > 0; --n) at = line.find_first_not_of(blanks, line.find_first_of(blanks, at));
+  return std::min(line.find_first_of(blanks, at), line.size());
+}
+
 /// How much of a word belongs to a row whose end NCCL printed into: "-1n1:4000:4100".
 std::size_t glued(std::string_view word) {
   if (word.starts_with("-1")) return 2;
@@ -125,6 +132,7 @@ std::optional<RankLine> rank_line(const std::string& line) {
   const std::size_t name = line.find("] ", line.find("device "));
   RankLine found{static_cast<int>(*rank), static_cast<int>(value("Group").value_or(0)), *(on + 1),
                  "", ""};
+  if (*device >= 0 && *device < (1 << 24)) found.device = static_cast<int>(*device);
   const std::size_t bracket = line.rfind('[', name);
   if (name != std::string::npos && bracket != std::string::npos) {
     found.address = line.substr(bracket + 1, name - bracket - 1);
@@ -161,7 +169,8 @@ std::optional<RowWords> row_words(const std::string& line, bool has_root) {
     const auto count = parse_integer<long long>(words[i - 1]);
     const auto bytes = parse_integer<long long>(size);
     const bool whole = count && bytes && *bytes % width == 0 && *bytes / width == *count;
-    RowWords row{size, whole, "", "", {}};
+    const std::size_t size_end = end_of_word(line, i - 2);
+    RowWords row{size, size_end, whole, "", "", {}};
     std::size_t next = i + 1;
     const auto is_number = [](const std::string& word) {
       return is_digit(word[0]) || word[0] == '-' || word[0] == '.' || word == "N/A";
@@ -172,6 +181,38 @@ std::optional<RowWords> row_words(const std::string& line, bool has_root) {
     return row;
   }
   return std::nullopt;
+}
+
+std::string without_frame(const std::string& line) {
+  constexpr std::array<std::string_view, 12> frames = {
+      "\"",           "'",    ",",    "|", "$", "^M", "\\n", "\\r", "\xe2\x94\x82",
+      "\xe2\x95\x91", "<br>", "<br/>"};
+  std::string_view rest = line;
+  const auto trimmed = [](std::string_view text) {
+    return text.substr(0, text.find_last_not_of(blanks) + 1);
+  };
+  for (bool any = true; any;) {
+    const std::string_view whole = trimmed(rest);
+    const auto frame =
+        std::ranges::find_if(frames, [&](std::string_view f) { return whole.ends_with(f); });
+    const std::size_t open = std::min(whole.rfind("</"), whole.size());
+    const std::size_t tag = whole.find('>', open) + 1 == whole.size() ? open : whole.size();
+    any = frame != frames.end() || tag < whole.size();
+    if (any) rest = whole.substr(0, tag < whole.size() ? tag : whole.size() - frame->size());
+  }
+  return rest.size() == line.size() ? line : std::string(trimmed(rest));
+}
+
+std::optional<bool> nvlink_enabled_in(std::string_view line) {
+  constexpr std::string_view name = "NCCL_MNNVL_ENABLE", by_nccl = " set by environment to ";
+  const std::size_t at = line.find(name);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string_view rest = line.substr(at + name.size());
+  if (rest.starts_with(by_nccl)) rest.remove_prefix(by_nccl.size());
+  rest.remove_prefix(std::min(rest.find_first_not_of(" \t=:,\"'"), rest.size()));
+  const std::string_view digits = rest.substr(0, rest.find_first_not_of("0123456789"));
+  if (digits.empty()) return std::nullopt;
+  return digits.find_first_not_of('0') != std::string_view::npos;
 }
 
 bool begins_as_value(const std::string& word) {

@@ -26,6 +26,7 @@ struct RankLine {
   int rank, group;
   std::string host, gpu;
   std::string address = {};  // of the GPU on the PCI bus; empty: not said
+  int device = -1;           // of the process; -1: not said
 };
 std::optional<RankLine> rank_line(const std::string& line);
 
@@ -36,11 +37,19 @@ std::vector<std::string> columns_in(const std::string& line);
 /// launchers have any form.
 struct RowWords {
   std::string size;
+  std::size_t size_end;           // in the line
   bool whole_count;               // count x width of the type is the size
   std::string redop, root;        // empty if there is none
   std::vector<std::string> rest;  // times and what follows
 };
 std::optional<RowWords> row_words(const std::string& line, bool has_root);
+
+/// Without what lists, tables and pages put behind a line: quotes, bars, tags ("...0  N/A\",").
+std::string without_frame(const std::string& line);
+
+/// Whether NCCL may use NVLink between hosts, by NCCL_MNNVL_ENABLE in a line; nothing if the line
+/// does not say.
+std::optional<bool> nvlink_enabled_in(std::string_view line);
 
 /// Whether a word, or its beginning, is a number as rows have it. "nan", "inf" and "N/A" are.
 bool is_value(const std::string& word);

@@ -51,10 +51,6 @@ int ranks_in(const NcclTest& test, const std::string& file, const LogChoice& cho
     throw error_in(file, "has no lines '#  Rank ...' before its table",
                    "give the whole output, or --ranks N and --hosts N", test.line);
   }
-  if (ranks < 2) {
-    throw error_in(file, "ran with one rank: nothing crossed a link", "run at least two",
-                   test.line);
-  }
   return ranks;
 }
 
@@ -137,6 +133,11 @@ Setting setting_of(const NcclTest& test, const std::string& file, const LogChoic
   int ranks = ranks_in(test, file, choice);
   const Collective collective = collective_in(test, ranks, file, choice);
   if (adds_ranks(test, {collective, ranks}, choice, only)) ranks = *choice.ranks;
+  if (ranks < 2) {
+    check_list(file, {collective, ranks}, test);
+    throw error_in(file, "ran with one rank: nothing crossed a link", "run at least two",
+                   test.line);
+  }
   const int hosts = hosts_in(test, ranks, file, choice);
   const bool as_listed = !is_cut(test.ranks, ranks) && test.ranks.hosts() == hosts;
   return {collective, ranks, hosts, as_listed ? test.ranks.fewest_on_a_host() : 0};

@@ -15,7 +15,8 @@ bool names_algorithm(const std::string& column);
 class NcclTable {
  public:
   NcclTable() = default;
-  /// By the names from "size" on. Throws Error when a half lacks a column.
+  /// By the names from "size" on. Throws Error when a half lacks a column, and for times of the
+  /// CPU.
   NcclTable(const std::vector<std::string>& columns, bool in_place, const std::string& file,
             int line);
 

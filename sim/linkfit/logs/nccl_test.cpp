@@ -162,11 +162,38 @@ std::vector<NcclTest> chosen_test(std::vector<NcclTest> tests, const std::string
   return {tests[static_cast<std::size_t>(*choice.test) - 1]};
 }
 
+/// GPUs of a domain, as NCCL says; 0: it does not. Throws Error if domains are unlike.
+int domain_by_nccl(const NcclTest& test, const std::string& file) {
+  const std::set<int>& domains = test.nvlink_domains;
+  if (test.nvlink_between_hosts != true || domains.empty()) return 0;
+  if (domains.size() == 1) return *domains.begin();
+  throw error_in(file,
+                 fmt::format("ran on NVLink domains that are not alike: of {} and of {} GPUs",
+                             *domains.begin(), *domains.rbegin()),
+                 "take a run with equally many GPUs of each; or --domain N", test.line);
+}
+
 /// NVLink spans the hosts if the user, NCCL or the kind of GPU says so.
-LogChoice with_domain(const Taken& first, LogChoice choice, Log& log) {
-  if (choice.domain || first.setting.hosts == 1 || choice.reach == LinkReach::fabric) return choice;
+LogChoice with_domain(const Taken& first, const std::string& file, LogChoice choice, Log& log) {
+  if (choice.domain || first.setting.hosts == 1) return choice;
+  const int by_nccl = domain_by_nccl(*first.test, file);
+  const bool between = choice.reach == LinkReach::fabric;
+  if (by_nccl > 0 && !(between && by_nccl >= first.setting.ranks)) {
+    choice.domain = by_nccl;
+    log.notes.push_back(fmt::format(
+        "takes NVLink domains of {0} GPUs, since NCCL says cliqueSize {0}; --domain says otherwise",
+        by_nccl));
+    return choice;
+  }
+  const bool in_rack = in_racks(first.test->gpu);
   const auto told = first.test->nvlink_between_hosts;
-  if (!told.value_or(in_racks(first.test->gpu))) return choice;
+  if (between || !told.value_or(in_rack)) return choice;
+  if (!told && first.test->nvlink_forbidden) {
+    log.notes.emplace_back(
+        "takes the hosts as not joined by NVLink, since NCCL_MNNVL_ENABLE is 0; --domain says "
+        "otherwise");
+    return choice;
+  }
   choice.domain = rack_domain;
   log.notes.push_back(fmt::format(
       "takes the hosts as one NVLink domain of up to {} GPUs, {}; --domain says otherwise",
@@ -186,7 +213,8 @@ Log log_of(const std::vector<NcclTest>& tests, const std::string& file, const Lo
   Log log;
   log.checked = true;
   const Taken& first = all.taken.front();
-  const LinkShare share = link_share(file, first.setting, with_domain(first, choice, log), log);
+  const LinkShare share =
+      link_share(file, first.setting, with_domain(first, file, choice, log), log);
   for (const Taken& one : all.taken) {
     const std::string place =
         among.size() == 1 ? "" : fmt::format("the test of line {} ", one.test->line);

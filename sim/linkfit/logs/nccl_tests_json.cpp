@@ -11,6 +11,7 @@
 #include "sim/base/error.h"
 #include "sim/base/json.h"
 #include "sim/linkfit/logs/formats.h"
+#include "sim/linkfit/logs/nccl_lines.h"
 #include "sim/linkfit/logs/nccl_test.h"
 
 namespace moesim {
@@ -87,6 +88,10 @@ class JsonLog {
     if (root_.contains("nccl_version")) {
       test_.library = fmt::format("NCCL {}", root_["nccl_version"].dump());
     }
+    for (const char* said : {"env", "args"}) {
+      const auto enabled = nvlink_enabled_in(root_.value(said, json()).dump());
+      if (enabled) test_.nvlink_forbidden = !*enabled;
+    }
     const json results = part(root_, "results", &json::is_array);
     for (std::size_t i = 0; i < results.size(); ++i) read_result(results[i], i);
     const json bounds = part(root_, "out_of_bounds", &json::is_object);
@@ -124,16 +129,32 @@ class JsonLog {
       const double group =
           device.value("group", json(0)).is_number() ? device.value("group", 0.) : 0;
       if (!(rank >= 0 && rank < 1 << 24)) fail("has a rank that is none");
-      test_.ranks.add_listed(static_cast<int>(rank), static_cast<int>(group),
-                             part(device, "hostname", &json::is_string));
+      test_.ranks.add_listed(
+          static_cast<int>(rank), static_cast<int>(group),
+          part(device, "hostname", &json::is_string),
+          device.value("device_hex", json()).is_string() ? device["device_hex"].get<std::string>()
+                                                         : "",
+          device.value("device", json()).is_number_integer() ? device["device"].get<int>() : -1);
       test_.gpu = part(device, "device_info", &json::is_string);
     }
   }
 
+  /// Throws Error if only the half that is not chosen has times.
+  void check_half(const json& result, const json& body) const {
+    const json other = result.value(choice_.in_place ? "out_of_place" : "in_place", json());
+    const auto has_time = [](const json& half) {
+      return half.is_object() && half.value("time", json()).is_number();
+    };
+    if (has_time(body) || !has_time(other)) return;
+    if (choice_.in_place) fail("has no in-place times", "leave out --in-place");
+    fail("has no out-of-place times", "--in-place takes its in-place times");
+  }
+
   void read_result(const json& result, std::size_t number) {
     const double size = part(result, "size", &json::is_number);
-    const json body =
-        part(result, choice_.in_place ? "in_place" : "out_of_place", &json::is_object);
+    const char* half = choice_.in_place ? "in_place" : "out_of_place";
+    check_half(result, result.value(half, json()));
+    const json body = part(result, half, &json::is_object);
     const json wrong = body.value("nwrong", json());
     if (!wrong.is_number()) {
       test_.checked = false;
@@ -141,8 +162,8 @@ class JsonLog {
       fail(fmt::format("results[{}]: {} wrong elements at size {}", number, wrong.dump(), size),
            wrong_results_hint);
     }
-    const char* time = body.contains("cpu_time") ? "cpu_time" : "time";
-    test_.rows.push_back({size, part(body, time, &json::is_number),
+    if (body.contains("cpu_time")) fail(cpu_times, cpu_times_hint);
+    test_.rows.push_back({size, part(body, "time", &json::is_number),
                           part(body, "alg_bw", &json::is_number),
                           part(body, "bus_bw", &json::is_number)});
   }

@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
 
 #include "sim/base/error.h"
 #include "sim/base/figures.h"
@@ -13,6 +16,7 @@
 #include "sim/base/text.h"
 #include "sim/linkfit/logs/formats.h"
 #include "sim/linkfit/logs/nccl_lines.h"
+#include "sim/linkfit/logs/nccl_rows.h"
 #include "sim/linkfit/logs/nccl_table.h"
 #include "sim/linkfit/logs/wrapped_lines.h"
 
@@ -24,7 +28,14 @@ const std::vector<std::string> todays_columns = {"size",  "count", "type",  "red
                                                  "time",  "algbw", "busbw", "#wrong", "time",
                                                  "algbw", "busbw", "#wrong"};
 
-bool blank(char c) { return c == ' ' || c == '\t'; }
+/// Whether a line is a launcher's command: what it sets is for the test that follows.
+bool is_command(std::string_view line) {
+  if (line.find("export NCCL_") != std::string_view::npos) return false;
+  constexpr std::array<std::string_view, 6> signs = {"mpirun",  "mpiexec", "srun",
+                                                     "orterun", "_perf",   "-x "};
+  return std::ranges::any_of(
+      signs, [&](std::string_view sign) { return line.find(sign) != std::string_view::npos; });
+}
 
 class TextLog {
  public:
@@ -54,7 +65,9 @@ class TextLog {
     finish();
     tests_.emplace_back().line = number_;
     tests_.back().program = mentioned_;
-    table_ = {};
+    tests_.back().nvlink_forbidden = !nvlink_of_command_.value_or(nvlink_enabled_);
+    nvlink_of_command_.reset();
+    rows_ = {};
   }
 
   /// A line of the preamble begins a test if the one before has its ranks or table.
@@ -63,15 +76,12 @@ class TextLog {
   }
 
   void finish() {
-    if (!tests_.empty() && !pending_.empty()) {
-      test().cut_line = pending_line_;
-      pending_.clear();
+    if (tests_.empty()) return;
+    try {
+      rows_.finish(file_, test());
+    } catch (const Error& e) {
+      if (!test().fault) test().fault = e;
     }
-    if (!tests_.empty() && broken_ > 0) {
-      test().notes.push_back(fmt::format("leaves out {} that other output broke, first in line {}",
-                                         counted(broken_, "row"), first_broken_));
-    }
-    broken_ = 0;
   }
 
   void read_line(const std::string& line) {
@@ -85,23 +95,45 @@ class TextLog {
 
   void library(const LibraryOutput& output, const std::string& line) {
     if (!output.info) ending(line.substr(output.at));
+    environment(output.text, true);
     // What it says after the table is of communicators that end, or of the next test.
     if (!tests_.empty() && test().has_table) return;
     if (const std::string spans = word_after(output.text, " MNNVL ");
         spans == "0" || spans == "1") {
       test().nvlink_between_hosts = spans == "1";
     }
+    const auto domain = parse_integer<int>(word_after(output.text, " cliqueSize "));
+    if (domain && *domain > 1) test().nvlink_domains.insert(*domain);
     const std::string of = word_after(output.text, " nranks ");
     const auto ranks =
         parse_integer<long long>(of.empty() ? word_after(output.text, " nRanks ") : of);
     const auto rank = parse_integer<long long>(word_after(output.text, " rank "));
     if (!ranks || !rank || output.host.empty()) return;
     if (*rank < 0 || *rank >= *ranks || *ranks > (1 << 24)) return;
-    test().ranks.add_from_nccl(static_cast<int>(*rank), static_cast<int>(*ranks), output.host);
+    const std::string bus = word_after(output.text, " busId ");
+    test().ranks.add_from_nccl(static_cast<int>(*rank), static_cast<int>(*ranks), output.host,
+                               bus.empty() ? "" : word_after(output.text, " cudaDev ") + " " + bus);
+  }
+
+  /// Notes what NCCL_MNNVL_ENABLE is for a test, by a command for the next, or for all.
+  void environment(const std::string& line, bool by_nccl) {
+    // Manifests of Kubernetes have the value in the line below the name.
+    constexpr const char* name = "NCCL_MNNVL_ENABLE";
+    const bool is_value = std::exchange(name_before_, line.ends_with(name));
+    const auto enabled = nvlink_enabled_in(is_value ? name + word_after(line, "value:") : line);
+    if (!enabled) return;
+    const bool begun = !tests_.empty() && !test().has_table;
+    if (begun && (by_nccl || !test().ranks.listed())) {
+      test().nvlink_forbidden = !*enabled;
+    } else if (by_nccl || is_command(line)) {
+      nvlink_of_command_ = enabled;
+    }
+    if (!by_nccl && !is_command(line)) nvlink_enabled_ = *enabled;
   }
 
   /// A line without what NCCL printed.
-  void own_line(const std::string& line) {
+  void own_line(const std::string& printed) {
+    const std::string line = without_frame(printed);
     if (const std::size_t end = end_of_row(line); end != std::string::npos) {
       own_line(line.substr(0, end));
       return own_line(line.substr(end));
@@ -109,23 +141,21 @@ class TextLog {
     if (header(line)) return;
     if (const std::vector<std::string> columns = columns_in(line); !columns.empty()) {
       if (test().has_table) start();
-      start_table(columns);
+      start_table(columns, line);
       return;
     }
-    if (const auto row = row_words(line, table_.has_root())) {
+    if (const auto row = row_words(line, rows_.table().has_root())) {
       if (test().ended) start();
-      if (!test().has_table) start_table(todays_columns);
-      if (!pending_.empty()) broken_row();
+      if (!test().has_table) start_table(todays_columns, "");
+      rows_.drop();
       note_marks(*row);
-      pending_ = {row->size};
-      pending_line_ = number_;
-      open_ = !blank(line.back());
-      pending_.insert(pending_.end(), row->rest.begin(), row->rest.end());
-      complete_row();
-    } else if (!pending_.empty() && continues(line)) {
-      complete_row();
+      rows_.begin(*row, line, number_);
+      take_row();
+    } else if (rows_.open() && rows_.continues(line)) {
+      take_row();
     } else {
-      ending(line);
+      if (!tests_.empty() && !test().ended) rows_.note_other(line, number_);
+      ending(printed);
     }
   }
 
@@ -165,13 +195,14 @@ class TextLog {
     } else if (const auto rank = rank_line(line)) {
       if (test().has_table) start();
       test().rank_tags.insert(tag_before(line));
-      test().ranks.add_listed(rank->rank, rank->group, rank->host, rank->address);
+      test().ranks.add_listed(rank->rank, rank->group, rank->host, rank->address, rank->device);
       test().gpu = rank->gpu;
     } else if (has("Out of bounds values")) {
       summary(has("FAILED"));
     } else if (has("Avg bus bandwidth")) {
       return true;
     } else {
+      environment(line, false);
       mention(program_in(line));
       return false;
     }
@@ -193,7 +224,7 @@ class TextLog {
   }
 
   void summary(bool failed) {
-    if (!pending_.empty()) broken_row();
+    rows_.drop();
     test().ended = true;
     test().cause.clear();
     if (failed && !test().fault) {
@@ -201,49 +232,23 @@ class TextLog {
     }
   }
 
-  void start_table(const std::vector<std::string>& columns) {
+  void start_table(const std::vector<std::string>& columns, const std::string& names) {
     test().has_table = true;
     test().cause.clear();
-    table_ = NcclTable(columns, choice_.in_place, file_, number_);
-    test().marks.redop_column = table_.has_redop();
-  }
-
-  /// Whether the line is of a row that other output has broken; adds what it has of it.
-  bool continues(const std::string& line) {
-    const std::vector<std::string> words = words_of(line);
-    if (std::any_of(words.begin() + (open_ ? 1 : 0), words.end(), is_of_dump)) return false;
-    const auto other = std::find_if_not(words.rbegin(), words.rend(), is_value);
-    const auto values = static_cast<std::size_t>(other - words.rbegin());
-    const std::size_t missing = table_.words() + 1 - pending_.size();
-    if (values == 0 || (values < missing && values < words.size())) return false;
-    const bool split = open_ && values == missing + 1 && values == words.size() && !blank(line[0]);
-    if (split) {  // the line before ended in the middle of a number
-      pending_.back() += words.front();
+    if (std::ranges::count(columns, "size") > 1) {
+      throw error_in(file_, "holds two outputs next to each other, as diff -y prints them",
+                     "give each of them by itself", number_);
     }
-    open_ = !blank(line.back());
-    pending_.insert(pending_.end(),
-                    words.end() - static_cast<std::ptrdiff_t>(std::min(values, missing)),
-                    words.end());
-    return true;
-  }
-
-  void broken_row() {
-    if (broken_++ == 0) first_broken_ = pending_line_;
-    pending_.clear();
+    rows_ = NcclRows(NcclTable(columns, choice_.in_place, file_, number_), names);
+    test().marks.redop_column = rows_.table().has_redop();
   }
 
   /// Takes the row if all of it is there.
-  void complete_row() {
-    // What follows the last value of a broken row is not of it.
-    const auto other = std::find_if_not(pending_.begin() + 1, pending_.end(), begins_as_value);
-    if (other - pending_.begin() <= static_cast<std::ptrdiff_t>(table_.words())) {
-      pending_.erase(other, pending_.end());
-    }
-    if (pending_.size() < table_.words() + 1) return;
-    const std::vector<std::string> words = std::move(pending_);
-    pending_.clear();
-    if (test().fault) return;
-    table_.add(words, file_, pending_line_, test());
+  void take_row() {
+    const int number = rows_.open_line();
+    const std::vector<std::string> words = rows_.whole();
+    if (words.empty() || test().fault) return;
+    rows_.table().add(words, file_, number, test());
     test().cause.clear();  // it did not end there
   }
 
@@ -263,12 +268,11 @@ class TextLog {
   const LogChoice& choice_;
   int number_ = 0;  // of the line
   std::vector<NcclTest> tests_;
-  std::string mentioned_;  // the test of the last command
-  NcclTable table_;
-  std::vector<std::string> pending_;  // size and values of a row that may not be whole
-  int pending_line_ = 0;
-  bool open_ = false;  // the first line of the row ends in a word
-  int broken_ = 0, first_broken_ = 0;
+  std::string mentioned_;                  // the test of the last command
+  bool nvlink_enabled_ = true;             // between hosts, as far as is set for all tests
+  std::optional<bool> nvlink_of_command_;  // the same for the next test
+  bool name_before_ = false;               // NCCL_MNNVL_ENABLE ends the line before
+  NcclRows rows_;
 };
 
 }  // namespace

@@ -14,17 +14,24 @@
 namespace moesim {
 
 void RankPlaces::add_listed(int rank, int group, const std::string& host,
-                            const std::string& address) {
+                            const std::string& address, int device) {
   const bool is_new = listed_.try_emplace(rank, Place{group, host}).second;
   repeated_ = repeated_ || !is_new;
   if (!is_new || address.empty()) return;
-  const bool own = gpus_.insert(fmt::format("{} {} {}", group, host, address)).second;
-  share_a_gpu_ = share_a_gpu_ || !own;
+  note_gpu(listed_gpus_, fmt::format("{} {} {} {}", group, host, device, address), rank);
 }
 
-void RankPlaces::add_from_nccl(int rank, int ranks, const std::string& host) {
+void RankPlaces::add_from_nccl(int rank, int ranks, const std::string& host,
+                               const std::string& gpu) {
   nccl_hosts_[rank] = host;
+  if (ranks > nccl_ranks_) nccl_gpus_ = {};  // those were of a part of the ranks
   nccl_ranks_ = std::max(nccl_ranks_, ranks);
+  if (!gpu.empty() && ranks == nccl_ranks_) note_gpu(nccl_gpus_, host + " " + gpu, rank);
+}
+
+void RankPlaces::note_gpu(Gpus& gpus, const std::string& gpu, int rank) const {
+  const auto [known, is_new] = gpus.ranks.try_emplace(gpu, rank);
+  gpus.shared = gpus.shared || (!is_new && known->second / local_ != rank / local_);
 }
 
 bool RankPlaces::in_first_group(const Place& place) const {
@@ -74,7 +81,7 @@ std::map<int, std::string> RankPlaces::placed() const {
 
 std::map<std::string, int> RankPlaces::ranks_by_host() const {
   const std::map<int, std::string> known = placed();
-  if (known.empty() || (share_a_gpu_ && gpus_.size() > 1)) return {};
+  if (known.empty() || listed_gpus_.shared || nccl_gpus_.shared) return {};
   std::map<std::string, int> ranks_of;
   const bool all = ranks_of_first_group() == std::ssize(listed_);
   int next = 0;

@@ -17,11 +17,12 @@ class RankPlaces {
   /// Ranks that a process has: threads x GPUs of each. They are consecutive.
   void set_local(int ranks) { local_ = ranks; }
   /// A rank that the test lists. Ranks of other groups than the first run tests of their own. If
-  /// two of a group have one address, several hosts share a name (containers), unless all ranks
-  /// share one GPU.
-  void add_listed(int rank, int group, const std::string& host, const std::string& address = "");
-  /// A rank that NCCL's own log lines name.
-  void add_from_nccl(int rank, int ranks, const std::string& host);
+  /// two processes of a group have one GPU by host, device and address, several hosts share a name
+  /// (containers, names that were taken out): NCCL refuses to put two processes on a GPU.
+  void add_listed(int rank, int group, const std::string& host, const std::string& address = "",
+                  int device = -1);
+  /// A rank that NCCL's own log lines name, and its GPU if they do.
+  void add_from_nccl(int rank, int ranks, const std::string& host, const std::string& gpu = "");
 
   bool listed() const { return !listed_.empty(); }
   /// A rank was listed twice: processes that do not know of each other.
@@ -48,8 +49,13 @@ class RankPlaces {
   int local_ = 1;
   std::map<int, Place> listed_;
   bool repeated_ = false;
-  std::set<std::string> gpus_;
-  bool share_a_gpu_ = false;
+  /// GPUs, a rank of each, and whether two processes share one.
+  struct Gpus {
+    std::map<std::string, int> ranks = {};
+    bool shared = false;
+  };
+  void note_gpu(Gpus& gpus, const std::string& gpu, int rank) const;
+  Gpus listed_gpus_, nccl_gpus_;
   std::map<int, std::string> nccl_hosts_;
   int nccl_ranks_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "sim/base/container_log.h"
@@ -26,9 +27,16 @@ bool is_nccl_text(const std::string& text) {
          has("ccl-tests version") || (has("nThread ") && has("nGpus "));
 }
 
+Error of_other_program(const std::string& file, const std::string& name) {
+  return error_in(file, fmt::format("is the output of {}, not of nccl-tests", name),
+                  "alltoall_perf of nccl-tests gives times to fit: docs/calibration.md");
+}
+
 /// Refuses what other programs print, by something that only they do.
 void check_program(const std::string& text, const std::string& file) {
-  static constexpr std::array<std::pair<const char*, const char*>, 10> programs = {{
+  static constexpr std::array<std::pair<const char*, const char*>, 12> programs = {{
+      {"\"MsgSize\"", "perftest, which moves bytes between two NICs"},
+      {"\"nvbandwidth\"", "nvbandwidth, which copies between two GPUs"},
       {"\"nccl-bw", "SuperBench, which keeps only some sizes"},
       {"\"rccl-bw", "SuperBench, which keeps only some sizes"},
       {"#bytes     #iterations", "perftest, which moves bytes between two NICs"},
@@ -42,10 +50,21 @@ void check_program(const std::string& text, const std::string& file) {
       {"Memory type: ", "ucc_perftest"},
   }};
   for (const auto& [mark, name] : programs) {
-    if (text.find(mark) == std::string::npos) continue;
-    throw error_in(file, fmt::format("is the output of {}, not of nccl-tests", name),
-                   "alltoall_perf of nccl-tests gives times to fit: docs/calibration.md");
+    if (text.find(mark) != std::string::npos) throw of_other_program(file, name);
   }
+}
+
+/// Whether mscclpp-test printed it, whose first times are those in place.
+bool is_of_mscclpp(const std::string& text) {
+  if (text.find(" kernel num:") != std::string::npos) return true;
+  constexpr std::string_view first = "in-place", second = "out-of-place";
+  for (std::size_t at = text.find(second); at != std::string::npos;
+       at = text.find(second, at + 1)) {
+    const std::size_t before = at == 0 ? at : text.find_last_not_of(' ', at - 1);
+    const bool any = before != std::string::npos && before < at - 1;
+    if (any && std::string_view(text).substr(0, before + 1).ends_with(first)) return true;
+  }
+  return false;
 }
 
 /// Whether an object of JSON begins there, not a line in braces.
@@ -70,7 +89,8 @@ Log parse(const std::string& text, const std::string& file, const LogChoice& cho
     throw error_in(file, "is empty", "give the whole output of a test");
   }
   if (const auto lines = container_lines(text, file)) return parse(*lines, file, choice);
-  if (is_object(text, first) && text.find("-bw:") != std::string::npos) check_program(text, file);
+  if (is_of_mscclpp(text)) throw of_other_program(file, "mscclpp-test");
+  if (is_object(text, first) && !holds_json(text)) check_program(text, file);
   const bool in_json = is_object(text, first) || (holds_json(text) && !is_nccl_text(text));
   if (in_json) return parse_nccl_tests_json(text, file, choice);
   if (names_exchange_times(lines_of(text.substr(first)).front())) {

@@ -81,6 +81,18 @@ std::shared_ptr<const BandwidthTable> scaled_to(const YamlValue& bandwidth,
       calibration.bandwidth->scaled(wanted / *calibration.nominal));
 }
 
+/// Tables begin where their times stand out of the fixed time, which is in the measured latency.
+void warn_of_small_latency(const YamlValue& value, Seconds stated,
+                           const LinkCalibration& measured) {
+  constexpr double much = 4;
+  if (measured.latency.value <= much * stated.value) return;
+  value.warning(
+      fmt::format("'{}' is {}, in place of the {} of '{}': small exchanges take less "
+                  "than was measured",
+                  value.path(), to_string(stated), to_string(measured.latency), measured.name),
+      "leave 'latency' out: the calibration has it");
+}
+
 Wire read_calibrated(const YamlMap& map, const YamlValue& name) {
   Wire wire{BytesPerSecond(1), Seconds(0)};
   const auto bandwidth = map.find("bandwidth");
@@ -100,6 +112,7 @@ Wire read_calibrated(const YamlMap& map, const YamlValue& name) {
   use(wire, bandwidth ? scaled_to(*bandwidth, calibration) : calibration.bandwidth);
   const auto latency = map.find("latency");
   wire.latency = latency ? latency->seconds(possible_latency) : calibration.latency;
+  if (latency && map.good({"latency"})) warn_of_small_latency(*latency, wire.latency, calibration);
   return wire;
 }
 

@@ -135,10 +135,11 @@ TEST(NewTable, HasTimesWithExponents) {
 }
 
 TEST(NewTable, HasNoEndlessTimes) {
-  EXPECT_THAT(refusal_of(MadeLog{}.header() + MadeLog::columns() +
-                         " 1048576 16384 float none -1 1e+07 1e-307 0 0 1e+07 1e-307 0 N/A\n"
-                         " 2097152 32768 float none -1 1e+07 1e-307 0 0 1e+07 1e-307 0 N/A\n"),
-              HasSubstr("a time is not above 0"));
+  EXPECT_THAT(
+      refusal_of(MadeLog{}.header() + MadeLog::columns() +
+                 " 1048576 16384 float none -1 1e+07 1.000e-307 0 0 1e+07 1.000e-307 0 N/A\n"
+                 " 2097152 32768 float none -1 1e+07 1.000e-307 0 0 1e+07 1.000e-307 0 N/A\n"),
+      HasSubstr("a time is not above 0"));
 }
 
 // Columns and bandwidths tell the collective of a table, unless two look the same.

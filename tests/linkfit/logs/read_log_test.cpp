@@ -95,6 +95,22 @@ TEST(NcclTestsJson, MayBeSeveralInAFile) {
               testing::HasSubstr("hint: run the test to its end"));
 }
 
+TEST(NcclTestsJson, HasOneOfTwoHalves) {
+  std::string text = read_file(logs + "alltoall-4.json");
+  const std::string key = "\"out_of_place\":{\"time\":";
+  for (auto at = text.find(key); at != std::string::npos; at = text.find(key, at + 1)) {
+    const std::size_t begin = at + key.size();
+    text.replace(begin, text.find(',', begin) - begin, "null");
+  }
+  EXPECT_THAT(refusal(text, {}), testing::HasSubstr("has no out-of-place times\nhint: --in-place"));
+  LogChoice choice;
+  choice.in_place = true;
+  EXPECT_EQ(parse_log(text, "a.log", choice).samples.size(), 10u);
+  std::string cpu = read_file(logs + "alltoall-4.json");
+  cpu.insert(cpu.find("\"time\":"), "\"cpu_time\":3.5,");
+  EXPECT_THAT(refusal(cpu, {}), testing::HasSubstr("what the CPU took to launch"));
+}
+
 TEST(NcclTestsJson, RefusesARankThatIsNone) {
   const std::string text = read_file(logs + "alltoall-4.json");
   for (const char* rank : {"-1", "16777216"}) {
@@ -120,7 +136,9 @@ TEST(NcclTestsJson, CountsTheProcesses) {
   const std::size_t begin = text.find("[{\"rank\"") + 1;
   std::string device = text.substr(begin, text.find("]", begin) - begin) + ",";
   for (int i = 1; i < 8; ++i) {
-    device[device.find("\"rank\":") + 7] = static_cast<char>('0' + i);
+    for (const char* key : {"\"rank\":", "\"device\":"}) {
+      device[device.find(key) + std::string(key).size()] = static_cast<char>('0' + i);
+    }
     text.insert(begin, device);
   }
   EXPECT_EQ(parse_log(text, "a.json", {}).what, "alltoall, 8 ranks, inside a host");

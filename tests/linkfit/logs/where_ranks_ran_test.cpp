@@ -72,6 +72,22 @@ TEST(Ranks, ThatAreSaidCountMoreThanAListThatIsCut) {
       << "--ranks chooses a test";
 }
 
+TEST(Ranks, MayBeCutAfterTheFirst) {
+  MadeLog sum = of(72, 4);
+  sum.program = "all_reduce_perf";
+  sum.factor *= 2;
+  sum.parts = 1;
+  for (const MadeLog& made : {sum, of(72, 4)}) {
+    const std::string cut = cut_from(made, 1);
+    EXPECT_THAT(refusal_of(cut), HasSubstr("are not of 1 rank, but of some 7"));
+    LogChoice choice = on_hosts(18);
+    choice.ranks = 72;
+    EXPECT_THAT(read_made(cut, choice).what, HasSubstr(", 72 ranks, between 18 hosts"));
+  }
+  MadeLog one = of(1, 1);
+  EXPECT_THAT(refusal_of(one.text()), HasSubstr("ran with one rank: nothing crossed a link"));
+}
+
 TEST(Ranks, OfASumHaveTwiceTheFactor) {
   MadeLog made = of(64, 8);
   made.program = "all_reduce_perf";
