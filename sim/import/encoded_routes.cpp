@@ -153,22 +153,29 @@ void for_each_response(ImportSink& sink, const UseResponse& use) {
 
 NpyArray array_of_bytes(std::vector<std::byte> bytes, NpyType type, const ImportOptions& options,
                         const std::string& where) {
-  const auto layers =
+  auto layers =
       options.layers.empty() ? options.model_layers : static_cast<int>(options.layers.size());
   if (layers == 0 || options.top_k == 0) {
     throw error_in(where, "says neither layers nor top-k of its routes",
                    "give --model, or --layers FIRST:COUNT and --top-k");
   }
-  const auto row = static_cast<std::size_t>(layers) * static_cast<std::size_t>(options.top_k) *
-                   static_cast<std::size_t>(type.size);
-  if (bytes.size() % row != 0) {
+  const auto row_of = [&](int count) {
+    return static_cast<std::size_t>(count) * static_cast<std::size_t>(options.top_k) *
+           static_cast<std::size_t>(type.size);
+  };
+  const std::size_t row = row_of(layers);
+  const int with_mtp = layers + options.mtp_layers;
+  if (bytes.size() % row != 0 && options.layers.empty() && bytes.size() % row_of(with_mtp) == 0) {
+    layers = with_mtp;
+  } else if (bytes.size() % row != 0) {
     throw error_in(where,
                    fmt::format("holds {} bytes of routes; a token of {} layers has {} choices of "
                                "{} each, {} bytes",
                                bytes.size(), layers, options.top_k, type.name(), row),
-                   "another model, or ids of another type");
+                   "another model, ids of another type, or layers of multi-token prediction that "
+                   "the model does not have ('mtp')");
   }
-  const auto tokens = static_cast<std::int64_t>(bytes.size() / row);
+  const auto tokens = static_cast<std::int64_t>(bytes.size() / row_of(layers));
   const auto kept = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   return NpyArray::view(type, {tokens, layers, options.top_k}, *kept, kept, where);
 }

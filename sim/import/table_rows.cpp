@@ -166,7 +166,8 @@ void TableReader::read_json(const std::string& path) {
   try {
     while (items.next_whole()) {
       if (rows.rows() == 0 && holds_expert_samples(items.item(), fields_)) {
-        return read_metrics_json(path, fields_, counters_, use_);
+        if (read_metrics_json(path, fields_, counters_, use_)) note_cut(path, facts_);
+        return;
       }
       rows.visit_item(items.item(), path, items.line());
       progress_(items.done());

@@ -37,6 +37,16 @@ TEST(LayersOfMtp, AreTheLastOfAResponse) {
       << "as many layers as the model";
 }
 
+TEST(LayersOfMtp, MayBeAmongBytes) {
+  const std::string bytes =
+      R"({"meta_info": {"routed_experts": "AAAAAQIDBQEAAAQFBgcDAA==", "routed_experts_dtype": "uint8"}})";
+  EXPECT_EQ(told_of("sglang-routes", {{"a.json", bytes}}, with_mtp),
+            std::string(taken) + "\n2 rows: of dense layers\n2 rows: of multi-token prediction\n");
+  EXPECT_THAT(
+      told_of("sglang-routes", {{"a.json", bytes}}),
+      HasSubstr("or layers of multi-token prediction that the model does not have ('mtp')"));
+}
+
 TEST(LayersOfMtp, MayBeNumbered) {
   std::string rows;
   for (const auto& [token, layer, ids] :
