@@ -31,14 +31,11 @@ void ImportSink::leave_out_mtp(const RoutedPass& pass) {
 }
 
 void ImportSink::find_micro_batch(const RoutedPass& pass) {
-  constexpr int guesses = 64;  // then only if microbatches change their size
+  constexpr int guesses = 64;  // those after are as the last of them: a guess takes a while
   const int before = micro_batch_;
   if (options_.micro_batch > 0) micro_batch_ = options_.micro_batch;
-  const bool known = guesses_ >= guesses && pass.ids.tokens() == guessed_tokens_;
-  if (options_.micro_batch > 0 || known) return;
-  ++guesses_;
-  guessed_tokens_ = pass.ids.tokens();
-  int found = alternating_sequences(pass.ids);
+  if (options_.micro_batch > 0 || guesses_++ >= guesses) return;
+  int found = alternating_sequences(pass.ids, before == 0 ? many_tokens : few_tokens);
   if (found == 1 && before > 1 && !are_neighbours_nearer(pass.ids, before)) found = before;
   if (found == 1 && before == 0 && may_alternate(pass.ids)) {
     may_alternate_ = true;
@@ -56,6 +53,7 @@ void ImportSink::find_micro_batch(const RoutedPass& pass) {
                 "tokens of {} sequences alternate, as their choices show: they are taken apart",
                 found);
   alternate_ = true;
+  if (std::ranges::any_of(warnings_, [&](const auto& w) { return w.message == told; })) return;
   warn({Severity::warning, pass.where, 0, 0, told, "",
         "--micro-batch 1 if each microbatch is one sequence"});
 }

@@ -15,8 +15,7 @@ namespace {
 constexpr int most_sequences = 64;
 constexpr std::int64_t most_lag = 2 * most_sequences + 1;
 
-/// A sample is enough to tell lags apart, and keeps the cost small next to reading the file.
-constexpr std::int64_t sampled_tokens = 2048, sampled_layers = 4;
+constexpr std::int64_t sampled_layers = 4;
 
 /// Experts that two tokens share.
 int shared_choices(const ChoiceTable& ids, std::int64_t layer, std::int64_t a, std::int64_t b) {
@@ -33,8 +32,8 @@ struct LagOverlap {
   double error = 1;
 };
 
-LagOverlap overlap_at(const ChoiceTable& ids, std::int64_t lag) {
-  const std::int64_t pairs = std::min(ids.tokens() - lag, sampled_tokens);
+LagOverlap overlap_at(const ChoiceTable& ids, std::int64_t lag, std::int64_t sampled) {
+  const std::int64_t pairs = std::min(ids.tokens() - lag, sampled);
   const std::int64_t layers = std::min(ids.layers(), sampled_layers);
   if (pairs <= 0) return {};
   double sum = 0;
@@ -49,10 +48,10 @@ LagOverlap overlap_at(const ChoiceTable& ids, std::int64_t lag) {
 double margin_of(const LagOverlap& lag) { return std::max(0.03, 5 * lag.error); }
 
 /// Of a microbatch of `all` tokens, some of which these are.
-int sequences_by_lags(const ChoiceTable& ids, std::int64_t all) {
+int sequences_by_lags(const ChoiceTable& ids, std::int64_t all, std::int64_t sampled) {
   std::vector<LagOverlap> lags(1);
   for (std::int64_t lag = 1; lag <= std::min(most_lag, ids.tokens() / 2); ++lag) {
-    lags.push_back(overlap_at(ids, lag));
+    lags.push_back(overlap_at(ids, lag, sampled));
   }
   for (std::size_t n = 2; n <= most_sequences && 2 * n + 1 < lags.size(); ++n) {
     if (all % static_cast<std::int64_t>(n) != 0) continue;
@@ -84,7 +83,7 @@ struct EqualGroups {
 };
 
 EqualGroups equal_groups(const ChoiceTable& ids) {
-  const std::int64_t sampled = std::min(ids.tokens(), sampled_tokens);
+  const std::int64_t sampled = std::min(ids.tokens(), many_tokens);
   std::vector<std::int64_t> changes;  // tokens that choose otherwise than those before
   for (std::int64_t t = 1; t < sampled; ++t) {
     if (equal_choices(ids, t - 1, t)) continue;
@@ -108,22 +107,22 @@ constexpr double tells = 10, hints = 5;  // bits
 
 }  // namespace
 
-int alternating_sequences(const ChoiceTable& ids) {
-  const int by_lags = sequences_by_lags(ids, ids.tokens());
+int alternating_sequences(const ChoiceTable& ids, std::int64_t sampled) {
+  const int by_lags = sequences_by_lags(ids, ids.tokens(), sampled);
   if (by_lags > 1) return by_lags;
   const EqualGroups prompt = equal_groups(ids);
   if (prompt.evidence < hints) return 1;
   const auto fits = [&](std::int64_t n) { return n > 1 && ids.tokens() % n == 0; };
   if (prompt.tokens < ids.tokens()) {
-    const auto after =
-        sequences_by_lags(ids.part(prompt.tokens, ids.tokens() - prompt.tokens), ids.tokens());
+    const auto after = sequences_by_lags(ids.part(prompt.tokens, ids.tokens() - prompt.tokens),
+                                         ids.tokens(), sampled);
     const bool agree = after % prompt.each == 0 || prompt.each % after == 0;
     if (agree && fits(after)) return after;
   }
   if (prompt.evidence < tells) return 1;
   // Samples of several prompts: those of each are neighbours.
   const ChoiceTable positions = ids.part(0, prompt.tokens).every(0, prompt.each);
-  const int all = prompt.each * sequences_by_lags(positions, ids.tokens() / prompt.each);
+  const int all = prompt.each * sequences_by_lags(positions, ids.tokens() / prompt.each, sampled);
   return fits(all) ? all : prompt.each;
 }
 
@@ -131,8 +130,8 @@ bool may_alternate(const ChoiceTable& ids) { return equal_groups(ids).evidence >
 
 bool are_neighbours_nearer(const ChoiceTable& ids, int sequences) {
   if (ids.tokens() <= sequences) return false;
-  const LagOverlap apart = overlap_at(ids, sequences);
-  return overlap_at(ids, 1).mean > apart.mean + margin_of(apart);
+  const LagOverlap apart = overlap_at(ids, sequences, few_tokens);
+  return overlap_at(ids, 1, few_tokens).mean > apart.mean + margin_of(apart);
 }
 
 std::vector<RoutedPass> without_alternation(const RoutedPass& pass, int sequences) {
