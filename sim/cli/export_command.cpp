@@ -86,6 +86,25 @@ EnginePlacement placement_of(const PlannedStep& step, const Inputs& inputs) {
   return placement;
 }
 
+/// "58 of 58 MoE layers and MTP layer 61", of which the format has room for.
+std::string placed_layers(const EnginePlacement& placement, const MoeModel& model,
+                          const std::string& format) {
+  std::vector<int> moe, mtp;
+  for (const auto& layer : placement.layers) {
+    (layer.number < model.layers ? moe : mtp).push_back(layer.number);
+  }
+  const auto of_mtp = [](const std::vector<int>& layers) {
+    return fmt::format("MTP layer{} {}", layers.size() == 1 ? "" : "s", fmt::join(layers, ", "));
+  };
+  std::string text = fmt::format("{} of {} MoE layers", moe.size(), model.moe_layers.size());
+  const std::vector<int> left_out = layers_left_out(placement, format);
+  if (!left_out.empty()) {
+    return text + fmt::format(", without {} (a file for {} has rows of the other layers)",
+                              of_mtp(left_out), format);
+  }
+  return mtp.empty() ? text : text + " and " + of_mtp(mtp);
+}
+
 void export_placement(const ExportOptions& options) {
   Exported exported(options.scenario.read());
   if (exported.inputs.model.experts == 0) {
@@ -97,8 +116,8 @@ void export_placement(const ExportOptions& options) {
   for (int i = 0; i <= last; ++i) step = exported.steps.plan(i);
   const EnginePlacement placement = placement_of(step, exported.inputs);
   options.out.write(engine_placement_text(placement, options.format));
-  fmt::print(options.out.beside(), "{} of {} MoE layers as {} has them in {} {}\n",
-             placement.layers.size(), exported.inputs.model.moe_layers.size(),
+  fmt::print(options.out.beside(), "{} as {} has them in {} {}\n",
+             placed_layers(placement, exported.inputs.model, options.format),
              exported.inputs.systems[0].name, exported.scenario.iteration ? "iteration" : "step",
              exported.steps.number(last));
 }

@@ -110,9 +110,11 @@ void add_trace_import(CommandLine& trace) {
                   "(replay recorder) or "
                   "moe (only MoE layers, from 0)")
       .one_of({"from-0", "from-1", "moe"});
-  command.add_option("--micro-batch", options.micro_batch,
-                     "router-lists, megatron-trace, trace-v1, flame: sequences whose tokens "
-                     "alternate in a microbatch (default: guessed from choices)");
+  command
+      .add_option("--micro-batch", options.micro_batch,
+                  "router-lists, megatron-trace, trace-v1, flame: sequences whose tokens "
+                  "alternate in a microbatch (default: guessed from choices)")
+      .range(1, 1 << 20);
   command.add_option("--weight-scale", options.weight_scale, "npz: value of one unit of weight");
   command.callback([flags] { run_import(*flags); });
 }

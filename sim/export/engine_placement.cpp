@@ -61,7 +61,9 @@ std::string sglang(const EnginePlacement& placement) {
   }
   std::vector<std::vector<int>> map(static_cast<std::size_t>(placement.model_layers), in_turn);
   for (const Layer& layer : placement.layers) {
-    map[static_cast<std::size_t>(layer.number)] = flat_slots(layer);
+    if (layer.number < placement.model_layers) {
+      map[static_cast<std::size_t>(layer.number)] = flat_slots(layer);
+    }
   }
   return Json{{"physical_to_logical_map", map}}.dump() + "\n";
 }
@@ -157,6 +159,16 @@ std::string rank_costs_text(const std::vector<std::vector<Seconds>>& costs) {
     for (const Seconds cost : from) row.push_back(std::round(cost.value * 1e12) / 1e6);
   }
   return nlohmann::ordered_json{{"rank_cost_matrix", matrix}}.dump() + "\n";
+}
+
+std::vector<int> layers_left_out(const EnginePlacement& placement, const std::string& format) {
+  std::vector<int> left_out;
+  for (const Layer& layer : placement.layers) {
+    if (format == "sglang" && layer.number >= placement.model_layers) {
+      left_out.push_back(layer.number);
+    }
+  }
+  return left_out;
 }
 
 const std::vector<std::string>& engine_formats() {

@@ -28,9 +28,12 @@ struct EnginePlacement {
     SlotTable slots;  // [rank][slot]
   };
   int experts = 0;
-  int model_layers = 0;       // dense ones included
-  std::vector<Layer> layers;  // ascending
+  int model_layers = 0;       // dense ones included, those of MTP not
+  std::vector<Layer> layers;  // ascending; behind model_layers those of MTP
 };
+
+/// Layers of a placement that a format has no room for: those of MTP in sglang.
+std::vector<int> layers_left_out(const EnginePlacement& placement, const std::string& format);
 
 /// "trtllm", "sglang", "vllm", "eplb".
 const std::vector<std::string>& engine_formats();
@@ -40,7 +43,7 @@ const std::vector<std::string>& engine_formats();
 ///   layer
 ///           (TensorRT-LLM, examples/wide_ep/ep_load_balancer)
 ///   sglang  JSON of --init-expert-location: physical_to_logical_map [model layers][slots]; dense
-///           layers, and MoE layers that are not there, have the experts in turn
+///           layers, and MoE layers that are not there, have the experts in turn; none of MTP
 ///   vllm    JSON of --expert-placement-file: expert_to_ep_rank [experts], one for all layers
 ///   eplb    JSON of the three maps of DeepSeek's EPLB, [layers][...]: phy2log [slots], log2phy
 ///           [experts][replicas], filled up with -1, and logcnt [experts]

@@ -13,6 +13,7 @@
 #include "sim/base/figures.h"
 #include "sim/base/most.h"
 #include "sim/import/count_limits.h"
+#include "sim/import/counted_layers.h"
 
 namespace moesim {
 namespace {
@@ -92,81 +93,6 @@ NpyArray deal_layer(const CountedStep& step, std::size_t layer, std::size_t sour
     }
   }
   return NpyArray::view({'u', 2}, {tokens, top_k}, std::as_bytes(std::span(*ids)), ids, step.where);
-}
-
-/// Keeps some layers of a step. Throws Error if a layer that is left out has counts.
-void keep_layers(CountedStep& step, const std::vector<int>& kept, const char* why) {
-  decltype(step.counts) counts;
-  std::vector<int> places;
-  for (std::size_t l = 0; l < step.counts.size(); ++l) {
-    if (std::ranges::find(kept, static_cast<int>(l)) != kept.end()) {
-      counts.push_back(std::move(step.counts[l]));
-      places.push_back(static_cast<int>(l));
-    } else if (!step.empty(l)) {
-      throw error_in(step.where, fmt::format("layer {} {} but has counts", l, why));
-    }
-  }
-  step.counts = std::move(counts);
-  step.places = std::move(places);
-}
-
-std::vector<int> counted_layers(const CountedStep& step) {
-  std::vector<int> layers;
-  for (std::size_t l = 0; l < step.counts.size(); ++l) {
-    if (!step.empty(l)) layers.push_back(static_cast<int>(l));
-  }
-  return layers;
-}
-
-/// Throws Error for layers that neither --layers nor the model explains.
-[[noreturn]] void refuse_layers(const CountedStep& step, const ImportOptions& options) {
-  const std::string has =
-      fmt::format("has {}, {} of them with counts,", counted(std::ssize(step.counts), "layer"),
-                  counted_layers(step).size());
-  if (!options.layers.empty()) {
-    throw error_in(step.where,
-                   fmt::format("{} but --layers names {}", has, fmt::join(options.layers, ", ")),
-                   "--layers counts the file's layers from 0, or names those with counts");
-  }
-  throw error_in(step.where,
-                 fmt::format("{} but the model has {}, {} of them with experts", has,
-                             options.model_layers, options.moe_layers.size()),
-                 "another model? or layers of multi-token prediction: leave them out of the file");
-}
-
-/// If the file does not number its layers, leaves out those without experts: by the flags,
-/// else by the model, else because they have no counts.
-CountedStep of_moe_layers(CountedStep step, const ImportOptions& options) {
-  const auto layers = std::ssize(step.counts);
-  if (!step.layers.empty()) return step;
-  if (!options.layers.empty()) {
-    if (std::ssize(options.layers) == layers) return step;
-    if (std::ranges::max(options.layers) >= layers) refuse_layers(step, options);
-    keep_layers(step, options.layers, "is not one that --layers names");
-    return step;
-  }
-  const auto moe = std::ssize(options.moe_layers);
-  if (layers == options.model_layers) {
-    keep_layers(step, options.moe_layers, "is dense in the model");
-    step.layers = options.moe_layers;
-  } else if (moe > 0 && layers != moe && options.model_layers > 0) {
-    refuse_layers(step, options);
-  } else if (moe == 0 && step.of_all_layers) {
-    const auto counted = counted_layers(step);
-    keep_layers(step, counted, "has no counts");
-    step.layers = counted;
-  }
-  return step;
-}
-
-/// Leaves out the last layers if they are those of multi-token prediction, after all of the model.
-void leave_out_mtp(CountedStep& step, ImportSink& sink) {
-  const ImportOptions& options = sink.options();
-  const bool all = std::ssize(step.counts) == options.model_layers + options.mtp_layers;
-  if (!step.layers.empty() || !options.layers.empty() || options.mtp_layers == 0 || !all) return;
-  if (step.counts.size() == options.moe_layers.size()) return;
-  step.counts.resize(static_cast<std::size_t>(options.model_layers));
-  sink.drop(mtp_rows, options.mtp_layers);
 }
 
 constexpr const char* repeats_hint =

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "sim/base/error.h"
+#include "sim/base/line_file.h"
 #include "sim/import/base64.h"
 #include "sim/import/file_content.h"
 #include "sim/import/input_hash.h"
@@ -104,6 +105,27 @@ NpyArray nemo_rl_routes(std::string_view text, const std::string& where) {
   return shaped(std::move(bytes), type, std::move(shape), where);
 }
 
+/// Whether the last token, and only that one, has expert 0 for every choice of every layer. Of one
+/// choice a layer nobody can tell.
+bool last_never_ran(const NpyArray& ids) {
+  const std::int64_t row = ids.shape()[1] * ids.shape()[2], last = ids.count() - row;
+  if (ids.shape()[2] < 2 || last < row || !ids.type().is_integer()) return false;
+  const auto zeros = [&](std::int64_t first) {
+    for (std::int64_t i = first; i < first + row; ++i) {
+      if (ids.integer(i) != 0) return false;
+    }
+    return true;
+  };
+  return zeros(last) && !zeros(last - row);
+}
+
+/// Whether its lines are those of a log with JSON behind a time or the like.
+bool has_json_behind_text(const std::string& path) {
+  LineFile lines(path);
+  std::string line;
+  return lines.next(line) && line.find("{\"") != std::string::npos && line.ends_with('}');
+}
+
 }  // namespace
 
 void for_each_response(ImportSink& sink, const UseResponse& use) {
@@ -111,6 +133,10 @@ void for_each_response(ImportSink& sink, const UseResponse& use) {
   const double share = 1 / static_cast<double>(files.size());
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (form_of(files[i]) == FileForm::text) {
+      if (has_json_behind_text(files[i])) {
+        throw error_in(files[i], "has other text before the JSON of its lines",
+                       "leave it out: sed 's/^[^{]*//'", 1);
+      }
       throw error_in(files[i], content_of(files[i]) + ", no responses in JSON",
                      "kind 'table' reads CSV and logs");
     }
@@ -127,22 +153,29 @@ void for_each_response(ImportSink& sink, const UseResponse& use) {
 
 NpyArray array_of_bytes(std::vector<std::byte> bytes, NpyType type, const ImportOptions& options,
                         const std::string& where) {
-  const auto layers =
+  auto layers =
       options.layers.empty() ? options.model_layers : static_cast<int>(options.layers.size());
   if (layers == 0 || options.top_k == 0) {
     throw error_in(where, "says neither layers nor top-k of its routes",
                    "give --model, or --layers FIRST:COUNT and --top-k");
   }
-  const auto row = static_cast<std::size_t>(layers) * static_cast<std::size_t>(options.top_k) *
-                   static_cast<std::size_t>(type.size);
-  if (bytes.size() % row != 0) {
+  const auto row_of = [&](int count) {
+    return static_cast<std::size_t>(count) * static_cast<std::size_t>(options.top_k) *
+           static_cast<std::size_t>(type.size);
+  };
+  const std::size_t row = row_of(layers);
+  const int with_mtp = layers + options.mtp_layers;
+  if (bytes.size() % row != 0 && options.layers.empty() && bytes.size() % row_of(with_mtp) == 0) {
+    layers = with_mtp;
+  } else if (bytes.size() % row != 0) {
     throw error_in(where,
                    fmt::format("holds {} bytes of routes; a token of {} layers has {} choices of "
                                "{} each, {} bytes",
                                bytes.size(), layers, options.top_k, type.name(), row),
-                   "another model, or ids of another type");
+                   "another model, ids of another type, or layers of multi-token prediction that "
+                   "the model does not have ('mtp')");
   }
-  const auto tokens = static_cast<std::int64_t>(bytes.size() / row);
+  const auto tokens = static_cast<std::int64_t>(bytes.size() / row_of(layers));
   const auto kept = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   return NpyArray::view(type, {tokens, layers, options.top_k}, *kept, kept, where);
 }
@@ -152,10 +185,13 @@ void add_request(ImportSink& sink, const NpyArray& ids, const std::string& where
     throw error_in(
         where, fmt::format("holds routes {}, not [token][layer][choice]", shape_text(ids.shape())));
   }
-  const std::int64_t tokens = ids.shape()[0];
+  const bool without_last = last_never_ran(ids);
+  const std::int64_t tokens = ids.shape()[0] - (without_last ? 1 : 0);
   if (tokens == 0) return;
+  if (without_last) sink.drop("of last tokens that never ran: all zeros", ids.shape()[1]);
   if (tokens > std::numeric_limits<std::int32_t>::max()) throw error_in(where, "is too long");
-  RoutedPass pass{where, ChoiceTable(ids, {}, "tlk"), {static_cast<std::int32_t>(tokens)}};
+  RoutedPass pass{
+      where, ChoiceTable(ids, {}, "tlk").part(0, tokens), {static_cast<std::int32_t>(tokens)}};
   pass.phase = Phase::mixed;
   sink.add(pass);
 }

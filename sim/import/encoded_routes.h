@@ -24,7 +24,8 @@ void for_each_response(ImportSink& sink, const UseResponse& use);
 NpyArray array_of_bytes(std::vector<std::byte> bytes, NpyType type, const ImportOptions& options,
                         const std::string& where);
 
-/// Hands over one request whose ids are [token][layer][choice].
+/// Hands over one request whose ids are [token][layer][choice], without a last row of zeros: that
+/// of the token that was sampled and never ran.
 void add_request(ImportSink& sink, const NpyArray& ids, const std::string& where);
 
 /// Routes [token][layer][choice] of

@@ -103,10 +103,13 @@ class RankLines {
 std::vector<int> model_layers(const std::vector<int>& layers, const ImportOptions& options,
                               const std::string& where) {
   if (!options.numbering.empty()) return numbered_layers(layers, options, where);
+  std::vector<std::vector<int>> readings;
   for (const char* numbering : {"from-0", "from-1", "moe"}) {
-    if (layers_by_numbering(layers, numbering, options.moe_layers) == options.moe_layers) {
-      return options.moe_layers;
-    }
+    readings.push_back(layers_by_numbering(layers, numbering, options));
+    if (readings.back() == options.moe_layers) return readings.back();
+  }
+  for (const auto& numbers : readings) {
+    if (are_moe_layers(numbers, options)) return numbers;
   }
   throw error_in(
       where,

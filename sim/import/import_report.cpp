@@ -19,12 +19,11 @@ namespace moesim {
 void ImportSink::leave_out_mtp(const RoutedPass& pass) {
   if (layers_.mtp == 0) return;
   if (!dropped_.contains(mtp_rows)) {
-    const std::int64_t routers = pass.ids.layers();
     warn({Severity::warning, pass.where, 0, 0,
           fmt::format(
-              "has {} routers but the model has {} MoE layers: {} left out, as of "
-              "multi-token prediction",
-              routers, layers_.numbers.size(),
+              "has {} {} but the model has {} {}layers: {} left out, as of multi-token prediction",
+              pass.ids.layers(), pass.of_routers ? "routers" : "layers",
+              layers_.numbers.size() + layers_.dense.size(), layers_.dense.empty() ? "MoE " : "",
               layers_.mtp == 1 ? "the last is" : fmt::format("the last {} are", layers_.mtp)),
           "", "--layers FIRST:COUNT names all of them if they are layers of another model"});
   }
@@ -32,18 +31,35 @@ void ImportSink::leave_out_mtp(const RoutedPass& pass) {
 }
 
 void ImportSink::find_micro_batch(const RoutedPass& pass) {
-  micro_batch_ = options_.micro_batch;
-  if (micro_batch_ > 0) return;
-  micro_batch_ = alternating_sequences(pass.ids);
-  if (micro_batch_ == 1) return;
-  warn({Severity::warning, pass.where, 0, 0,
-        fmt::format("tokens of {} sequences alternate, as their choices show: they are taken apart",
-                    micro_batch_),
-        "", "--micro-batch 1 if each microbatch is one sequence"});
+  constexpr int guesses = 64;  // those after are as the last of them: a guess takes a while
+  const int before = micro_batch_;
+  if (options_.micro_batch > 0) micro_batch_ = options_.micro_batch;
+  if (options_.micro_batch > 0 || guesses_++ >= guesses) return;
+  int found = alternating_sequences(pass.ids, before == 0 ? many_tokens : few_tokens);
+  if (found == 1 && before > 1 && !are_neighbours_nearer(pass.ids, before)) found = before;
+  if (found == 1 && before == 0 && may_alternate(pass.ids)) {
+    may_alternate_ = true;
+    warn({Severity::warning, pass.where, 0, 0,
+          "neighbours choose alike, as samples of one prompt do: it cannot be told whether tokens "
+          "of several sequences alternate, and they are taken as one sequence",
+          "", "--micro-batch N: a microbatch has N sequences"});
+  }
+  micro_batch_ = found;
+  if (found == before || (found == 1 && before == 0)) return;
+  const std::string told =
+      found == 1
+          ? "tokens of one sequence, as their choices show, though microbatches before have several"
+          : fmt::format(
+                "tokens of {} sequences alternate, as their choices show: they are taken apart",
+                found);
+  alternate_ = true;
+  if (std::ranges::any_of(warnings_, [&](const auto& w) { return w.message == told; })) return;
+  warn({Severity::warning, pass.where, 0, 0, told, "",
+        "--micro-batch 1 if each microbatch is one sequence"});
 }
 
 void ImportSink::add_microbatch(const RoutedPass& pass) {
-  if (micro_batch_ == 0 && pass.ids.tokens() > 0) find_micro_batch(pass);
+  if (pass.ids.tokens() > 0) find_micro_batch(pass);
   for (RoutedPass& sequence : without_alternation(pass, micro_batch_)) {
     sequence.warm_up_first = false;  // of serving; in training equal tokens are text
     add(sequence);
@@ -59,7 +75,7 @@ std::string ImportSink::report() const {
       tokens_, sequences_, layers_text(info_.layers), info_.experts, info_.top_k,
       to_string(writer_.info().phase), weighted_ ? "yes" : "no");
   if (only_counts_) out += "rows       of counts: only loads are recorded\n";
-  if (micro_batch_ == 1 && options_.micro_batch == 0) {
+  if (micro_batch_ == 1 && options_.micro_batch == 0 && !alternate_ && !may_alternate_) {
     out += "microbatch one sequence each: no tokens alternate (--micro-batch says otherwise)\n";
   }
   if (dropped_.empty()) out += "dropped    nothing\n";

@@ -11,6 +11,7 @@
 #include "sim/import/file_content.h"
 #include "sim/import/formats.h"
 #include "sim/import/input_hash.h"
+#include "sim/import/response_parts.h"
 #include "sim/import/streamed_routes.h"
 #include "sim/import/table_rows.h"
 
@@ -31,14 +32,12 @@ NpyType sglang_type(const JsonElement& beside, const std::string& where) {
 bool add_routes(RequestRoutes& requests, const JsonElement& beside, const std::string& where) {
   const auto routes = json_at(beside, "routed_experts");
   if (!routes) return false;
+  requests.uses_keys(1);
+  requests.begin_at(json_number(json_at(*routes, "start"), 1 << 30));
   requests.add(encoded_routes(*routes, sglang_type(beside, where), requests.options(), where),
                where);
   return true;
 }
-
-/// What engines put next to a response or its choices: SGLang's meta_info of /generate and sglext
-/// (also sgl_ext), Dynamo's nvext, there also under engine_data.
-constexpr const char* extensions[] = {"meta_info", "sglext", "sgl_ext", "nvext"};
 
 bool extension_routes(RequestRoutes& requests, const JsonElement& response,
                       const std::string& where) {
@@ -47,17 +46,11 @@ bool extension_routes(RequestRoutes& requests, const JsonElement& response,
     const auto beside = json_at(response, key);
     if (!beside) continue;
     const bool here = add_routes(requests, *beside, where);
-    const auto data = here ? std::nullopt : json_at(*beside, "engine_data");
+    const auto data = json_at(*beside, "engine_data");
+    if (here && data && json_at(*data, "routed_experts")) requests.uses_keys(1);
     found = found || here || (data && add_routes(requests, *data, where));
   }
   return found;
-}
-
-std::vector<JsonElement> choices_of(const JsonElement& response) {
-  simdjson::dom::array choices;
-  const auto list = json_at(response, "choices");
-  if (!list || list->get(choices) != simdjson::SUCCESS) return {};
-  return {choices.begin(), choices.end()};
 }
 
 NpyArray vllm_array(const JsonElement& routes, const RequestRoutes& requests,
@@ -67,13 +60,16 @@ NpyArray vllm_array(const JsonElement& routes, const RequestRoutes& requests,
 
 /// vLLM's own, or what Dynamo makes of it.
 bool vllm_response(RequestRoutes& requests, const JsonElement& response, const std::string& where) {
-  return add_routes(requests, response, where) || extension_routes(requests, response, where);
+  if (!add_routes(requests, response, where)) return extension_routes(requests, response, where);
+  requests.uses_keys(keys_in_extensions(response));
+  return true;
 }
 
 bool megatron_response(RequestRoutes& requests, const JsonElement& response,
                        const std::string& where) {
   const auto routes = json_at(response, "moe_topk_indices");
   if (!routes) return false;
+  requests.uses_keys(1);
   requests.add(array_of_lists(*routes, 3, where), where);
   return true;
 }
@@ -96,74 +92,33 @@ NpyArray joined(const NpyArray& a, const NpyArray& b, const std::string& where) 
                       where);
 }
 
-/// vLLM 0.21 has the prompt's routes next to the choices; the first choice continues from them.
+/// vLLM 0.21 has the prompt's routes next to the choices, from which the first continues, or in
+/// each; of a response without choices next to its own.
 bool vllm_prompt(RequestRoutes& requests, const JsonElement& response, const std::string& where) {
-  const auto prompt = json_at(response, "prompt_routed_experts");
-  if (!prompt) return false;
-  const NpyArray before = vllm_array(*prompt, requests, where);
-  bool first = true;
-  for (const JsonElement& choice : choices_of(response)) {
-    const auto routes = json_at(choice, "routed_experts");
-    if (!routes) continue;
-    requests.choose(choice);
-    const NpyArray after = vllm_array(*routes, requests, where);
-    requests.add(first ? joined(before, after, where) : after, where);
-    first = false;
+  constexpr const char* key = "prompt_routed_experts";
+  const auto array_at = [&](const JsonElement& value, const char* name) {
+    const auto routes = json_at(value, name);
+    if (!routes) return std::optional<NpyArray>();
+    requests.uses_keys(1);
+    return std::optional(vllm_array(*routes, requests, where));
+  };
+  std::vector<JsonElement> choices = choices_of(response);
+  const auto has_prompt = [&](const JsonElement& part) { return json_at(part, key).has_value(); };
+  if (!has_prompt(response) && std::ranges::none_of(choices, has_prompt)) return false;
+  std::optional<NpyArray> before = array_at(response, key);
+  if (choices.empty()) choices.push_back(response);
+  for (const JsonElement& choice : choices) {
+    if (choices.size() > 1 || json_at(response, "choices") || json_at(response, "outputs")) {
+      requests.choose(choice);
+      if (auto own = array_at(choice, key)) before = std::move(own);
+    }
+    const auto after = array_at(choice, "routed_experts");
+    if (!after) continue;
+    requests.add(before ? joined(*before, *after, where) : *after, where);
+    before.reset();
   }
-  if (first) requests.add(before, where);
+  if (before) requests.add(*before, where);
   return true;
-}
-
-/// The kind that reads the routes of a response; empty if it holds none that are known.
-std::string kind_of_routes(const JsonElement& response) {
-  std::vector<JsonElement> parts = choices_of(response);
-  parts.push_back(response);
-  for (const JsonElement& part : parts) {
-    if (json_at(part, "moe_topk_indices")) return "megatron-routes";
-    if (json_at(part, "routed_experts") || json_at(part, "prompt_routed_experts")) {
-      return "vllm-routes";
-    }
-    for (const char* key : extensions) {
-      const auto beside = json_at(part, key);
-      const auto data = beside ? json_at(*beside, "engine_data") : std::nullopt;
-      const bool here = beside && json_at(*beside, "routed_experts");
-      if (here || (data && json_at(*data, "routed_experts"))) return "sglang-routes";
-    }
-  }
-  return "";
-}
-
-/// The response in a line of a batch's output, {"custom_id": ..., "response": {"body": ...}}, or of
-/// a log, {"request": ..., "response": ...}.
-JsonElement body_of(JsonElement item) {
-  constexpr int most_wrappings = 3;
-  for (int i = 0; i < most_wrappings && kind_of_routes(item).empty(); ++i) {
-    std::optional<JsonElement> inner;
-    for (const char* key : {"response", "output", "result", "body"}) {
-      const auto value = json_at(item, key);
-      if (!inner && value && value->is_object()) inner = value;
-    }
-    if (!inner) break;
-    item = *inner;
-  }
-  return item;
-}
-
-/// Whether a response has that key without a value.
-bool holds_null(const JsonElement& response, const char* key) {
-  std::vector<JsonElement> parts = choices_of(response);
-  parts.push_back(response);
-  for (std::size_t i = parts.size(); i-- > 0;) {
-    for (const char* extension : extensions) {
-      const auto more = json_at(parts[i], extension);
-      const auto data = more ? json_at(*more, "engine_data") : std::nullopt;
-      if (more) parts.push_back(data.value_or(*more));
-    }
-  }
-  return std::ranges::any_of(parts, [&](const JsonElement& part) {
-    JsonElement value;
-    return part.is_object() && part.at_key(key).get(value) == simdjson::SUCCESS && value.is_null();
-  });
 }
 
 /// Whether a whole response of one choice says that it has other tokens. The last one may lack
@@ -181,7 +136,8 @@ bool contradicts_usage(const JsonElement& response, std::int64_t tokens) {
 }
 
 void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRoutes whole) {
-  std::int64_t without = 0, with = 0, odd = 0, null = 0;
+  std::int64_t without = 0, with = 0, odd = 0, null = 0, unread = 0;
+  std::string where_unread;
   RequestRoutes requests(sink);
   std::vector<std::string> keys;  // of the first without
   std::string other_kind;
@@ -199,6 +155,7 @@ void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRout
     if (!found && keys.empty()) keys = json_keys(response);
     if (!found && other_kind.empty()) other_kind = kind_of_routes(response);
     if (found) ++with;
+    if (found && keys_of_routes(item) > requests.keys_used() && unread++ == 0) where_unread = where;
     if (found && !requests.in_chunks() && contradicts_usage(response, requests.tokens())) ++odd;
     if (!found && holds_null(response, what)) ++null;
     if (!found && !requests.in_chunks()) ++without;
@@ -227,6 +184,14 @@ void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRout
                fmt::format("the usage of {} counts other tokens than the routes have",
                            counted(odd, "response")),
                "", "cut, or of cached prompts: routes are taken as they are"});
+  }
+  if (unread > 0) {
+    sink.warn(
+        {Severity::warning, where_unread, 0, 0,
+         fmt::format("{} more routes than are read: next to others, or in an object that is "
+                     "not a response",
+                     unread == 1 ? "1 response has" : fmt::format("{} responses have", unread)),
+         "", "moesim list importers says which kind reads what"});
   }
   if (without > 0) {
     sink.warn({Severity::warning, sink.options().inputs.front(), 0, 0,

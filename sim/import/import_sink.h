@@ -70,7 +70,7 @@ class ImportSink {
   /// that are not sound choices.
   void add(const RoutedPass& pass);
   /// The same of a training microbatch as Megatron flattens it: the tokens of its sequences
-  /// alternate. How many there are the flags say, or the choices of the first.
+  /// alternate. How many there are the flags say, or its choices.
   void add_microbatch(const RoutedPass& pass);
   /// Rows (token x layer) that the importer leaves out itself, by reason.
   void drop(const std::string& reason, std::int64_t rows) { dropped_[reason] += rows; }
@@ -117,6 +117,8 @@ class ImportSink {
   std::optional<Phase> phase_;
   bool begun_ = false, leading_ = true, weighted_ = false, only_counts_ = false;
   int micro_batch_ = 0;  // sequences of a microbatch; 0: not yet known, or of no concern
+  int guesses_ = 0;      // of it so far
+  bool alternate_ = false, may_alternate_ = false;
   std::int64_t tokens_ = 0, sequences_ = 0, steps_ = 0;
   std::map<std::string, std::int64_t> dropped_;  // rows (token x layer) by reason
   std::vector<Diagnostic> warnings_;

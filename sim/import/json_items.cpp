@@ -170,10 +170,34 @@ void JsonItems::take_item() {
     blocks_.check_packing(text_.size());
     if (c == '\n') ++line_;
     if (c == '{' || c == '[') ++depth;
-    if ((c == '}' || c == ']') && --depth == 0) return;
+    if ((c == '}' || c == ']') && --depth == 0) {
+      spread_ = spread_ || line_ > first_line_;
+      return;
+    }
     if (c == '"' && !take_string()) break;
   }
   cut_ = true;  // the parser says what it expects
+}
+
+/// Whether a later line of a cut item begins the next value.
+bool JsonItems::takes_next() const {
+  const std::string_view text(text_);
+  for (std::size_t at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1)) {
+    if (text.substr(at + 1).starts_with(text.front())) return true;
+  }
+  return false;
+}
+
+/// Whether only the last line, or the last of values with several lines each, is cut.
+bool JsonItems::ends_in_cut() const {
+  constexpr auto blanks = " \t\r\n";
+  const std::string_view text(text_);
+  const bool one_line = text.find_first_not_of(blanks, text.find('\n')) == text.npos;
+  if (!one_line) return spread_ && !takes_next();
+  // A second writer in the line begins with the first key again, and ends.
+  const std::string_view key = text.substr(0, text.find(':'));
+  const bool ends = text.ends_with("}\n") || text.ends_with("}\r\n");
+  return !ends || key.size() < 2 || text.find(key, key.size()) == text.npos;
 }
 
 bool JsonItems::next_text() {
@@ -191,12 +215,19 @@ bool JsonItems::next() {
 }
 
 bool JsonItems::next_whole() {
-  if (!next_text() || (cut_ && number_ > 0 && place_ == Place::outside)) return false;
+  if (!next_text() || (cut_ && number_ > 0 && place_ == Place::outside && ends_in_cut())) {
+    return false;
+  }
   parse();
   return true;
 }
 
 void JsonItems::parse() {
+  if (cut_ && place_ == Place::outside && (number_ > 0 ? !ends_in_cut() : takes_next())) {
+    throw error_in(path(), "not JSON: the value that begins here does not end",
+                   "the line is cut short, or two writers wrote into it: leave it out",
+                   first_line_);
+  }
   text_.reserve(text_.size() + simdjson::SIMDJSON_PADDING);
   const auto status = parser_.parse(text_.data(), text_.size(), false).get(item_);
   if (status == simdjson::SUCCESS) return;

@@ -23,7 +23,8 @@ class JsonItems {
 
   /// Parses the next item; false at the end. Throws Error for what is not JSON.
   bool next();
-  /// The same, but the end, too, if the last of several is cut short: its writer was killed.
+  /// The same, but the end, too, if the last of several is cut short: its writer was killed. Throws
+  /// Error if the cut one is not the last, with the line where it begins.
   bool next_whole();
   /// Whether the last item was cut short.
   bool cut() const { return cut_; }
@@ -50,6 +51,8 @@ class JsonItems {
   void pass_line();
   void take_item();
   void parse();
+  bool takes_next() const;
+  bool ends_in_cut() const;
   bool take_string();
   void take_scalar();
   bool more();
@@ -61,6 +64,7 @@ class JsonItems {
   Place place_ = Place::outside;
   bool listed_ = false;  // a list was opened: a comma promises an item
   bool cut_ = false;     // the file ends inside the item
+  bool spread_ = false;  // an item before this one has several lines
   std::string text_;     // of the item
   int line_ = 1, first_line_ = 1;
   std::int64_t number_ = -1;

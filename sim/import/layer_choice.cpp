@@ -13,6 +13,7 @@
 #include "sim/base/error.h"
 #include "sim/base/figures.h"
 #include "sim/base/most.h"
+#include "sim/import/layer_numbering.h"
 #include "sim/trace/memory_step.h"
 
 namespace moesim {
@@ -34,12 +35,6 @@ bool dense_layers_are_empty(const RoutedPass& pass, const ImportOptions& options
   return true;
 }
 
-/// Routers beyond those of the MoE layers that multi-token prediction explains: as many as the
-/// model says, or one of a model that does not say.
-bool are_mtp_layers(std::int64_t extra, const ImportOptions& options) {
-  return extra > 0 && extra == std::max(options.mtp_layers, 1);
-}
-
 /// The number of each layer of the recording: those of the files, of the flags, of the model's MoE
 /// layers, or from 0 on if all layers of the model are recorded. -1: of multi-token prediction.
 std::vector<int> numbers_of(const RoutedPass& pass, const ImportOptions& options) {
@@ -52,18 +47,22 @@ std::vector<int> numbers_of(const RoutedPass& pass, const ImportOptions& options
       throw error_in(pass.where, fmt::format("has {} but --layers names {}",
                                              counted(layers, "layer"), options.layers.size()));
     }
-    return options.layers;
+    return without_mtp(options.layers, options);
   }
-  if (!pass.layers.empty()) return pass.layers;
+  if (!pass.layers.empty()) return without_mtp(pass.layers, options);
   if (options.moe_layers.empty()) {
     throw error_in(pass.where, "does not say which layers of the model it holds",
                    "give --model or --layers FIRST:COUNT");
   }
   if (std::ssize(options.moe_layers) == layers) return options.moe_layers;
   const std::int64_t extra = layers - std::ssize(options.moe_layers);
-  const bool all_layers = options.moe_layers.back() < layers &&
-                          (!pass.of_routers || dense_layers_are_empty(pass, options));
-  if (!all_layers && pass.of_routers && are_mtp_layers(extra, options)) {
+  // Whoever does not hook routers may have recorded another model's layers.
+  const bool may_be_mtp =
+      are_mtp_layers(extra, options) && (pass.of_routers || options.mtp_layers > 0);
+  const bool all_layers =
+      options.moe_layers.back() < layers &&
+      (!(pass.of_routers || may_be_mtp) || dense_layers_are_empty(pass, options));
+  if (!all_layers && may_be_mtp) {
     std::vector<int> numbers = options.moe_layers;
     numbers.resize(static_cast<std::size_t>(layers), -1);
     return numbers;
@@ -81,7 +80,7 @@ std::vector<int> numbers_of(const RoutedPass& pass, const ImportOptions& options
   }
   std::vector<int> all(static_cast<std::size_t>(layers));
   std::iota(all.begin(), all.end(), 0);
-  return all;
+  return without_mtp(std::move(all), options);
 }
 
 bool has(const std::vector<int>& layers, int number) {
@@ -92,8 +91,9 @@ bool has(const std::vector<int>& layers, int number) {
 /// is missing, or the numbers are counted in another way.
 void check_complete(const RoutedPass& pass, const LayerChoice& choice,
                     const ImportOptions& options) {
-  if (pass.layers.empty() || options.moe_layers.empty() || choice.numbers == options.moe_layers)
+  if (pass.layers.empty() || options.moe_layers.empty() || choice.numbers == options.moe_layers) {
     return;
+  }
   throw error_in(pass.where,
                  fmt::format("has layers {} but the model's MoE layers are {}",
                              fmt::join(pass.layers, ", "), fmt::join(options.moe_layers, ", ")),
@@ -200,7 +200,8 @@ void check_left_out(const RoutedPass& pass, const LayerChoice& choice, std::int6
             fmt::format("layer {} is dense in the model but token {} chose expert {}",
                         pass.layers.empty() ? layer : pass.layers[layer], t, id),
             fmt::format("the file has {}, and those of the model with experts are {}: counted in "
-                        "another way, or another model's",
+                        "another way, of multi-token prediction ('mtp' of the model says how "
+                        "many), or another model's",
                         counted(ids.layers(), "layer"), fmt::join(choice.numbers, ", ")));
       }
     }

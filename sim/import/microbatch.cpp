@@ -15,8 +15,7 @@ namespace {
 constexpr int most_sequences = 64;
 constexpr std::int64_t most_lag = 2 * most_sequences + 1;
 
-/// A sample is enough to tell lags apart, and keeps the cost small next to reading the file.
-constexpr std::int64_t sampled_tokens = 2048, sampled_layers = 4;
+constexpr std::int64_t sampled_layers = 4;
 
 /// Experts that two tokens share.
 int shared_choices(const ChoiceTable& ids, std::int64_t layer, std::int64_t a, std::int64_t b) {
@@ -33,8 +32,8 @@ struct LagOverlap {
   double error = 1;
 };
 
-LagOverlap overlap_at(const ChoiceTable& ids, std::int64_t lag) {
-  const std::int64_t pairs = std::min(ids.tokens() - lag, sampled_tokens);
+LagOverlap overlap_at(const ChoiceTable& ids, std::int64_t lag, std::int64_t sampled) {
+  const std::int64_t pairs = std::min(ids.tokens() - lag, sampled);
   const std::int64_t layers = std::min(ids.layers(), sampled_layers);
   if (pairs <= 0) return {};
   double sum = 0;
@@ -45,24 +44,94 @@ LagOverlap overlap_at(const ChoiceTable& ids, std::int64_t lag) {
   return {sum / (compared * static_cast<double>(ids.choices())), 0.5 / std::sqrt(compared)};
 }
 
-}  // namespace
+/// Five standard errors, and more than the few percent that a language's rhythm makes.
+double margin_of(const LagOverlap& lag) { return std::max(0.03, 5 * lag.error); }
 
-int alternating_sequences(const ChoiceTable& ids) {
+/// Of a microbatch of `all` tokens, some of which these are.
+int sequences_by_lags(const ChoiceTable& ids, std::int64_t all, std::int64_t sampled) {
   std::vector<LagOverlap> lags(1);
   for (std::int64_t lag = 1; lag <= std::min(most_lag, ids.tokens() / 2); ++lag) {
-    lags.push_back(overlap_at(ids, lag));
+    lags.push_back(overlap_at(ids, lag, sampled));
   }
   for (std::size_t n = 2; n <= most_sequences && 2 * n + 1 < lags.size(); ++n) {
-    if (ids.tokens() % static_cast<std::int64_t>(n) != 0) continue;
+    if (all % static_cast<std::int64_t>(n) != 0) continue;
     double others = 0;
     for (std::size_t lag = 1; lag <= 2 * n + 1; ++lag) {
       if (lag % n != 0) others = std::max(others, lags[lag].mean);
     }
-    // Five standard errors, and more than the few percent that a language's rhythm makes.
-    const double margin = std::max(0.03, 5 * lags[2 * n].error);
-    if (std::min(lags[n].mean, lags[2 * n].mean) > others + margin) return static_cast<int>(n);
+    if (std::min(lags[n].mean, lags[2 * n].mean) > others + margin_of(lags[2 * n])) {
+      return static_cast<int>(n);
+    }
   }
   return 1;
+}
+
+bool equal_choices(const ChoiceTable& ids, std::int64_t a, std::int64_t b) {
+  for (std::int64_t l = 0; l < ids.layers(); ++l) {
+    for (std::int64_t k = 0; k < ids.choices(); ++k) {
+      if (ids.at(a, l, k) != ids.at(b, l, k)) return false;
+    }
+  }
+  return true;
+}
+
+/// First tokens that choose alike, `each` by `each`.
+struct EqualGroups {
+  int each = 1;
+  std::int64_t tokens = 0;
+  double evidence = 0;  // bits: how unlikely chance puts every change between two groups
+};
+
+EqualGroups equal_groups(const ChoiceTable& ids) {
+  const std::int64_t sampled = std::min(ids.tokens(), many_tokens);
+  std::vector<std::int64_t> changes;  // tokens that choose otherwise than those before
+  for (std::int64_t t = 1; t < sampled; ++t) {
+    if (equal_choices(ids, t - 1, t)) continue;
+    const bool alone = !changes.empty() && changes.back() + 1 == t;  // in no group
+    changes.push_back(t);
+    if (alone) break;
+  }
+  EqualGroups most;
+  for (int n = 2; n <= most_sequences; ++n) {
+    if (ids.tokens() % n != 0) continue;
+    const auto odd = std::ranges::find_if(changes, [&](std::int64_t t) { return t % n != 0; });
+    const auto between = static_cast<double>(odd - changes.begin());
+    const double evidence = between * std::log2(static_cast<double>(n));
+    if (evidence <= most.evidence) continue;
+    most = {n, (odd == changes.end() ? sampled : *odd) / n * n, evidence};
+  }
+  return most;
+}
+
+constexpr double tells = 10, hints = 5;  // bits
+
+}  // namespace
+
+int alternating_sequences(const ChoiceTable& ids, std::int64_t sampled) {
+  const int by_lags = sequences_by_lags(ids, ids.tokens(), sampled);
+  if (by_lags > 1) return by_lags;
+  const EqualGroups prompt = equal_groups(ids);
+  if (prompt.evidence < hints) return 1;
+  const auto fits = [&](std::int64_t n) { return n > 1 && ids.tokens() % n == 0; };
+  if (prompt.tokens < ids.tokens()) {
+    const auto after = sequences_by_lags(ids.part(prompt.tokens, ids.tokens() - prompt.tokens),
+                                         ids.tokens(), sampled);
+    const bool agree = after % prompt.each == 0 || prompt.each % after == 0;
+    if (agree && fits(after)) return after;
+  }
+  if (prompt.evidence < tells) return 1;
+  // Samples of several prompts: those of each are neighbours.
+  const ChoiceTable positions = ids.part(0, prompt.tokens).every(0, prompt.each);
+  const int all = prompt.each * sequences_by_lags(positions, ids.tokens() / prompt.each, sampled);
+  return fits(all) ? all : prompt.each;
+}
+
+bool may_alternate(const ChoiceTable& ids) { return equal_groups(ids).evidence >= hints; }
+
+bool are_neighbours_nearer(const ChoiceTable& ids, int sequences) {
+  if (ids.tokens() <= sequences) return false;
+  const LagOverlap apart = overlap_at(ids, sequences, few_tokens);
+  return overlap_at(ids, 1, few_tokens).mean > apart.mean + margin_of(apart);
 }
 
 std::vector<RoutedPass> without_alternation(const RoutedPass& pass, int sequences) {

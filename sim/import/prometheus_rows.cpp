@@ -215,7 +215,7 @@ bool holds_expert_samples(const JsonElement& item, const TableFields& fields) {
   return any;
 }
 
-void read_metrics_json(const std::string& path, const TableFields& fields,
+bool read_metrics_json(const std::string& path, const TableFields& fields,
                        PrometheusCounters& counters, const TableReader::Use& use) {
   MetricsPage page(path, fields);
   JsonItems items(path);
@@ -225,6 +225,7 @@ void read_metrics_json(const std::string& path, const TableFields& fields,
     if (json_at(items.item(), "data")) page.next_page();
   }
   page.use_rows(counters, use);
+  return items.cut();
 }
 
 }  // namespace moesim

@@ -19,8 +19,8 @@ namespace moesim {
 bool read_metrics_page(const std::string& path, const TableFields& fields,
                        PrometheusCounters& counters, const TableReader::Use& use);
 
-/// The same of a file that holds_expert_samples.
-void read_metrics_json(const std::string& path, const TableFields& fields,
+/// The same of a file that holds_expert_samples. Returns whether its last line is cut short.
+bool read_metrics_json(const std::string& path, const TableFields& fields,
                        PrometheusCounters& counters, const TableReader::Use& use);
 
 /// Whether an item of JSON holds samples with the label of an expert, as use_json_samples knows

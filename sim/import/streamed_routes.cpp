@@ -47,7 +47,7 @@ bool same_routes(const NpyArray& a, const NpyArray& b) {
 }  // namespace
 
 void RequestRoutes::begin(const JsonElement& response) {
-  index_ = tokens_ = 0;
+  index_ = tokens_ = left_out_ = keys_used_ = 0;
   in_choice_ = false;
   next_to_choices_.clear();
   in_this_choice_.clear();

@@ -2,6 +2,7 @@
 // Responses that servers send in chunks: those of one id are one request.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -30,8 +31,14 @@ class RequestRoutes {
   /// Servers and what is before them may each put the same ones into a response: these count once.
   void add(const NpyArray& ids, const std::string& where);
 
-  /// Tokens of all routes that were added to this response.
-  std::int64_t tokens() const { return tokens_; }
+  /// So many more keys of this response have routes that are read, or that others repeat.
+  void uses_keys(std::int64_t keys) { keys_used_ += keys; }
+  std::int64_t keys_used() const { return keys_used_; }
+  /// Routes begin behind so many tokens, of a prompt that was cached; below 0: they do not say.
+  void begin_at(std::int64_t token) { left_out_ = std::max(left_out_, token); }
+
+  /// Tokens of all routes that were added to this response, and of the prompt before them.
+  std::int64_t tokens() const { return tokens_ + left_out_; }
 
   /// Hands over the requests of chunks; returns how many responses in chunks had no routes.
   std::int64_t finish();
@@ -48,7 +55,7 @@ class RequestRoutes {
 
   ImportSink& sink_;
   std::string id_;  // of a response in chunks; empty: it is whole
-  std::int64_t index_ = 0, tokens_ = 0;
+  std::int64_t index_ = 0, tokens_ = 0, left_out_ = 0, keys_used_ = 0;
   bool in_choice_ = false;
   std::vector<NpyArray> next_to_choices_, in_this_choice_;  // of this response
   std::map<std::string, bool> streams_;  // ids of responses in chunks; whether they have routes

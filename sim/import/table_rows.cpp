@@ -105,6 +105,19 @@ bool is_markdown_rule(std::string_view line) {
          line.find_first_not_of("|-:+ \t\r") == std::string_view::npos;
 }
 
+/// Two lines that are glued together have more cells than names. Blanks also separate the words of
+/// a remark, and a separator may be the last of a line.
+void refuse_more_cells(const std::vector<std::string>& cells, const TableHeader& header,
+                       const std::string& path, int line) {
+  const std::size_t columns = header.names.size();
+  if (header.separator == ' ') return;
+  for (std::size_t i = columns; i < cells.size(); ++i) {
+    if (cells[i].empty()) continue;
+    throw error_in(path, fmt::format("has {} cells below {} columns", cells.size(), columns),
+                   "two lines in one, or a name that the header lacks", line);
+  }
+}
+
 /// Of two columns with one name nobody can say which is meant.
 void refuse_equal_columns(const std::vector<std::string>& names, const RolePlaces& places,
                           const std::string& path, int line) {
@@ -153,7 +166,8 @@ void TableReader::read_json(const std::string& path) {
   try {
     while (items.next_whole()) {
       if (rows.rows() == 0 && holds_expert_samples(items.item(), fields_)) {
-        return read_metrics_json(path, fields_, counters_, use_);
+        if (read_metrics_json(path, fields_, counters_, use_)) note_cut(path, facts_);
+        return;
       }
       rows.visit_item(items.item(), path, items.line());
       progress_(items.done());
@@ -219,6 +233,7 @@ void TableReader::read_text(const std::string& path) {
       cut_line = lines.line_number();
       continue;
     }
+    refuse_more_cells(cells, *header, path, lines.line_number());
     if (ends_empty) use_cells(*ends_empty, empty_line);
     ends_empty.reset();
     empty_line = lines.line_number();

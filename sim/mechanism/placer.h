@@ -121,6 +121,7 @@ struct PlacementContext {
   std::vector<int> numbers = {};  // [replayed layer] its number in the model
   std::string who = "placement";  // the policy, for messages
   bool told = false;              // when to plan: moments other than `step` come
+  bool warmed = false;            // a warm-up comes before first_step, in the slots of then
 
   /// Whether routing follows from token ids: it is known before the pass (hash_layers).
   bool knows_routing(int layer) const {
@@ -168,6 +169,8 @@ class Placer {
   /// Why no loads whatever change what it plans, as a sentence whose subject is the policy; empty
   /// if they do, or if it does not plan from loads.
   virtual std::string forced() const { return ""; }
+  /// What it does otherwise than it was asked, as sentences whose subject is the policy.
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 }  // namespace moesim

@@ -40,6 +40,9 @@ std::vector<std::string> notes_of(const PolicyPlanner& steps, const PlannedStep&
   const bool iterations = !steps.planner().spec().only_layers;
   std::ranges::move(iterations ? planner.notes() : planning_notes(steps.planner(), cluster, record),
                     std::back_inserter(notes));
+  if (iterations) {
+    std::ranges::move(steps.planner().placement_notes(), std::back_inserter(notes));
+  }
   return notes;
 }
 

@@ -15,6 +15,7 @@ std::vector<std::string> planning_notes(const Planner& planner, const ClusterInp
                                         const PlanningRecord& record) {
   const std::vector<FirstPlan> plans = planner.layer_planner().first_plans();
   std::vector<std::string> notes = planner.layer_planner().notes();
+  std::ranges::move(planner.placement_notes(), std::back_inserter(notes));
   const std::size_t of_kernels = notes.size();
   for (const FirstPlan& plan : plans) {
     if (plan.after < record.played) continue;
@@ -53,6 +54,7 @@ std::string cannot_run(const Planner& planner, const RunMetrics& metrics, Memory
 std::vector<std::string> iteration_notes(const Planner& planner, const ClusterInput& cluster,
                                          const IterationFigures& figures) {
   std::vector<std::string> notes = planner.layer_planner().notes();
+  std::ranges::move(planner.placement_notes(), std::back_inserter(notes));
   if (const FullestGpu& gpu = figures.fullest; !gpu.fits()) {
     notes.push_back(fmt::format("does not fit (!): GPU {} has {} and needs {} {}", gpu.gpu.value,
                                 to_string(gpu.memory), to_string(gpu.peak), gpu.when));

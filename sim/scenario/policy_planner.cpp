@@ -117,6 +117,7 @@ PolicyPlanner::PolicyPlanner(Options options, const Scenario& scenario, const In
   spec.moved_from = options.moved_from;
   spec.first = asked_.first;
   spec.count = asked_.count;
+  spec.warmed = std::min(asked_.first, scenario.warmup) > 0;
   spec.fewer_microbatches = options.fewer_microbatches && !spec.serves();
   if (balanced && !spec.serves() && balanced_.total_tokens() == tokens_of_microbatch()) {
     spec.spec.distinct_microbatches = 1;

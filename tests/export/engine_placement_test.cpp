@@ -48,6 +48,16 @@ TEST(EnginePlacement, OfSglangHasEveryLayerOfTheModel) {
   }
 }
 
+TEST(EnginePlacement, OfSglangHasNoLayerOfMtp) {
+  EnginePlacement placement = example;
+  placement.layers.push_back({6, slots({{3, 2}, {1, 0}, {2, 3}})});
+  EXPECT_EQ(engine_placement_text(placement, "sglang"), engine_placement_text(example, "sglang"));
+  EXPECT_EQ(layers_left_out(placement, "sglang"), std::vector{6});
+  EXPECT_TRUE(layers_left_out(placement, "eplb").empty());
+  EXPECT_EQ(nlohmann::json::parse(engine_placement_text(placement, "eplb"))["layers"],
+            nlohmann::json({3, 5, 6}));
+}
+
 TEST(EnginePlacement, OfEplbMapsAreInverse) {
   const auto maps = nlohmann::json::parse(engine_placement_text(example, "eplb"));
   EXPECT_EQ(maps["layers"], nlohmann::json({3, 5}));

@@ -149,6 +149,45 @@ class ReadBack(unittest.TestCase):
         self.assertEqual(sorted(set(held.values())), [3, 4], held)  # vLLM's has no copies, and one list for all layers
 
 
+DRAFTS = """
+topology: h100-rail
+model: deepseek-v3
+policy: [{policies}]
+trace: trace
+layers: recorded
+routing: recorded
+parallel: {{tp: 1, ep: 16}}
+serving: {{batch: {{context: 1024, sequences: 8}}, drafts: 1, accepted: 0.8}}
+set: [topology.nodes=2]
+"""
+
+
+class LayersOfMtp(unittest.TestCase):
+    """DeepSeek-V3 has 61 layers, 58 of them with experts, and one of multi-token prediction behind them."""
+
+    def test_are_where_a_format_has_them(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder, scenario = pathlib.Path(name), pathlib.Path(name) / "scenario.yaml"
+            moesim("trace", "synth", "-o", str(folder / "trace"), "--experts", "256", "--top-k", "8", "--layers", "1",
+                   "--tokens", "4096", "--sequences", "64", "--steps", "1", "--skew", "0.4", "--seed", "1")
+            (folder / "made.yaml").write_text(BASE.format(kind="eplb", more=""), encoding="utf-8")
+            scenario.write_text(DRAFTS.format(policies="./made.yaml"), encoding="utf-8")
+            for form in ("trtllm", "sglang", "eplb"):
+                moesim("export", "placement", str(scenario), "--memory", "ignore", "--format", form, "-o", str(folder / form))
+                given = GIVEN.format(file=form, replicas="any").replace("name: given", f"name: from-{form}")
+                (folder / f"from-{form}.yaml").write_text(given, encoding="utf-8")
+            self.assertEqual(list(trtllm_slots((folder / "trtllm").read_text(encoding="utf-8"))), list(range(3, 62)))
+            self.assertEqual(len(json.loads((folder / "sglang").read_text(encoding="utf-8"))["physical_to_logical_map"]), 61)
+            policies = "./made.yaml, ./from-trtllm.yaml, ./from-eplb.yaml, ./from-sglang.yaml"
+            scenario.write_text(DRAFTS.format(policies=policies), encoding="utf-8")
+            moesim("compare", str(scenario), "--memory", "ignore", "--json", str(folder / "result.json"))
+            made, *numbered, sglang = json.loads((folder / "result.json").read_text(encoding="utf-8"))["cases"]
+        for case in numbered:
+            self.assertEqual(case["step_s"], made["step_s"])
+            self.assertEqual(case["notes"], [])
+        self.assertIn("has MTP layer 61 where 'contiguous' has it", sglang["notes"][0])
+
+
 class RankCosts(unittest.TestCase):
     def costs(self, *words):
         matrix = np.array(json.loads(moesim("export", "rank-costs", *words))["rank_cost_matrix"], float)

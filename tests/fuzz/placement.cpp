@@ -15,7 +15,7 @@ void read_and_place(std::string_view bytes) {
   model.layers = 4;
   model.moe_layers = {1, 2, 3};
   model.experts = experts;
-  for (const SlotTable& table : slots_in(file, model, model.moe_layers, ranks)) {
+  for (const SlotTable& table : slots_in(file, model, model.moe_layers, ranks).tables) {
     require(table.size() == ranks, "slots are not those of the ranks");
     Placement(experts, table);  // throws unless every expert has one
   }

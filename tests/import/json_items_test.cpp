@@ -9,13 +9,13 @@
 
 #include "sim/import/table_rows.h"
 #include "sim/import/table_values.h"
-#include "sim/import/torch_file.h"
 #include "tests/error_of.h"
-#include "tests/import/formats.h"
+#include "tests/trace/scratch.h"
 
 namespace moesim {
 namespace {
 
+using testing::_;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -79,6 +79,29 @@ TEST(JsonItemsOf, TheLastMayBeCutShort) {
       << "the only one";
   EXPECT_THAT(items_of("[{}, {\"a\": ", true), ElementsAre("1:{}", HasSubstr("error: not JSON")));
   EXPECT_THAT(items_of("{}\n{\"a\": "), ElementsAre("1:{}", HasSubstr("error: not JSON")));
+}
+
+// What follows a broken line would be lost with it.
+TEST(JsonItemsOf, OnlyTheLastMayBeCutShort) {
+  const std::string row = "{\"r\": 1, \"e\": [2]}\n";
+  const auto broken = HasSubstr(":2: error: not JSON: the value that begins here does not end");
+  for (const char* const second :
+       {"{\"r\": 1,\n", "{\"r\": 1, \"e\": [2]\n", "{\"r\": 1, \"e\": [[2]}\n",
+        "{\"r\": 1, \"e{\"r\": 1, \"e\": [2]}\n", "{\"r\": 1, {\"r\": 1, \"e\": [2]}\n"}) {
+    for (const bool whole : {true, false}) {
+      EXPECT_THAT(items_of(row + second + row, whole), ElementsAre(_, broken)) << second;
+    }
+  }
+  EXPECT_THAT(items_of(row + "{\"r\": 1, {\"r\": 1, \"e\": [2]}\n", true), ElementsAre(_, broken))
+      << "two writers in the last line";
+  EXPECT_THAT(items_of("{\"r\n" + row + row),
+              ElementsAre(HasSubstr(":1: error: not JSON: the value that begins here")));
+  EXPECT_THAT(items_of(row + "{\"r\": [{\"r\": 1}\r\n \n", true), ElementsAre(_));
+  const std::string spread = "{\n  \"r\": {\n    \"e\": [2]\n  }\n}\n";
+  EXPECT_THAT(items_of(spread + spread, true), ElementsAre(_, _));
+  EXPECT_THAT(items_of(spread + "{\n  \"r\": {\n    \"e\"", true), ElementsAre(_));
+  EXPECT_THAT(items_of(spread + "{\n  \"r\": {\n    \"e\"\n" + spread, true),
+              ElementsAre(_, HasSubstr(":6: error: not JSON: the value that begins here")));
 }
 
 /// Lives until the next one.
@@ -186,6 +209,13 @@ TEST(RowsOfText, HaveTheColumnsOfTheirHeader) {
               ElementsAre("error: has cells for some of its 2 columns only"));
   EXPECT_THAT(rows_of_text("a,b\n1,2\n"),
               ElementsAre(HasSubstr("is text with the columns a, b; none is known")));
+}
+
+TEST(RowsOfText, HaveNoMoreCellsThanNames) {
+  EXPECT_THAT(rows_of_text("layer,expert\n1,3\n1,32,4\n"),
+              ElementsAre("2: layer1 [3]", "error: has 3 cells below 2 columns"));
+  EXPECT_THAT(rows_of_text("layer,expert\n1,3,\n2,4\n"),
+              ElementsAre("2: layer1 [3]", "3: layer2 [4]"));
 }
 
 // A row of numbers is no header, though the flags name a column by one of them.
@@ -314,83 +344,6 @@ TEST(ValuesOfFields, AreBounded) {
   note_fact("topk", 0, facts);
   EXPECT_EQ(facts.experts, 1 << 20);
   EXPECT_EQ(facts.top_k, 1);
-}
-
-/// Of files of torch.save: "NAME SHAPE: VALUES" of every tensor of a list, or what is wrong.
-TEST(StridedTensors, AreReadInTheOrderOfTheirShape) {
-  const ScratchFolder scratch;
-  write_bytes(scratch / "save.py", R"(
-import sys
-sys.path.insert(0, sys.argv[1])
-from formats import Storage, Tensor, torch_save
-six = Storage("Int", [0, 1, 2, 3, 4, 5])
-torch_save(sys.argv[2], [
-    Tensor("Int", None, [2, 3], [3, 1], six), Tensor("Int", None, [3, 2], [1, 3], six),
-    Tensor("Int", None, [2, 2], [3, 1], six, 1), Tensor("Int", None, [1, 2], [7, 1], six, 4),
-    Tensor("Int", None, [1], [1], six, 5), Tensor("Int", None, [2], [1], six, 5),
-    Tensor("Int", None, [2], [6], six), Tensor("Int", None, [7], [0], six),
-    Tensor("Int", None, [2, 2], [1, 0], six, 4), 5, [7, 8], [7, 1 << 31]])
-)");
-  ASSERT_EQ(std::system(("python3 -B " + (scratch / "save.py") + " " + MOESIM_ROOT +
-                         "/tests/import " + (scratch / "a.pt"))
-                            .c_str()),
-            0);
-  const TorchFile file(scratch / "a.pt");
-  const auto& items = file.items(file.root(), "list");
-  const auto read = [&](std::size_t i) {
-    std::string text;
-    const std::string error = error_of([&] {
-      const NpyArray array = file.load(items.at(i), "t");
-      for (std::int64_t v = 0; v < array.count(); ++v) text += fmt::format("{} ", array.integer(v));
-      text += shape_text(array.shape());
-    });
-    const auto at = error.find("error: ");
-    return error.empty() ? text : error.substr(at, error.find('\n') - at);
-  };
-  EXPECT_EQ(read(0), "0 1 2 3 4 5 (2, 3)");
-  EXPECT_EQ(read(1), "0 3 1 4 2 5 (3, 2)");
-  EXPECT_EQ(read(2), "1 2 4 5 (2, 2)");
-  EXPECT_EQ(read(3), "4 5 (1, 2)");
-  EXPECT_EQ(read(4), "5 (1,)");
-  EXPECT_EQ(read(5), "error: reaches beyond its storage");
-  EXPECT_EQ(read(6), "error: reaches beyond its storage");
-  EXPECT_EQ(read(7), "error: has shape (7,) but only 6 stored elements");
-  EXPECT_EQ(read(8), "4 4 5 5 (2, 2)");
-  EXPECT_EQ(read(9), "error: t is not a tensor");
-  EXPECT_THAT(file.integers(items.at(10), "n"), ElementsAre(7, 8));
-  EXPECT_THAT(error_of([&] { file.integers(items.at(11), "n"); }),
-              HasSubstr("n holds something that is not a 32-bit integer"));
-  EXPECT_EQ(file.names(), "a list of 12");
-}
-
-/// Steps are numbered from 0 on, from file to file.
-TEST(CountsOfSteps, AreNumberedFromZero) {
-  const ScratchFolder scratch;
-  const std::string step = "[[3, 1], [2, 2]]";
-  write_bytes(scratch / "in/a.json", "{\"logical_count\": [" + step + ", " + step + "]}");
-  write_bytes(scratch / "in/b.json", "{\"logical_count\": [" + step + "]}");
-  ImportOptions options;
-  options.inputs = {scratch / "in"};
-  options.output = scratch / "out";
-  options.top_k = 1;
-  import_trace("sglang-counts", options);
-  const auto trace = RoutingTrace::open(scratch / "out");
-  ASSERT_EQ(trace.step_count(), 3);
-  for (int s = 0; s < 3; ++s) EXPECT_EQ(trace.step(s).number(), s);
-}
-
-TEST(FlameCaptures, MayCountTheirLayersFromZero) {
-  const ScratchFolder scratch;
-  auto options = options_of(formats() + "/flame-captures/1080", scratch / "out");
-  options.numbering = "from-0";
-  options.moe_layers = {2, 3};
-  options.model_layers = 4;
-  std::vector<double> seen;
-  const Imported imported =
-      import_trace("flame", options, [&](double done) { seen.push_back(done); });
-  EXPECT_THAT(RoutingTrace::open(scratch / "out").info().layers, ElementsAre(2, 3));
-  EXPECT_TRUE(imported.warnings.empty()) << "it was said";
-  EXPECT_THAT(seen, ElementsAre(0, 0.5));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 namespace moesim {
 namespace {
 
+using testing::HasSubstr;
 using testing::StartsWith;
 
 std::string metrics_told(const std::string& text) {
@@ -62,9 +63,14 @@ TEST(MetricSamples, MayBeAnswersInJson) {
   EXPECT_EQ(metrics_told(
                 answer(R"("values": [[8, "2"], [9, "1"]])", R"("values": [[8, "0"], [9, "2"]])")),
             "top 1 [1, 1] 1: 0 0 step 1 [1, 1, 1] 1: 0 1 1");
-  EXPECT_EQ(metrics_told("{\"labels\": {\"layer\": 1, \"expert\": 0}, \"value\": 1}\n"
-                         "{\"labels\": {\"layer\": 1, \"expert\": 1}, \"value\": 2}\n"),
-            counted);
+  const std::string lines =
+      "{\"labels\": {\"layer\": 1, \"expert\": 0}, \"value\": 1}\n"
+      "{\"labels\": {\"layer\": 1, \"expert\": 1}, \"value\": 2}\n";
+  EXPECT_EQ(metrics_told(lines), counted);
+  EXPECT_EQ(metrics_told(lines + "{\"labels\": {"),
+            std::string(counted) + "\n1 row: of a line that is cut short\n");
+  EXPECT_THAT(metrics_told("{\"labels\": {}, \"value\": 1}\n{\"labels\": {\n" + lines),
+              HasSubstr("not JSON: the value that begins here does not end"));
 }
 
 TEST(MetricSamples, OfTheTimesAndSizesOfCountersAreNoCounts) {

@@ -8,9 +8,8 @@
 #include <random>
 
 #include "sim/trace/statistics.h"
-#include "tests/error_of.h"
-#include "tests/import/formats.h"
 #include "tests/import/passes_by_hand.h"
+#include "tests/import/told.h"
 
 namespace moesim {
 namespace {
@@ -40,6 +39,58 @@ TEST(Microbatch, TheFlagSaysHowManyThereAre) {
   options.micro_batch = 7;
   EXPECT_THAT(error_of([&] { import_trace("router-lists", options); }),
               HasSubstr("has 96 tokens, which are not 7 sequences of one length"));
+}
+
+/// Tokens [position][sequence] of samples of prompts: `shared` positions are the same for all
+/// samples of a prompt, the rest are their own, and choices have no memory.
+ChoiceTable samples(int prompts, int of_each, int shared, int positions) {
+  std::mt19937 random(11);
+  std::vector<std::int32_t> ids;
+  for (int p = 0; p < positions; ++p) {
+    for (int prompt = 0; prompt < prompts; ++prompt) {
+      auto first = static_cast<std::int32_t>(random() % 32);
+      for (int s = 0; s < of_each; ++s) {
+        if (p >= shared) first = static_cast<std::int32_t>(random() % 32);
+        ids.push_back(first);
+      }
+    }
+  }
+  const auto tokens = static_cast<std::int64_t>(ids.size());
+  return ChoiceTable({NpyArray::of(std::move(ids), {tokens, 1}, "samples")});
+}
+
+/// A line of Megatron's router trace for each layer of a microbatch of `step`.
+std::string lines_of(int step, const ChoiceTable& ids) {
+  std::string rows, text;
+  for (std::int64_t t = 0; t < ids.tokens(); ++t) {
+    rows += fmt::format("{}[{}]", t == 0 ? "" : ", ", ids.at(t, 0, 0));
+  }
+  for (const int layer : {1, 2}) {
+    text += fmt::format(R"({{"step": {}, "layer": {}, "rank": 0, "num_tokens": {}, "topk": 1, )"
+                        R"("top_indices": [{}]}})"
+                        "\n",
+                        step, layer, ids.tokens(), rows);
+  }
+  return text;
+}
+
+TEST(Microbatch, EachTellsItsOwn) {
+  const auto lengths = [](const std::string& text) {
+    const std::string said = told_of("megatron-trace", {{"a.jsonl", text}}, [](auto& options) {
+      options.experts = 32;
+      options.top_k = 1;
+    });
+    std::string found;
+    for (auto at = said.find('['); at != said.npos; at = said.find('[', at + 1)) {
+      found += said.substr(at, said.find(']', at) + 1 - at);
+    }
+    return found.empty() ? said : found;
+  };
+  const auto four = samples(1, 4, 48, 64), two = samples(1, 2, 32, 64), none = samples(1, 1, 0, 64);
+  EXPECT_EQ(lengths(lines_of(0, four) + lines_of(1, two)), "[64, 64, 64, 64][64, 64]");
+  EXPECT_EQ(lengths(lines_of(0, none) + lines_of(1, two)), "[64][64, 64]");
+  EXPECT_EQ(lengths(lines_of(0, two) + lines_of(1, none)), "[64, 64][32, 32]")
+      << "what does not tell is as what was before";
 }
 
 TEST(Microbatch, ThatDoesNotTellIsOneSequenceAndSaidToBe) {
@@ -88,6 +139,17 @@ TEST(Microbatch, FewTokensTellNothing) {
   // Five errors of 6 pairs 4 tokens apart are 2.5 / sqrt(6) > 1, those of 8 are less.
   EXPECT_EQ(alternating_sequences(taking_turns(10, 2, 1)), 1);
   EXPECT_EQ(alternating_sequences(taking_turns(12, 2, 1)), 2);
+}
+
+TEST(Microbatch, SamplesOfAPromptAreSequences) {
+  EXPECT_EQ(alternating_sequences(samples(1, 4, 48, 64)), 4);
+  EXPECT_EQ(alternating_sequences(samples(1, 2, 32, 64)), 2);
+  EXPECT_EQ(alternating_sequences(samples(1, 8, 12, 64)), 8);
+  EXPECT_EQ(alternating_sequences(samples(1, 1, 48, 64)), 1);
+  EXPECT_FALSE(may_alternate(samples(1, 1, 48, 64)));
+  const ChoiceTable few = samples(1, 4, 4, 64);
+  EXPECT_EQ(alternating_sequences(few), 1) << "too few positions to tell";
+  EXPECT_TRUE(may_alternate(few));
 }
 
 TEST(Microbatch, SequencesAreEveryFewTokens) {

@@ -148,8 +148,8 @@ std::string tensors_with(const std::string& start, const std::vector<int>& layer
 TEST(TensorsOfTrtllm, OfADenseLayerAreRefusedByItsNumber) {
   EXPECT_EQ(told_of("trtllm", {{"rank0_raw.safetensors", tensors_with("", {1, 2, 7})}}),
             "error: layer 7 is dense in the model but token 0 chose expert 4\nhint: the file has 3 "
-            "layers, and those of the model with experts are 1, 2: counted in another way, or "
-            "another model's\n");
+            "layers, and those of the model with experts are 1, 2: counted in another way, of "
+            "multi-token prediction ('mtp' of the model says how many), or another model's\n");
 }
 
 TEST(TensorsOfTrtllm, MayFollowWhatAHeaderSaysOfItself) {

@@ -2,17 +2,19 @@
 // Files of torch.save that only a recorder in an unusual state writes, all by one script.
 #include <gmock/gmock.h>
 
+#include "sim/import/torch_file.h"
 #include "tests/import/told.h"
 
 namespace moesim {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
 /// FOLDER/NAME of every recording below.
 const char* const saved_recordings = R"(
-import sys
+import os, sys
 sys.path.insert(0, sys.argv[1])
 from formats import Tensor, recorder, recorder_record, torch_save
 at = sys.argv[2]
@@ -29,6 +31,11 @@ capture("two-ids", ids, ids)
 capture("shapes", Tensor("Float", [[0.5], [1]]), ids)
 capture("flat", Tensor("Float", [0.5, 1]), Tensor("Long", [0, 1]))
 torch_save(f"{at}/dict/2/0-0.pt", {"a": ids})
+capture("no-first", scores, ids)
+torch_save(f"{at}/no-first/3/1-0.pt", [scores, ids])
+capture("no-layer", scores, ids)
+os.makedirs(f"{at}/no-layer/1")
+os.makedirs(f"{at}/no-layer/4")
 for layer in (2, 3):
     torch_save(f"{at}/by-name/{layer}/0-0.pt", {"scores": scores, "indices": ids})
 
@@ -114,6 +121,20 @@ TEST(SavedCaptures, AreScoresAndIdsInAnyOrder) {
   EXPECT_EQ(saved("flame", "dict"), "error: holds the keys a" + not_a_pair);
 }
 
+TEST(SavedCaptures, AreThereOfEveryLayer) {
+  EXPECT_THAT(saved("flame", "no-first"),
+              HasSubstr("layer 2 has no file of this name\nhint: the capture is not complete"));
+  const auto of_model = [](int layers) {
+    return told("flame", recordings() + "/no-layer", [&](ImportOptions& options) {
+      if (layers == 4) options.moe_layers = {1, 2, 3};
+      if (layers == 0) options.moe_layers.clear();
+    });
+  };
+  EXPECT_EQ(of_model(3), saved("flame", "swapped")) << "the model has no experts there";
+  EXPECT_THAT(of_model(4), HasSubstr("has no captures of layer 4\nhint: the capture is not"));
+  EXPECT_THAT(of_model(0), HasSubstr("has no captures of layer 1\nhint: the capture is not"));
+}
+
 /// The routing of tokens [first, last) of formats.py.
 std::string routed(int first, int last) {
   std::string text;
@@ -175,6 +196,83 @@ TEST(SavedLogits, OfEqualTokensAreNoWarmUp) {
   EXPECT_EQ(
       saved("hf-logits", "equal"),
       fmt::format("top 2 [10] 1: {0} 2: {0}\n24 rows: of padding (mask)\n", fmt::join(ten, " ")));
+}
+
+/// Of files of torch.save: "NAME SHAPE: VALUES" of every tensor of a list, or what is wrong.
+TEST(StridedTensors, AreReadInTheOrderOfTheirShape) {
+  const ScratchFolder scratch;
+  write_bytes(scratch / "save.py", R"(
+import sys
+sys.path.insert(0, sys.argv[1])
+from formats import Storage, Tensor, torch_save
+six = Storage("Int", [0, 1, 2, 3, 4, 5])
+torch_save(sys.argv[2], [
+    Tensor("Int", None, [2, 3], [3, 1], six), Tensor("Int", None, [3, 2], [1, 3], six),
+    Tensor("Int", None, [2, 2], [3, 1], six, 1), Tensor("Int", None, [1, 2], [7, 1], six, 4),
+    Tensor("Int", None, [1], [1], six, 5), Tensor("Int", None, [2], [1], six, 5),
+    Tensor("Int", None, [2], [6], six), Tensor("Int", None, [7], [0], six),
+    Tensor("Int", None, [2, 2], [1, 0], six, 4), 5, [7, 8], [7, 1 << 31]])
+)");
+  ASSERT_EQ(std::system(("python3 -B " + (scratch / "save.py") + " " + MOESIM_ROOT +
+                         "/tests/import " + (scratch / "a.pt"))
+                            .c_str()),
+            0);
+  const TorchFile file(scratch / "a.pt");
+  const auto& items = file.items(file.root(), "list");
+  const auto read = [&](std::size_t i) {
+    std::string text;
+    const std::string error = error_of([&] {
+      const NpyArray array = file.load(items.at(i), "t");
+      for (std::int64_t v = 0; v < array.count(); ++v) text += fmt::format("{} ", array.integer(v));
+      text += shape_text(array.shape());
+    });
+    const auto at = error.find("error: ");
+    return error.empty() ? text : error.substr(at, error.find('\n') - at);
+  };
+  EXPECT_EQ(read(0), "0 1 2 3 4 5 (2, 3)");
+  EXPECT_EQ(read(1), "0 3 1 4 2 5 (3, 2)");
+  EXPECT_EQ(read(2), "1 2 4 5 (2, 2)");
+  EXPECT_EQ(read(3), "4 5 (1, 2)");
+  EXPECT_EQ(read(4), "5 (1,)");
+  EXPECT_EQ(read(5), "error: reaches beyond its storage");
+  EXPECT_EQ(read(6), "error: reaches beyond its storage");
+  EXPECT_EQ(read(7), "error: has shape (7,) but only 6 stored elements");
+  EXPECT_EQ(read(8), "4 4 5 5 (2, 2)");
+  EXPECT_EQ(read(9), "error: t is not a tensor");
+  EXPECT_THAT(file.integers(items.at(10), "n"), ElementsAre(7, 8));
+  EXPECT_THAT(error_of([&] { file.integers(items.at(11), "n"); }),
+              HasSubstr("n holds something that is not a 32-bit integer"));
+  EXPECT_EQ(file.names(), "a list of 12");
+}
+
+/// Steps are numbered from 0 on, from file to file.
+TEST(CountsOfSteps, AreNumberedFromZero) {
+  const ScratchFolder scratch;
+  const std::string step = "[[3, 1], [2, 2]]";
+  write_bytes(scratch / "in/a.json", "{\"logical_count\": [" + step + ", " + step + "]}");
+  write_bytes(scratch / "in/b.json", "{\"logical_count\": [" + step + "]}");
+  ImportOptions options;
+  options.inputs = {scratch / "in"};
+  options.output = scratch / "out";
+  options.top_k = 1;
+  import_trace("sglang-counts", options);
+  const auto trace = RoutingTrace::open(scratch / "out");
+  ASSERT_EQ(trace.step_count(), 3);
+  for (int s = 0; s < 3; ++s) EXPECT_EQ(trace.step(s).number(), s);
+}
+
+TEST(FlameCaptures, MayCountTheirLayersFromZero) {
+  const ScratchFolder scratch;
+  auto options = options_of(formats() + "/flame-captures/1080", scratch / "out");
+  options.numbering = "from-0";
+  options.moe_layers = {2, 3};
+  options.model_layers = 4;
+  std::vector<double> seen;
+  const Imported imported =
+      import_trace("flame", options, [&](double done) { seen.push_back(done); });
+  EXPECT_THAT(RoutingTrace::open(scratch / "out").info().layers, ElementsAre(2, 3));
+  EXPECT_TRUE(imported.warnings.empty()) << "it was said";
+  EXPECT_THAT(seen, ElementsAre(0, 0.5));
 }
 
 }  // namespace

@@ -245,8 +245,8 @@ class CapturesOfFlame : public testing::Test {
                 read_bytes(from + "2/0-0.pt"));
     write_bytes(scratch_ / ("in/" + std::string(second) + "/" + name),
                 read_bytes(from + "3/0-0.pt"));
-    write_bytes(scratch_ / "in/2/notes.txt", "x");
-    write_bytes(scratch_ / "in/3/7-7.pt/notes.txt", "x");
+    write_bytes(scratch_ / ("in/" + std::string(first) + "/notes.txt"), "x");
+    write_bytes(scratch_ / ("in/" + std::string(second) + "/7-7.pt/notes.txt"), "x");
     write_bytes(scratch_ / "in/notes/1-1.pt", "x");
     write_bytes(scratch_ / "in/4", "x");
     auto options = options_of(scratch_ / "in", scratch_ / "out");

@@ -42,7 +42,7 @@ def wrong(folder):  # of ids and tensors
     response("unknown-dtype", int32(rows(0, 5, range(3))), routed_experts_dtype="int4")
     response("narrow-ids", int32([[[300, 1]] * 3]))
     response("shared-expert", int32([[[0, 0], [8, 1], [1, 2]]]))
-    response("stale-zeros", int32(rows(0, 5, range(3)) + [[[0, 0]] * 3]))
+    response("stale-zeros", int32(rows(0, 5, range(3)) + [[[0, 0]] * 3] * 2))
     write_json(at("ragged") + "/a.json", {"choices": [{"routed_experts": [[[1, 2], [3]], [[1, 2], [3, 4]]]}]})
     write_json(at("wrapped") + "/a.json", {"choices": [
         {"routed_experts": base64.b64encode(npy([[[255, 255]] * 2] * 2)).decode()}]})

@@ -86,6 +86,7 @@ class ExpertsApart final : public Placer {
   double compression() const override { return inner_->compression(); }
   std::vector<FirstPlan> first_plans() const override { return inner_->first_plans(); }
   std::string forced() const override { return inner_->forced(); }
+  std::vector<std::string> notes() const override { return inner_->notes(); }
 
  private:
   std::size_t holder_of(int rank) const {

@@ -55,7 +55,8 @@ GroupLayer GroupPlanner::at(const LayerRoutingNow& now, int group, const Batch& 
 
 std::optional<SlotTable> GroupPlanner::planned_slots(const LayerRoutingNow& now) {
   const Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
-  if (layer.steps < options_.lag || moves_.pending(now.layer)) return std::nullopt;
+  if ((needs_loads() && layer.steps < options_.lag) || moves_.pending(now.layer))
+    return std::nullopt;
   SlotTable next;
   bool planned = false;
   for (int g = 0; g < groups().count(); ++g) {

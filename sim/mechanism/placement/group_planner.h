@@ -72,6 +72,8 @@ class GroupPlanner : public Placer {
   /// Asked once loads of a layer are known; by default the times of the options, or when it is
   /// told.
   virtual bool due(const GroupLayer& at) const { return at.told || options_.due(at.steps); }
+  /// Whether it waits for loads before it plans.
+  virtual bool needs_loads() const { return true; }
   /// The slots from now on; nothing: they stay, and nothing was planned.
   virtual std::optional<SlotTable> plan(const GroupLayer&) { return std::nullopt; }
   virtual StepSlots in_step(const GroupStep& at) { return {at.slots}; }

@@ -142,6 +142,7 @@ PlannerOptions Planner::iteration_layers() {
   layers.counted = &counted_;
   layers.join_alike = spec_.join_alike;
   layers.settled = spec_.settled;
+  layers.warmed = spec_.warmed;
   layers.told = spec_.told;
   const auto of_layers = [](const Planner* other) {
     return other == nullptr ? nullptr : &other->layers_.front()->planner();
@@ -192,6 +193,16 @@ void Planner::decide(std::span<const NumberedBatch> microbatches, int number, Pl
   for (auto& stage : layers_) stage->plan(microbatches, step.layers, step.change);
   if (step.replanned()) last_replan_ = number;
   counted_.forget();
+}
+
+std::vector<std::string> Planner::placement_notes() const {
+  std::vector<std::string> notes;
+  for (const auto& stage : layers_) {
+    for (std::string& note : stage->planner().placement_notes()) {
+      if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+    }
+  }
+  return notes;
 }
 
 void Planner::warm_up(int iteration) {

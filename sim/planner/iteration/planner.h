@@ -55,6 +55,8 @@ class Planner {
   std::optional<int> last_replan() const { return last_replan_; }
   /// That of the first stage: its mechanisms are those of all.
   const LayerPlanner& layer_planner() const { return layers_.front()->planner(); }
+  /// Those of the placements of all stages, each once.
+  std::vector<std::string> placement_notes() const;
 
   const IterationShape& shape() const { return shape_; }
   const Microbatches& microbatches() const { return microbatches_; }

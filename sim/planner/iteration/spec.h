@@ -27,6 +27,7 @@ struct Spec {
   bool only_layers = false;         // MoE layers and nothing around them
   bool backward = true;             // after the forward pass
   bool settled = false;             // LayerDecision::settle
+  bool warmed = false;              // PlannerOptions::warmed
   bool told = false;                // PlannerOptions::told
   Planner* told_by = nullptr;       // PlannerOptions::told_by: of a spec with one stage
   Planner* moved_from = nullptr;    // PlannerOptions::moved_from

@@ -78,7 +78,8 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
                [this](int step, int layer) { return recorded_loads(step, layer); },
                options_.numbers_in(trace.info()),
                system.name,
-               options_.told},
+               options_.told,
+               options_.warmed || !options_.warmup.empty()},
       routing_(unless_unsuitable([&] {
         return system.routing.make({topology, model, trace.info().experts, options_.ep});
       })),

@@ -46,7 +46,8 @@ struct PlannerOptions {
   TensorSharers tensor_sharers = {};  // of EP groups; the model has their parts of the experts
   CountedLayers* counted = nullptr;   // by planners for other parts of the cluster, and by this one
   bool settled = false;               // LayerDecision::settle
-  bool told = false;  // the placement plans when it is told (Placer::may_be_told), by show()
+  bool warmed = false;  // PlacementContext::warmed, next to a warm-up of these options
+  bool told = false;    // the placement plans when it is told (Placer::may_be_told), by show()
   /// It was told by that planner, for the same cluster, and is asked between two plans. Outlives
   /// this one.
   LayerPlanner* told_by = nullptr;
@@ -109,6 +110,7 @@ class LayerPlanner {
   /// By how much it has padded the rows of all layers so far: sentences whose subject is the
   /// policy.
   std::vector<std::string> notes() const { return padded_.notes(); }
+  std::vector<std::string> placement_notes() const { return placer_->notes(); }
 
   /// When the placement first decides from loads, steps of the warm-up included.
   std::vector<FirstPlan> first_plans() const { return placer_->first_plans(); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Placements that are read from files, such as an engine's own.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 #include <utility>
@@ -19,17 +20,26 @@ using Epochs = std::map<int, std::vector<SlotTable>>;
 
 class Given final : public Serving {
  public:
-  Given(const PlacementContext& c, const PlanningOptions& when, ReplicaRule rule, Epochs epochs)
-      : Serving(c, when, epochs.begin()->second.front()), rule_(rule), epochs_(std::move(epochs)) {
-    const auto& first = std::prev(epochs_.upper_bound(c.first_step))->second;
+  Given(const PlacementContext& c, const PlanningOptions& when, ReplicaRule rule, Epochs epochs,
+        std::vector<std::string> notes)
+      : Serving(c, when, epochs.begin()->second.front()),
+        rule_(rule),
+        epochs_(std::move(epochs)),
+        notes_(std::move(notes)) {
+    const int before = c.warmed ? c.first_step - 1 : c.first_step;
+    const auto& first = std::prev(epochs_.upper_bound(before))->second;
     for (int layer = 0; layer < c.layers; ++layer) {
       start_with(layer, first[static_cast<std::size_t>(layer)]);
     }
   }
   bool looks() const override { return false; }
+  std::vector<std::string> notes() const override { return notes_; }
 
  protected:
-  bool due(const GroupLayer& at) const override { return epochs_.contains(at.step); }
+  bool needs_loads() const override { return false; }
+  bool due(const GroupLayer& at) const override {
+    return epochs_.contains(at.step) && (at.steps > 0 || context().warmed);
+  }
   std::optional<SlotTable> plan(const GroupLayer& at) override {
     const auto epoch = epochs_.find(at.step);
     return epoch->second[static_cast<std::size_t>(at.layer)];
@@ -41,7 +51,14 @@ class Given final : public Serving {
  private:
   ReplicaRule rule_;
   Epochs epochs_;
+  std::vector<std::string> notes_;
 };
+
+/// What a file leaves out.
+std::string left_out_note(const std::string& path, const std::vector<int>& layers) {
+  return fmt::format("has MTP layer{} {} where 'contiguous' has it: {} places the other layers",
+                     layers.size() == 1 ? "" : "s", fmt::join(layers, ", "), path);
+}
 
 /// Whether an expert has several slots in some layer; every expert has one.
 bool have_copies(const Epochs& epochs, int experts) {
@@ -121,12 +138,15 @@ PlacementMaker read_given(const YamlMap& params, PolicySources& sources) {
   const auto files = read_files(params, sources);
   return [when, says_payload, rule, files](const PlacementContext& context) {
     Epochs epochs;
+    std::vector<std::string> notes;
     for (const auto& [step, file] : files) {
-      epochs[step] = slots_in(file, context.model, context.numbers, context.groups.size());
+      GivenLayers found = slots_in(file, context.model, context.numbers, context.groups.size());
+      if (!found.left_out.empty()) notes.push_back(left_out_note(file.path, found.left_out));
+      epochs[step] = std::move(found.tables);
     }
     PlanningOptions options = when;
     if (!says_payload) options.moves_optimizer = !have_copies(epochs, context.experts);
-    return std::make_unique<Given>(context, options, rule, std::move(epochs));
+    return std::make_unique<Given>(context, options, rule, std::move(epochs), std::move(notes));
   };
 }
 

@@ -55,6 +55,7 @@ class FormReader {
         {"physical_to_logical_per_layer", &FormReader::read_rows},
         {"log2phy", &FormReader::read_inverse},
         {"logical_to_physical_map", &FormReader::read_inverse},
+        {"logical_to_all_physical_map", &FormReader::read_inverse},
         {"logical_to_physical_per_layer", &FormReader::read_inverse},
         {"expert_to_ep_rank", &FormReader::read_rank_of},
         {"expert_to_rank", &FormReader::read_rank_of},

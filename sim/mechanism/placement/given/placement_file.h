@@ -45,10 +45,15 @@ PlacementFile read_placement_file(const std::string& path);
 void read_torch_placements_by(std::string (*json_of)(const std::string& path));
 PlacementFile parse_placement(const std::string& text, const std::string& name);
 
+struct GivenLayers {
+  std::vector<SlotTable> tables;   // of each layer
+  std::vector<int> left_out = {};  // MTP layers without a placement, which are contiguous
+};
+
 /// The experts in the slots of `ranks` ranks, for each of some model layers. Throws Error with the
 /// line of what does not fit: a layer that is missing, an expert that the model lacks or that has
 /// no slot, slots that the ranks cannot share evenly.
-std::vector<SlotTable> slots_in(const PlacementFile& file, const MoeModel& model,
-                                const std::vector<int>& layers, int ranks);
+GivenLayers slots_in(const PlacementFile& file, const MoeModel& model,
+                     const std::vector<int>& layers, int ranks);
 
 }  // namespace moesim

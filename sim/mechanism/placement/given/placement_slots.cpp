@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "sim/base/error.h"
 #include "sim/mechanism/placement/given/placement_file.h"
@@ -19,33 +20,55 @@ std::string numbers_text(const std::map<int, GivenSlots>& layers) {
   return fmt::format("{} from {} to {}", numbers.size(), numbers.front(), numbers.back());
 }
 
-/// Which row is that of a layer: `place` among the layers that are wanted.
-std::size_t row_of(const PlacementFile& file, const MoeModel& model, int layer, std::size_t place,
-                   std::size_t wanted) {
-  const std::size_t rows = file.rows.size();
+bool is_mtp_layer(const MoeModel& model, int layer) {
+  return layer >= model.layers && layer < model.layers + model.mtp;
+}
+
+std::string layers_text(const MoeModel& model) {
+  return fmt::format("'{}' has {}, {} of them with experts{}", model.name, model.layers,
+                     model.moe_layers.size(),
+                     model.mtp > 0 ? fmt::format(", and {} of MTP", model.mtp) : "");
+}
+
+/// Which row is that of a layer: `place` among the layers that are wanted. None of an MTP layer if
+/// rows are those of the other layers.
+std::optional<std::size_t> row_of(const PlacementFile& file, const MoeModel& model, int layer,
+                                  std::size_t place, std::size_t wanted) {
+  const std::size_t rows = file.rows.size(), mtp = static_cast<std::size_t>(model.mtp);
+  const auto all = static_cast<std::size_t>(model.layers), moe = model.moe_layers.size();
+  const bool of_mtp = is_mtp_layer(model, layer);
+  const auto behind = static_cast<std::size_t>(std::max(layer - model.layers, 0));
+  const auto its = std::ranges::find(model.moe_layers, layer);
   if (rows == 1) return 0;
-  if (rows == static_cast<std::size_t>(model.layers)) return static_cast<std::size_t>(layer);
-  const auto moe = std::ranges::find(model.moe_layers, layer);
-  if (rows == model.moe_layers.size() && moe != model.moe_layers.end()) {
-    return static_cast<std::size_t>(moe - model.moe_layers.begin());
+  if (rows == all || rows == all + mtp) {
+    if (of_mtp && rows == all) return std::nullopt;
+    if (static_cast<std::size_t>(layer) < rows) return static_cast<std::size_t>(layer);
+  }
+  if (rows == moe || rows == moe + mtp) {
+    if (of_mtp) return rows == moe ? std::nullopt : std::optional(moe + behind);
+    if (its != model.moe_layers.end()) {
+      return static_cast<std::size_t>(its - model.moe_layers.begin());
+    }
   }
   if (rows == wanted) return place;
-  throw error_in(file.path,
-                 fmt::format("{} layers, where '{}' has {}, {} of them with experts", rows,
-                             model.name, model.layers, model.moe_layers.size()),
-                 "one row for all, for every layer or for every MoE layer; or number the layers",
+  throw error_in(file.path, fmt::format("{} layers, where {}", rows, layers_text(model)),
+                 fmt::format("one row for all, for every layer or for every MoE layer{}; or "
+                             "number the layers",
+                             mtp > 0 ? ", with or without those of MTP" : ""),
                  rows > 0 ? file.rows.front().line : 0);
 }
 
-const GivenSlots& layer_in(const PlacementFile& file, const MoeModel& model,
+/// None of an MTP layer that the file leaves out.
+const GivenSlots* layer_in(const PlacementFile& file, const MoeModel& model,
                            const std::vector<int>& layers, std::size_t place) {
   const int layer = layers[place];
   if (file.numbered.empty()) {
-    const std::size_t row = row_of(file, model, layer, place, layers.size());
-    if (row < file.rows.size()) return file.rows[row];
+    const auto row = row_of(file, model, layer, place, layers.size());
+    return row ? &file.rows[*row] : nullptr;
   }
   const auto found = file.numbered.find(layer);
-  if (found != file.numbered.end()) return found->second;
+  if (found != file.numbered.end()) return &found->second;
+  if (is_mtp_layer(model, layer)) return nullptr;
   throw error_in(
       file.path, fmt::format("no placement of layer {}", layer),
       fmt::format("it has layers {}; --layers chooses others", numbers_text(file.numbered)));
@@ -115,8 +138,10 @@ std::vector<int> checked_shares(const PlacementFile& file, const MoeModel& model
 PlacementFile with_layers(const PlacementFile& file, const MoeModel& model, std::size_t wanted,
                           int ranks) {
   const std::size_t lists = file.as_layers.size();
-  const bool as_many = lists == static_cast<std::size_t>(model.layers) ||
-                       lists == model.moe_layers.size() || lists == wanted;
+  const auto mtp = static_cast<std::size_t>(model.mtp);
+  const auto are = [&](std::size_t layers) { return lists == layers || lists == layers + mtp; };
+  const bool as_many = are(static_cast<std::size_t>(model.layers)) ||
+                       are(model.moe_layers.size()) || lists == wanted;
   const bool as_long = std::ranges::all_of(file.as_layers, [&](const GivenSlots& list) {
     return 2 * std::ssize(list.experts) > model.experts;
   });
@@ -127,23 +152,35 @@ PlacementFile with_layers(const PlacementFile& file, const MoeModel& model, std:
   return as_given;
 }
 
+SlotTable contiguous_of(const PlacementFile& file, const MoeModel& model, int layer, int ranks) {
+  if (ranks <= model.experts) return contiguous_homes(model.experts, ranks, ranks);
+  throw error_in(file.path, fmt::format("no placement of MTP layer {}", layer),
+                 fmt::format("{} ranks cannot share {} experts without copies: give it one", ranks,
+                             model.experts));
+}
+
 }  // namespace
 
-std::vector<SlotTable> slots_in(const PlacementFile& given, const MoeModel& model,
-                                const std::vector<int>& layers, int ranks) {
+GivenLayers slots_in(const PlacementFile& given, const MoeModel& model,
+                     const std::vector<int>& layers, int ranks) {
   const PlacementFile file = with_layers(given, model, layers.size(), ranks);
-  std::vector<SlotTable> tables;
+  GivenLayers found;
   for (std::size_t place = 0; place < layers.size(); ++place) {
-    const GivenSlots& slots = layer_in(file, model, layers, place);
-    const std::vector<int> shares = checked_shares(file, model, slots, ranks, layers[place]);
-    SlotTable& table = tables.emplace_back();
-    auto next = slots.experts.begin();
+    const GivenSlots* slots = layer_in(file, model, layers, place);
+    if (slots == nullptr) {
+      found.tables.push_back(contiguous_of(file, model, layers[place], ranks));
+      found.left_out.push_back(layers[place]);
+      continue;
+    }
+    const std::vector<int> shares = checked_shares(file, model, *slots, ranks, layers[place]);
+    SlotTable& table = found.tables.emplace_back();
+    auto next = slots->experts.begin();
     for (const int share : shares) {
       auto& rank = table.emplace_back();
       for (int s = 0; s < share; ++s) rank.emplace_back(*next++);
     }
   }
-  return tables;
+  return found;
 }
 
 }  // namespace moesim

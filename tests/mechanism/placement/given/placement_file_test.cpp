@@ -30,7 +30,7 @@ MoeModel four_experts() {
 
 /// What the two ranks hold in one layer.
 Ranks given_slots(const std::string& text, int layer = 2) {
-  const auto tables = slots_in(parse_placement(text, "f"), four_experts(), {1, 2, 3}, 2);
+  const auto tables = slots_in(parse_placement(text, "f"), four_experts(), {1, 2, 3}, 2).tables;
   Ranks ranks;
   for (const auto& rank : tables[static_cast<std::size_t>(layer - 1)]) {
     auto& row = ranks.emplace_back();
@@ -80,6 +80,58 @@ TEST(PlacementFile, FormsOfEnginesSayTheSame) {
   }
 }
 
+/// Four experts in layers 2, 3 and 4 of five, and in one of MTP.
+MoeModel with_mtp() {
+  MoeModel model = four_experts();
+  model.layers = 5;
+  model.moe_layers = {2, 3, 4};
+  model.mtp = 1;
+  return model;
+}
+
+/// The first expert of every layer and, behind it, the layers that are left out.
+std::vector<int> first_experts(const std::string& text, const std::vector<int>& layers) {
+  const GivenLayers given = slots_in(parse_placement(text, "f"), with_mtp(), layers, 2);
+  std::vector<int> firsts;
+  for (const SlotTable& table : given.tables) firsts.push_back(table[0][0].value);
+  firsts.insert(firsts.end(), given.left_out.begin(), given.left_out.end());
+  return firsts;
+}
+
+/// So many rows, the first slots of which hold experts 1, 2, 3, 0, 1, ... in turn.
+std::string rows_in_turn(int rows) {
+  std::string text;
+  for (int row = 0; row < rows; ++row) {
+    text += fmt::format("{}[{}, {}, {}, {}]", row == 0 ? "" : ", ", (row + 1) % 4, (row + 2) % 4,
+                        (row + 3) % 4, row % 4);
+  }
+  return "{phy2log: [" + text + "]}";
+}
+
+TEST(PlacementFile, LayersOfMtpMayBeLeftOut) {
+  const std::vector<int> all = {2, 3, 4, 5}, last_stage = {4, 5};
+  EXPECT_EQ(first_experts(rows_in_turn(3), all), std::vector({1, 2, 3, 0, 5})) << "MoE layers";
+  EXPECT_EQ(first_experts(rows_in_turn(3), last_stage), std::vector({3, 0, 5}));
+  EXPECT_EQ(first_experts(rows_in_turn(4), all), std::vector({1, 2, 3, 0})) << "and of MTP";
+  EXPECT_EQ(first_experts(rows_in_turn(4), last_stage), std::vector({3, 0}));
+  EXPECT_EQ(first_experts(rows_in_turn(5), all), std::vector({3, 0, 1, 0, 5})) << "all layers";
+  EXPECT_EQ(first_experts(rows_in_turn(6), all), std::vector({3, 0, 1, 2})) << "and of MTP";
+  EXPECT_EQ(first_experts(rows_in_turn(6), {2, 3}), std::vector({3, 0})) << "the first stage";
+  const std::string numbered = "2: [1, 2, 3, 0], 3: [2, 1, 3, 0], 4: [3, 1, 2, 0]";
+  EXPECT_EQ(first_experts("{initial_global_assignments: {" + numbered + "}}", all),
+            std::vector({1, 2, 3, 0, 5}));
+  EXPECT_EQ(first_experts("{initial_global_assignments: {" + numbered + ", 5: [2, 1, 3, 0]}}", all),
+            std::vector({1, 2, 3, 2}));
+  EXPECT_THAT(
+      error_of([&] { first_experts(rows_in_turn(7), all); }),
+      HasSubstr("f:1: error: 7 layers, where 'four' has 5, 3 of them with experts, and 1 of "
+                "MTP\nhint: one row for all, for every layer or for every MoE layer, with "
+                "or without those of MTP; or number the layers\n"));
+  EXPECT_THAT(
+      error_of([&] { slots_in(parse_placement(rows_in_turn(3), "f"), with_mtp(), all, 8); }),
+      HasSubstr("4 slots, which 8 ranks cannot share evenly"));
+}
+
 TEST(PlacementFile, TwoFormsOfAFileSayTheSame) {
   const std::string slots = R"({"physical_to_logical_map": [3, 0, 1, 2, 3, 3], )";
   for (const char* same :
@@ -88,8 +140,9 @@ TEST(PlacementFile, TwoFormsOfAFileSayTheSame) {
     EXPECT_EQ(given_slots(slots + same), replicated) << same;
   }
   for (const char* other :
-       {R"("log2phy": [[2], [1], [3], [0, 4, 5]]})", R"("expert_to_ep_rank": [1, 0, 1, 1]})",
-        R"("rank_to_experts": [[0, 1], [2], [3]]})"}) {
+       {R"("log2phy": [[2], [1], [3], [0, 4, 5]]})",
+        R"("logical_to_all_physical_map": [[[2], [1], [3], [0, 4, 5]]]})",
+        R"("expert_to_ep_rank": [1, 0, 1, 1]})", R"("rank_to_experts": [[0, 1], [2], [3]]})"}) {
     EXPECT_THAT(given_mistake(slots + other), HasSubstr("contradicts 'physical_to_logical_map'"))
         << other;
   }
