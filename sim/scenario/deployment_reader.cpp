@@ -120,7 +120,7 @@ void keep_preset(const YamlMap& serving, const YamlMap& decode, EngineRun& run) 
 
 void need_decoding_instances(const YamlValue& value, const EngineRun& run) {
   if (run.decode_instances > 0) return;
-  value.error(fmt::format("'{}' is of instances that only decode, and serving.instances has none",
+  value.error(fmt::format("'{}' needs instances that only decode: serving.instances has none",
                           value.path()),
               "serving.instances: {prefill: 1, decode: 1}");
 }

@@ -137,7 +137,7 @@ TEST(ServingHeader, SaysWhatTheBatchIsOrHowItsRanksDiffer) {
   const std::string alike = header_of(c, {{{0, 300, 1, -1}, {200, 1, 2, -1}}});
   EXPECT_THAT(alike, HasSubstr(": 8 GPUs on 1 host, attention: tp 1 cp 1 dp 8, experts: etp 1 ep "
                                "8\n#   1 sequence of 300 new tokens and 2 sequences of 1 new "
-                               "tokens after 200 on each of 8 ranks\n"));
+                               "token after 200 on each of 8 ranks\n"));
   EXPECT_THAT(
       header_of(c, {{{0, 60, 2, -1}}, {{0, 9, 1, -1}}, {{0, 70, 2, -1}}, {{0, 50, 1, -1}}}, 4),
       HasSubstr("attention: tp 1 cp 1 dp 4, experts: on the other 4 GPUs\n#   9 to 140 new "
@@ -146,7 +146,7 @@ TEST(ServingHeader, SaysWhatTheBatchIsOrHowItsRanksDiffer) {
 
 TEST(ServingHeader, SaysWhoHasOnlyExperts) {
   OpenedCase c = pass_of("{context: 300, sequences: 2}");
-  EXPECT_THAT(header_of(c, {{{0, 9, 1, -1}}}), Not(HasSubstr("keys over")));
+  EXPECT_THAT(header_of(c, {{{0, 9, 1, -1}}}), Not(HasSubstr("KV cache of a sequence divided")));
   c.scenario.iteration->parallel.tp = 2;
   const std::string apart = header_of(c, {{{0, 60, 2, -1}}, {{0, 9, 1, -1}}}, 2);
   EXPECT_THAT(apart, HasSubstr("attention: tp 2 cp 1 dp 2, experts: on the other 4 GPUs\n"));

@@ -349,7 +349,7 @@ TEST(EngineCases, ADecodePoolNeedsInstances) {
               "  requests: {count: 3, concurrency: 3, input: 300, output: 3}\n");
         });
       }(),
-      HasSubstr("'serving.decode' is of instances that only decode"));
+      HasSubstr("'serving.decode' needs instances that only decode"));
 }
 
 TEST(EngineCases, TheHostIssuesPromptsThatNoGraphRuns) {

@@ -88,7 +88,7 @@ TEST(Deployments, APoolThatDecodesServesTheSameModel) {
                                        "model than 'gpt-oss-20b'"),
                              HasSubstr("hint: leave it out")));
   EXPECT_THAT(mistakes("set: [topology.nodes=1, model.layers=2]"),
-              HasSubstr("'model.layers=2' makes another model"));
+              HasSubstr("'model.layers=2' changes the model"));
   EXPECT_EQ(mistakes("model: gpt-oss-20b, set: [topology.nodes=1]"), "");
 }
 
@@ -165,7 +165,7 @@ TEST(Deployments, LossesAreOfOneRankOfTheFirstInstanceUnlessStated) {
 
 TEST(Deployments, APoolThatDecodesMayHaveKeysOfItsOwn) {
   EXPECT_THAT(engine_mistakes("  engine: vllm\n  decode: {parallel: {ep: 8}}\n" + few_requests),
-              HasSubstr("'serving.decode' is of instances that only decode"));
+              HasSubstr("'serving.decode' needs instances that only decode"));
   EXPECT_THAT(engine_mistakes("  engine: vllm\n  requests: {count: 1, concurrency: 1, arrivals: "
                               "gamma, input: 1, output: 1}\n"),
               HasSubstr("arrivals' without a rate"));

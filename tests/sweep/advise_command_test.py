@@ -80,7 +80,7 @@ class AdviseCommand(unittest.TestCase):
         asked = (*INPUTS, "--policy", "alltoall,llep", "--set", "topology.nodes=1", "--ep", "8", "--global-batch", "8", "--sequence", "512",
                  "--set", "model.layers=2", "--set", "model.moe_layers.count=2", "--finals", "0", "-q", "-j1", "--memory", "ignore", "--part", "1")
         told = self.advise(*asked, "--routing", "balanced,recorded")
-        self.assertIn("# not ranked: 2 with balanced routing", told)
+        self.assertIn("# not ranked: 2 cases with balanced routing", told)
         rows = self.rows(*asked, "--routing", "balanced,recorded")
         self.assertEqual({row["routing"] for row in rows}, {"recorded"})
         self.assertGreater(len(self.rows(*asked, "--routing", "balanced")), 0)
