@@ -74,7 +74,7 @@ TEST(Deployments, PoolsComeInPairs) {
   EXPECT_THAT(mistakes("instances: {count: 3, prefill: 1, decode: 1}"),
               HasSubstr("has 'count' together with 'prefill'"));
   EXPECT_THAT(mistakes("transfer: {bandwidth: 50 GB/s}"),
-              HasSubstr("engine.yaml:7:13: error: 'serving.transfer' without instances that only "
+              HasSubstr("engine.yaml:7:13: error: 'serving.transfer' needs instances that only "
                         "decode"));
 }
 
