@@ -92,6 +92,7 @@ CountedStep of_moe_layers(CountedStep step, const ImportOptions& options) {
 void leave_out_mtp(CountedStep& step, ImportSink& sink) {
   const ImportOptions& options = sink.options();
   if (!step.layers.empty()) {
+    if (options.mtp_layers == 0) return;
     const auto numbers = without_mtp(step.layers, options);
     const auto mtp = std::ranges::count(numbers, -1);
     if (mtp == 0 || numbers.back() >= 0) return;

@@ -51,15 +51,16 @@ LayerFiles files_of_layer(const fs::path& folder) {
   return files;
 }
 
-/// A folder of an iteration without captures is of a layer that was lost, unless the model says
-/// that it is dense.
-void refuse_empty(const std::map<std::int64_t, std::string>& empty, const ImportOptions& options) {
+/// A folder of an iteration without captures is of a layer that was lost if the model has experts
+/// there; without a model, if it is between layers with captures.
+void refuse_empty(const std::map<std::int64_t, std::string>& empty,
+                  const std::map<std::int64_t, LayerFiles>& layers, const ImportOptions& options) {
   const int counted_from = options.numbering == "from-0" ? 0 : 1;
   for (const auto& [number, folder] : empty) {
     const auto in_model = static_cast<int>(number) - counted_from;
-    const bool dense = !options.moe_layers.empty() &&
-                       std::ranges::find(options.moe_layers, in_model) == options.moe_layers.end();
-    if (dense) continue;
+    const bool is_moe = std::ranges::find(options.moe_layers, in_model) != options.moe_layers.end();
+    const bool between = layers.begin()->first < number && number < layers.rbegin()->first;
+    if (options.moe_layers.empty() ? !between : !is_moe) continue;
     throw error_in(folder, fmt::format("has no captures of layer {}", number),
                    "the capture is not complete; remove the folder if the layer is dense");
   }
@@ -87,7 +88,7 @@ std::map<std::int64_t, LayerFiles> find_layers(const ImportOptions& options) {
     }
   }
   std::erase_if(empty, [&](const auto& folder) { return layers.contains(folder.first); });
-  if (!layers.empty()) refuse_empty(empty, options);
+  if (!layers.empty()) refuse_empty(empty, layers, options);
   return layers;
 }
 

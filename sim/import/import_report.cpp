@@ -31,10 +31,10 @@ void ImportSink::leave_out_mtp(const RoutedPass& pass) {
 }
 
 void ImportSink::find_micro_batch(const RoutedPass& pass) {
-  constexpr int guesses = 64;  // those after are as the last of them: a guess takes a while
+  constexpr int guesses = 64;  // a guess takes a while: if so many are alike, those after are, too
   const int before = micro_batch_;
   if (options_.micro_batch > 0) micro_batch_ = options_.micro_batch;
-  if (options_.micro_batch > 0 || guesses_++ >= guesses) return;
+  if (options_.micro_batch > 0 || alike_ >= guesses) return;
   int found = alternating_sequences(pass.ids, before == 0 ? many_tokens : few_tokens);
   if (found == 1 && before > 1 && !are_neighbours_nearer(pass.ids, before)) found = before;
   if (found == 1 && before == 0 && may_alternate(pass.ids)) {
@@ -45,6 +45,7 @@ void ImportSink::find_micro_batch(const RoutedPass& pass) {
           "", "--micro-batch N: a microbatch has N sequences"});
   }
   micro_batch_ = found;
+  alike_ = found == before || before == 0 ? alike_ + 1 : std::numeric_limits<int>::min();
   if (found == before || (found == 1 && before == 0)) return;
   const std::string told =
       found == 1

@@ -117,7 +117,7 @@ class ImportSink {
   std::optional<Phase> phase_;
   bool begun_ = false, leading_ = true, weighted_ = false, only_counts_ = false;
   int micro_batch_ = 0;  // sequences of a microbatch; 0: not yet known, or of no concern
-  int guesses_ = 0;      // of it so far
+  int alike_ = 0;        // guesses in a row that found the same
   bool alternate_ = false, may_alternate_ = false;
   std::int64_t tokens_ = 0, sequences_ = 0, steps_ = 0;
   std::map<std::string, std::int64_t> dropped_;  // rows (token x layer) by reason

@@ -188,12 +188,13 @@ bool JsonItems::takes_next() const {
   return false;
 }
 
-/// Whether only the last line, or the last of values with several lines each, is cut.
+/// Whether only the last value is cut: no line behind its first begins another one, though a
+/// launcher may have written there.
 bool JsonItems::ends_in_cut() const {
   constexpr auto blanks = " \t\r\n";
   const std::string_view text(text_);
   const bool one_line = text.find_first_not_of(blanks, text.find('\n')) == text.npos;
-  if (!one_line) return spread_ && !takes_next();
+  if (!one_line) return !takes_next();
   // A second writer in the line begins with the first key again, and ends.
   const std::string_view key = text.substr(0, text.find(':'));
   const bool ends = text.ends_with("}\n") || text.ends_with("}\r\n");

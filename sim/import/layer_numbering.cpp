@@ -49,7 +49,8 @@ std::vector<int> without_mtp(std::vector<int> numbers, const ImportOptions& opti
 }
 
 bool are_moe_layers(const std::vector<int>& numbers, const ImportOptions& options) {
-  std::vector<int> left = without_mtp(numbers, options);
+  // A model that does not say that it has such layers has none: else any numbers would fit.
+  std::vector<int> left = options.mtp_layers > 0 ? without_mtp(numbers, options) : numbers;
   std::erase(left, -1);
   return left == options.moe_layers;
 }

@@ -105,16 +105,17 @@ bool is_markdown_rule(std::string_view line) {
          line.find_first_not_of("|-:+ \t\r") == std::string_view::npos;
 }
 
-/// Two lines that are glued together have more cells than names. Blanks also separate the words of
-/// a remark, and a separator may be the last of a line.
+/// Two lines that are glued together have more cells than names, with numbers in all but a few of
+/// them. A remark, or a text with commas in the last column, has words there.
 void refuse_more_cells(const std::vector<std::string>& cells, const TableHeader& header,
                        const std::string& path, int line) {
   const std::size_t columns = header.names.size();
   if (header.separator == ' ') return;
   for (std::size_t i = columns; i < cells.size(); ++i) {
-    if (cells[i].empty()) continue;
-    throw error_in(path, fmt::format("has {} cells below {} columns", cells.size(), columns),
-                   "two lines in one, or a name that the header lacks", line);
+    if (cells[i].empty() || !value_of_text(cells[i]).numeric) continue;
+    throw error_in(
+        path, fmt::format("has {} cells below {} columns", cells.size(), columns),
+        "two lines in one, a name that the header lacks, or commas in a cell without quotes", line);
   }
 }
 

@@ -86,6 +86,9 @@ TEST(LayersOfMtp, AreCountedWithTheOthers) {
   EXPECT_EQ(told_of("megatron-trace", {{"a.jsonl", megatron({2, 3, 4})}},
                     [](ImportOptions& options) { options.numbering = "from-1"; }),
             all);
+  EXPECT_THAT(told_of("megatron-trace", {{"a.jsonl", megatron({0, 1, 2})}}),
+              HasSubstr("does not say how they are counted"))
+      << "the model has no such layer";
   EXPECT_THAT(told_of("megatron-trace", {{"a.jsonl", megatron({1, 3, 4})}}, with_mtp),
               HasSubstr("has layers 1, 3, 4, and does not say how they are counted"));
 }
