@@ -148,7 +148,7 @@ void take_hosts(const std::string& text, LogChoice& choice) {
   }
   const char* hint = "--hosts 8, --hosts n1,n2, --hosts 'gpu[001-008]' or a file of hosts";
   if (text.find('/') != std::string::npos && std::filesystem::exists(text, unreadable)) {
-    throw Error("--hosts: '" + text + "' is no file that can be read", hint);
+    throw Error("--hosts: '" + text + "' is not a file of hosts", hint);
   }
   if (looks_like_file(text)) throw Error("--hosts: no file '" + text + "'", hint);
   const Error unknown(
@@ -160,6 +160,7 @@ void take_hosts(const std::string& text, LogChoice& choice) {
   NamedHosts hosts;
   if (!hosts.add(text)) throw unknown;
   hosts.take(choice);
+  if (choice.hosts == 1 && !choice.slots) choice.only_host = text;
 }
 
 }  // namespace moesim

@@ -139,8 +139,9 @@ TEST(CalibrateLogs, HostsMayBeAFile) {
   EXPECT_THAT(other.err,
               HasSubstr("hosts.txt:2: error: '[gpu]' does not name a host and its slots\nhint: a "
                         "line per host, as mpirun takes them: n1 slots=8, or n1:8"));
+  EXPECT_THAT(calibrated("n1").err, HasSubstr("takes all 16 ranks as on one host, 'n1', as"));
   EXPECT_EQ(with_file("node = n1\n").code, 2);
-  EXPECT_THAT(calibrated(scratch.file(".")).err, HasSubstr("is no file that can be read"));
+  EXPECT_THAT(calibrated(scratch.file(".")).err, HasSubstr("is not a file of hosts"));
   EXPECT_THAT(with_file("# none\n").err, HasSubstr("hosts.txt: error: names no hosts"));
   for (const std::string& absent : {scratch.file("absent"), std::string("absent.txt"),
                                     std::string("machinefile"), std::string("nodes")}) {

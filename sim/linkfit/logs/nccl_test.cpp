@@ -245,6 +245,10 @@ Log log_of(const std::vector<NcclTest>& tests, const std::string& file, const Lo
     throw error_in(file, "has no rows below the names of its columns", "run the test to its end");
   }
   if (log.samples.empty() && !log.notes.empty()) throw error_in(file, log.notes.front());
+  if (!choice.only_host.empty() && !first.test->ranks.hosts()) {
+    log.notes.push_back(fmt::format("takes all {} as on one host, '{}', as --hosts says",
+                                    counted(first.setting.ranks, "rank"), choice.only_host));
+  }
   log.runs = static_cast<int>(all.taken.size());
   log.notes.insert(log.notes.end(), all.notes.begin(), all.notes.end());
   return log;

@@ -53,8 +53,9 @@ bool is_program(std::string_view word) {
 
 /// Whether a word may follow in a command: not one of a sentence.
 bool goes_on(std::string_view word) {
-  return is_program(word) || is_assignment(word) || word.starts_with("-") || word == "\\" ||
-         word.starts_with(";") || word.starts_with("&") || word.starts_with("|");
+  return is_program(word) || is_assignment(word) ||
+         (word.starts_with("-") && !word.starts_with("->")) || word.starts_with(";") ||
+         word.starts_with("&") || word.starts_with("|");
 }
 
 /// Whether nothing of the command follows: its end, a comment or the next command.
@@ -81,7 +82,7 @@ bool is_tag(std::string_view word) {
 /// Where the command begins that a place is in, and whether it is one of a shell's own.
 struct Begin {
   std::size_t at = 0;
-  bool prompt = false, inner = false;
+  bool prompt = false, traced = false, inner = false;
 };
 Begin command_before(std::string_view line, std::size_t place) {
   constexpr std::array<std::string_view, 14> marks = {"$ ",  "]# ",      "~# ",   "; ",    "&& ",
@@ -89,7 +90,8 @@ Begin command_before(std::string_view line, std::size_t place) {
                                                       "{ ",  "> ",       "-lc '", "% "};
   Begin begin;
   const std::string_view before = line.substr(0, place);
-  if (before.starts_with("+")) begin.at = before.find_first_not_of("+ ");
+  begin.traced = before.starts_with("+");
+  if (begin.traced) begin.at = before.find_first_not_of("+ ");
   begin.at = std::min(begin.at, place);
   for (const std::string_view mark : marks) {
     const std::size_t at = before.rfind(mark);
@@ -167,13 +169,11 @@ bool all_assign(const Words& words, std::size_t from) {
 std::optional<NvlinkSetting> by_keyword(const Mention& found) {
   constexpr std::array<std::string_view, 6> assigning = {"export", "declare", "typeset",
                                                          "ENV",    "setenv",  "set"};
-  const bool here =
-      !found.words.empty() && all_assign(found.words, 1) && trimmed(found.glued, quotes).empty();
-  if (!here) return std::nullopt;
+  if (found.words.empty() || !trimmed(found.glued, quotes).empty()) return std::nullopt;
   const Scope scope = found.begin.inner ? Scope::command : Scope::all;
   const std::string_view word = trimmed(found.words.front(), quotes);
   if (word == "unset" || word == "unsetenv") return NvlinkSetting{std::nullopt, scope};
-  if (!is_of(assigning, word)) return std::nullopt;
+  if (!is_of(assigning, word) || !all_assign(found.words, 1)) return std::nullopt;
   if (word == "export" && found.words.size() > 1 && found.words[1] == "-n") {
     return NvlinkSetting{std::nullopt, scope};
   }
@@ -199,7 +199,7 @@ std::optional<NvlinkSetting> by_option(const Mention& found) {
   if (!found.value || !(found.sign == '=' || (apart && found.sign == ' '))) return std::nullopt;
   const std::string_view first = found.words.empty() ? glued : std::string_view(found.words[0]);
   const Words next = words_of(found.tail);
-  const bool follows = next.empty() || goes_on(next.front()) || found.tail[0] == ',';
+  const bool follows = !next.empty() && (goes_on(next.front()) || found.tail[0] == ',');
   const bool sound = is_program(first) || is_assignment(first) || first[0] == '-' ||
                      found.directive || (follows && std::ranges::any_of(found.words, is_program));
   if (!sound) return std::nullopt;
@@ -222,9 +222,12 @@ std::optional<NvlinkSetting> by_itself(Mention found) {
   std::erase_if(next, is_assignment);
   if (ends(found.tail) || (next.empty() && found.tail[0] == ' ')) {
     if (!found.tight && !found.words.empty()) return std::nullopt;
-    return NvlinkSetting{found.value, run ? Scope::command : listed ? Scope::job : Scope::all};
+    // A shell that shows what it does shows such a setting apart from its command.
+    if (run || found.begin.traced) return NvlinkSetting{found.value, Scope::command};
+    return NvlinkSetting{found.value, listed ? Scope::job : Scope::all};
   }
-  const bool command = found.begin.prompt || run || goes_on(next.front());
+  if (next.empty()) return std::nullopt;
+  const bool command = found.begin.prompt || run || is_program(next.front());
   if (!found.tight || found.tail[0] != ' ' || !command) return std::nullopt;
   return NvlinkSetting{found.value, Scope::command};
 }

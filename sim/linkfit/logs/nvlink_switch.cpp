@@ -14,8 +14,9 @@ namespace {
 /// Whether a person typed the line behind a shell's prompt.
 bool is_typed(std::string_view line) {
   const std::size_t prompt = line.find("$ ");
-  return prompt == 0 || (prompt != std::string_view::npos && prompt == line.find(' ') - 1) ||
-         (line.starts_with("[") && line.find("]$ ") != std::string_view::npos);
+  if (prompt != std::string_view::npos && line.find(' ') == prompt + 1) return true;
+  return line.find("]$ ") < line.size() || line.find("]# ") < line.size() ||
+         line.find("~# ") < line.size();
 }
 
 bool starts_a_job(const std::string& line) {

@@ -110,7 +110,7 @@ TEST(NvlinkDomains, AreNotToldByWhatIsWrittenOfTheEnvironment) {
         "NCCL_MNNVL_ENABLE=0 -> 45 GB/s, NCCL_MNNVL_ENABLE=2 -> 80 GB/s",
         "With mpirun -x NCCL_MNNVL_ENABLE=0 we have half of that",
         "NCCL_MNNVL_ENABLE: 0 is off, 1 on", "| NCCL_MNNVL_ENABLE | 0 to disable |",
-        "export NCCL_MNNVL_ENABLE=0\nunset NCCL_MNNVL_ENABLE",
+        "export NCCL_MNNVL_ENABLE=0\nunset HOME NCCL_MNNVL_ENABLE",
         "export NCCL_MNNVL_ENABLE=0\nexport NCCL_MNNVL_ENABLE=",
         "export NCCL_MNNVL_ENABLE=0\nenv -u NCCL_MNNVL_ENABLE mpirun ./alltoall_perf",
         "# - name: NCCL_MNNVL_ENABLE\n#   value: \"0\""}) {
@@ -144,6 +144,7 @@ TEST(NvlinkDomains, OfOneRunAreNotOfLaterRuns) {
            {"$ NCCL_MNNVL_ENABLE=0 ./run.sh\n", "$ ./run.sh\n"},
            {"$ env NCCL_MNNVL_ENABLE=0 ./run.sh\n", "$ ./run.sh\n"},
            {"### NCCL_MNNVL_ENABLE=0\n", "### default\n"},
+           {"+ NCCL_MNNVL_ENABLE=0\n+ ./run.sh\n", "+ ./run.sh\n"},
            {"$ kubectl apply -f x.yaml\n- name: NCCL_MNNVL_ENABLE\n  value: \"0\"\n",
             "$ kubectl apply -f y.yaml\n"},
            {"$ export NCCL_MNNVL_ENABLE=0\n", "$ unset NCCL_MNNVL_ENABLE\n"}}) {
