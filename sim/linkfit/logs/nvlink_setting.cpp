@@ -73,9 +73,11 @@ bool is_directive(std::string_view word) {
   return is_of(known, word);
 }
 
-/// "n1:", "[1,0]<stdout>:", "12:30:01".
+/// What may be before a command: "n1:", "[1,0]<stdout>:", "12:30:01", "then".
 bool is_tag(std::string_view word) {
-  return word.ends_with(":") || (word.starts_with("[") && word.ends_with("]")) ||
+  constexpr std::array<std::string_view, 3> of_shells = {"then", "do", "else"};
+  return (word.size() > 1 && word.ends_with(":")) || is_of(of_shells, word) ||
+         (word.starts_with("[") && word.ends_with("]")) ||
          word.find_first_not_of("0123456789-:.,TZ") == std::string_view::npos;
 }
 
@@ -142,6 +144,8 @@ Mention mention_at(const std::string& line, std::size_t at) {
   found.begin = command_before(line, at);
   const Words all = words_of(std::string_view(line).substr(0, at));
   found.directive = !all.empty() && is_directive(all.front());
+  constexpr std::array<std::string_view, 4> remarks = {"//", ";", ":", "REM"};
+  found.comment = !all.empty() && is_of(remarks, all.front());
   for (const std::string& word : all) {
     const bool prompt = line.find("]# ") < at || line.find("~# ") < at;
     found.comment = found.comment || (word[0] == '#' && !found.directive && !prompt);
@@ -152,7 +156,9 @@ Mention mention_at(const std::string& line, std::size_t at) {
   const std::size_t glued = blank == std::string_view::npos ? 0 : blank + 1;
   found.words = words_of(before.substr(0, glued));
   found.glued = std::string(before.substr(glued));
-  while (!found.words.empty() && is_tag(found.words.front())) {
+  const auto traces = [](const std::string& word) { return word == "+" || word == "++"; };
+  while (!found.words.empty() && (is_tag(found.words.front()) || traces(found.words.front()))) {
+    found.begin.traced = found.begin.traced || traces(found.words.front());
     found.words.erase(found.words.begin());
   }
   read_value(std::string_view(line).substr(at + nvlink_variable.size()), found);
@@ -266,17 +272,6 @@ bool is_part_of_a_name(char c) {
 }
 
 }  // namespace
-
-std::optional<int> nvlink_said_by_nccl(std::string_view line) {
-  constexpr std::string_view by = " set by ", to = " to ";
-  const std::size_t at = line.find(nvlink_variable);
-  if (at == std::string_view::npos || !line.substr(at + nvlink_variable.size()).starts_with(by))
-    return {};
-  const std::size_t value = line.find(to, at);
-  if (value == std::string_view::npos) return std::nullopt;
-  const std::string_view rest = line.substr(value + to.size());
-  return parse_integer<int>(std::string(rest.substr(0, rest.find_first_not_of("0123456789"))));
-}
 
 std::optional<NvlinkSetting> nvlink_setting_in(const std::string& line) {
   std::optional<NvlinkSetting> last = by_heading(line);

@@ -20,7 +20,4 @@ struct NvlinkSetting {
 /// What a line of a shell, a launcher or a manifest sets; nothing for all other lines.
 std::optional<NvlinkSetting> nvlink_setting_in(const std::string& line);
 
-/// What NCCL says of it in a line of its own output.
-std::optional<int> nvlink_said_by_nccl(std::string_view line);
-
 }  // namespace moesim

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "sim/linkfit/logs/nccl_lines.h"
+#include "sim/base/read_number.h"
 
 namespace moesim {
 namespace {
@@ -46,6 +46,17 @@ bool is_named(const std::string& line) {
 
 }  // namespace
 
+std::optional<int> nvlink_said_by_nccl(std::string_view line) {
+  constexpr std::string_view by = " set by ", to = " to ";
+  const std::size_t at = line.find(nvlink_variable);
+  if (at == std::string_view::npos || !line.substr(at + nvlink_variable.size()).starts_with(by))
+    return {};
+  const std::size_t value = line.find(to, at);
+  if (value == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = line.substr(value + to.size());
+  return parse_integer<int>(std::string(rest.substr(0, rest.find_first_not_of("0123456789"))));
+}
+
 std::optional<NvlinkSetting> NvlinkSwitch::in_manifest(const std::string& line) {
   const std::string before = std::exchange(before_, line);
   std::string value;
@@ -69,12 +80,20 @@ std::optional<NvlinkSetting> NvlinkSwitch::read(const std::string& line) {
     return std::nullopt;
   }
   const std::string whole = std::exchange(begun_, "") + line;
-  if (is_typed(whole)) command_.reset();
-  if (job_ran_ && starts_a_job(whole)) job_.reset();
+  begin_jobs(whole);
   std::optional<NvlinkSetting> setting = in_manifest(whole);
   if (!setting) setting = nvlink_setting_in(whole);
   if (setting) note(*setting);
   return setting;
+}
+
+void NvlinkSwitch::begin_jobs(const std::string& line) {
+  const bool typed = is_typed(line), script = line.starts_with("#!");
+  if (typed) command_.reset();
+  if (typed || script) in_script_ = script;
+  bool other = script;
+  if (starts_a_job(line)) other = std::exchange(job_start_, line) != line;
+  if (job_ran_ && other) job_.reset();
 }
 
 void NvlinkSwitch::note(const NvlinkSetting& setting) {
@@ -85,7 +104,7 @@ void NvlinkSwitch::note(const NvlinkSetting& setting) {
   command_.reset();
   job_.reset();
   job_ran_ = false;
-  if (setting.scope == NvlinkSetting::Scope::job) {
+  if (in_script_ || setting.scope == NvlinkSetting::Scope::job) {
     job_ = setting;
   } else {
     all_ = setting.value;

@@ -103,6 +103,7 @@ TEST(NvlinkDomains, AreNotToldByWhatIsWrittenOfTheEnvironment) {
   for (const char* said :
        {"#export NCCL_MNNVL_ENABLE=0", "  # export NCCL_MNNVL_ENABLE=0",
         "##SBATCH --export=ALL,NCCL_MNNVL_ENABLE=0", "#NCCL_MNNVL_ENABLE=0",
+        "// setenv(\"NCCL_MNNVL_ENABLE\", \"0\", 1);",
         "export NCCL_DEBUG=INFO # NCCL_MNNVL_ENABLE=0",
         "Without NVLink (NCCL_MNNVL_ENABLE=0) it was slower.",
         "If I set NCCL_MNNVL_ENABLE=0 the test uses the NICs.",
@@ -129,6 +130,7 @@ TEST(NvlinkDomains, EndAtTheHostBySettingsInManyForms) {
         "srun --export=ALL,NCCL_MNNVL_ENABLE=0 ./alltoall_perf", "NCCL_MNNVL_ENABLE=0\nHOME=/r",
         "export NCCL_DEBUG=INFO NCCL_MNNVL_ENABLE=0 # not 1", "$ env NCCL_MNNVL_ENABLE=0 ./run",
         "root@n1:~# export NCCL_MNNVL_ENABLE=0", "n1: export NCCL_MNNVL_ENABLE=0",
+        "12:00:01 + export NCCL_MNNVL_ENABLE=0", "if true; then export NCCL_MNNVL_ENABLE=0; fi",
         "+ bash -c 'export NCCL_MNNVL_ENABLE=0; ./alltoall_perf -g 4'",
         "n1:1:2 [0] NCCL INFO NCCL_MNNVL_ENABLE set by config file /etc/nccl.conf to 0."}) {
     EXPECT_EQ(read_made(said + std::string("\n") + text).what, between_hosts) << said;
@@ -145,6 +147,7 @@ TEST(NvlinkDomains, OfOneRunAreNotOfLaterRuns) {
            {"$ env NCCL_MNNVL_ENABLE=0 ./run.sh\n", "$ ./run.sh\n"},
            {"### NCCL_MNNVL_ENABLE=0\n", "### default\n"},
            {"+ NCCL_MNNVL_ENABLE=0\n+ ./run.sh\n", "+ ./run.sh\n"},
+           {"#!/bin/bash\nexport NCCL_MNNVL_ENABLE=0\n", "#!/bin/bash\nexport NCCL_DEBUG=INFO\n"},
            {"$ kubectl apply -f x.yaml\n- name: NCCL_MNNVL_ENABLE\n  value: \"0\"\n",
             "$ kubectl apply -f y.yaml\n"},
            {"$ export NCCL_MNNVL_ENABLE=0\n", "$ unset NCCL_MNNVL_ENABLE\n"}}) {
@@ -152,6 +155,9 @@ TEST(NvlinkDomains, OfOneRunAreNotOfLaterRuns) {
     EXPECT_EQ(read_made(both, first).what, between_hosts) << off;
     EXPECT_EQ(read_made(both, second).what, in_a_domain) << off;
   }
+  const std::string again =
+      "$ sbatch a.sh\n#SBATCH --export=ALL,NCCL_MNNVL_ENABLE=0\n" + text + "$ sbatch a.sh\n" + text;
+  EXPECT_EQ(read_made(again, second).what, between_hosts);
   EXPECT_EQ(read_made("$ NCCL_MNNVL_ENABLE=0 ./setup.sh\n$ ./run.sh\n" + text).what, in_a_domain);
 }
 
