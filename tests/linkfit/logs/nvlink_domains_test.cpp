@@ -122,15 +122,24 @@ TEST(NvlinkDomains, AreNotToldByWhatIsWrittenOfTheEnvironment) {
 TEST(NvlinkDomains, EndAtTheHostBySettingsInManyForms) {
   const std::string text = trays(8).text();
   for (const char* said :
-       {"{name: NCCL_MNNVL_ENABLE, value: \"0\"}", "- value: \"0\"\n  name: NCCL_MNNVL_ENABLE",
-        "  NCCL_MNNVL_ENABLE: \"0\"", "os.environ[\"NCCL_MNNVL_ENABLE\"] = \"0\"",
-        "`NCCL_MNNVL_ENABLE`: `0`", "mpiexec -genv NCCL_MNNVL_ENABLE 0 -n 8 ./alltoall_perf",
+       {"{name: NCCL_MNNVL_ENABLE, value: \"0\"}",
+        "- value: \"0\"\n  name: NCCL_MNNVL_ENABLE",
+        "  NCCL_MNNVL_ENABLE: \"0\"",
+        "os.environ[\"NCCL_MNNVL_ENABLE\"] = \"0\"",
+        "`NCCL_MNNVL_ENABLE`: `0`",
+        "mpiexec -genv NCCL_MNNVL_ENABLE 0 -n 8 ./alltoall_perf",
         "docker run -e NCCL_MNNVL_ENABLE=0 img mpirun ./alltoall_perf",
         "mpirun --mca mca_base_env_list \"NCCL_DEBUG=INFO;NCCL_MNNVL_ENABLE=0\" ./a2a",
-        "srun --export=ALL,NCCL_MNNVL_ENABLE=0 ./alltoall_perf", "NCCL_MNNVL_ENABLE=0\nHOME=/r",
-        "export NCCL_DEBUG=INFO NCCL_MNNVL_ENABLE=0 # not 1", "$ env NCCL_MNNVL_ENABLE=0 ./run",
-        "root@n1:~# export NCCL_MNNVL_ENABLE=0", "n1: export NCCL_MNNVL_ENABLE=0",
-        "12:00:01 + export NCCL_MNNVL_ENABLE=0", "if true; then export NCCL_MNNVL_ENABLE=0; fi",
+        "srun --export=ALL,NCCL_MNNVL_ENABLE=0 ./alltoall_perf",
+        "NCCL_MNNVL_ENABLE=0\nHOME=/r",
+        "export NCCL_DEBUG=INFO NCCL_MNNVL_ENABLE=0 # not 1",
+        "$ env NCCL_MNNVL_ENABLE=0 ./run",
+        "root@n1:~# export NCCL_MNNVL_ENABLE=0",
+        "n1: export NCCL_MNNVL_ENABLE=0",
+        "NCCL_MNNVL_ENABLE=0 \\\n  mpirun ./alltoall_perf",
+        "mpirun -x NCCL_MNNVL_ENABLE=0 \\",
+        "12:00:01 + export NCCL_MNNVL_ENABLE=0",
+        "if true; then export NCCL_MNNVL_ENABLE=0; fi",
         "+ bash -c 'export NCCL_MNNVL_ENABLE=0; ./alltoall_perf -g 4'",
         "n1:1:2 [0] NCCL INFO NCCL_MNNVL_ENABLE set by config file /etc/nccl.conf to 0."}) {
     EXPECT_EQ(read_made(said + std::string("\n") + text).what, between_hosts) << said;
