@@ -69,6 +69,25 @@ std::optional<int> slots_in(const std::string& word) {
   return std::nullopt;
 }
 
+/// Whether the line is the name of a column, as squeue and sinfo print it above hosts.
+bool is_heading(const std::string& line) {
+  constexpr std::array<std::string_view, 6> names = {
+      "NODELIST", "NODELIST(REASON)", "HOSTNAMES", "HOSTNAME", "HOSTS", "NODES"};
+  const std::size_t last = line.find_last_not_of(" \t\r");
+  return std::ranges::find(names, line.substr(0, last + 1)) != names.end();
+}
+
+/// What is behind "rank 0=", as Open MPI's files of ranks name hosts; else the line.
+std::string without_rank(const std::string& line) {
+  std::istringstream words(line);
+  std::string first, second;
+  words >> first >> second;
+  const std::size_t equals = second.find('=');
+  const bool rank = first == "rank" && equals != std::string::npos && equals > 0 &&
+                    second.find_first_not_of("0123456789") == equals;
+  return rank ? line.substr(line.find('=') + 1) : line;
+}
+
 /// Lines of a file of hosts of mpirun, Slurm, PBS or MPICH; '#' begins a comment.
 NamedHosts hosts_in_file(const std::string& path) {
   constexpr const char* hint = "a line per host, as mpirun takes them: n1 slots=8, or n1:8";
@@ -78,7 +97,8 @@ NamedHosts hosts_in_file(const std::string& path) {
   for (std::string line; std::getline(in, line);) {
     ++number;
     line = plain_line(line.substr(0, line.find('#')));
-    std::istringstream words(line);
+    if (hosts.empty() && is_heading(line)) continue;
+    std::istringstream words(without_rank(line));
     std::string host;
     if (!(words >> host)) continue;
     const std::size_t user = host.find('@');
@@ -86,7 +106,7 @@ NamedHosts hosts_in_file(const std::string& path) {
     std::optional<int> slots;
     bool sound = !host.empty() && is_host(host);
     for (std::string word; words >> word;) {
-      sound = sound && word.find('=') != std::string::npos;
+      sound = sound && word.find('=') != std::string::npos && word.front() != '=';
       if (const auto said = slots_in(word)) slots = said;
     }
     if (!sound || !hosts.add(host, slots)) {
@@ -103,7 +123,13 @@ bool looks_like_file(const std::string& text) {
   constexpr std::array<const char*, 8> ends = {".txt",  ".cfg",   ".conf", ".ini",
                                                ".list", ".hosts", ".log",  "hostfile"};
   if (text.find('/') != std::string::npos) return true;
-  return std::ranges::any_of(ends, [&](const char* end) { return text.ends_with(end); });
+  constexpr std::array<std::string_view, 9> names = {"hosts",     "nodes",      "machines",
+                                                     "nodelist",  "hostlist",   "node_list",
+                                                     "host_list", "hosts_file", "PBS_NODEFILE"};
+  constexpr std::array<const char*, 4> kinds = {"file", "_hosts", "_nodes", "_machines"};
+  const auto ends_so = [&](const char* end) { return text.ends_with(end); };
+  return std::ranges::any_of(ends, ends_so) || std::ranges::any_of(kinds, ends_so) ||
+         std::ranges::find(names, text) != names.end();
 }
 
 }  // namespace
@@ -115,8 +141,15 @@ void take_hosts(const std::string& text, LogChoice& choice) {
     return;
   }
   std::error_code unreadable;
-  if (std::filesystem::is_regular_file(text, unreadable)) return hosts_in_file(text).take(choice);
+  const auto kind = std::filesystem::status(text, unreadable).type();
+  if (kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::fifo ||
+      text == "/dev/stdin") {
+    return hosts_in_file(text).take(choice);
+  }
   const char* hint = "--hosts 8, --hosts n1,n2, --hosts 'gpu[001-008]' or a file of hosts";
+  if (text.find('/') != std::string::npos && std::filesystem::exists(text, unreadable)) {
+    throw Error("--hosts: '" + text + "' is not a file of hosts", hint);
+  }
   if (looks_like_file(text)) throw Error("--hosts: no file '" + text + "'", hint);
   const Error unknown(
       "--hosts: '" + text + "' is neither a number of hosts nor a list of their names", hint);
@@ -127,6 +160,7 @@ void take_hosts(const std::string& text, LogChoice& choice) {
   NamedHosts hosts;
   if (!hosts.add(text)) throw unknown;
   hosts.take(choice);
+  if (choice.hosts == 1 && !choice.slots) choice.only_host = text;
 }
 
 }  // namespace moesim

@@ -127,7 +127,9 @@ TEST(CalibrateLogs, HostsMayBeAFile) {
   };
   for (const char* text :
        {"# two\nn1 slots=8 max_slots=8\n\nn2 slots=8\n", "n1:8\nn2:8\n", "n1\nn1\nn2\nn2\n",
-        "gpu[001-002]\n", "root@n1 slots=8  # first\r\nroot@n2 slots=8\r\n"}) {
+        "gpu[001-002]\n", "NODELIST\ngpu[001-002]\n", "HOSTNAMES \nn1\nn2\n",
+        "rank 0=n1 slot=0\nrank 1=n1 slot=1\nrank 2=n2 slot=0:0-3\n",
+        "root@n1 slots=8  # first\r\nroot@n2 slots=8\r\n"}) {
     EXPECT_THAT(with_file(text).err, HasSubstr("alltoall, 16 ranks, between 2 hosts")) << text;
   }
   EXPECT_THAT(with_file("n1 slots=4\nn2 slots=4\n").err,
@@ -137,8 +139,12 @@ TEST(CalibrateLogs, HostsMayBeAFile) {
   EXPECT_THAT(other.err,
               HasSubstr("hosts.txt:2: error: '[gpu]' does not name a host and its slots\nhint: a "
                         "line per host, as mpirun takes them: n1 slots=8, or n1:8"));
+  EXPECT_THAT(calibrated("n1").err, HasSubstr("takes all 16 ranks as on one host, 'n1', as"));
+  EXPECT_EQ(with_file("node = n1\n").code, 2);
+  EXPECT_THAT(calibrated(scratch.file(".")).err, HasSubstr("is not a file of hosts"));
   EXPECT_THAT(with_file("# none\n").err, HasSubstr("hosts.txt: error: names no hosts"));
-  for (const std::string& absent : {scratch.file("absent"), std::string("absent.txt")}) {
+  for (const std::string& absent : {scratch.file("absent"), std::string("absent.txt"),
+                                    std::string("machinefile"), std::string("nodes")}) {
     const Outcome outcome = calibrated(absent);
     EXPECT_EQ(outcome.code, 2);
     EXPECT_THAT(outcome.err, HasSubstr("--hosts: no file '" + absent + "'"));

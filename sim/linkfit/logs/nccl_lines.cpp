@@ -203,18 +203,6 @@ std::string without_frame(const std::string& line) {
   return rest.size() == line.size() ? line : std::string(trimmed(rest));
 }
 
-std::optional<bool> nvlink_enabled_in(std::string_view line) {
-  constexpr std::string_view name = "NCCL_MNNVL_ENABLE", by_nccl = " set by environment to ";
-  const std::size_t at = line.find(name);
-  if (at == std::string_view::npos) return std::nullopt;
-  std::string_view rest = line.substr(at + name.size());
-  if (rest.starts_with(by_nccl)) rest.remove_prefix(by_nccl.size());
-  rest.remove_prefix(std::min(rest.find_first_not_of(" \t=:,\"'"), rest.size()));
-  const std::string_view digits = rest.substr(0, rest.find_first_not_of("0123456789"));
-  if (digits.empty()) return std::nullopt;
-  return digits.find_first_not_of('0') != std::string_view::npos;
-}
-
 bool begins_as_value(const std::string& word) {
   return word == "N/A" || is_odd(word) || word[0] == '.' || is_digit(word[0]);
 }

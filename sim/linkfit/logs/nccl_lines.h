@@ -47,10 +47,6 @@ std::optional<RowWords> row_words(const std::string& line, bool has_root);
 /// Without what lists, tables and pages put behind a line: quotes, bars, tags ("...0  N/A\",").
 std::string without_frame(const std::string& line);
 
-/// Whether NCCL may use NVLink between hosts, by NCCL_MNNVL_ENABLE in a line; nothing if the line
-/// does not say.
-std::optional<bool> nvlink_enabled_in(std::string_view line);
-
 /// Whether a word, or its beginning, is a number as rows have it. "nan", "inf" and "N/A" are.
 bool is_value(const std::string& word);
 bool begins_as_value(const std::string& word);

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "sim/base/figures.h"
@@ -20,6 +21,14 @@ constexpr int rack_domain = 72;
 
 bool in_racks(const std::string& gpu) {
   return gpu.find("GB200") != std::string::npos || gpu.find("GB300") != std::string::npos;
+}
+
+/// GPUs that are also sold without NVLink between hosts, or whose racks are not known.
+bool may_be_in_racks(const std::string& gpu) {
+  constexpr std::array<const char*, 4> names = {"GH200", "VR200", "VR300", "Rubin"};
+  return in_racks(gpu) || std::ranges::any_of(names, [&](const char* name) {
+           return gpu.find(name) != std::string::npos;
+         });
 }
 
 /// Why the choice leaves the setting out; empty when it does not.
@@ -185,20 +194,25 @@ LogChoice with_domain(const Taken& first, const std::string& file, LogChoice cho
         by_nccl));
     return choice;
   }
-  const bool in_rack = in_racks(first.test->gpu);
+  const std::string& gpu = first.test->gpu;
   const auto told = first.test->nvlink_between_hosts;
+  // NCCL that must use it fails where it cannot.
+  const bool required = first.test->nvlink_set == 1 && may_be_in_racks(gpu) && !in_racks(gpu);
+  const bool in_rack = in_racks(gpu) || required;
   if (between || !told.value_or(in_rack)) return choice;
-  if (!told && first.test->nvlink_forbidden) {
+  if (!told && first.test->nvlink_set == 0) {
     log.notes.emplace_back(
         "takes the hosts as not joined by NVLink, since NCCL_MNNVL_ENABLE is 0; --domain says "
         "otherwise");
     return choice;
   }
   choice.domain = rack_domain;
+  const std::string why = told       ? "since NCCL says MNNVL 1"
+                          : required ? "since NCCL_MNNVL_ENABLE is 1"
+                                     : "as " + gpu + " are joined in racks";
   log.notes.push_back(fmt::format(
       "takes the hosts as one NVLink domain of up to {} GPUs, {}; --domain says otherwise",
-      rack_domain,
-      told ? "since NCCL says MNNVL 1" : "as " + first.test->gpu + " are joined in racks"));
+      rack_domain, why));
   return choice;
 }
 
@@ -231,6 +245,10 @@ Log log_of(const std::vector<NcclTest>& tests, const std::string& file, const Lo
     throw error_in(file, "has no rows below the names of its columns", "run the test to its end");
   }
   if (log.samples.empty() && !log.notes.empty()) throw error_in(file, log.notes.front());
+  if (!choice.only_host.empty() && !first.test->ranks.hosts()) {
+    log.notes.push_back(fmt::format("takes all {} as on one host, '{}', as --hosts says",
+                                    counted(first.setting.ranks, "rank"), choice.only_host));
+  }
   log.runs = static_cast<int>(all.taken.size());
   log.notes.insert(log.notes.end(), all.notes.begin(), all.notes.end());
   return log;

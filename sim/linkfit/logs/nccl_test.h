@@ -36,7 +36,7 @@ struct NcclTest {
   std::set<std::string> rank_tags;           // what is before the lines of ranks
   std::optional<bool> nvlink_between_hosts;  // as NCCL says (MNNVL)
   std::set<int> nvlink_domains;              // GPUs of each, as NCCL says (cliqueSize)
-  bool nvlink_forbidden = false;             // between hosts, by NCCL_MNNVL_ENABLE=0
+  std::optional<int> nvlink_set;             // between hosts, by NCCL_MNNVL_ENABLE
   std::string gpu, library, date;
   bool has_table = false;
   bool checked = true;  // each row was compared with the right result

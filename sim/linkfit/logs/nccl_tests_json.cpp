@@ -10,9 +10,10 @@
 
 #include "sim/base/error.h"
 #include "sim/base/json.h"
+#include "sim/base/read_number.h"
 #include "sim/linkfit/logs/formats.h"
-#include "sim/linkfit/logs/nccl_lines.h"
 #include "sim/linkfit/logs/nccl_test.h"
+#include "sim/linkfit/logs/nvlink_setting.h"
 
 namespace moesim {
 namespace {
@@ -88,10 +89,7 @@ class JsonLog {
     if (root_.contains("nccl_version")) {
       test_.library = fmt::format("NCCL {}", root_["nccl_version"].dump());
     }
-    for (const char* said : {"env", "args"}) {
-      const auto enabled = nvlink_enabled_in(root_.value(said, json()).dump());
-      if (enabled) test_.nvlink_forbidden = !*enabled;
-    }
+    for (const char* said : {"args", "env"}) take_nvlink(root_.value(said, json()));
     const json results = part(root_, "results", &json::is_array);
     for (std::size_t i = 0; i < results.size(); ++i) read_result(results[i], i);
     const json bounds = part(root_, "out_of_bounds", &json::is_object);
@@ -114,6 +112,25 @@ class JsonLog {
            "give the file that a test of nccl-tests wrote with -J");
     }
     return *at;
+  }
+
+  /// Takes NCCL_MNNVL_ENABLE from "NAME=0", {"NAME": "0"} or {"name": "NAME", "value": "0"}, also
+  /// of a list.
+  void take_nvlink(const json& said) {
+    const std::string name(nvlink_variable);
+    const auto take = [&](const json& value) {
+      const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+      if (const auto number = parse_integer<int>(text)) test_.nvlink_set = number;
+    };
+    if (said.is_array()) {
+      for (const json& each : said) take_nvlink(each);
+    } else if (said.is_object() && said.contains(name)) {
+      take(said[name]);
+    } else if (said.is_object() && said.value("name", json()) == json(name)) {
+      take(said.value("value", json()));
+    } else if (said.is_string() && said.get<std::string>().starts_with(name + "=")) {
+      take(said.get<std::string>().substr(name.size() + 1));
+    }
   }
 
   void read_setting() {

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -18,6 +17,7 @@
 #include "sim/linkfit/logs/nccl_lines.h"
 #include "sim/linkfit/logs/nccl_rows.h"
 #include "sim/linkfit/logs/nccl_table.h"
+#include "sim/linkfit/logs/nvlink_switch.h"
 #include "sim/linkfit/logs/wrapped_lines.h"
 
 namespace moesim {
@@ -27,15 +27,6 @@ namespace {
 const std::vector<std::string> todays_columns = {"size",  "count", "type",  "redop",  "root",
                                                  "time",  "algbw", "busbw", "#wrong", "time",
                                                  "algbw", "busbw", "#wrong"};
-
-/// Whether a line is a launcher's command: what it sets is for the test that follows.
-bool is_command(std::string_view line) {
-  if (line.find("export NCCL_") != std::string_view::npos) return false;
-  constexpr std::array<std::string_view, 6> signs = {"mpirun",  "mpiexec", "srun",
-                                                     "orterun", "_perf",   "-x "};
-  return std::ranges::any_of(
-      signs, [&](std::string_view sign) { return line.find(sign) != std::string_view::npos; });
-}
 
 class TextLog {
  public:
@@ -65,8 +56,7 @@ class TextLog {
     finish();
     tests_.emplace_back().line = number_;
     tests_.back().program = mentioned_;
-    tests_.back().nvlink_forbidden = !nvlink_of_command_.value_or(nvlink_enabled_);
-    nvlink_of_command_.reset();
+    tests_.back().nvlink_set = nvlink_.take_for_test();
     rows_ = {};
   }
 
@@ -95,7 +85,13 @@ class TextLog {
 
   void library(const LibraryOutput& output, const std::string& line) {
     if (!output.info) ending(line.substr(output.at));
-    environment(output.text, true);
+    if (const auto value = nvlink_said_by_nccl(output.text)) {
+      if (!tests_.empty() && !test().has_table) {
+        test().nvlink_set = value;
+      } else {
+        nvlink_.set_for_next_test(value);
+      }
+    }
     // What it says after the table is of communicators that end, or of the next test.
     if (!tests_.empty() && test().has_table) return;
     if (const std::string spans = word_after(output.text, " MNNVL ");
@@ -115,20 +111,12 @@ class TextLog {
                                bus.empty() ? "" : word_after(output.text, " cudaDev ") + " " + bus);
   }
 
-  /// Notes what NCCL_MNNVL_ENABLE is for a test, by a command for the next, or for all.
-  void environment(const std::string& line, bool by_nccl) {
-    // Manifests of Kubernetes have the value in the line below the name.
-    constexpr const char* name = "NCCL_MNNVL_ENABLE";
-    const bool is_value = std::exchange(name_before_, line.ends_with(name));
-    const auto enabled = nvlink_enabled_in(is_value ? name + word_after(line, "value:") : line);
-    if (!enabled) return;
-    const bool begun = !tests_.empty() && !test().has_table;
-    if (begun && (by_nccl || !test().ranks.listed())) {
-      test().nvlink_forbidden = !*enabled;
-    } else if (by_nccl || is_command(line)) {
-      nvlink_of_command_ = enabled;
-    }
-    if (!by_nccl && !is_command(line)) nvlink_enabled_ = *enabled;
+  /// What is set after a test began, and before it lists its ranks, is for this test.
+  void environment(const std::string& line) {
+    const auto setting = nvlink_.read(line);
+    if (!setting || tests_.empty() || test().has_table || test().ranks.listed()) return;
+    test().nvlink_set = setting->value;
+    if (setting->scope == NvlinkSetting::Scope::command) nvlink_.take_for_test();
   }
 
   /// A line without what NCCL printed.
@@ -202,7 +190,7 @@ class TextLog {
     } else if (has("Avg bus bandwidth")) {
       return true;
     } else {
-      environment(line, false);
+      environment(line);
       mention(program_in(line));
       return false;
     }
@@ -268,10 +256,8 @@ class TextLog {
   const LogChoice& choice_;
   int number_ = 0;  // of the line
   std::vector<NcclTest> tests_;
-  std::string mentioned_;                  // the test of the last command
-  bool nvlink_enabled_ = true;             // between hosts, as far as is set for all tests
-  std::optional<bool> nvlink_of_command_;  // the same for the next test
-  bool name_before_ = false;               // NCCL_MNNVL_ENABLE ends the line before
+  std::string mentioned_;  // the test of the last command
+  NvlinkSwitch nvlink_;    // between hosts
   NcclRows rows_;
 };
 

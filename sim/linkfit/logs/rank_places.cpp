@@ -10,15 +10,27 @@
 #include <vector>
 
 #include "sim/base/figures.h"
+#include "sim/base/lower_case.h"
 
 namespace moesim {
+namespace {
+
+/// Whether a name of a host stands for any: "localhost", "xx", "***".
+bool is_stand_in(const std::string& host) {
+  const std::string name = lower_case(host.substr(0, host.find('.')));
+  const bool alike = name.size() > 1 && name.find_first_not_of(name[0]) == std::string::npos;
+  return alike || name == "localhost" || name == "host" || name == "hostname" || name == "redacted";
+}
+
+}  // namespace
 
 void RankPlaces::add_listed(int rank, int group, const std::string& host,
                             const std::string& address, int device) {
   const bool is_new = listed_.try_emplace(rank, Place{group, host}).second;
   repeated_ = repeated_ || !is_new;
   if (!is_new || address.empty()) return;
-  note_gpu(listed_gpus_, fmt::format("{} {} {} {}", group, host, device, address), rank);
+  note_gpu(listed_gpus_[fmt::format("{} {}", group, host)], fmt::format("{}", device), address,
+           rank);
 }
 
 void RankPlaces::add_from_nccl(int rank, int ranks, const std::string& host,
@@ -26,12 +38,27 @@ void RankPlaces::add_from_nccl(int rank, int ranks, const std::string& host,
   nccl_hosts_[rank] = host;
   if (ranks > nccl_ranks_) nccl_gpus_ = {};  // those were of a part of the ranks
   nccl_ranks_ = std::max(nccl_ranks_, ranks);
-  if (!gpu.empty() && ranks == nccl_ranks_) note_gpu(nccl_gpus_, host + " " + gpu, rank);
+  if (gpu.empty() || ranks != nccl_ranks_) return;
+  const std::size_t blank = gpu.find(' ');
+  const std::string device = blank == std::string::npos ? "" : gpu.substr(0, blank);
+  note_gpu(nccl_gpus_["0 " + host], device, gpu.substr(blank + 1), rank);
 }
 
-void RankPlaces::note_gpu(Gpus& gpus, const std::string& gpu, int rank) const {
-  const auto [known, is_new] = gpus.ranks.try_emplace(gpu, rank);
+void RankPlaces::note_gpu(Gpus& gpus, const std::string& device, const std::string& address,
+                          int rank) const {
+  gpus.addresses.insert(address);
+  const auto [known, is_new] = gpus.ranks.try_emplace(device + " " + address, rank);
   gpus.shared = gpus.shared || (!is_new && known->second / local_ != rank / local_);
+}
+
+bool RankPlaces::hosts_share_a_name(const GpusByHost& all) {
+  return std::ranges::any_of(all, [](const auto& one) {
+    const auto& [key, gpus] = one;
+    // One byte of an address that all GPUs have tells nothing of them.
+    const bool byte = gpus.addresses.begin()->starts_with("0x") && gpus.addresses.size() == 1;
+    const bool one_gpu = gpus.ranks.size() == 1 || byte;
+    return gpus.shared && !(one_gpu && !is_stand_in(key.substr(key.find(' ') + 1)));
+  });
 }
 
 bool RankPlaces::in_first_group(const Place& place) const {
@@ -81,7 +108,8 @@ std::map<int, std::string> RankPlaces::placed() const {
 
 std::map<std::string, int> RankPlaces::ranks_by_host() const {
   const std::map<int, std::string> known = placed();
-  if (known.empty() || listed_gpus_.shared || nccl_gpus_.shared) return {};
+  if (known.empty() || hosts_share_a_name(listed_gpus_) || hosts_share_a_name(nccl_gpus_))
+    return {};
   std::map<std::string, int> ranks_of;
   const bool all = ranks_of_first_group() == std::ssize(listed_);
   int next = 0;

@@ -18,7 +18,8 @@ class RankPlaces {
   void set_local(int ranks) { local_ = ranks; }
   /// A rank that the test lists. Ranks of other groups than the first run tests of their own. If
   /// two processes of a group have one GPU by host, device and address, several hosts share a name
-  /// (containers, names that were taken out): NCCL refuses to put two processes on a GPU.
+  /// (containers, names that were taken out), unless all that the name has are on one GPU, as NCCL
+  /// may be told to allow. Older tests print one byte of an address, which GPUs may share.
   void add_listed(int rank, int group, const std::string& host, const std::string& address = "",
                   int device = -1);
   /// A rank that NCCL's own log lines name, and its GPU if they do.
@@ -49,13 +50,16 @@ class RankPlaces {
   int local_ = 1;
   std::map<int, Place> listed_;
   bool repeated_ = false;
-  /// GPUs, a rank of each, and whether two processes share one.
+  /// Of a name: GPUs with a rank of each, their addresses, and whether two processes share one.
   struct Gpus {
     std::map<std::string, int> ranks = {};
+    std::set<std::string> addresses = {};
     bool shared = false;
   };
-  void note_gpu(Gpus& gpus, const std::string& gpu, int rank) const;
-  Gpus listed_gpus_, nccl_gpus_;
+  using GpusByHost = std::map<std::string, Gpus>;
+  void note_gpu(Gpus& gpus, const std::string& device, const std::string& address, int rank) const;
+  static bool hosts_share_a_name(const GpusByHost& all);
+  GpusByHost listed_gpus_, nccl_gpus_;  // the first by group and host
   std::map<int, std::string> nccl_hosts_;
   int nccl_ranks_ = 0;
 };

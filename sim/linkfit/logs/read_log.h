@@ -15,6 +15,7 @@ struct LogChoice {
   std::optional<int> ranks;
   std::optional<int> hosts;        // names of machines
   std::optional<int> slots;        // ranks that these hosts took
+  std::string only_host;           // the name, if --hosts is one
   std::optional<int> domain;       // GPUs of the run that share NVLink; else those of a host
   std::optional<LinkReach> reach;  // without it fabric when there are several domains
   std::optional<int> test;         // counted from 1, of a log with several

@@ -98,6 +98,89 @@ TEST(NvlinkDomains, OfACommandAreOfItsTest) {
   }
 }
 
+TEST(NvlinkDomains, AreNotToldByWhatIsWrittenOfTheEnvironment) {
+  const std::string text = trays(8).text();
+  for (const char* said :
+       {"#export NCCL_MNNVL_ENABLE=0", "  # export NCCL_MNNVL_ENABLE=0",
+        "##SBATCH --export=ALL,NCCL_MNNVL_ENABLE=0", "#NCCL_MNNVL_ENABLE=0",
+        "// setenv(\"NCCL_MNNVL_ENABLE\", \"0\", 1);",
+        "export NCCL_DEBUG=INFO # NCCL_MNNVL_ENABLE=0",
+        "Without NVLink (NCCL_MNNVL_ENABLE=0) it was slower.",
+        "If I set NCCL_MNNVL_ENABLE=0 the test uses the NICs.",
+        "NCCL_MNNVL_ENABLE=0 gives half of that, see below.",
+        "NCCL_MNNVL_ENABLE=0 -> 45 GB/s, NCCL_MNNVL_ENABLE=2 -> 80 GB/s",
+        "With mpirun -x NCCL_MNNVL_ENABLE=0 we have half of that",
+        "NCCL_MNNVL_ENABLE: 0 is off, 1 on", "| NCCL_MNNVL_ENABLE | 0 to disable |",
+        "export NCCL_MNNVL_ENABLE=0\nunset HOME NCCL_MNNVL_ENABLE",
+        "export NCCL_MNNVL_ENABLE=0\nexport NCCL_MNNVL_ENABLE=",
+        "export NCCL_MNNVL_ENABLE=0\nenv -u NCCL_MNNVL_ENABLE mpirun ./alltoall_perf",
+        "# - name: NCCL_MNNVL_ENABLE\n#   value: \"0\""}) {
+    EXPECT_EQ(read_made(said + std::string("\n") + text).what, in_a_domain) << said;
+  }
+}
+
+TEST(NvlinkDomains, EndAtTheHostBySettingsInManyForms) {
+  const std::string text = trays(8).text();
+  for (const char* said :
+       {"{name: NCCL_MNNVL_ENABLE, value: \"0\"}",
+        "- value: \"0\"\n  name: NCCL_MNNVL_ENABLE",
+        "  NCCL_MNNVL_ENABLE: \"0\"",
+        "os.environ[\"NCCL_MNNVL_ENABLE\"] = \"0\"",
+        "`NCCL_MNNVL_ENABLE`: `0`",
+        "mpiexec -genv NCCL_MNNVL_ENABLE 0 -n 8 ./alltoall_perf",
+        "docker run -e NCCL_MNNVL_ENABLE=0 img mpirun ./alltoall_perf",
+        "mpirun --mca mca_base_env_list \"NCCL_DEBUG=INFO;NCCL_MNNVL_ENABLE=0\" ./a2a",
+        "srun --export=ALL,NCCL_MNNVL_ENABLE=0 ./alltoall_perf",
+        "NCCL_MNNVL_ENABLE=0\nHOME=/r",
+        "export NCCL_DEBUG=INFO NCCL_MNNVL_ENABLE=0 # not 1",
+        "$ env NCCL_MNNVL_ENABLE=0 ./run",
+        "root@n1:~# export NCCL_MNNVL_ENABLE=0",
+        "n1: export NCCL_MNNVL_ENABLE=0",
+        "NCCL_MNNVL_ENABLE=0 \\\n  mpirun ./alltoall_perf",
+        "mpirun -x NCCL_MNNVL_ENABLE=0 \\",
+        "12:00:01 + export NCCL_MNNVL_ENABLE=0",
+        "if true; then export NCCL_MNNVL_ENABLE=0; fi",
+        "+ bash -c 'export NCCL_MNNVL_ENABLE=0; ./alltoall_perf -g 4'",
+        "n1:1:2 [0] NCCL INFO NCCL_MNNVL_ENABLE set by config file /etc/nccl.conf to 0."}) {
+    EXPECT_EQ(read_made(said + std::string("\n") + text).what, between_hosts) << said;
+  }
+}
+
+TEST(NvlinkDomains, OfOneRunAreNotOfLaterRuns) {
+  const std::string text = trays(8).text();
+  LogChoice first, second;
+  first.test = 1;
+  second.test = 2;
+  for (const auto& [off, next] : std::vector<std::pair<std::string, std::string>>{
+           {"$ NCCL_MNNVL_ENABLE=0 ./run.sh\n", "$ ./run.sh\n"},
+           {"$ env NCCL_MNNVL_ENABLE=0 ./run.sh\n", "$ ./run.sh\n"},
+           {"### NCCL_MNNVL_ENABLE=0\n", "### default\n"},
+           {"+ NCCL_MNNVL_ENABLE=0\n+ ./run.sh\n", "+ ./run.sh\n"},
+           {"#!/bin/bash\nexport NCCL_MNNVL_ENABLE=0\n", "#!/bin/bash\nexport NCCL_DEBUG=INFO\n"},
+           {"$ kubectl apply -f x.yaml\n- name: NCCL_MNNVL_ENABLE\n  value: \"0\"\n",
+            "$ kubectl apply -f y.yaml\n"},
+           {"$ export NCCL_MNNVL_ENABLE=0\n", "$ unset NCCL_MNNVL_ENABLE\n"}}) {
+    const std::string both = off + text + next + text;
+    EXPECT_EQ(read_made(both, first).what, between_hosts) << off;
+    EXPECT_EQ(read_made(both, second).what, in_a_domain) << off;
+  }
+  const std::string again =
+      "$ sbatch a.sh\n#SBATCH --export=ALL,NCCL_MNNVL_ENABLE=0\n" + text + "$ sbatch a.sh\n" + text;
+  EXPECT_EQ(read_made(again, second).what, between_hosts);
+  EXPECT_EQ(read_made("$ NCCL_MNNVL_ENABLE=0 ./setup.sh\n$ ./run.sh\n" + text).what, in_a_domain);
+}
+
+TEST(NvlinkDomains, AreThoseThatNcclHadToUse) {
+  MadeLog made = trays(8);
+  made.gpu = "NVIDIA GH200 144G HBM3e";
+  EXPECT_EQ(read_made(made.text()).what, between_hosts);
+  const Log log = read_made("mpirun -x NCCL_MNNVL_ENABLE=1 ./alltoall_perf\n" + made.text());
+  EXPECT_EQ(log.what, in_a_domain);
+  EXPECT_THAT(log.notes, Contains(HasSubstr("since NCCL_MNNVL_ENABLE is 1")));
+  made.gpu = "NVIDIA H100 80GB HBM3";
+  EXPECT_EQ(read_made("export NCCL_MNNVL_ENABLE=1\n" + made.text()).what, between_hosts);
+}
+
 TEST(NvlinkDomains, OfJsonEndAtTheHostIfItsEnvironmentSaysSo) {
   std::string text = read_file(MOESIM_ROOT "/tests/fixtures/logs/alltoall-4.json");
   text = with(text, "\"ngpus\":8", "\"ngpus\":4");
@@ -106,8 +189,14 @@ TEST(NvlinkDomains, OfJsonEndAtTheHostIfItsEnvironmentSaysSo) {
   text.replace(begin, text.find("]", begin) - begin,
                device + "," + with(with(device, "\"rank\":0", "\"rank\":4"), "node0", "node1"));
   EXPECT_EQ(read_made(text).what, in_a_domain);
-  EXPECT_EQ(read_made(with(text, "\"env\":[]", "\"env\":[\"NCCL_MNNVL_ENABLE=0\"]")).what,
-            between_hosts);
+  for (const char* env : {R"(["NCCL_MNNVL_ENABLE=0"])", R"({"NCCL_MNNVL_ENABLE":"0"})",
+                          R"([{"name":"NCCL_MNNVL_ENABLE","value":"0"}])"}) {
+    EXPECT_EQ(read_made(with(text, "\"env\":[]", std::string("\"env\":") + env)).what,
+              between_hosts)
+        << env;
+  }
+  const char* more = R"("events":[{"timestamp":1,"message":"begun"}],"env":[])";
+  EXPECT_EQ(read_made(with(text, "\"env\":[]", more)).what, in_a_domain);
 }
 
 }  // namespace

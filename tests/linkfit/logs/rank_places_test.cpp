@@ -26,12 +26,39 @@ TEST(RankPlaces, ManyRanksMayRunOnOneGpu) {
   EXPECT_EQ(places.hosts(), 1) << "of one process";
 }
 
-// NCCL refuses two processes on a GPU: these are hosts of one name.
-TEST(RankPlaces, ProcessesDoNotShareAGpu) {
+// Unless it is told to allow it, NCCL refuses two processes on a GPU: these are hosts of one name.
+TEST(RankPlaces, ProcessesOfANameThatWasTakenOutDoNotShareAGpu) {
   RankPlaces places;
   for (int rank = 0; rank < 4; ++rank) places.add_listed(rank, 0, "xx", "0000:02:00", 0);
   EXPECT_EQ(places.ranks(), 4);
   EXPECT_FALSE(places.hosts());
+}
+
+TEST(RankPlaces, ProcessesOfAHostMayShareItsOneGpu) {
+  RankPlaces one, two, several;
+  for (int rank = 0; rank < 4; ++rank) {
+    one.add_listed(rank, 0, "lab", "0000:02:00", 0);
+    one.add_from_nccl(rank, 4, "lab", "0 2000");
+    two.add_listed(rank, 0, rank < 2 ? "lab" : "lab2", "0000:02:00", 0);
+    several.add_listed(rank, 0, "lab", rank % 2 == 0 ? "0000:02:00" : "0000:03:00", rank % 2);
+  }
+  EXPECT_EQ(one.hosts(), 1);
+  EXPECT_EQ(two.hosts(), 2);
+  EXPECT_FALSE(several.hosts()) << "of two GPUs each";
+}
+
+TEST(RankPlaces, AByteOfAnAddressDoesNotTellGpusApart) {
+  RankPlaces one, two, split, taken_out;
+  for (int rank = 0; rank < 8; ++rank) {
+    one.add_listed(rank, 0, "n1", "0x01", 0);
+    two.add_listed(rank, 0, rank < 4 ? "n1" : "n2", "0x01", 0);
+    split.add_listed(rank, 0, "n1", "0x00", rank % 4);
+    taken_out.add_listed(rank, 0, "xx", "0x01", 0);
+  }
+  EXPECT_EQ(one.hosts(), 1);
+  EXPECT_EQ(two.hosts(), 2);
+  EXPECT_EQ(split.hosts(), 1) << "each process sees four of eight";
+  EXPECT_FALSE(taken_out.hosts());
 }
 
 TEST(RankPlaces, HostsOfOneNameAreToldByNccl) {
