@@ -49,8 +49,9 @@ std::vector<int> without_mtp(std::vector<int> numbers, const ImportOptions& opti
 }
 
 bool are_moe_layers(const std::vector<int>& numbers, const ImportOptions& options) {
-  // A model that does not say that it has such layers has none: else any numbers would fit.
-  std::vector<int> left = options.mtp_layers > 0 ? without_mtp(numbers, options) : numbers;
+  // A model that does not say that it has layers of MTP has none: else any numbers would fit.
+  if (options.mtp_layers == 0) return numbers == options.moe_layers;
+  std::vector<int> left = without_mtp(numbers, options);
   std::erase(left, -1);
   return left == options.moe_layers;
 }

@@ -99,7 +99,7 @@ const char* name_of(PathKind kind) {
 PathKind path_kind_of(const Op& op) {
   const OpKind kind = op.key.kind;
   if (kind == OpKind::planning || kind == OpKind::host_read) return PathKind::host;
-  if (op.exchange() != nullptr && op.key.stage == Stage::migrate) return PathKind::migration;
+  if (op.key.stage == Stage::migrate) return PathKind::migration;
   const bool tokens = op.exchange() != nullptr && carries_tokens(op.stream);
   if (!tokens && !is_minimum_time(op)) return kind_of_part(part_of(op));
   return op.key.stage == Stage::combine ? PathKind::combine : PathKind::dispatch;
