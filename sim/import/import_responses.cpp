@@ -34,8 +34,10 @@ bool add_routes(RequestRoutes& requests, const JsonElement& beside, const std::s
   if (!routes) return false;
   requests.uses_keys(1);
   requests.begin_at(json_number(json_at(*routes, "start"), 1 << 30));
-  requests.add(encoded_routes(*routes, sglang_type(beside, where), requests.options(), where),
-               where);
+  const NpyArray ids =
+      encoded_routes(*routes, sglang_type(beside, where), requests.options(), where);
+  requests.check_layers(*routes, ids, where);
+  requests.add(ids, where);
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/import/encoded_routes.h"
 
@@ -79,6 +80,20 @@ bool RequestRoutes::is_repeated(const NpyArray& ids) {
   if (!in_choice_ || outside == next_to_choices_.end()) return false;
   next_to_choices_.erase(outside);
   return true;
+}
+
+void RequestRoutes::check_layers(const JsonElement& routes, const NpyArray& ids,
+                                 const std::string& where) {
+  if (!routes.is_string() || ids.shape().size() != 3) return;
+  const std::int64_t layers = ids.shape()[1];
+  const std::int64_t before = std::exchange(layers_of_text_, layers);
+  if (before == 0 || before == layers) return;
+  throw error_in(where,
+                 fmt::format("holds {} bytes of routes that may be of {} layers a token, as those "
+                             "before are not",
+                             ids.shape()[0] * layers * ids.shape()[2], layers),
+                 fmt::format("--layers 0:{} if multi-token prediction is among them, else 0:{}",
+                             std::max(before, layers), std::min(before, layers)));
 }
 
 void RequestRoutes::add(const NpyArray& ids, const std::string& where) {

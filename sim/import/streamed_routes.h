@@ -31,6 +31,10 @@ class RequestRoutes {
   /// Servers and what is before them may each put the same ones into a response: these count once.
   void add(const NpyArray& ids, const std::string& where);
 
+  /// Throws Error if text of routes, which has no shape, was read with another number of layers
+  /// before: of a model with MTP some lengths fit with and without its layers.
+  void check_layers(const JsonElement& routes, const NpyArray& ids, const std::string& where);
+
   /// So many more keys of this response have routes that are read, or that others repeat.
   void uses_keys(std::int64_t keys) { keys_used_ += keys; }
   std::int64_t keys_used() const { return keys_used_; }
@@ -56,6 +60,7 @@ class RequestRoutes {
   ImportSink& sink_;
   std::string id_;  // of a response in chunks; empty: it is whole
   std::int64_t index_ = 0, tokens_ = 0, left_out_ = 0, keys_used_ = 0;
+  std::int64_t layers_of_text_ = 0;  // 0: none so far
   bool in_choice_ = false;
   std::vector<NpyArray> next_to_choices_, in_this_choice_;  // of this response
   std::map<std::string, bool> streams_;  // ids of responses in chunks; whether they have routes

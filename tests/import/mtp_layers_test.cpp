@@ -47,6 +47,26 @@ TEST(LayersOfMtp, MayBeAmongBytes) {
       HasSubstr("or layers of multi-token prediction that the model does not have ('mtp')"));
 }
 
+TEST(LayersOfMtp, AreInAllBytesOrInNone) {
+  const auto response = [](const char* routes) {
+    return fmt::format(
+        R"({{"meta_info": {{"routed_experts": "{}", "routed_experts_dtype": "uint8"}}}})", routes);
+  };
+  // Three tokens of four layers are as many bytes as four of three.
+  const std::string two = response("AAAAAQIDBQEAAAQFBgcDAA=="),
+                    three = response("AAAAAQIDBQEAAAABAgMFAQAAAAECAwUB");
+  const auto told = [&](bool layers) {
+    return told_of("sglang-routes", {{"a.jsonl", two + "\n" + three + "\n"}},
+                   [&](ImportOptions& options) {
+                     options.mtp_layers = 1;
+                     if (layers) options.layers = {0, 1, 2, 3};
+                   });
+  };
+  EXPECT_THAT(told(false), HasSubstr("may be of 3 layers a token, as those before are not\nhint: "
+                                     "--layers 0:4 if multi-token prediction is among them"));
+  EXPECT_THAT(told(true), HasSubstr("\n5 rows: of multi-token prediction\n"));
+}
+
 TEST(LayersOfMtp, MayBeNumbered) {
   std::string rows;
   for (const auto& [token, layer, ids] :
