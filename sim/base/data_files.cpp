@@ -155,12 +155,6 @@ std::string described_in(const std::string& kind, const std::string& path) {
   return path;
 }
 
-/// Whether a name of no data is that of a file, such as "topology.conf" in the working directory.
-bool is_a_file(const std::string& name) {
-  std::error_code unreadable;
-  return !name.empty() && fs::is_regular_file(name, unreadable);
-}
-
 }  // namespace
 
 std::string data_file(const std::string& kind, const std::string& name, const std::string& from) {
@@ -171,8 +165,9 @@ std::string data_file(const std::string& kind, const std::string& name, const st
     if (!found.empty()) return found;
   }
   if (name == "-") throw no_input_here();
+  // A name of no data may be that of a file, such as "topology.conf" in the working directory.
   for (const std::string& file : {beside(from, name), name}) {
-    if (is_a_file(described_in(kind, file))) return described_in(kind, file);
+    if (is_regular_file(described_in(kind, file))) return described_in(kind, file);
   }
   if (is_path_name(name)) {
     throw error_in(name, "no such file", meant_by(kind, fs::path(name).stem().string()));

@@ -170,10 +170,7 @@ void JsonItems::take_item() {
     blocks_.check_packing(text_.size());
     if (c == '\n') ++line_;
     if (c == '{' || c == '[') ++depth;
-    if ((c == '}' || c == ']') && --depth == 0) {
-      spread_ = spread_ || line_ > first_line_;
-      return;
-    }
+    if ((c == '}' || c == ']') && --depth == 0) return;
     if (c == '"' && !take_string()) break;
   }
   cut_ = true;  // the parser says what it expects

@@ -64,7 +64,6 @@ class JsonItems {
   Place place_ = Place::outside;
   bool listed_ = false;  // a list was opened: a comma promises an item
   bool cut_ = false;     // the file ends inside the item
-  bool spread_ = false;  // an item before this one has several lines
   std::string text_;     // of the item
   int line_ = 1, first_line_ = 1;
   std::int64_t number_ = -1;

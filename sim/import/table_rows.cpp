@@ -105,8 +105,8 @@ bool is_markdown_rule(std::string_view line) {
          line.find_first_not_of("|-:+ \t\r") == std::string_view::npos;
 }
 
-/// Two lines that are glued together have more cells than names, with numbers in all but a few of
-/// them. A remark, or a text with commas in the last column, has words there.
+/// A number behind the named cells is of a second line that is glued to this one, as words of a
+/// remark, or of a text with commas, are not.
 void refuse_more_cells(const std::vector<std::string>& cells, const TableHeader& header,
                        const std::string& path, int line) {
   const std::size_t columns = header.names.size();

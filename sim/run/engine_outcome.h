@@ -31,7 +31,7 @@ struct EngineBalancing {
   std::int64_t interval = 0;  // passes between two moves; 0: none moves in the run
   bool stall_stated = false;  // else it is what moving them takes
   std::int64_t plans = 0;     // in the run, over all instances,
-  std::int64_t moves = 0;     // and those that moved experts
+  std::int64_t moves = 0;     // and how many of them moved experts
   Seconds stall{};            // of passes with a plan, on average over the moves if there are any
   bool never_planned() const { return from_loads && !planned && plans == 0; }
 };

@@ -146,8 +146,8 @@ class Sweep {
     again_ = std::ssize(stale.ids);
   }
 
-  /// Rows in the place of those that are stale, so that whoever asks before they have run, or after
-  /// a kill, sees that they are missing, and the same command runs them.
+  /// Rows in the place of stale ones, so that whoever asks before they have run, or after a kill,
+  /// sees that they are missing, and the same command runs them.
   std::vector<SweepRow> to_run_again(const std::set<std::int64_t>& ids) const {
     std::vector<SweepRow> rows;
     for (const std::int64_t id : ids) {

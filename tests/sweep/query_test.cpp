@@ -116,15 +116,6 @@ TEST_F(QueryTest, SaysThatNothingMatchesAndWhatThereIs) {
   EXPECT_EQ(answer(*reader_, {}).parts().size(), 1U);
 }
 
-TEST_F(QueryTest, SaysWhatAnUnfinishedSweepLacks) {
-  EXPECT_THAT(answer(*reader_, {}).text(), Not(HasSubstr("missing")));
-  const std::string path = scratch_ / "stopped.sqlite";
-  SweepStore(path, {"hash", "grid.yaml", 30, {"policy"}})
-      .add({{0, sweep_ok, "", {{"policy", text_value("a")}, {"step_s", real_value(1)}}},
-            {1, sweep_failed, "no such file", {{"policy", text_value("b")}}}});
-  EXPECT_THAT(answer(SweepReader(path), {}).text(), HasSubstr("# 29 of 30 scenarios are missing"));
-}
-
 TEST_F(QueryTest, RanksTheBest) {
   EXPECT_THAT(names({.top = 2}), ElementsAre("b8", "b4"));
   EXPECT_THAT(names({.by = "-step_s", .top = 2}), ElementsAre("b2", "a2"));

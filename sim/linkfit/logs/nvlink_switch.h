@@ -28,7 +28,7 @@ class NvlinkSwitch {
   void begin_jobs(const std::string& line);
   std::optional<NvlinkSetting> in_manifest(const std::string& line);
 
-  std::string begun_;       // a command that goes on in the next line
+  std::string begun_;       // a command that continues in the next line
   std::string before_;      // the last line, if a manifest may go on behind it
   std::optional<int> all_;  // for all tests
   std::optional<NvlinkSetting> job_, command_;

@@ -39,7 +39,7 @@ struct InstanceCounts {
   std::int64_t passes = 0, prompt_passes = 0, mixed_passes = 0;
   std::int64_t padding = 0;
   std::int64_t rebalances = 0;  // plans of a balancer,
-  std::int64_t rearranged = 0;  // and those that moved experts
+  std::int64_t rearranged = 0;  // and how many of them moved experts
   Seconds busy{}, stalled{};
   Seconds moving{};                 // of `stalled`: passes in which experts moved
   Seconds lost{};                   // passes that a lost rank ended, and the recovery after them

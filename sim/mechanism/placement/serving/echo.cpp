@@ -29,20 +29,9 @@ struct Spilled {
 Spilled spilled(std::span<const std::int64_t> counts, int gpus) {
   Spilled result;
   result.mean = std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) / gpus;
-  result.surplus.resize(counts.size());
-  const std::size_t per_gpu = counts.size() / static_cast<std::size_t>(gpus);
-  for (std::size_t first = 0; first < counts.size(); first += per_gpu) {
-    std::vector<std::size_t> own(per_gpu);
-    std::iota(own.begin(), own.end(), first);
-    std::ranges::stable_sort(own, [&](auto a, auto b) { return counts[a] < counts[b]; });
-    std::int64_t sum = 0;
-    for (const std::size_t e : own) {
-      const std::int64_t above = std::max<std::int64_t>(sum - result.mean, 0);
-      sum += counts[e];
-      result.surplus[e] = std::max<std::int64_t>(sum - result.mean, 0) - above;
-    }
-    result.room.push_back(std::max<std::int64_t>(result.mean - sum, 0));
-  }
+  const Uneven of = uneven(counts, gpus, static_cast<double>(result.mean));
+  result.surplus.assign(of.of_experts.begin(), of.of_experts.end());
+  result.room.assign(of.room.begin(), of.room.end());
   return result;
 }
 
@@ -142,6 +131,26 @@ std::vector<Counts> given(const Counts& held, const Counts& clones) {
 }
 
 }  // namespace
+
+Uneven uneven(std::span<const std::int64_t> counts, int gpus, double mean) {
+  Uneven result;
+  result.of_experts.resize(counts.size());
+  const std::size_t per_gpu = counts.size() / static_cast<std::size_t>(gpus);
+  for (std::size_t first = 0; first < counts.size(); first += per_gpu) {
+    std::vector<std::size_t> own(per_gpu);
+    std::iota(own.begin(), own.end(), first);
+    std::ranges::stable_sort(own, [&](auto a, auto b) { return counts[a] < counts[b]; });
+    double sum = 0;
+    for (const std::size_t e : own) {
+      const double above = std::max(sum - mean, 0.0);
+      sum += static_cast<double>(counts[e]);
+      result.of_experts[e] = std::max(sum - mean, 0.0) - above;
+    }
+    result.surplus.push_back(std::max(sum - mean, 0.0));
+    result.room.push_back(std::max(mean - sum, 0.0));
+  }
+  return result;
+}
 
 llep::Plan plan(std::span<const std::int64_t> counts, int gpus, int slots) {
   llep::applies(counts, gpus, 0);  // throws for counts that cannot be spread

@@ -12,6 +12,15 @@
 
 namespace moesim::echo {
 
+/// Token-slots of loads above a mean, and below it.
+struct Uneven {
+  std::vector<double> surplus;     // [gpu]
+  std::vector<double> of_experts;  // [expert] its part of the surplus: most loaded ones give first
+  std::vector<double> room;        // [gpu]
+};
+/// Experts are at their homes, equally many on each GPU.
+Uneven uneven(std::span<const std::int64_t> counts, int gpus, double mean);
+
 /// What leaves its home: of every GPU above the mean (rounded down) the surplus, from its most
 /// loaded experts. GPUs below it have room up to the mean, and `slots` spare slots.
 ///  - With one slot, GPUs take one expert each, those with the most room first: approximate bin

@@ -19,24 +19,9 @@ using Row = std::vector<double>;
 
 double sum_of(const Row& row) { return std::accumulate(row.begin(), row.end(), 0.0); }
 
-/// What GPUs have above the mean, and below it.
-struct Uneven {
-  double mean = 0;
-  Row surplus, room;  // [gpu]
-};
-
-Uneven uneven(std::span<const std::int64_t> counts, std::size_t gpus) {
-  const std::size_t per_gpu = counts.size() / gpus;
-  Row loads(gpus);
-  for (std::size_t e = 0; e < counts.size(); ++e) {
-    loads[e / per_gpu] += static_cast<double>(counts[e]);
-  }
-  Uneven result{sum_of(loads) / static_cast<double>(gpus), {}, {}};
-  for (const double load : loads) {
-    result.surplus.push_back(std::max(load - result.mean, 0.0));
-    result.room.push_back(std::max(result.mean - load, 0.0));
-  }
-  return result;
+double mean_load(std::span<const std::int64_t> counts, std::size_t gpus) {
+  const auto all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  return static_cast<double>(all) / static_cast<double>(gpus);
 }
 
 /// [from][to] token-slots, at most the room of each GPU.
@@ -70,35 +55,18 @@ std::vector<Row> transport(const Uneven& of, std::span<const int> hosts, double 
   return spread;
 }
 
-/// What every expert has to give: of each GPU the surplus over the mean, from its most loaded ones.
-Row surplus_of_experts(std::span<const std::int64_t> counts, std::size_t gpus, double mean) {
-  Row surplus(counts.size());
-  const std::size_t per_gpu = counts.size() / gpus;
-  for (std::size_t first = 0; first < counts.size(); first += per_gpu) {
-    std::vector<std::size_t> own(per_gpu);
-    std::iota(own.begin(), own.end(), first);
-    std::ranges::stable_sort(own, [&](auto a, auto b) { return counts[a] < counts[b]; });
-    double sum = 0;
-    for (const std::size_t e : own) {
-      const double above = std::max(sum - mean, 0.0);
-      sum += static_cast<double>(counts[e]);
-      surplus[e] = std::max(sum - mean, 0.0) - above;
-    }
-  }
-  return surplus;
-}
-
 class Cloning {
  public:
   Cloning(std::span<const std::int64_t> counts, std::span<const int> hosts, double host_cost)
       : hosts_(hosts),
         per_gpu_(counts.size() / hosts.size()),
-        of_(uneven(counts, hosts.size())),
+        mean_(mean_load(counts, hosts.size())),
+        of_(uneven(counts, static_cast<int>(hosts.size()), mean_)),
         spread_(transport(of_, hosts, host_cost)),
-        left_(surplus_of_experts(counts, hosts.size(), of_.mean)),
+        left_(of_.of_experts),
         room_(of_.room),
         clones_(counts.size(), Row(hosts.size())),
-        bonus_(of_.mean / static_cast<double>(per_gpu_)),
+        bonus_(mean_ / static_cast<double>(per_gpu_)),
         far_(1 / host_cost) {}
 
   /// One clone for every GPU that has room, as far as there are experts.
@@ -170,6 +138,7 @@ class Cloning {
 
   std::span<const int> hosts_;
   std::size_t per_gpu_;
+  double mean_;
   Uneven of_;
   std::vector<Row> spread_;  // [from][to]
   Row left_, room_;          // [expert], [gpu]
