@@ -125,7 +125,9 @@ void add_advise_command(CommandLine& app) {
       .add_option("--top", flags->shown,
                   "candidates to show (default 5); 1: no comparison with the second")
       .range(1, 1 << 20);
-  command.add_option("--finals", flags->finals, "the best N are simulated at flow (default 3)")
+  command
+      .add_option("--finals", flags->finals,
+                  "the best N, if close, are simulated at flow (default 3)")
       .range(0, 1 << 20);
   command
       .add_option(

@@ -26,6 +26,9 @@ constexpr double usual_part = 0.2;        // of the candidates at `port`,
 constexpr std::int64_t fewest_runs = 12;  // but of small grids so many
 constexpr double part_at_analytic = 0.6;  // of the time, if it is short
 constexpr double as_fast = 1 + 1e-6;
+// Times at `port` and `flow` differ by 26 % at most (docs/results/fidelity.md): one that is slower
+// by more has no chance there.
+constexpr double may_win_at_flow = 4.0 / 3;
 constexpr int most_reasons = 3;
 
 class Adviser {
@@ -134,8 +137,10 @@ class Adviser {
 
   /// The best few at `flow`, which then decides among them.
   void finals() {
-    const auto few =
-        std::min<std::ptrdiff_t>(end_of_comparable() - ranked_.begin(), options_.finals);
+    const double slowest = may_win_at_flow * port_.time(ranked_.front());
+    const auto close = std::find_if(ranked_.cbegin(), end_of_comparable(),
+                                    [&](std::int64_t id) { return port_.time(id) > slowest; });
+    const auto few = std::min<std::ptrdiff_t>(close - ranked_.cbegin(), options_.finals);
     if (few < 2) return;
     const std::vector<std::int64_t> best(ranked_.begin(), ranked_.begin() + few);
     flow_.run(best);

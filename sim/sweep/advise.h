@@ -25,7 +25,7 @@ struct AdviseOptions {
   double budget = 600;                   // seconds
   std::optional<double> most_part = {};  // of the possible ones: simulated at `port`. Else a fifth,
                                          // at least 12
-  int finals = 3;                        // at `flow`; 0: none
+  int finals = 3;                        // at `flow` if they are close; 0: none
   std::function<bool()> stop = [] { return false; };
   bool lossy = false;  // lossy candidates may win, too (winners.h)
 };

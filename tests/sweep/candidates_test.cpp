@@ -108,6 +108,9 @@ TEST_F(AdviceTest, RowsAreRankedByTheFinestTimeThatTheyHave) {
   EXPECT_LE(*flow.rows[0][4].value, *flow.rows[1][4].value);
   const Table one = table(two, options(1));
   EXPECT_EQ(one.rows[0][4].text, "-") << "one has nobody to be compared with";
+  const SweepGrid apart =
+      grid("policy: alltoall\naxes: {topology.node.nics.bandwidth: [50 GB/s, 5 GB/s]}\n");
+  EXPECT_EQ(table(apart, options(2)).rows[0][4].text, "-") << "flow would not turn them";
 }
 
 TEST_F(AdviceTest, SaysHowManyWereSimulatedAndWhatTheNextNeeds) {
