@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "sim/base/container_log.h"
+#include "sim/base/exported_log.h"
 #include "sim/base/error.h"
 #include "sim/base/text.h"
 #include "sim/launched/argument_dumps.h"
@@ -249,7 +249,7 @@ const char* name_of(LaunchSoftware software) {
 
 LaunchFile launch_file_of(const std::string& text, const std::string& file) {
   check_text(text, file);
-  const auto container = container_lines(text, file);
+  const auto container = exported_lines(text, file);
   const std::string& printed = container ? *container : text;
   if (auto log = from_log(printed, file)) return std::move(*log);
   if (file.ends_with(".yaml") || file.ends_with(".yml") || file.ends_with(".json")) {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "sim/base/container_log.h"
+#include "sim/base/exported_log.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/gzip.h"
@@ -90,7 +90,7 @@ Log parse(const std::string& text, const std::string& file, const LogChoice& cho
   }
   // Within a container's log the keys of results would be in quotes of their own.
   if (!holds_json(text)) {
-    if (const auto lines = container_lines(text, file)) return parse(*lines, file, choice);
+    if (const auto lines = exported_lines(text, file)) return parse(*lines, file, choice);
   }
   if (is_of_mscclpp(text)) throw of_other_program(file, "mscclpp-test");
   if (is_object(text, first) && !holds_json(text)) check_program(text, file);

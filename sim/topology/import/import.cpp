@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "sim/base/container_log.h"
+#include "sim/base/exported_log.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/pasted_text.h"
@@ -92,7 +92,7 @@ ClusterFacts parse_facts(const std::string& text, const std::string& name) {
     throw error_in(name, "is a log of NCCL, which does not describe a cluster",
                    "NCCL_TOPO_DUMP_FILE=topo.xml makes NCCL write what does");
   }
-  if (const auto lines = container_lines(text, name)) return parse_facts(*lines, name);
+  if (const auto lines = exported_lines(text, name)) return parse_facts(*lines, name);
   const std::string printed = as_printed(text);
   switch (foreign_form(printed)) {
     case ForeignForm::xml:
