@@ -18,6 +18,7 @@
 #include "sim/export/chakra.h"
 #include "sim/export/engine_placement.h"
 #include "sim/export/goal.h"
+#include "sim/export/message_steps.h"
 #include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/flags/shared_flags.h"
@@ -122,11 +123,20 @@ void export_placement(const ExportOptions& options) {
              exported.steps.number(last));
 }
 
+/// Simulators of messages between ranks have no memory of hosts.
+void warn_of_hosts(const Plan& plan) {
+  const Bytes bytes = copied_with_hosts(plan);
+  if (bytes.value == 0) return;
+  fmt::print(stderr, "warning: {} that GPUs copy to and from the memory of hosts are left out\n",
+             to_string(bytes));
+}
+
 void export_goal(const ExportOptions& options) {
   Exported exported(options.scenario.read());
   const Plan plan = exported.fitting_step(0).plan;
   const GpuModels& gpus = exported.inputs.clusters[0].gpus;
   options.out.write(to_goal(plan, gpus));
+  warn_of_hosts(plan);
   fmt::print(options.out.beside(), "{} of {} GPUs\n", counted(plan.ops.size(), "op"), plan.gpus);
 }
 
@@ -155,6 +165,7 @@ void export_chakra(const ChakraOptions& options) {
   }
   write_files(files);
   remove_more_ranks(options.out, files.size());
+  warn_of_hosts(plan);
   fmt::print("{} of {} GPUs in {}.0.et to {}.{}.et\n", counted(plan.ops.size(), "op"), plan.gpus,
              options.out, options.out, plan.gpus - 1);
 }

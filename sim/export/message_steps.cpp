@@ -79,4 +79,13 @@ void visit_message_steps(const Plan& plan, const GpuModels& gpus,
   }
 }
 
+Bytes copied_with_hosts(const Plan& plan) {
+  Bytes sum;
+  for (const Op& op : plan.ops) {
+    if (op.exchange() != nullptr && op.exchange()->with_hosts)
+      sum += op.exchange()->traffic.total();
+  }
+  return sum;
+}
+
 }  // namespace moesim

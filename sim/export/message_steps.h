@@ -32,4 +32,7 @@ struct MessageStep {
 void visit_message_steps(const Plan& plan, const GpuModels& gpus,
                          const std::function<void(GpuId, const MessageStep&)>& visit);
 
+/// What GPUs and the memory of their hosts copy, which is in no step: it has no second rank.
+Bytes copied_with_hosts(const Plan& plan);
+
 }  // namespace moesim

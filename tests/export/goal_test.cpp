@@ -8,6 +8,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "sim/export/message_steps.h"
 #include "tests/export/fixtures.h"
 #include "tests/plan/fixtures.h"
 
@@ -97,6 +98,16 @@ TEST(Goal, WaitsForTheExchangeAsAWhole) {
             "l3: calc 0\n"
             "l3 requires l2\n"
             "}\n");
+}
+
+/// A copy to the memory of a host is no message; how much is left out can be said.
+TEST(Goal, LeavesOutCopiesToHosts) {
+  Plan plan = small_plan();
+  EXPECT_EQ(copied_with_hosts(plan), Bytes(0));
+  plan.add(exchange("offload", {1}, matrix(1, 100, {{0, 0, 5}}), {2}));
+  std::get<Exchange>(plan.ops.back().work).with_hosts = true;
+  EXPECT_EQ(copied_with_hosts(plan), Bytes(500));
+  EXPECT_EQ(read(to_goal(plan, gpus(3))).sent, read(to_goal(small_plan(), gpus(3))).sent);
 }
 
 }  // namespace
