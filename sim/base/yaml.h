@@ -83,6 +83,8 @@ class YamlValue {
   void warning(const std::string& message, const std::string& hint = "") const;
   /// Notes a file that the value names, whose content counts as that of the document.
   void note_file(const std::string& path) const;
+  /// The file of its document, as it was named.
+  const std::string& file() const;
 
  private:
   friend class YamlMap;

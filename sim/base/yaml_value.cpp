@@ -61,6 +61,8 @@ void YamlValue::note_file(const std::string& path) const {
   doc_->state_->noted_files.push_back(path);
 }
 
+const std::string& YamlValue::file() const { return doc_->file(); }
+
 bool YamlValue::is_scalar() const { return node_->IsScalar(); }
 bool YamlValue::is_list() const { return node_->IsSequence(); }
 bool YamlValue::is_map() const { return node_->IsMap(); }

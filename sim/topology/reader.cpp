@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "sim/base/data_files.h"
 #include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/base/pasted_text.h"
@@ -71,13 +70,12 @@ int read_generated(const YamlMap& map, const ClusterLimits& limits, ClusterSpec&
 }
 
 /// What was measured of the whole cluster, by a name or a path.
-std::optional<ClusterCalibration> find_calibration(const YamlValue& name, const std::string& from) {
+std::optional<ClusterCalibration> find_calibration(const YamlValue& name) {
   const std::string hint = "the NAME.calib.yaml that `moesim-hw calibrate` wrote";
   const std::string text = name.string();
-  const bool is_path = text.find('/') != std::string::npos || text.ends_with(".yaml");
   std::string path;
   try {
-    path = data_file("topologies", is_path ? text : text + ".calib", from);
+    path = calibration_file(name);
   } catch (const Error& error) {
     name.error(error.diagnostics().front().message, hint);
     return std::nullopt;
@@ -138,7 +136,7 @@ TopologyFile topology_of(YamlDocument& document, const ClusterLimits& limits) {
     costs = read_costs(map);
     connections = map.find("connections");
     calibrated = map.find("calibration");
-    if (calibrated) calibration = find_calibration(*calibrated, document.file());
+    if (calibrated) calibration = find_calibration(*calibrated);
     if (!map.find("vertices")) {
       sites = read_generated(map, limits, spec);
     } else {

@@ -2,6 +2,7 @@
 // Links whose bandwidth depends on the bytes of an exchange.
 #include "sim/topology/bandwidth_table.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -187,6 +188,15 @@ TEST_F(CalibrationFile, GivesALinkItsTableAndLatency) {
       parse_topology(with("    calibration: " + path_.string() + "\n    latency: 1 us\n"), "t")
           .topology);
   EXPECT_EQ(faster.links().front().latency, Seconds(1e-6));
+}
+
+TEST_F(CalibrationFile, IsFoundNextToTheTopologyThatNamesIt) {
+  const std::string topology = (path_.parent_path() / "moesim-test-topology.yaml").string();
+  for (const char* name : {"moesim-test", "moesim-test.calib.yaml", "./moesim-test.calib.yaml"}) {
+    const std::string text = with(fmt::format("    calibration: {}\n", name));
+    EXPECT_EQ(parse_topology(text, topology).topology.links().front().latency, Seconds(3e-6))
+        << name;
+  }
 }
 
 TEST_F(CalibrationFile, IsReadByItself) {

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/data_files.h"
+#include "sim/base/files.h"
 #include "sim/base/units.h"
 #include "sim/topology/read/spec_reader.h"
 
@@ -65,6 +67,16 @@ std::shared_ptr<const BandwidthTable> read_bandwidth_table(const YamlValue& valu
     return nullptr;
   }
   return sound ? std::make_shared<const BandwidthTable>(std::move(points)) : nullptr;
+}
+
+std::string calibration_file(const YamlValue& name) {
+  const std::string text = name.string();
+  if (text.find('/') != std::string::npos || text.ends_with(".yaml")) {
+    return data_file("topologies", text, name.file());
+  }
+  const auto next_to = std::filesystem::path(name.file()).replace_filename(text + ".calib.yaml");
+  if (is_regular_file(next_to.string())) return next_to.string();
+  return data_file("topologies", text + ".calib", name.file());
 }
 
 LinkCalibration read_calibration(const std::string& path) {

@@ -22,6 +22,10 @@ struct LinkCalibration {
 /// Records the errors; nothing when there are any.
 std::shared_ptr<const BandwidthTable> read_bandwidth_table(const YamlValue& value);
 
+/// The file that a key `calibration` names, by a path or by NAME of NAME.calib.yaml, which may be
+/// next to the file of the key. Throws Error when there is none.
+std::string calibration_file(const YamlValue& name);
+
 /// Reads a file; throws Error with all its mistakes.
 LinkCalibration read_calibration(const std::string& path);
 

@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "sim/base/data_files.h"
 #include "sim/base/units.h"
 #include "sim/topology/asymptote.h"
 #include "sim/topology/read/calibration_reader.h"
@@ -98,9 +97,7 @@ Wire read_calibrated(const YamlMap& map, const YamlValue& name) {
   const auto bandwidth = map.find("bandwidth");
   std::string path;
   try {
-    const std::string text = name.string();
-    const bool is_path = text.find('/') != std::string::npos || text.ends_with(".yaml");
-    path = data_file("topologies", is_path ? text : text + ".calib");
+    path = calibration_file(name);
   } catch (const Error& error) {
     name.error(
         error.diagnostics().front().message,
