@@ -130,6 +130,11 @@ Error too_short(const RoutingTrace& trace, const TraceStep& step,
   if (options.tokens_per_rank && *poorest > 0) {
     hint += fmt::format(" or tokens_per_rank of at most {}", *poorest);
   }
+  const auto ranks = static_cast<std::size_t>(options.ranks);
+  if (trace.info().phase == Phase::synthetic && step.sequence_lengths().size() < ranks &&
+      step.tokens() >= wanted * options.ranks) {
+    hint = fmt::format("draw one sequence for each rank: sequences={}; or {}", ranks, hint);
+  }
   return Error(
       fmt::format("trace '{}' is too short: step {} ({} in {}{}) leaves rank {} of {} with {}, "
                   "fewer than one batch of {}",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/trace/batches.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -153,6 +154,21 @@ TEST(Batches, RecordedSourceRanksDoNotMatter) {
   arrays.source_ranks = {5, 5, 5, 5};
   const RoutingTrace trace(info, {make_step(info, std::move(arrays))});
   EXPECT_EQ(text(make_batches(trace, {.ranks = 2}).batches[0]), "0+2 | 2+2");
+}
+
+TEST(Batches, ADrawnTraceMayHaveMoreSequences) {
+  TraceInfo info;
+  info.model = info.name = "drawn";
+  info.experts = 4;
+  info.top_k = 1;
+  info.layers = {0};
+  info.phase = Phase::synthetic;
+  StepArrays arrays;
+  arrays.ids = IdArray(4, {0, 1, 2, 3});
+  arrays.sequence_lengths = {4};
+  const RoutingTrace trace(info, {make_step(info, std::move(arrays))});
+  EXPECT_THAT(error_of([&] { make_batches(trace, {.ranks = 2, .tokens_per_rank = 2}); }),
+              testing::HasSubstr("hint: draw one sequence for each rank: sequences=2; or `repeat"));
 }
 
 TEST(Batches, ATraceTooShortNamesTheRepeatThatIsEnough) {
