@@ -14,8 +14,9 @@
 namespace moesim {
 namespace {
 
-/// nlohmann's parser is a loop, but what walks its trees recurses: copies, dumps and ours.
-void check_nesting(std::string_view text, const JsonPlace& place) {
+/// Where lists and objects are nested deeper than max_nesting; npos if nowhere. nlohmann's parser
+/// is a loop, but what walks its trees recurses: copies, dumps and ours.
+std::size_t too_deep_at(std::string_view text) {
   int depth = 0;
   bool quoted = false;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -25,14 +26,20 @@ void check_nesting(std::string_view text, const JsonPlace& place) {
     } else if (quoted) {
       if (c == '\\') ++at;
     } else if (c == '[' || c == '{') {
-      if (++depth <= max_nesting) continue;
-      throw error_at(place.file, text, at,
-                     fmt::format("more than {} lists and objects inside each other", max_nesting),
-                     place.hint, place.first_line);
+      if (++depth > max_nesting) return at;
     } else if (c == ']' || c == '}') {
       --depth;
     }
   }
+  return std::string_view::npos;
+}
+
+void check_nesting(std::string_view text, const JsonPlace& place) {
+  const std::size_t at = too_deep_at(text);
+  if (at == std::string_view::npos) return;
+  throw error_at(place.file, text, at,
+                 fmt::format("more than {} lists and objects inside each other", max_nesting),
+                 place.hint, place.first_line);
 }
 
 void check(std::string_view text, const JsonPlace& place) {
@@ -143,6 +150,9 @@ nlohmann::ordered_json own_json(std::string_view text) {
 }
 
 nlohmann::ordered_json json_if(std::string_view text) {
+  if (too_deep_at(text) != std::string_view::npos) {
+    return nlohmann::ordered_json(nlohmann::ordered_json::value_t::discarded);
+  }
   return nlohmann::ordered_json::parse(text, nullptr, false);
 }
 

@@ -22,7 +22,7 @@ nlohmann::ordered_json parse_json(std::string_view text, const JsonPlace& place)
 /// Parses what moesim itself wrote. Throws Error for text that is not JSON.
 nlohmann::ordered_json own_json(std::string_view text);
 
-/// Parses text that may be something else: is_discarded() if it is not JSON.
+/// Parses text that may be something else: is_discarded() if it is not JSON, or nested too deeply.
 nlohmann::ordered_json json_if(std::string_view text);
 
 /// The text without what Python writes and JSON lacks: NaN, Infinity and -Infinity, as null.

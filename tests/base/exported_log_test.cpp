@@ -139,6 +139,7 @@ TEST(ExportedLog, IsNothingElse) {
         "message,other\na,b\n", "{'log': 'a'}"}) {
     EXPECT_EQ(lines_of(text), std::nullopt) << text;
   }
+  EXPECT_EQ(lines_of(std::string(200000, '[') + std::string(200000, ']')), std::nullopt);
 }
 
 }  // namespace
