@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "sim/base/exported_log.h"
 #include "sim/base/error.h"
+#include "sim/base/exported_log.h"
 #include "sim/base/files.h"
 #include "sim/base/gzip.h"
 #include "sim/base/text.h"
@@ -88,17 +88,16 @@ Log parse(const std::string& text, const std::string& file, const LogChoice& cho
   if (first == std::string::npos) {
     throw error_in(file, "is empty", "give the whole output of a test");
   }
-  // Within a container's log the keys of results would be in quotes of their own.
-  if (!holds_json(text)) {
+  const bool is_named = names_exchange_times(lines_of(text.substr(first)).front());
+  // Within an exported log the keys of results would be in quotes of their own.
+  if (!holds_json(text) && !is_named) {
     if (const auto lines = exported_lines(text, file)) return parse(*lines, file, choice);
   }
   if (is_of_mscclpp(text)) throw of_other_program(file, "mscclpp-test");
   if (is_object(text, first) && !holds_json(text)) check_program(text, file);
   const bool in_json = is_object(text, first) || (holds_json(text) && !is_nccl_text(text));
   if (in_json) return parse_nccl_tests_json(text, file, choice);
-  if (names_exchange_times(lines_of(text.substr(first)).front())) {
-    return parse_table(text, file, choice);
-  }
+  if (is_named) return parse_table(text, file, choice);
   if (is_nccl_text(text)) return parse_nccl_tests_text(text, file, choice);
   check_program(text, file);
   return is_table(text.substr(first)) ? parse_table(text, file, choice)

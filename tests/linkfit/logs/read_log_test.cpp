@@ -233,6 +233,8 @@ TEST(LogTables, MayBeRowsOfNcclTestsBetweenSeparators) {
   EXPECT_EQ(read("| size | time (us) |\n|---|--:|\n\n| 1048576 | 100 |\n| 2097152 | 150 |\n")
                 .samples.size(),
             2U);
+  // A number and a time of each row do not make it a log's export.
+  EXPECT_EQ(read("line,size,time\n1,1048576,100\n2,2097152,150\n").samples.size(), 2U);
   EXPECT_THAT(
       refusal("size,time,algbw\n1048576,0.1,10.49\n", choice),
       testing::HasSubstr("1048576 bytes in 0.1 us are 10485.76 GB/s, but 'algbw' is 10.49"));
