@@ -160,11 +160,13 @@ class TextLog {
     const auto has = [&](const char* text) { return line.find(text) != std::string::npos; };
     if (has("ccl-tests version ") || has("NCCL Tests compiled with NCCL")) {
       preamble();
-      const std::string library = word_after(line, "ccl-library=");
-      const char* kind = has("rccl-library=") ? "RCCL " : "NCCL ";
-      test().library = library.empty() ? "NCCL " + word_after(line, "compiled with NCCL")
-                                       : kind + library + ", nccl-tests " +
-                                             word_after(line, "ccl-tests version");
+      std::string library = word_after(line, "ccl-library=");
+      if (library.empty()) library = word_after(line, "compiled with NCCL");
+      const std::string tests = word_after(line, "ccl-tests version");
+      std::string all;
+      if (!library.empty()) all = (has("rccl-library=") ? "RCCL " : "NCCL ") + library;
+      if (!tests.empty()) all += (all.empty() ? "" : ", ") + ("nccl-tests " + tests);
+      test().library = all;
     } else if (has("Collective test starting:")) {
       preamble();
       name(word_after(line, "starting:"));

@@ -42,6 +42,11 @@ TEST(OldLog, HasADomainInPlaceOfHosts) {
   EXPECT_EQ(read_made(made.text(), choice).what, "alltoall, 16 ranks, between 2 hosts");
 }
 
+TEST(OldLog, MayNameOnlyTheTests) {
+  EXPECT_EQ(read_made("# nccl-tests version 2.13.10\n" + MadeLog{}.text()).library,
+            "nccl-tests 2.13.10");
+}
+
 TEST(OldLog, BeginsAgainWithItsHeader) {
   MadeLog few;
   few.ranks = 8;
